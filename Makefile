@@ -1,0 +1,35 @@
+# Every target sets up .venv by itself; nothing has to be installed by hand but Python 3.11 or newer, with venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+setup: $(STAMP)  ## a local environment with everything but the optional extras
+
+demo: $(STAMP)  ## run the concept system's quick presets and write the report
+	$(BIN)/dynascope run 'concept.*' --preset quick
+	$(BIN)/dynascope report
+
+check: $(STAMP)  ## lint, format, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/python tests/import_directions.py
+
+test: check  ## all checks and tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(STAMP)  ## the races against the tools one would pick instead (installs torch)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) runs report

@@ -1,0 +1,44 @@
+"""Who watches a long run: progress is told to a watch, and states are kept by it. The dynamics do no I/O themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+
+
+class Watch:
+    """A watch that sees nothing and keeps nothing; the lab's watch shows progress and writes checkpoints."""
+
+    keep_every: float = 10.0
+    """Seconds between two calls of `keep`."""
+
+    def progress(self, done: float, total: float, what: str) -> None:
+        """`done` of `total` member-steps (or units of flow time) of `what` are behind us."""
+
+    def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
+        """What `keep` last received under this name, or None."""
+        return None
+
+    def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep these arrays under this name, replacing what was there, wholly or not at all."""
+
+
+_current: ContextVar[Watch | None] = ContextVar("dynascope_watch", default=None)
+
+
+def current_watch() -> Watch:
+    """The watch in force, or one that does nothing."""
+    return _current.get() or Watch()
+
+
+@contextmanager
+def watched_by(watch: Watch) -> Iterator[Watch]:
+    """Let `watch` see every run started inside the block."""
+    token = _current.set(watch)
+    try:
+        yield watch
+    finally:
+        _current.reset(token)

@@ -1,0 +1,69 @@
+"""The unit a person runs: a question that is measured, predicted, judged and drawn."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from dynascope.lab.claims import Claim
+
+if TYPE_CHECKING:  # heavy libraries: only the types are needed here
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+class Source(NamedTuple):
+    """The document a phenomenon comes from, and the place in it."""
+
+    document: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.document}, {self.place}"
+
+
+class Experiment(BaseModel, ABC):
+    """One phenomenon. The docstring's first line is its question; every pydantic field is something a reader may vary.
+
+    The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
+    `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
+    one, must fail there. Class variables are read from the source text by the catalogue, so keep them literal.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    id: ClassVar[str]
+    source: ClassVar[Source]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    control: ClassVar[Mapping[str, Any]]
+    cost: ClassVar[Mapping[str, float]]
+    """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
+    notes: ClassVar[str] = ""
+    """What the page should say beside the figures (what a preset changes, what was chosen and why)."""
+
+    precision: Literal["float32", "float64"] = "float32"
+
+    @abstractmethod
+    def measure(self, seed: int) -> xr.Dataset:
+        """Run it: labelled arrays with what was measured. `seed` sets every random choice."""
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+        """The theory's word on the same variables, or None where there is no theory. `measured` gives the times and
+        the starts the prediction needs (the run's own initial weights, its rotation), nothing else."""
+        return None
+
+    @abstractmethod
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        """The claims, the main one first."""
+
+    @abstractmethod
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        """Figures by name; the first is the one on the card."""
+
+    @classmethod
+    def title(cls) -> str:
+        """The question, from the docstring's first line."""
+        return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
