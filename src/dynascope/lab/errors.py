@@ -1,0 +1,47 @@
+"""What can go wrong at a person's hand: each error is one line that says what to do, and knows its exit status."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+from collections.abc import Iterable
+
+
+class LabError(Exception):
+    """Something a person can put right. Its text is one line; `exit_status` is what the command ends with."""
+
+    exit_status = 1
+
+
+class UsageError(LabError):
+    """A wrong name or value was given."""
+
+    exit_status = 2
+
+
+class StoreError(LabError):
+    """A run folder cannot be read, written or used."""
+
+
+class ExperimentCrash(LabError):
+    """An experiment raised; the traceback is in the log beside what it had measured."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or nothing where no allowed name is close."""
+    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def one_line(error: BaseException) -> str:
+    """The error as one line: its kind and the first line of its text."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def explain_os_error(error: OSError, doing: str) -> StoreError:
+    """A full disk, a missing right or the like, as one line. What was stored before is never touched by it."""
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
+    return StoreError(f"{error.strerror or error} while {doing}{where}")

@@ -1,0 +1,75 @@
+"""Labelled arrays to netCDF bytes and back, with nothing lost on the way: booleans, words, complex numbers, any attrs.
+
+Bytes are made in memory, so that a full disk is met by plain file writing and not inside HDF5, and the same dataset
+always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynascope.lab.errors import StoreError
+from dynascope.lab.files import plain_json
+
+_AS_JSON = "json:"
+
+
+def pack(dataset: xr.Dataset) -> bytes:
+    """The dataset as a netCDF file."""
+    packed = dataset.copy()
+    for variable in packed.variables.values():
+        if not isinstance(variable, xr.IndexVariable):
+            variable.data = _storable(np.asarray(variable.data))
+        variable.attrs = _to_attrs(variable.attrs)
+        variable.encoding = {"_FillValue": None} if variable.dtype.kind in "fc" else {}
+    packed.attrs = _to_attrs(packed.attrs)
+    return bytes(packed.to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+
+
+def load(path: Path) -> xr.Dataset:
+    """The dataset that `pack` wrote, in memory."""
+    data = path.read_bytes()
+    try:
+        dataset = xr.load_dataset(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
+    except Exception as error:  # HDF5 raises many kinds for a damaged file
+        raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
+    for variable in dataset.variables.values():
+        variable.attrs = _from_attrs(variable.attrs)
+        variable.encoding = {}
+    dataset.attrs = _from_attrs(dataset.attrs)
+    dataset.encoding = {}
+    return dataset
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Types of machine learning that HDF5 does not know (bfloat16 and its like) become float32."""
+    return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
+
+
+def _to_attrs(attrs: Mapping[Any, Any]) -> dict[str, str | int | float]:
+    kept: dict[str, str | int | float] = {}
+    for name, value in attrs.items():
+        if hasattr(value, "tolist"):
+            value = value.tolist()
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            kept[str(name)] = value
+        else:
+            kept[str(name)] = _AS_JSON + json.dumps(plain_json(value), default=str)
+    return kept
+
+
+def _from_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in attrs.items():
+        if isinstance(value, str) and value.startswith(_AS_JSON):
+            found[str(name)] = json.loads(value.removeprefix(_AS_JSON))
+        else:
+            found[str(name)] = value.item() if isinstance(value, np.generic) else value
+    return found

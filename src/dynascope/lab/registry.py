@@ -1,0 +1,181 @@
+"""The catalogue: experiments found by reading source text, so that listing them imports none of them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynascope.lab.errors import UsageError, nearest, one_line
+from dynascope.lab.files import digest_of
+
+if TYPE_CHECKING:  # importing it would cost `dynascope list` its quick answer
+    from dynascope.lab.experiment import Experiment
+
+EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the source text says of one experiment."""
+
+    id: str
+    title: str
+    path: Path
+    class_name: str
+    module: str | None
+    """The dotted name of the module, or None for a file of the user's own."""
+    document: str = ""
+    place: str = ""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    presets: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """What to give to `dynascope run` to mean this experiment."""
+        return self.id if self.module else f"{self.path}::{self.id}"
+
+
+def entries(pattern: str = "*") -> list[Entry]:
+    """The experiments of the package whose id matches the glob, by id."""
+    found: dict[str, Entry] = {}
+    for path in sorted(EXPERIMENTS.rglob("*.py")):
+        parts = path.relative_to(EXPERIMENTS).with_suffix("").parts
+        for entry in _read(path, ".".join(("dynascope", "experiments", *parts))):
+            if entry.id in found:
+                raise UsageError(f"two experiments are called {entry.id}: {found[entry.id].path} and {path}")
+            found[entry.id] = entry
+    return sorted((entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id)
+
+
+def match(patterns: Iterable[str]) -> list[Entry]:
+    """The experiments meant by ids, globs, and files of the user's own (`mine.py`, or `mine.py::id`), in that order."""
+    everything = entries()
+    chosen: dict[str, Entry] = {}
+    for pattern in patterns:
+        name, is_file, within = _split(pattern)
+        pool = _own(Path(name)) if is_file else everything
+        glob = within if is_file else name
+        hits = [entry for entry in pool if fnmatchcase(entry.id, glob)]
+        if not hits:
+            ids = [entry.id for entry in pool]
+            place = f" in {name}" if is_file else ""
+            hint = nearest(glob, ids) or "; `dynascope list` names them all"
+            raise UsageError(f"no experiment {glob!r}{place}{hint}")
+        chosen.update((entry.id, entry) for entry in hits)
+    return list(chosen.values())
+
+
+def load(address: str | Entry) -> type[Experiment]:
+    """The experiment's class, importing its module."""
+    entry = address if isinstance(address, Entry) else _single(address)
+    try:
+        module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
+    except Exception as error:  # anything may happen while a person's own file is imported
+        raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
+    return getattr(module, entry.class_name)
+
+
+def entry_of(experiment: type[Experiment]) -> Entry | None:
+    """The catalogue's entry of a class, or None where its source is no file (a notebook, a shell)."""
+    file = getattr(sys.modules.get(experiment.__module__), "__file__", None)
+    if file is None:
+        return None
+    path = Path(file).resolve()
+    module = experiment.__module__ if path.is_relative_to(EXPERIMENTS) else None
+    return next((entry for entry in _read(path, module) if entry.id == experiment.id), None)
+
+
+def _single(address: str) -> Entry:
+    hits = match([address])
+    if len(hits) > 1:
+        raise UsageError(f"{address!r} means {len(hits)} experiments, where one is needed: {hits[0].id}, {hits[1].id}, ...")
+    return hits[0]
+
+
+def _split(pattern: str) -> tuple[str, bool, str]:
+    name, _, within = pattern.partition("::")
+    return name, name.endswith(".py"), within or "*"
+
+
+def _own(path: Path) -> list[Entry]:
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    found = _read(path.resolve(), None)
+    if not found:
+        raise UsageError(f"{path} holds no experiment: a class with a literal id = \"...\"")
+    return found
+
+
+def _import_file(path: Path) -> Any:
+    name = f"dynascope_own_{digest_of(str(path))}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec and spec.loader
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _read(path: Path, module: str | None) -> list[Entry]:
+    """The experiments a file defines: its classes with a literal id."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {one_line(error)}") from error
+    found = []
+    for node in tree.body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        said = _class_variables(node)
+        name = _literal(said.get("id"), str)
+        if name is None:
+            continue
+        document, place = _source(said.get("source"))
+        title = (ast.get_docstring(node) or node.name).splitlines()[0]
+        cost = _literal(said.get("cost"), dict) or {}
+        found.append(Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets"))))
+    return found
+
+
+def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
+    said: dict[str, ast.expr] = {}
+    for line in node.body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
+            said[line.targets[0].id] = line.value
+        elif isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
+            said[line.target.id] = line.value
+    return said
+
+
+def _source(node: ast.expr | None) -> tuple[str, str]:
+    if not isinstance(node, ast.Call):
+        return "", ""
+    given = dict(zip(("document", "place"), node.args, strict=False)) | {word.arg: word.value for word in node.keywords}
+    return _literal(given.get("document"), str) or "", _literal(given.get("place"), str) or ""
+
+
+def _literal(node: ast.expr | None, kind: type) -> Any:
+    try:
+        value = ast.literal_eval(node) if node else None
+    except ValueError:
+        return None
+    return value if isinstance(value, kind) else None
+
+
+def _keys(node: ast.expr | None) -> tuple[str, ...]:
+    if isinstance(node, ast.Call):
+        return tuple(keyword.arg for keyword in node.keywords if keyword.arg)
+    if not isinstance(node, ast.Dict):
+        return ()
+    return tuple(word for key in node.keys if (word := _literal(key, str)))

@@ -1,0 +1,253 @@
+"""The run store: `runs/<experiment id>/<digest>/`, each folder complete and checked, or visibly unfinished.
+
+A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A run that
+replaces another moves it to `<digest>.old` for the moment between two renames; readers look there too, so at no
+moment is there nothing to read. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynascope import __version__
+from dynascope.lab.errors import StoreError
+from dynascope.lab.files import checksum, digest_of, locked, pretty, sync_folder, write_whole
+
+if TYPE_CHECKING:  # listing must not wait for them
+    import xarray as xr
+
+    from dynascope.lab.claims import Claim
+    from dynascope.lab.experiment import Experiment
+
+FORMAT = 1
+UNFINISHED, OLD = ".unfinished", ".old"
+SWEEPS = "sweeps"
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when it is read."""
+
+    folder: Path
+    manifest: Mapping[str, Any]
+    reused: bool = False
+    """Whether it was there before it was asked for."""
+
+    @classmethod
+    def open(cls, folder: Path, reused: bool = False) -> StoredRun:
+        """Read a run folder's manifest; a `StoreError` where it is not a complete run of ours."""
+        path = folder / "manifest.json"
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise StoreError(f"{path} is missing: not a complete run; remove the folder or run again with --force") from None
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
+            raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
+        missing = {"id", "digest", "seed", "files", "figures", "claims", "finished"} - manifest.keys()
+        if missing:
+            raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
+        return cls(folder, manifest, reused)
+
+    @property
+    def id(self) -> str:
+        return self.manifest["id"]
+
+    @property
+    def digest(self) -> str:
+        return self.manifest["digest"]
+
+    @property
+    def seed(self) -> int:
+        return self.manifest["seed"]
+
+    @property
+    def preset(self) -> str | None:
+        return self.manifest.get("preset")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The experiment's fields."""
+        return json.loads(self._checked("config.json").read_text(encoding="utf-8"))["fields"]
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """The claims, the main one first."""
+        from dynascope.lab.claims import Claim
+
+        said = json.loads(self._checked("claims.json").read_text(encoding="utf-8"))
+        return [Claim.model_validate(claim) for claim in said]
+
+    @property
+    def verdict(self) -> str:
+        """`fails` where some claim fails; else the main claim's verdict."""
+        counts = self.manifest["claims"]
+        return "fails" if counts.get("fails") else counts.get("main", "holds")
+
+    @property
+    def figures(self) -> dict[str, Path]:
+        """The figures by name, in the experiment's order, as PNG; the SVG lies beside each."""
+        return {name: self.folder / "figures" / f"{name}.png" for name in self.manifest["figures"]}
+
+    def measured(self) -> xr.Dataset:
+        """What was measured."""
+        return _load(self._checked("measured.nc"))
+
+    def predicted(self) -> xr.Dataset | None:
+        """What theory said, where it said something."""
+        return _load(self._checked("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
+
+    def verify(self) -> StoredRun:
+        """Check every file of the run against the manifest."""
+        for name in self.manifest["files"]:
+            self._checked(name)
+        return self
+
+    def _checked(self, name: str) -> Path:
+        path = self.folder / name
+        try:
+            found = checksum(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror}): run again with --force") from error
+        if found != self.manifest["files"].get(name):
+            raise StoreError(f"{path} is damaged (its checksum differs): run again with --force to replace the run")
+        return path
+
+
+class Store:
+    """The folder of runs."""
+
+    def __init__(self, root: Path | str | None = None):
+        """`root`, or $DYNASCOPE_RUNS, or `runs` where one stands."""
+        self.root = Path(root or os.environ.get("DYNASCOPE_RUNS") or "runs")
+
+    def find(self, id: str, digest: str) -> StoredRun | None:
+        """The stored run, every file checked, or None where there is none."""
+        folder = self._readable(self.root / id / digest)
+        return StoredRun.open(folder, reused=True).verify() if folder else None
+
+    def runs(self, id: str | None = None) -> tuple[list[StoredRun], list[str]]:
+        """All complete runs (of one experiment), oldest first; and a line for each folder that is not one."""
+        found: list[StoredRun] = []
+        problems: list[str] = []
+        for folder in self._folders(id):
+            try:
+                found.append(StoredRun.open(folder))
+            except StoreError as error:
+                problems.append(str(error))
+        return sorted(found, key=lambda run: str(run.manifest["finished"])), problems
+
+    def latest(self, id: str) -> StoredRun | None:
+        """The run of an experiment that was finished last."""
+        runs, _ = self.runs(id)
+        return runs[-1] if runs else None
+
+    def _folders(self, id: str | None) -> Iterator[Path]:
+        try:
+            ids = [self.root / id] if id else sorted(path for path in self.root.iterdir() if path.is_dir())
+            names = [path for parent in ids if parent.is_dir() for path in sorted(parent.iterdir())]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"the run store {self.root} cannot be read ({error.strerror})") from error
+        for path in names:
+            kept_aside = path.suffix == OLD and not path.with_suffix("").exists()
+            if path.is_dir() and path.name != SWEEPS and (kept_aside or path.suffix not in (OLD, UNFINISHED)):
+                yield path
+
+    @staticmethod
+    def _readable(folder: Path) -> Path | None:
+        aside = folder.with_name(folder.name + OLD)
+        return next((path for path in (folder, aside) if path.exists()), None)
+
+    @contextmanager
+    def draft(self, experiment: Experiment, seed: int) -> Iterator[Draft]:
+        """The unfinished folder of a run, ours alone while the block lasts."""
+        fields = experiment.model_dump(mode="json")
+        digest = digest_of({"id": experiment.id, "fields": fields, "seed": seed})
+        final = self.root / experiment.id / digest
+        busy = f"another process is working on {final}: wait for it, or choose another seed or setting"
+        with locked(final.with_name(digest + ".lock"), busy):
+            settle(final)
+            yield Draft(final, experiment.id, fields, seed)
+
+
+class Draft:
+    """A run in the making. `state` says which code made it and whether the measurement is done."""
+
+    def __init__(self, final: Path, id: str, fields: Mapping[str, Any], seed: int):
+        self.final, self.id, self.fields, self.seed = final, id, fields, seed
+        self.folder = final.with_name(final.name + UNFINISHED)
+        self.checkpoints = self.folder / "checkpoints"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What `keep_state` last wrote, or nothing."""
+        try:
+            state = json.loads((self.folder / "draft.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def keep_state(self, state: Mapping[str, Any]) -> None:
+        write_whole(self.folder / "draft.json", pretty(state))
+
+    def clear(self) -> None:
+        """Start from nothing."""
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+
+    def write(self, name: str, data: bytes | str) -> None:
+        """Put a file of the run in place."""
+        write_whole(self.folder / name, data)
+
+    def finish(self, manifest: Mapping[str, Any]) -> StoredRun:
+        """Seal the folder with its manifest and give it its name."""
+        self.write("config.json", pretty({"id": self.id, "seed": self.seed, "fields": self.fields}))
+        names = ["config.json", "measured.nc", "predicted.nc", "claims.json"]
+        names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
+        files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
+        head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
+        self.write("manifest.json", pretty({**head, "dynascope": __version__, **manifest, "files": files}))
+        publish(self.folder, self.final)
+        for leftover in ("draft.json", "crash.log"):
+            (self.final / leftover).unlink(missing_ok=True)
+        return StoredRun.open(self.final)
+
+
+def publish(ready: Path, final: Path) -> None:
+    """Give a finished folder its name, replacing what bears it."""
+    sync_folder(ready)
+    old = final.with_name(final.name + OLD)
+    if final.exists():
+        final.rename(old)
+    ready.rename(final)
+    sync_folder(final.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def settle(final: Path) -> None:
+    """Undo or end a replacement that was cut short: the old folder comes back, or goes for good."""
+    old = final.with_name(final.name + OLD)
+    if old.exists() and final.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(final)
+
+
+def _load(path: Path) -> xr.Dataset:
+    from dynascope.lab.netcdf import load
+
+    return load(path)
