@@ -1,0 +1,22 @@
+"""The report: the stored runs as a static, self-contained site that opens from any folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dynascope.lab.report.about import Find, find_registered
+from dynascope.lab.report.atlas import gather
+from dynascope.lab.report.site import check_ours, write_site
+from dynascope.lab.store import Store
+
+__all__ = ["write"]
+
+
+def write(store: Store, folder: Path, find: Find = find_registered) -> Path:
+    """Write the atlas of the store's complete runs to `folder` and return its index.html.
+
+    `find` gives an experiment's class by its id. Broken run folders are named on the page; a folder that
+    holds anything but an earlier report is refused with a `UsageError`.
+    """
+    check_ours(folder)
+    return write_site(gather(store, find), folder)

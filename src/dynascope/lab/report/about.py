@@ -1,0 +1,85 @@
+"""What an experiment says of itself: its question, its source, its full setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from dynascope.lab import registry
+from dynascope.lab.errors import LabError
+from dynascope.lab.experiment import Experiment
+from dynascope.lab.files import plain_json
+
+Find = Callable[[str], type[Experiment] | None]
+"""From an experiment's id to its class, or None where the class is gone: its runs are still worth a page."""
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class About:
+    """What stands fixed; fields are as JSON holds them, so that they compare with a stored run's."""
+
+    question: str
+    document: str = ""
+    place: str = ""
+    notes: str = ""
+    defaults: Fields = field(default_factory=dict)
+    presets: Mapping[str, Fields] = field(default_factory=dict)
+    control: Fields = field(default_factory=dict)
+
+    def setting(self, preset: str | None) -> Fields:
+        """The fields of a preset, or of the full setting."""
+        return {**self.defaults, **self.presets.get(preset or "", {})}
+
+    def is_control(self, fields: Fields, preset: str | None) -> bool:
+        """Whether the fields are the control's, and not those of a preset that happens to share them."""
+        base = self.setting(preset)
+        if not self.control or all(base.get(name) == value for name, value in self.control.items()):
+            return False
+        return all(fields.get(name) == value for name, value in self.control.items())
+
+
+def find_registered(experiment_id: str) -> type[Experiment] | None:
+    """The class of an experiment of the package."""
+    try:
+        return registry.load(experiment_id)
+    except LabError:
+        return None
+
+
+def about(experiment_id: str, find: Find, told: Mapping[str, Any]) -> About:
+    """The facts of an experiment: from its class, else from its run's manifest (`told`)."""
+    cls = find(experiment_id)
+    if cls is None:
+        source = told.get("source") or {}
+        document, place = (
+            (source.get("document", ""), source.get("place", ""))
+            if isinstance(source, dict)
+            else ("", str(source))
+        )
+        return About(str(told.get("title") or experiment_id), document, place, str(told.get("notes") or ""))
+    return About(
+        question=cls.title(),
+        document=cls.source.document,
+        place=cls.source.place,
+        notes=cls.notes,
+        defaults=_fields(cls, {}),
+        presets={name: _changed(cls, change) for name, change in cls.presets.items()},
+        control=_changed(cls, getattr(cls, "control", {})),
+    )
+
+
+def _fields(cls: type[Experiment], change: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting after a change, in the form the store writes; empty where the class itself refuses it."""
+    try:
+        return plain_json(cls(**change).model_dump(mode="json"))
+    except ValidationError:
+        return {}
+
+
+def _changed(cls: type[Experiment], change: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in _fields(cls, change).items() if name in change}

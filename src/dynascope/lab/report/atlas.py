@@ -1,0 +1,112 @@
+"""From the store to the atlas: every experiment with its runs, the one for the card first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynascope.lab.errors import StoreError, one_line
+from dynascope.lab.report import words
+from dynascope.lab.report.about import About, Find, about
+from dynascope.lab.report.pages import Kind, Picture, RunPage, picture
+from dynascope.lab.store import SWEEPS, Store
+
+PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
+"""Which run stands for its experiment. A control shows the phenomenon's absence, so it is the last resort."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A phase diagram or the like, stored beside the runs of its experiment."""
+
+    name: str
+    path: Path
+    folder: str
+    figures: list[Picture]
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class ExperimentPages:
+    """An experiment, its runs (never empty, the card's first) and its sweeps."""
+
+    id: str
+    runs: Sequence[RunPage]
+    sweeps: Sequence[Sweep]
+
+    @property
+    def chosen(self) -> RunPage:
+        return self.runs[0]
+
+    @property
+    def system(self) -> str:
+        return words.system(self.id)
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """All that the site shows, and a line for each run folder it had to leave out."""
+
+    experiments: Sequence[ExperimentPages]
+    broken: Sequence[str]
+
+    @property
+    def tally(self) -> Counter[str]:
+        """The verdicts over all cards."""
+        return sum((experiment.chosen.tally for experiment in self.experiments), Counter())
+
+    @property
+    def systems(self) -> dict[str, list[ExperimentPages]]:
+        """The experiments by body of science, in the order of their ids."""
+        found: dict[str, list[ExperimentPages]] = {}
+        for experiment in self.experiments:
+            found.setdefault(experiment.system, []).append(experiment)
+        return found
+
+
+def gather(store: Store, find: Find) -> Atlas:
+    """The atlas of the store's complete runs, every file of theirs checked."""
+    runs, problems = store.runs()
+    pages: dict[str, list[RunPage]] = {}
+    facts: dict[str, About] = {}
+    for run in runs:
+        try:
+            run.verify()
+            facts.setdefault(run.id, about(run.id, find, run.manifest))
+            pages.setdefault(run.id, []).append(RunPage(run, facts[run.id]))
+        except StoreError as error:
+            problems.append(str(error))
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as error:  # checksums agree, yet the content is not of our form
+            problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
+    experiments = [
+        ExperimentPages(id, preferred(found), sweeps(id, store.root / id))
+        for id, found in sorted(pages.items())
+    ]
+    return Atlas(experiments, [line.replace(f"{store.root}/", "") for line in problems])
+
+
+def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
+    """The runs by how well they stand for their experiment; among equals the latest first."""
+    latest = sorted(pages, key=lambda page: str(page.manifest.get("finished") or ""), reverse=True)
+    return sorted(latest, key=lambda page: PREFERENCE[page.kind])
+
+
+def sweeps(experiment_id: str, folder: Path) -> list[Sweep]:
+    """The sweeps stored in `folder/sweeps`, each with its figures and its tables."""
+    found = []
+    for path in sorted(folder.glob(f"{SWEEPS}/[!.]*/")):
+        figures = [picture(png, path, f"sweep of {experiment_id}") for png in sorted(path.glob("**/*.png"))]
+        files = sorted(
+            file.name for file in path.iterdir() if file.suffix in {".json", ".csv", ".nc", ".svg"}
+        )
+        if figures or files:
+            found.append(
+                Sweep(f"Sweep {path.name}", path, f"{experiment_id}/sweeps/{path.name}", figures, files)
+            )
+    return found

@@ -1,0 +1,155 @@
+"""What the pages show: one view per stored run, in the words of the templates."""
+
+from __future__ import annotations
+
+import shlex
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from dynascope.lab.report import words
+from dynascope.lab.report.about import About
+from dynascope.lab.store import StoredRun
+
+Kind = Literal["full", "quick", "varied", "control"]
+FILES = {
+    "measured.nc": "what was measured",
+    "predicted.nc": "what the theory says",
+    "claims.json": "the claims",
+    "config.json": "the configuration",
+    "manifest.json": "versions, cost, checksums",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on disk; the size keeps the page from jumping while it loads."""
+
+    name: str
+    png: str
+    svg: str | None
+    width: int
+    height: int
+    alt: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One line of the configuration; `changed` where it differs from the source's full setting."""
+
+    name: str
+    value: Any
+    default: Any
+    changed: bool
+
+
+class RunPage:
+    """One run as its page tells it."""
+
+    def __init__(self, run: StoredRun, about: About):
+        self.path, self.manifest, self.about = run.folder, run.manifest, about
+        self.id, self.seed, self.preset = run.id, run.seed, run.preset
+        self.claims, self.settings = run.claims, run.config
+        self.folder = f"{run.id}/{run.digest}"
+        self.question, self.document, self.place = about.question, about.document, about.place
+        self.notes = [paragraph.strip() for paragraph in about.notes.split("\n\n") if paragraph.strip()]
+
+    @cached_property
+    def tally(self) -> Counter[str]:
+        """How many claims hold, fail and are errata."""
+        return Counter(claim.verdict for claim in self.claims)
+
+    @cached_property
+    def fields(self) -> list[Field]:
+        """The configuration, each field beside the full setting's where that is known."""
+        known = self.about.defaults
+        return [
+            Field(name, value, known.get(name), name in known and value != known[name])
+            for name, value in self.settings.items()
+        ]
+
+    @property
+    def changes(self) -> dict[str, Any] | str:
+        """What sets the run apart from the full setting."""
+        return {field.name: field.value for field in self.fields if field.changed} or "nothing"
+
+    @cached_property
+    def kind(self) -> Kind:
+        """How to take it: the source's full setting, the quick preset, a control, or a variation."""
+        if self.preset == "control" or self.about.is_control(self.settings, self.preset):
+            return "control"
+        if not self.preset and self.changes == "nothing":
+            return "full"
+        base = self.about.setting(self.preset)
+        untouched = all(base.get(name, value) == value for name, value in self.settings.items())
+        return "quick" if self.preset == "quick" and untouched else "varied"
+
+    @property
+    def name(self) -> str:
+        """The kind in a phrase."""
+        preset = f"preset {self.preset}" if self.preset and self.preset != "control" else ""
+        if self.kind == "full":
+            return "full setting"
+        if self.kind == "control":
+            return f"control, {preset}" if preset else "control"
+        return f"{preset}, varied" if self.preset == "quick" and self.kind == "varied" else preset or "varied"
+
+    @property
+    def command(self) -> str:
+        """The line that repeats the run: the manifest's own, else one built from the configuration."""
+        given = self.manifest.get("reproduce") or self.manifest.get("command")
+        if given:
+            return given if isinstance(given, str) else shlex.join(given)
+        preset = ["--preset", self.preset] if self.preset else []
+        return shlex.join(["dynascope", "run", self.id, *preset, "--seed", str(self.seed)])
+
+    @property
+    def finished(self) -> str:
+        return words.moment(self.manifest.get("finished"))
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Cost, device and versions, whichever of them the manifest knows."""
+        manifest = self.manifest
+        versions = dict(manifest.get("versions") or {})
+        if "dynascope" in manifest:
+            versions = {"dynascope": manifest["dynascope"], **versions}
+        facts = [
+            ("run time", words.duration(manifest.get("run_seconds"))),
+            ("compilation", words.duration(manifest.get("compile_seconds"))),
+            ("device", words.human(manifest.get("device"))),
+            ("started", words.moment(manifest.get("started"))),
+            ("finished", self.finished),
+            *((name, str(version)) for name, version in versions.items()),
+        ]
+        return [(name, fact) for name, fact in facts if fact != "–"]
+
+    @cached_property
+    def figures(self) -> list[Picture]:
+        """The figures in the experiment's order, the card's first."""
+        drawn = [self.path / "figures" / f"{name}.png" for name in self.manifest["figures"]]
+        return [picture(png, self.path, self.question) for png in drawn if png.is_file()]
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """The data beside the page."""
+        return [(name, tells) for name, tells in FILES.items() if (self.path / name).is_file()]
+
+
+def picture(png: Path, base: Path, question: str) -> Picture:
+    """A PNG below `base`, with its size read from the header and its SVG where there is one."""
+    with png.open("rb") as file:
+        header = file.read(24)
+    width, height = struct.unpack(">II", header[16:24]) if header[:4] == b"\x89PNG" else (1200, 750)
+    svg, name = png.with_suffix(".svg"), words.label(png.stem).replace("-", " ").capitalize()
+    return Picture(
+        name=name,
+        png=png.relative_to(base).as_posix(),
+        svg=svg.relative_to(base).as_posix() if svg.is_file() else None,
+        width=width,
+        height=height,
+        alt=f"Figure “{name}”: {question}",
+    )

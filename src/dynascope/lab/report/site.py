@@ -1,0 +1,100 @@
+"""The site on disk: rendered beside its final place, then swapped in whole."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dynascope.lab.errors import UsageError
+from dynascope.lab.report import words
+from dynascope.lab.report.atlas import Atlas
+
+MARKER = ".dynascope-report"
+"""The file that tells a report from somebody's own folder."""
+
+
+def check_ours(folder: Path) -> None:
+    """Refuse a place that holds anything but an earlier report."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: give a folder for the report")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
+        raise UsageError(
+            f"{folder} holds something that is not a dynascope report: give an empty or a new folder"
+        )
+
+
+def write_site(atlas: Atlas, folder: Path) -> Path:
+    """Write the atlas to `folder`; an earlier report there stays whole until the new one is complete."""
+    check_ours(folder)
+    folder = folder.resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dynascope-report-") as room:
+        fresh, stale = Path(room) / "fresh", Path(room) / "stale"
+        _render(atlas, fresh)
+        if folder.exists():
+            folder.rename(stale)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            if stale.exists():
+                stale.rename(folder)
+            raise
+    return folder / "index.html"
+
+
+def _render(atlas: Atlas, folder: Path) -> None:
+    folder.mkdir()
+    (folder / MARKER).write_text("Written by `dynascope report`, which may replace this whole folder.\n")
+    with as_file(files("dynascope.lab.report") / "assets") as assets:
+        shutil.copytree(assets, folder / "assets")
+    pages = _environment()
+    _save(folder / "index.html", pages.get_template("index.html").render(atlas=atlas, root=""))
+    template = pages.get_template("run.html")
+    neighbours = [None, *atlas.experiments, None]
+    for before, experiment, after in zip(neighbours, atlas.experiments, neighbours[2:], strict=False):
+        for sweep in experiment.sweeps:
+            _copy(
+                sweep.path, [*(figure.png for figure in sweep.figures), *sweep.files], folder / sweep.folder
+            )
+        for run in experiment.runs:
+            names = [name for name, _ in run.files]
+            drawn = [name for figure in run.figures for name in (figure.png, figure.svg) if name]
+            _copy(run.path, names + drawn, folder / run.folder)
+            html = template.render(run=run, experiment=experiment, before=before, after=after, root="../../")
+            _save(folder / run.folder / "index.html", html)
+
+
+def _environment() -> Environment:
+    pages = Environment(
+        loader=PackageLoader("dynascope.lab.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {"human": words.human, "label": words.label}
+    pages.tests["rows"] = words.is_table
+    try:
+        pages.globals["version"] = version("dynascope")
+    except PackageNotFoundError:  # run from a source tree
+        pages.globals["version"] = ""
+    pages.globals["written"] = f"{datetime.now(UTC):%Y-%m-%d}"
+    return pages
+
+
+def _copy(source: Path, names: Iterable[str], target: Path) -> None:
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+
+
+def _save(path: Path, html: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(html, encoding="utf-8")

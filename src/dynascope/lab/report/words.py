@@ -1,0 +1,131 @@
+"""Numbers, shares, durations and dates as a person would write them. Plain text: the templates escape it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+SYSTEMS = {
+    "concept": "Concept learning",
+    "eos": "The edge of stability",
+    "edge": "The edge of stability",
+    "catapult": "Catapults",
+    "catapults": "Catapults",
+    "linearity": "Transition to linearity",
+    "rank": "Gradual rank increase",
+    "gradual-rank": "Gradual rank increase",
+    "flow": "Gradient flows",
+    "feature": "Feature learning",
+    "transformer": "Transformers",
+}
+"""The bodies of science by the prefix of their experiments' ids; others are named after the prefix itself."""
+
+LONGEST_LIST = 8
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_SPOKEN = {"nan": "NaN", "inf": "∞", "-inf": "−∞"}
+
+
+def system(experiment_id: str) -> str:
+    """The human name of the body of science an experiment belongs to."""
+    prefix = experiment_id.split(".")[0]
+    return SYSTEMS.get(prefix, prefix.replace("-", " ").replace("_", " ").capitalize())
+
+
+def number(value: float, digits: int = 4) -> str:
+    """`value` to a few digits, with a true minus sign and powers of ten: 0.05, 20 000, 3.2 × 10⁻¹²."""
+    if not math.isfinite(value):
+        return _SPOKEN[str(float(value))]
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e6):
+        text = (
+            str(int(value))
+            if abs(value) < 10_000
+            else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        )
+        return text.replace("-", "−")
+    if 1e-3 <= abs(value) < 1e6:
+        text = f"{value:.{digits}g}"
+        text = f"{value:.0f}" if "e" in text else text
+        return text.replace("-", "−")
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
+    return power if mantissa == "1" else f"{mantissa} × {power}"
+
+
+def share(value: Mapping[str, Any]) -> str:
+    """A share of outcomes with its interval: 51 % [41, 61] of 100. More members earn more decimals."""
+    of = value.get("of")
+    decimals = 0 if not isinstance(of, int) or of <= 200 else 1 if of <= 20_000 else 2
+    text = f"{100 * value['share']:.{decimals}f} %"
+    if value.get("interval"):
+        low, high = value["interval"]
+        text += f" [{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
+    return text + (f" of {number(of)}" if of is not None else "")
+
+
+def is_share(value: Any) -> bool:
+    """Whether a claim's value is a share as `claims.share_of` writes it."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("share"), int | float)
+        and set(value) <= {"share", "interval", "of"}
+    )
+
+
+def is_table(value: Any) -> bool:
+    """Whether a value needs rows: a mapping that is no share, or a list that holds one."""
+    if isinstance(value, Mapping):
+        return not is_share(value)
+    return (
+        isinstance(value, Sequence) and not isinstance(value, str) and any(is_table(item) for item in value)
+    )
+
+
+def human(value: Any) -> str:
+    """Any JSON value in a line: numbers rounded, shares spelled out, long lists cut in the middle."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, str):
+        return _SPOKEN.get(value, value)
+    if is_share(value):
+        return share(value)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{label(key)} {human(item)}" for key, item in value.items())
+    items = [f"({human(item)})" if isinstance(item, list | tuple) else human(item) for item in value]
+    if len(items) > LONGEST_LIST:
+        return f"{', '.join(items[:4])}, …, {', '.join(items[-2:])} ({len(items)} values)"
+    return ", ".join(items) if items else "none"
+
+
+def label(key: str) -> str:
+    """A key of a mapping as a word."""
+    return str(key).replace("_", " ")
+
+
+def duration(seconds: Any) -> str:
+    """Seconds in the unit a person would choose."""
+    if not isinstance(seconds, int | float):
+        return "–"
+    if seconds < 10:
+        return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(stamp: Any) -> str:
+    """A time stamp (ISO text or seconds since 1970) to the minute."""
+    try:
+        time = datetime.fromisoformat(stamp) if isinstance(stamp, str) else datetime.fromtimestamp(stamp)
+    except (ValueError, TypeError, OSError):
+        return str(stamp or "–")
+    return f"{time:%Y-%m-%d %H:%M}" + (
+        " UTC" if time.utcoffset() is not None and not time.utcoffset() else ""
+    )
