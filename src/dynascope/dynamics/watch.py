@@ -14,6 +14,12 @@ class Watch:
 
     keep_every: float = 10.0
     """Seconds between two calls of `keep`."""
+    _runs: int = 0
+
+    def next_name(self) -> str:
+        """The name of the run that begins now: runs are numbered in the order they are started."""
+        self._runs += 1
+        return f"{self._runs:03d}"
 
     def progress(self, done: float, total: float, what: str) -> None:
         """`done` of `total` member-steps (or units of flow time) of `what` are behind us."""

@@ -1,0 +1,162 @@
+"""Gradient flow, d(parameters)/dt = -gradient of the loss, by adaptive integration that is safe on stiff problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from dynascope.dynamics.ensemble import solo
+from dynascope.dynamics.process import Process
+from dynascope.probes import learner
+from dynascope.probes.probe import Moment, Probe, as_probe
+
+IMPLICIT_UP_TO = 400
+"""Parameters up to which the implicit solver's dense linear solves are the cheap choice."""
+
+
+class FlowState(eqx.Module):
+    parameters: PyTree
+    step_size: Array
+    diverged_at: Array
+
+
+class Flow(Process):
+    """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
+
+    The solver is Kvaerno's implicit fifth-order method for small problems, where stiffness costs nothing then, and
+    Dormand-Prince with a step-size controller for large ones; `solver` takes any other of diffrax. The tolerances
+    follow the precision: 1e-9 relative in float64, 1e-5 in float32.
+    """
+
+    axis: ClassVar[str] = "time"
+
+    model: PyTree
+    task: Any
+    data: PyTree
+    probes: Mapping[str, Probe]
+    solver: diffrax.AbstractSolver
+    tolerance: float
+    max_steps: int
+
+    def __init__(
+        self,
+        model: PyTree,
+        task: Any,
+        *,
+        data: PyTree = None,
+        probes: Mapping[str, Probe | Callable] | None = None,
+        solver: diffrax.AbstractSolver | None = None,
+        tolerance: float | None = None,
+        max_steps: int = 1_000_000,
+    ) -> None:
+        leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+        if not leaves:
+            raise ValueError("the model has no floating-point arrays to move")
+        self.model, self.task, self.data, self.max_steps = model, task, data, max_steps
+        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
+        count = sum(leaf.size for leaf in leaves)
+        self.solver = solver or (diffrax.Kvaerno5() if count <= IMPLICIT_UP_TO else diffrax.Dopri5())
+        self.tolerance = tolerance or (1e-9 if leaves[0].dtype == jnp.float64 else 1e-5)
+
+    def objective(self, model: PyTree) -> Array:
+        if self.data is not None:
+            return self.task.loss(model, self.data) if hasattr(self.task, "loss") else self.task(model, self.data)
+        return self.task.population_loss(model) if hasattr(self.task, "population_loss") else self.task(model)
+
+    def start(self) -> FlowState:
+        parameters = eqx.filter(self.model, eqx.is_inexact_array)
+        step_size = jnp.asarray(0.0, jax.tree.leaves(parameters)[0].dtype)
+        return FlowState(parameters, step_size, jnp.full_like(step_size, -1.0))
+
+    def solve(self, parameters: PyTree, now: Any, until: Any, step_size: Any, saveat: diffrax.SaveAt) -> Any:
+        """One call of diffrax; the field is minus the gradient of the objective."""
+        fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
+
+        def field(t: Any, parameters: PyTree, args: Any) -> PyTree:
+            gradient = jax.grad(lambda p: self.objective(eqx.combine(p, fixed)))(parameters)
+            return jax.tree.map(jnp.negative, gradient)
+
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(field),
+            self.solver,
+            t0=now,
+            t1=until,
+            dt0=step_size,
+            y0=parameters,
+            saveat=saveat,
+            stepsize_controller=diffrax.PIDController(rtol=self.tolerance, atol=self.tolerance / 1000),
+            max_steps=self.max_steps,
+            throw=False,
+        )
+
+    def advance(self, state: FlowState, now: Array, until: Array) -> FlowState:
+        def move(state: FlowState) -> FlowState:
+            span = until - now
+            first = jnp.where(state.step_size > 0, jnp.minimum(state.step_size, span), span / 100)
+            solution = self.solve(state.parameters, now, until, first, diffrax.SaveAt(t1=True))
+            parameters = jax.tree.map(lambda leaf: leaf[0], solution.ys)
+            finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(parameters)])
+            failed = (solution.result != diffrax.RESULTS.successful) | ~jnp.all(finite)
+            taken = jnp.maximum(solution.stats["num_accepted_steps"], 1).astype(span.dtype)
+            diverged_at = jnp.where(failed & (state.diverged_at < 0), now, state.diverged_at)
+            return FlowState(parameters, span / taken, diverged_at)
+
+        return lax.cond(until > now, move, lambda state: state, state)
+
+    def moment(self, state: FlowState, now: Array) -> Moment:
+        return Moment(eqx.combine(state.parameters, self.model), now, self.objective)
+
+    def diverged_at(self, state: FlowState) -> Array:
+        return state.diverged_at
+
+
+def flow(
+    model: PyTree,
+    task: Any,
+    *,
+    times: Sequence[float] | np.ndarray,
+    data: PyTree = None,
+    probes: Mapping[str, Probe | Callable] | None = None,
+    solver: diffrax.AbstractSolver | None = None,
+    tolerance: float | None = None,
+) -> xr.Dataset:
+    """Follow the gradient flow and return the trace of its probes (the loss, where none are given) at `times`."""
+    process = Flow(model, task, data=data, probes=probes, solver=solver, tolerance=tolerance)
+    return solo(process, times=times)
+
+
+def dense_flow(
+    model: PyTree,
+    task: Any,
+    *,
+    until: float,
+    data: PyTree = None,
+    solver: diffrax.AbstractSolver | None = None,
+    tolerance: float | None = None,
+    max_steps: int = 4096,
+) -> Callable[[float], PyTree]:
+    """The gradient flow as a function of time on [0, until]: the solver's own interpolation, between its steps."""
+    process = Flow(model, task, data=data, solver=solver, tolerance=tolerance, max_steps=max_steps)
+    if not (math.isfinite(until) and until > 0):
+        raise ValueError(f"until must be positive and finite; got {until}")
+    parameters = process.start().parameters
+    span = jnp.asarray(until, jax.tree.leaves(parameters)[0].dtype)
+
+    @eqx.filter_jit
+    def integrate(parameters: PyTree) -> Any:
+        return process.solve(parameters, jnp.zeros_like(span), span, span / 100, diffrax.SaveAt(dense=True))
+
+    solution = integrate(parameters)
+    if solution.result != diffrax.RESULTS.successful:
+        raise ValueError(f"the flow did not reach t={until} in {max_steps} steps; give more max_steps, or use flow")
+    return lambda t: eqx.combine(solution.evaluate(jnp.asarray(t, span.dtype)), model)

@@ -1,0 +1,80 @@
+"""A reduced map, iterated: x, f(x), f(f(x)), ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import xarray as xr
+from jax import lax
+from jaxtyping import Array, PyTree
+
+from dynascope.dynamics.ensemble import solo
+from dynascope.dynamics.process import Process
+from dynascope.dynamics.record import Record
+from dynascope.probes.probe import Moment, Probe, as_probe
+
+
+def _no_loss(model: PyTree) -> Array:
+    raise TypeError("a map has no loss of its own; give iterate(..., loss=...) to use probes that need one")
+
+
+class Map(Process):
+    """`state <- rule(state)`. Without probes, the state itself is recorded as `state` (an array) or by its names."""
+
+    rule: Callable[[PyTree], PyTree]
+    initial: PyTree
+    probes: Mapping[str, Probe]
+    loss: Callable[[PyTree], Array]
+
+    def __init__(
+        self,
+        rule: Callable[[PyTree], PyTree],
+        initial: PyTree,
+        *,
+        probes: Mapping[str, Probe | Callable] | None = None,
+        loss: Callable[[PyTree], Array] = _no_loss,
+    ) -> None:
+        self.rule, self.initial, self.loss = rule, jax.tree.map(jnp.asarray, initial), loss
+        if probes is None:
+            names = initial if isinstance(initial, Mapping) else {"state": None}
+            probes = {name: _part(name if isinstance(initial, Mapping) else None) for name in names}
+        self.probes = {name: as_probe(thing) for name, thing in probes.items()}
+
+    def start(self) -> Any:
+        return self.initial, jnp.asarray(-1, jnp.int32)
+
+    def advance(self, state: Any, now: Array, until: Array) -> Any:
+        def step(t: Array, carry: Any) -> Any:
+            here, diverged_at = carry
+            there = self.rule(here)
+            finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(there)]))
+            return there, jnp.where(~finite & (diverged_at < 0), t + 1, diverged_at)
+
+        return lax.fori_loop(now, until, step, state)
+
+    def moment(self, state: Any, now: Array) -> Moment:
+        return Moment(state[0], now, self.loss)
+
+    def diverged_at(self, state: Any) -> Array:
+        return state[1]
+
+
+def _part(name: str | None) -> Callable[[PyTree], Array]:
+    return eqx.Partial(lambda state: state if name is None else state[name])
+
+
+def iterate(
+    rule: Callable[[PyTree], PyTree],
+    initial: PyTree,
+    *,
+    steps: int,
+    probes: Mapping[str, Probe | Callable] | None = None,
+    record: Record = None,
+    loss: Callable[[PyTree], Array] = _no_loss,
+) -> xr.Dataset:
+    """Iterate a map and return the trace of its state, or of the probes given."""
+    return solo(Map(rule, initial, probes=probes, loss=loss), steps=steps, record=record)

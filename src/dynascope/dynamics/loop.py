@@ -1,0 +1,211 @@
+"""The compiled loop: a batch of processes advances from one recording time to the next, probes writing as they go.
+
+One program serves a whole run: it is entered with the number of recordings to do, so the host regains control every
+second or so (to show progress, to keep a checkpoint, to be interrupted) without a second compilation, and the result
+does not depend on where it was cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import PyTree
+
+from dynascope.dynamics.process import Process
+from dynascope.dynamics.watch import Watch
+
+Member = Callable[..., Process]
+
+SLICE_SECONDS = 1.0
+"""How long one entry of the compiled loop should last."""
+
+
+class Plan(NamedTuple):
+    """When to stop, and which row of its record each probe writes there."""
+
+    times: np.ndarray
+    """Increasing, beginning at 0."""
+    rows: dict[str, np.ndarray]
+    """For each probe and time the row to write; one past the last row where it does not look."""
+    sizes: dict[str, int]
+    """For each probe the number of rows."""
+
+
+class Progress(NamedTuple):
+    """Everything that changes during a run, for a batch of members."""
+
+    state: PyTree
+    memories: PyTree
+    records: PyTree
+    """For each probe its values, with one spare row at the end into which a probe that does not look writes."""
+
+
+def _per_member(function: Callable, batched: bool) -> Callable:
+    return jax.vmap(function) if batched else function
+
+
+@eqx.filter_jit
+def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool):
+    def one(setting: PyTree) -> Progress:
+        process = member(**setting, **fixed)
+        state = process.start()
+        moment = process.moment(state, times[0])
+        memories = {name: probe.remember(moment) for name, probe in process.probes.items()}
+        records = {}
+        for name, probe in process.probes.items():
+            value, _ = jax.eval_shape(lambda m, probe=probe: probe.measure(moment, m), memories[name])
+            records[name] = jax.tree.map(
+                lambda leaf, rows=sizes[name]: jnp.zeros((rows + 1, *leaf.shape), leaf.dtype), value
+            )
+        return Progress(state, memories, records)
+
+    return _per_member(one, batched)(settings)
+
+
+@eqx.filter_jit
+def _advance(
+    member: Member,
+    settings: PyTree,
+    fixed: PyTree,
+    times: jax.Array,
+    rows: dict[str, jax.Array],
+    sizes: dict[str, int],
+    progress: Progress,
+    first: jax.Array,
+    end: jax.Array,
+    batched: bool,
+) -> Progress:
+    """Recordings `first` to `end` (not included), for every member."""
+
+    def one(setting: PyTree, progress: Progress) -> Progress:
+        process = member(**setting, **fixed)
+
+        def recording(k: jax.Array, progress: Progress) -> Progress:
+            state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
+            moment = process.moment(state, times[k])
+            memories, records = dict(progress.memories), dict(progress.records)
+            for name, probe in process.probes.items():
+                row = rows[name][k]
+
+                def look(memory: PyTree, probe=probe) -> tuple[PyTree, PyTree]:
+                    return probe.measure(moment, memory)
+
+                if sizes[name] == times.shape[0]:
+                    value, memories[name] = look(memories[name])
+                else:
+                    blank, _ = jax.eval_shape(look, memories[name])
+                    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), blank)
+                    value, memories[name] = lax.cond(
+                        row < sizes[name], look, lambda memory, zeros=zeros: (zeros, memory), memories[name]
+                    )
+                records[name] = jax.tree.map(
+                    lambda record, new, row=row: lax.dynamic_update_index_in_dim(record, new, row, 0),
+                    records[name],
+                    value,
+                )
+            return Progress(state, memories, records)
+
+        return lax.fori_loop(first, end, recording, progress)
+
+    return _per_member(one, batched)(settings, progress)
+
+
+@eqx.filter_jit
+def _diverged(member: Member, settings: PyTree, fixed: PyTree, state: PyTree, batched: bool) -> jax.Array:
+    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(settings, state)
+
+
+class Outcome(NamedTuple):
+    """What a batch of members leaves: the records (member axis first, if batched), divergence, and the cost."""
+
+    records: PyTree
+    diverged_at: np.ndarray
+    compile_seconds: float
+    run_seconds: float
+
+
+def run_batch(
+    member: Member,
+    settings: PyTree,
+    fixed: PyTree,
+    plan: Plan,
+    *,
+    batched: bool,
+    watch: Watch,
+    name: str,
+    told: Callable[[float], None],
+) -> Outcome:
+    """Run one batch to its end, in slices of about a second; `told(done)` hears how far (in time units) it is.
+
+    After a kill it goes on from what the watch kept under `name`, to the same bits.
+    """
+    times, rows = jnp.asarray(plan.times), {probe: jnp.asarray(row) for probe, row in plan.rows.items()}
+    clock = time.perf_counter()
+    progress = _begin(member, settings, fixed, plan.sizes, times, batched)
+
+    def advance(progress: Progress, first: int, end: int) -> Progress:
+        limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
+        return _advance(member, settings, fixed, times, rows, plan.sizes, progress, *limits, batched)
+
+    jax.block_until_ready(advance(progress, 0, 0))  # nothing to do: this compiles
+    compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
+
+    label = _digest((settings, fixed, plan))
+    done, progress = _restore(watch, name, label, progress)
+    kept_at, budget = time.perf_counter(), 64.0  # time units for the first slice
+    recordings = len(plan.times)
+    while done < recordings:
+        before = float(plan.times[max(done - 1, 0)])
+        end = max(done + 1, int(np.searchsorted(plan.times, before + budget, side="right")))
+        began = time.perf_counter()
+        progress = advance(progress, done, end)
+        try:
+            jax.block_until_ready(progress)
+        except KeyboardInterrupt:
+            watch.keep(name, _flat(progress, end, label))
+            raise
+        seconds = max(time.perf_counter() - began, 1e-6)
+        budget = min(16 * budget, max((float(plan.times[end - 1]) - before) / seconds * SLICE_SECONDS, 1e-12))
+        done = end
+        told(float(plan.times[done - 1]))
+        if time.perf_counter() - kept_at > watch.keep_every:
+            watch.keep(name, _flat(progress, done, label))
+            kept_at = time.perf_counter()
+    diverged_at = np.asarray(_diverged(member, settings, fixed, progress.state, batched))
+    axis = 1 if batched else 0
+    records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
+    return Outcome(records, diverged_at, compile_seconds, time.perf_counter() - clock)
+
+
+def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:
+    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(progress))}
+    return {"done": np.asarray(done), "label": np.asarray(label), **leaves}
+
+
+def _restore(watch: Watch, name: str, label: str, fresh: Progress) -> tuple[int, Progress]:
+    """Where the watch's checkpoint says we are, if it is one of this very run; else the beginning."""
+    kept: Mapping[str, np.ndarray] | None = watch.restore(name)
+    leaves, structure = jax.tree.flatten(fresh)
+    if kept is None or str(kept.get("label")) != label:
+        return 0, fresh
+    found = [kept.get(f"leaf{i}") for i in range(len(leaves))]
+    same = all(new is not None and new.shape == old.shape and new.dtype == old.dtype for new, old in zip(found, leaves, strict=True))
+    if not same:
+        return 0, fresh
+    return int(kept["done"]), jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
+
+
+def _digest(tree: PyTree) -> str:
+    """A fingerprint of the settings and the plan, so that a checkpoint of another run is not taken for this one's."""
+    digest = hashlib.sha256(str(jax.tree.structure(tree)).encode())
+    for leaf in jax.tree.leaves(tree):
+        digest.update(np.ascontiguousarray(np.asarray(leaf)).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,40 @@
+"""What the loop runs: a start, a rule that moves the state on, and what probes may see of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+
+from dynascope.probes.probe import Moment, Probe
+
+
+class Process(eqx.Module):
+    """One learner and how it moves. `Descent`, `Flow` and `Map` are the kinds there are.
+
+    All methods run inside a compiled program. The state is a pytree of arrays (no PRNG keys: derive those from the
+    step), since it is what a checkpoint keeps.
+    """
+
+    axis: ClassVar[str] = "step"
+    """The name of the recording dimension: `step`, or `time` for a flow."""
+
+    probes: eqx.AbstractVar[Mapping[str, Probe]]
+
+    @abstractmethod
+    def start(self) -> Any:
+        """The state at 0."""
+
+    @abstractmethod
+    def advance(self, state: Any, now: Any, until: Any) -> Any:
+        """The state at `until`, from the one at `now`."""
+
+    @abstractmethod
+    def moment(self, state: Any, now: Any) -> Moment:
+        """What probes see."""
+
+    @abstractmethod
+    def diverged_at(self, state: Any) -> Any:
+        """The step (time) at which the learner was first found not finite; -1 if it never was."""

@@ -1,0 +1,65 @@
+"""What a probe is: a pure function of the learner at one moment, run inside the compiled loop at its own cadence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import PyTree
+
+
+class Moment(NamedTuple):
+    """What a probe sees."""
+
+    model: PyTree
+    """The parameters: a callable module, or any pytree of arrays."""
+    step: Any
+    """The number of steps taken, or the time of a flow."""
+    loss: Callable[[PyTree], Any]
+    """The objective as a function of the model, on all the data (not on a minibatch)."""
+
+
+Dims = tuple[str, ...]
+Names = Mapping[str, Dims]
+
+
+def _remember_nothing(moment: Moment) -> None:
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A measurement.
+
+    `measure(moment, memory)` returns `(value, memory)`. A value is an array, or a mapping of arrays: under the probe's
+    name in the trace goes the entry `value`, the others become `<probe>_<entry>`, so that an estimate can carry its
+    uncertainty. `remember(moment)` makes the memory at the start: for warm starts, or for what the start was.
+    """
+
+    measure: Callable[[Moment, Any], tuple[Any, Any]]
+    dims: Dims | Names = ()
+    """Names of the value's own dimensions; one tuple for each entry where the value is a mapping."""
+    coords: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
+    """Labels along those dimensions."""
+    every: int | Sequence[int] | None = None
+    """Its own cadence: every so many steps, or exactly these; None follows the run's."""
+    remember: Callable[[Moment], Any] = _remember_nothing
+
+
+def probe(
+    function: Callable[[Moment], Any],
+    dims: Dims | Names = (),
+    coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
+    every: int | Sequence[int] | None = None,
+) -> Probe:
+    """A probe without memory, from a function of the moment."""
+    return Probe(lambda moment, memory: (function(moment), memory), dims, coords or {}, every)
+
+
+def as_probe(thing: Probe | Callable[[PyTree], Any]) -> Probe:
+    """A probe as it is; a plain function is taken as a function of the model."""
+    if isinstance(thing, Probe):
+        return thing
+    return probe(lambda moment: thing(moment.model))
