@@ -39,9 +39,14 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
 
 
+def disk_full(error: OSError) -> bool:
+    """Whether there was no room left, on the disk or in the user's quota."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def explain_os_error(error: OSError, doing: str) -> StoreError:
     """A full disk, a missing right or the like, as one line. What was stored before is never touched by it."""
     where = f" ({error.filename})" if error.filename else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if disk_full(error):
         return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
     return StoreError(f"{error.strerror or error} while {doing}{where}")

@@ -213,6 +213,12 @@ class Draft:
         """Put a file of the run in place."""
         write_whole(self.folder / name, data)
 
+    def drop(self, *names: str) -> None:
+        """Remove what an earlier attempt left under these names."""
+        for name in names:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+            (self.folder / name).unlink(missing_ok=True)
+
     def finish(self, manifest: Mapping[str, Any]) -> StoredRun:
         """Seal the folder with its manifest and give it its name."""
         self.write("config.json", pretty({"id": self.id, "seed": self.seed, "fields": self.fields}))

@@ -1,0 +1,111 @@
+"""From what a person typed to an experiment's fields: `key=value`, grids, presets; what is wrong is said in one line each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from dynascope.lab.errors import UsageError, nearest
+from dynascope.lab.experiment import Experiment
+
+
+def build(kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False) -> Experiment:
+    """The experiment with a preset, then its control if asked for, then `changes` on top of the defaults."""
+    fields = {**preset_fields(kind, preset), **(kind.control if control else {}), **changes}
+    _check_names(kind, fields)
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise UsageError("\n".join(f"{kind.id}: {line}" for line in explain(error))) from None
+
+
+def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
+    """The changes a preset makes; `full` (or none) makes none, unless the experiment says otherwise."""
+    if preset is None or (preset == "full" and "full" not in kind.presets):
+        return {}
+    if preset not in kind.presets:
+        names = ", ".join([*kind.presets, *(() if "full" in kind.presets else ("full",))])
+        raise UsageError(f"{kind.id} has no preset {preset!r}; it has {names}{nearest(preset, [*kind.presets, 'full'])}")
+    return kind.presets[preset]
+
+
+def explain(error: ValidationError) -> list[str]:
+    """One line for each thing wrong: the field, what is allowed, what was given."""
+    lines = []
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(part) for part in fault["loc"]) or "the fields together"
+        allowed = fault["msg"][:1].lower() + fault["msg"][1:]
+        given = repr(fault["input"])
+        given = given if len(given) <= 60 else given[:57] + "..."
+        words = [word.strip(" '") for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")]
+        hint = nearest(fault["input"], words) if isinstance(fault["input"], str) else ""
+        lines.append(f"{where}: {allowed}, given {given}{hint}")
+    return lines
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """`key=value`, the value as JSON where it is JSON, else as the words it is."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"{text!r} is not of the form key=value")
+    return key.strip(), _value(value)
+
+
+def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
+    """`key=a:b:n`, `key=a:b:n:log` or `key=v1,v2,v3`, each value checked against the field."""
+    key, equals, spec = text.partition("=")
+    if not equals or not spec:
+        raise UsageError(f"grid {text!r} is not of the form key=a:b:n, key=a:b:n:log or key=v1,v2,v3")
+    _check_names(kind, [key])
+    field = kind.model_fields[key]
+    check = TypeAdapter(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation)
+    values = []
+    for value in _spread(key, spec, whole=field.annotation is int):
+        try:
+            values.append(check.validate_python(value))
+        except ValidationError as error:
+            fault = explain(error)[0].removeprefix("the fields together: ")
+            raise UsageError(f"{kind.id}: grid {key}: {fault}") from None
+    return key, list({json.dumps(value, default=str): value for value in values}.values())
+
+
+def _spread(key: str, spec: str, whole: bool) -> list[Any]:
+    parts = spec.split(":")
+    if len(parts) == 1:
+        listed = _value(f"[{spec}]")  # commas inside brackets belong to a value: [1,2],[3,4]
+        return listed if isinstance(listed, list) else [_value(part.strip()) for part in spec.split(",")]
+    shape = f"grid {key}={spec}: a range is start:stop:count, or start:stop:count:log"
+    try:
+        start, stop, count = float(parts[0]), float(parts[1]), int(parts[2])
+    except (ValueError, IndexError):
+        raise UsageError(shape) from None
+    if len(parts) > 4 or (len(parts) == 4 and parts[3] != "log"):
+        raise UsageError(shape)
+    if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
+        raise UsageError(f"grid {key}={spec}: the count is at least 1, and start and stop are finite")
+    logarithmic = len(parts) == 4
+    if logarithmic and min(start, stop) <= 0:
+        raise UsageError(f"grid {key}={spec}: a logarithmic range needs positive ends")
+    a, b = (math.log(start), math.log(stop)) if logarithmic else (start, stop)
+    points = [a + (b - a) * k / max(count - 1, 1) for k in range(count)]
+    values = [math.exp(point) for point in points] if logarithmic else points
+    values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, whatever exp and log round to
+    return [round(value) if whole else float(f"{value:.12g}") for value in values]
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
+    for name in names:
+        if name not in kind.model_fields:
+            hint = nearest(name, kind.model_fields)
+            raise UsageError(f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}")

@@ -1,0 +1,208 @@
+"""One run of one experiment: measure, predict, judge, draw, and the store's folder that results.
+
+The measurement is on disk before anything else happens to it, and everything after works on what was read back from
+there: so a crash while judging, a Ctrl-C or a kill loses nothing, and a resumed run sees the very bits of an
+undisturbed one.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dynascope import __version__
+from dynascope.dynamics.watch import watched_by
+from dynascope.lab.errors import ExperimentCrash, LabError, StoreError, disk_full, explain_os_error, one_line
+from dynascope.lab.experiment import Experiment
+from dynascope.lab.files import checksum, pretty, write_whole
+from dynascope.lab.netcdf import load, pack
+from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
+from dynascope.lab.settings import compilation_cache, precision
+from dynascope.lab.store import Draft, Store, StoredRun
+from dynascope.lab.watch import LabWatch, Progress
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+TIMINGS = ("compile_seconds", "run_seconds")
+"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
+
+
+def run(
+    experiment: Experiment,
+    *,
+    seed: int = 0,
+    preset: str | None = None,
+    store: Store | None = None,
+    force: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    keep_every: float = 10.0,
+) -> StoredRun:
+    """Run an experiment, or return its stored run where this version of its code has one already.
+
+    `preset` is only written down. `force` runs again what is stored; the old run stays until the new one is complete.
+    `keep_every` is the seconds between two checkpoints. A wrong turn of the experiment's own code is an
+    `ExperimentCrash`, whose cause is the exception.
+    """
+    store = store or Store()
+    try:
+        with store.draft(experiment, seed) as draft:
+            code = fingerprint(type(experiment))
+            stored = None if force else _current(store, draft, code, warn)
+            if stored:
+                return stored
+            _open(draft, code, force)
+            try:
+                return _carry_out(experiment, draft, preset, progress, warn, keep_every)
+            except LabError:
+                raise
+            except Exception as error:
+                if isinstance(error, OSError) and disk_full(error):
+                    raise
+                log = draft.folder / "crash.log"
+                write_whole(log, traceback.format_exc())
+                raise ExperimentCrash(f"{experiment.id}: {one_line(error)} (traceback in {log})") from error
+    except OSError as error:
+        raise explain_os_error(error, f"running {experiment.id}") from error
+
+
+def _current(store: Store, draft: Draft, code: Mapping[str, str], warn: Callable[[str], None] | None) -> StoredRun | None:
+    """The stored run, if this code made it. If only its judging or drawing changed, its measurement serves again."""
+    stored = store.find(draft.id, draft.final.name)
+    if stored is None or (stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code):
+        return stored
+    if warn:
+        warn(f"{draft.id}: the code has changed since this was stored, so it runs again")
+    same = stored.manifest["dynascope"] == __version__ and stored.manifest["code"].get("measure") == code["measure"]
+    if same and not draft.state:
+        draft.clear()
+        shutil.copyfile(stored.folder / "measured.nc", draft.folder / "measured.nc")
+        known = {key: stored.manifest.get(key) for key in ("device", "started", "resumed", *TIMINGS)}
+        known["sha256"] = stored.manifest["files"]["measured.nc"]
+        draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "measured": known})
+    return None
+
+
+def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
+    """Keep what an earlier attempt left where it still serves; else begin with an empty folder.
+
+    Forced runs begin afresh, except where a forced run was itself cut short in the middle of measuring.
+    """
+    state = draft.state
+    same = state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
+    if not same or (force and (not state.get("forced") or state.get("measured"))):
+        draft.clear()
+        state = {"measured": None}
+    draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")})
+
+
+def _carry_out(
+    experiment: Experiment,
+    draft: Draft,
+    preset: str | None,
+    progress: Callable[[Progress], None] | None,
+    warn: Callable[[str], None] | None,
+    keep_every: float,
+) -> StoredRun:
+    clock = time.perf_counter()
+    with warnings.catch_warnings(), compilation_cache():
+        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+        known = _measured_before(draft)
+        if known is None:
+            watch = LabWatch(draft.checkpoints, progress, warn, keep_every)
+            known = _measure(experiment, draft, watch)
+            clock = time.perf_counter()
+        measured = load(draft.folder / "measured.nc")
+        draft.drop("predicted.nc", "claims.json", "figures")
+        with precision(True, "highest"):
+            predicted = experiment.predict(measured)
+            if predicted is not None:
+                _strip(predicted)
+                draft.write("predicted.nc", pack(predicted))
+            claims = list(experiment.judge(measured, predicted))
+            draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
+            figures = _save_figures(draft, experiment.draw(measured, predicted))
+    if not claims:
+        raise ValueError("judge gave no claim")
+    verdicts = [claim.verdict for claim in claims]
+    return draft.finish(
+        {
+            "title": experiment.title(),
+            "preset": preset,
+            "command": command_of(experiment, preset, draft.seed),
+            "claims": {verdict: verdicts.count(verdict) for verdict in ("holds", "fails", "erratum")} | {"main": verdicts[0]},
+            "figures": figures,
+            **{key: value for key, value in known.items() if key != "sha256"},
+            "judge_seconds": round(time.perf_counter() - clock, 3),
+            "finished": _now(),
+            "versions": package_versions(),
+            "code": fingerprint(type(experiment)),
+        }
+    )
+
+
+def _measured_before(draft: Draft) -> dict[str, Any] | None:
+    """What is known of a measurement that an earlier attempt finished."""
+    known = draft.state.get("measured")
+    path = draft.folder / "measured.nc"
+    return known if known and path.exists() and checksum(path) == known["sha256"] else None
+
+
+def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str, Any]:
+    """Measure, put the data on disk, and return what the manifest says of it."""
+    started, clock = _now(), time.perf_counter()
+    matmul = getattr(type(experiment), "matmul_precision", "highest")
+    with precision(experiment.precision == "float64", matmul), watched_by(watch):
+        measured = experiment.measure(draft.seed)
+    seconds = time.perf_counter() - clock
+    compiling = _strip(measured).get("compile_seconds")
+    data = pack(measured)
+    draft.write("measured.nc", data)
+    known = {
+        "started": started,
+        "device": device_name(),
+        "compile_seconds": None if compiling is None else round(float(compiling), 3),
+        "run_seconds": round(seconds, 3),
+        "resumed": watch.restored,
+        "sha256": checksum(data),
+    }
+    draft.keep_state({**draft.state, "measured": known})
+    shutil.rmtree(draft.checkpoints, ignore_errors=True)
+    return known
+
+
+def _strip(trace: xr.Dataset) -> dict[str, Any]:
+    """Take the timings out of a trace's attributes."""
+    return {name: trace.attrs.pop(name) for name in TIMINGS if name in trace.attrs}
+
+
+def _save_figures(draft: Draft, figures: Mapping[str, Figure]) -> list[str]:
+    """Every figure as PNG and SVG, the same bytes for the same figure."""
+    import matplotlib
+    from matplotlib import pyplot
+
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "dynascope", "svg.fonttype": "path"}):
+            for name, figure in figures.items():
+                if "/" in name or name.startswith("."):
+                    raise StoreError(f"{draft.id}: {name!r} cannot be the name of a figure")
+                for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+                    buffer = io.BytesIO()
+                    figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
+                    draft.write(f"figures/{name}.{kind}", buffer.getvalue())
+    finally:
+        for figure in figures.values():
+            pyplot.close(figure)
+    return list(figures)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,94 @@
+"""Experiments for the lab's own tests: a random walk in numpy, with everything that can go wrong as a field."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from dynascope.dynamics.watch import current_watch
+from dynascope.lab.claims import claim, share_of
+from dynascope.lab.experiment import Experiment, Source
+
+
+class Walk(Experiment):
+    """Does a random walk with drift climb?
+
+    It does, unless the drift is zero.
+    """
+
+    id = "toy.walk"
+    source = Source("The book of toys", "Figure 1")
+
+    steps: int = Field(default=50, gt=0, description="how long it walks")
+    drift: float = 1.0
+    noise: Literal["normal", "uniform"] = "normal"
+    pause: float = Field(default=0.0, ge=0.0, description="seconds between two steps")
+    members: int = 4
+    crash_in: Literal["", "measure", "predict", "judge", "draw"] = ""
+    note: str = ""
+
+    presets = {"quick": dict(steps=20)}
+    control = dict(drift=0.0)
+    cost = {"quick": 0.1, "full": 0.2}
+
+    def measure(self, seed: int) -> xr.Dataset:
+        self._perhaps("measure")
+        watch = current_watch()
+        rng = np.random.default_rng(seed)
+        kept = watch.restore("walk")
+        done, walked = 0, np.zeros((self.members, self.steps + 1))
+        if kept is not None:
+            done, walked = int(kept["done"]), kept["walked"]
+        draw = rng.normal if self.noise == "normal" else rng.uniform
+        noise = draw(size=(self.steps, self.members))
+        for step in range(done, self.steps):
+            walked[:, step + 1] = walked[:, step] + self.drift + 0.1 * noise[step]
+            time.sleep(self.pause)
+            watch.progress(step + 1, self.steps, "walk")
+            if self.pause:
+                watch.keep("walk", {"done": np.asarray(step + 1), "walked": walked})
+        coords = {"step": np.arange(self.steps + 1), "seed": np.arange(self.members)}
+        return xr.Dataset({"position": (("seed", "step"), walked)}, coords, attrs={"compile_seconds": 0.25})
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        self._perhaps("predict")
+        return xr.Dataset({"position": self.drift * measured.step})
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None):
+        self._perhaps("judge")
+        end = measured.position.isel(step=-1)
+        climbs = end.values > self.steps / 2
+        yield claim(
+            "climbs",
+            "the walk climbs",
+            source=str(self.source),
+            measured=share_of(climbs),
+            expected="all of them",
+            holds=bool(climbs.all()),
+            seeds=self.members,
+        )
+        yield claim("end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> dict[str, Figure]:
+        self._perhaps("draw")
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().plot(measured.step, measured.position.T)
+        return {"walk": figure}
+
+    def _perhaps(self, where: str) -> None:
+        if self.crash_in == where:
+            raise RuntimeError(f"told to crash in {where}\nwith a second line")
+
+
+class Still(Walk):
+    """Does a walk without drift stay?"""
+
+    id = "toy.still"
+    source = Source(document="The book of toys", place="Figure 2")
+    drift: float = 0.0
+    presets = {}
