@@ -1,0 +1,109 @@
+"""Assumptions D.1 to D.5 of Appendix D, item by item, and the constants that satisfy them.
+
+"Dynamics of Concept Learning and Compositional Generalization", Appendix D.1, written without an order of the
+concepts: `i` is the dominant and `j` the weaker of a pair, `a_i > a_j`. Constants are kept as logarithms,
+since the assumptions force starts like 1e-66: the left side of D.5 exceeds 1/2, so D.5 needs `log P > 10
+kappa^2 log(1 / (P beta omega)) + log beta`. Clock: `eta` is the step of the recursion (D.1), paper clock.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Constants(NamedTuple):
+    """The constants of Appendix D. `alpha` is the smallest `a_k`; `eta` is in the paper clock."""
+
+    alpha: float
+    gamma: float
+    beta: float
+    kappa: float
+    K: float
+    C: float
+    log_P: float
+    log_omega: float
+    eta: float
+
+    @property
+    def log_phase(self) -> float:
+        """`log(P beta omega)`, the edge of the initial phase (Definition D.1)."""
+        return self.log_P + math.log(self.beta) + self.log_omega
+
+
+class Condition(NamedTuple):
+    """One inequality `lhs <= rhs` of the assumptions, in logarithms where the name says so."""
+
+    name: str
+    lhs: float
+    rhs: float
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.lhs <= self.rhs * (1 + 1e-12 * math.copysign(1, self.rhs)))
+
+
+def feasible_constants(
+    a: Float[np.ndarray, " d"], beta: float = 1.5, kappa: float = 1.11, K: float = 20.0, C: float = 2.0
+) -> Constants:
+    """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap
+    (D.2).
+
+    D.4 with equality makes `Q = log(1 / (P beta omega))` a constant, `log(K gamma d beta / m)` with `m =
+    min(kappa - 1, 1 - kappa^{-1/2})`; D.5 then reads `rho (10 kappa^2 Q + log P + log beta) <= log P`, where
+    `rho` is the largest `(a_i + a_j) / (2 a_i)`. The other items are for `check_assumptions` to judge.
+    """
+    strengths = np.sort(np.asarray(a, dtype=float))
+    alpha, gamma, dim = float(strengths[0]), float(strengths[-1] / strengths[0]), len(strengths)
+    if alpha <= 0 or dim < 2:
+        raise ValueError("Assumption D.1 needs at least two strengths a_k, all positive")
+    slack = min(kappa - 1, 1 - kappa**-0.5)
+    rho = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
+    if rho >= 1:
+        raise ValueError("Assumption D.5 needs distinct strengths a_k")
+    distance = math.log(K * gamma * dim * beta / slack)
+    log_P = rho * (10 * kappa**2 * distance + math.log(beta)) / (1 - rho)
+    log_omega = -distance - math.log(beta) - log_P
+    return Constants(alpha, gamma, beta, kappa, K, C, log_P, log_omega, eta=1 / (9 * K * gamma * alpha))
+
+
+def check_assumptions(
+    a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], constants: Constants
+) -> list[Condition]:
+    """Every inequality of Assumptions D.1 to D.5 for these strengths and this start (float64)."""
+    strengths, c = np.asarray(a, dtype=float), constants
+    dim = len(strengths)
+    with np.errstate(divide="ignore"):
+        log_start = np.log(np.abs(np.asarray(W0, dtype=float)))
+    log_beta, slack = math.log(c.beta), min(c.kappa - 1, 1 - c.kappa**-0.5)
+    log_start_cap = min(
+        math.log(slack) - c.log_P - math.log(c.K * c.gamma * dim) - 2 * log_beta, -0.5 * math.log(2 * c.beta)
+    )
+    conditions = [
+        Condition("D.1 alpha <= a_k", c.alpha, float(strengths.min())),
+        Condition("D.1 a_k <= gamma alpha", float(strengths.max()), c.gamma * c.alpha),
+        Condition("D.1 log omega <= log |w_ij(0)|", c.log_omega, float(log_start.min())),
+        Condition("D.1 log |w_ij(0)| <= log beta omega", float(log_start.max()), log_beta + c.log_omega),
+        Condition("D.1 0 < alpha", np.nextafter(0.0, 1.0).item(), c.alpha),
+        Condition("D.1 1 < beta", np.nextafter(1.0, 2.0).item(), c.beta),
+        Condition("D.1 1 < gamma", np.nextafter(1.0, 2.0).item(), c.gamma),
+        Condition("D.2 20 <= K", 20.0, c.K),
+        Condition("D.2 eta <= 1 / (9 K gamma alpha)", c.eta, 1 / (9 * c.K * c.gamma * c.alpha)),
+        Condition("D.3 log P beta omega <= log 0.4", c.log_phase, math.log(0.4)),
+        Condition("D.4 log omega <= its cap", c.log_omega, log_start_cap),
+        Condition("D.4 1.1 < kappa", np.nextafter(1.1, 2.0).item(), c.kappa),
+        Condition("D.4 kappa <= 1 + K / (2 C)", c.kappa, 1 + c.K / (2 * c.C)),
+        Condition("D.4 log 2 <= log P", math.log(2), c.log_P),
+        Condition("D.5 1 < C", np.nextafter(1.0, 2.0).item(), c.C),
+    ]
+    share = c.log_P / (10 * c.kappa**2 * -c.log_phase + c.log_P + log_beta)
+    for i, j in np.argwhere(strengths[:, None] > strengths):
+        a_i, a_j = float(strengths[i]), float(strengths[j])
+        conditions += [
+            Condition(f"D.5 (a_i + a_j) / (2 a_i) <= share, i={i}, j={j}", (a_i + a_j) / (2 * a_i), share),
+            Condition(f"D.5 alpha / C <= a_i - 3 a_j, i={i}, j={j}", c.alpha / c.C, a_i - 3 * a_j),
+        ]
+    return conditions
