@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dynascope.lab.errors import explain_os_error
 from dynascope.lab.report.about import Find, find_registered
 from dynascope.lab.report.atlas import gather
 from dynascope.lab.report.site import check_ours, write_site
@@ -18,5 +19,8 @@ def write(store: Store, folder: Path, find: Find = find_registered) -> Path:
     `find` gives an experiment's class by its id. Broken run folders are named on the page; a folder that
     holds anything but an earlier report is refused with a `UsageError`.
     """
-    check_ours(folder)
-    return write_site(gather(store, find), folder)
+    check_ours(folder, store.root)
+    try:
+        return write_site(gather(store, find), folder)
+    except OSError as error:
+        raise explain_os_error(error, "writing the report") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report import words
 from dynascope.lab.report.about import About, Find, about
 from dynascope.lab.report.pages import Kind, Picture, RunPage, picture
-from dynascope.lab.store import SWEEPS, Store
+from dynascope.lab.store import OLD, SWEEPS, UNFINISHED, Store
 
 PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
 """Which run stands for its experiment. A control shows the phenomenon's absence, so it is the last resort."""
+
+MOST_VARIED = 40
+"""Variations with a page of their own: a sweep stores thousands, and its summary shows them better."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,11 @@ class Sweep:
 
 @dataclass(frozen=True)
 class ExperimentPages:
-    """An experiment, its runs (never empty, the card's first) and its sweeps."""
+    """An experiment, its runs (never empty, the card's first), how many more there are, and its sweeps."""
 
     id: str
     runs: Sequence[RunPage]
+    left_out: int
     sweeps: Sequence[Sweep]
 
     @property
@@ -84,10 +89,10 @@ def gather(store: Store, find: Find) -> Atlas:
             TypeError,
         ) as error:  # checksums agree, yet the content is not of our form
             problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
-    experiments = [
-        ExperimentPages(id, preferred(found), sweeps(id, store.root / id))
-        for id, found in sorted(pages.items())
-    ]
+    experiments = []
+    for id, found in sorted(pages.items()):
+        shown = kept(preferred(found))
+        experiments.append(ExperimentPages(id, shown, len(found) - len(shown), sweeps(id, store.root / id)))
     return Atlas(experiments, [line.replace(f"{store.root}/", "") for line in problems])
 
 
@@ -97,16 +102,24 @@ def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
     return sorted(latest, key=lambda page: PREFERENCE[page.kind])
 
 
+def kept(pages: list[RunPage]) -> list[RunPage]:
+    """The runs that get a page: all but the long tail of variations that a sweep leaves."""
+    varied = [page for page in pages if page.kind == "varied"]
+    tail = {id(page) for page in varied[MOST_VARIED:]}
+    return [page for page in pages if id(page) not in tail]
+
+
 def sweeps(experiment_id: str, folder: Path) -> list[Sweep]:
-    """The sweeps stored in `folder/sweeps`, each with its figures and its tables."""
+    """The complete sweeps stored in `folder/sweeps`, each with its figure and its tables."""
     found = []
-    for path in sorted(folder.glob(f"{SWEEPS}/[!.]*/")):
-        figures = [picture(png, path, f"sweep of {experiment_id}") for png in sorted(path.glob("**/*.png"))]
-        files = sorted(
-            file.name for file in path.iterdir() if file.suffix in {".json", ".csv", ".nc", ".svg"}
-        )
-        if figures or files:
-            found.append(
-                Sweep(f"Sweep {path.name}", path, f"{experiment_id}/sweeps/{path.name}", figures, files)
-            )
+    for path in sorted(folder.glob(f"{SWEEPS}/*/")):
+        try:
+            told = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+            title = f"Over {' and '.join(map(words.label, told['grid']))}, {told['seeds']} seeds each"
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # unfinished, or none of ours: the sweep is run again to the same end
+        if path.suffix not in (OLD, UNFINISHED) and told.get("status") == "complete":
+            figures = [picture(png, path, f"{title}, {experiment_id}") for png in sorted(path.glob("*.png"))]
+            files = sorted(file.name for file in path.glob("summary.*") if file.suffix != ".png")
+            found.append(Sweep(title, path, f"{experiment_id}/{SWEEPS}/{path.name}", figures, files))
     return found

@@ -72,16 +72,17 @@ class RunPage:
         ]
 
     @property
-    def changes(self) -> dict[str, Any] | str:
+    def changes(self) -> dict[str, Any]:
         """What sets the run apart from the full setting."""
-        return {field.name: field.value for field in self.fields if field.changed} or "nothing"
+        return {field.name: field.value for field in self.fields if field.changed}
 
     @cached_property
     def kind(self) -> Kind:
         """How to take it: the source's full setting, the quick preset, a control, or a variation."""
         if self.preset == "control" or self.about.is_control(self.settings, self.preset):
             return "control"
-        if not self.preset and self.changes == "nothing":
+        known = bool(self.about.defaults)
+        if self.preset in (None, "full") and not (self.changes if known else "--set" in self.command):
             return "full"
         base = self.about.setting(self.preset)
         untouched = all(base.get(name, value) == value for name, value in self.settings.items())
@@ -100,11 +101,9 @@ class RunPage:
     @property
     def command(self) -> str:
         """The line that repeats the run: the manifest's own, else one built from the configuration."""
-        given = self.manifest.get("reproduce") or self.manifest.get("command")
-        if given:
-            return given if isinstance(given, str) else shlex.join(given)
         preset = ["--preset", self.preset] if self.preset else []
-        return shlex.join(["dynascope", "run", self.id, *preset, "--seed", str(self.seed)])
+        built = shlex.join(["dynascope", "run", self.id, *preset, "--seed", str(self.seed)])
+        return str(self.manifest.get("command") or built)
 
     @property
     def finished(self) -> str:
@@ -120,6 +119,7 @@ class RunPage:
         facts = [
             ("run time", words.duration(manifest.get("run_seconds"))),
             ("compilation", words.duration(manifest.get("compile_seconds"))),
+            ("theory, verdicts, figures", words.duration(manifest.get("judge_seconds"))),
             ("device", words.human(manifest.get("device"))),
             ("started", words.moment(manifest.get("started"))),
             ("finished", self.finished),

@@ -20,8 +20,11 @@ MARKER = ".dynascope-report"
 """The file that tells a report from somebody's own folder."""
 
 
-def check_ours(folder: Path) -> None:
-    """Refuse a place that holds anything but an earlier report."""
+def check_ours(folder: Path, runs: Path) -> None:
+    """Refuse a place that holds anything but an earlier report, or that the store of runs shares."""
+    here, there = folder.resolve(), runs.resolve()
+    if here.is_relative_to(there) or there.is_relative_to(here):
+        raise UsageError(f"{folder} and the run store {runs} overlap: give another folder for the report")
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: give a folder for the report")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
@@ -32,7 +35,6 @@ def check_ours(folder: Path) -> None:
 
 def write_site(atlas: Atlas, folder: Path) -> Path:
     """Write the atlas to `folder`; an earlier report there stays whole until the new one is complete."""
-    check_ours(folder)
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dynascope-report-") as room:
@@ -53,7 +55,7 @@ def _render(atlas: Atlas, folder: Path) -> None:
     folder.mkdir()
     (folder / MARKER).write_text("Written by `dynascope report`, which may replace this whole folder.\n")
     with as_file(files("dynascope.lab.report") / "assets") as assets:
-        shutil.copytree(assets, folder / "assets")
+        _copy(assets, [asset.name for asset in assets.iterdir()], folder / "assets")
     pages = _environment()
     _save(folder / "index.html", pages.get_template("index.html").render(atlas=atlas, root=""))
     template = pages.get_template("run.html")

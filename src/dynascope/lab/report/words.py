@@ -33,7 +33,7 @@ def system(experiment_id: str) -> str:
     return SYSTEMS.get(prefix, prefix.replace("-", " ").replace("_", " ").capitalize())
 
 
-def number(value: float, digits: int = 4) -> str:
+def number(value: int | float, digits: int = 4) -> str:
     """`value` to a few digits, with a true minus sign and powers of ten: 0.05, 20 000, 3.2 × 10⁻¹²."""
     if not math.isfinite(value):
         return _SPOKEN[str(float(value))]

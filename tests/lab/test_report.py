@@ -1,0 +1,356 @@
+"""The report: what a reader finds on its pages, and what it never does to a folder that is not its own."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from dynascope.lab.claims import Claim, claim, erratum, share_of
+from dynascope.lab.errors import LabError, UsageError
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.files import pretty
+from dynascope.lab.report import atlas, words, write
+from dynascope.lab.store import Store, StoredRun
+
+
+class Pair(Experiment):
+    """Is the <stronger> signal learnt first & foremost?"""
+
+    id = "concept.pair"
+    source = Source("A document", "Figure 1")
+    presets = {"quick": {"samples": 10}, "code": {"rate": 0.5}}
+    control = {"signals": ((1.0, 1.0),)}
+    cost = {"quick": 1.0, "full": 2.0}
+    notes = "First paragraph.\n\nSecond <b>paragraph</b>."
+
+    signals: tuple[tuple[float, float], ...] = ((1.0, 2.0),)
+    samples: int = 1000
+    rate: float = 0.1
+
+    def measure(self, seed):
+        raise NotImplementedError
+
+    def judge(self, measured, predicted):
+        return []
+
+    def draw(self, measured, predicted):
+        return {}
+
+
+HOLDS = claim(
+    "order",
+    "µ₁ < µ₂ is learnt later",
+    source="Section 1",
+    measured=share_of([True] * 51 + [False] * 49),
+    expected="half",
+    holds=True,
+    seeds=100,
+)
+FAILS = claim(
+    "bump", "A bump", source="", measured=0.1, expected=0.2, holds=False, diagnosis="Too little noise."
+)
+ERRATUM = erratum(
+    "factor", "The factor is 2", source="", measured={"printed": 1e-5}, expected=None, refuted=True
+)
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\xff" * width for _ in range(height)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def keep(
+    store: Store,
+    experiment: Experiment | None = None,
+    *,
+    preset: str | None = None,
+    seed: int = 0,
+    minute: int = 0,
+    claims: tuple[Claim, ...] = (HOLDS,),
+) -> StoredRun:
+    """Store a run as the lab does."""
+    experiment = experiment or Pair(**Pair.presets.get(preset or "", {}))
+    with store.draft(experiment, seed) as draft:
+        draft.clear()
+        for name in ("second look", "a_first"):
+            draft.write(f"figures/{name}.png", png(16, 10))
+            draft.write(f"figures/{name}.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
+        draft.write("measured.nc", b"measured")
+        draft.write("claims.json", pretty([claim.model_dump() for claim in claims]))
+        return draft.finish(
+            {
+                "preset": preset,
+                "command": f"dynascope run concept.pair --seed {seed}",
+                "figures": ["second look", "a_first"],
+                "claims": {},
+                "versions": {"jax": "0.10.2"},
+                "device": "cpu",
+                "run_seconds": 83.4,
+                "compile_seconds": None,
+                "started": "2026-01-01T00:00:00+00:00",
+                "finished": f"2026-01-01T00:{minute:02}:00+00:00",
+            }
+        )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "runs")
+
+
+def report(store: Store) -> Path:
+    """Write the report and return its folder."""
+    return write(store, store.root.parent / "site", find={"concept.pair": Pair}.get).parent
+
+
+def text(store: Store, run: StoredRun | None = None) -> str:
+    """The HTML of the run's page, or of the atlas."""
+    site = report(store)
+    page = site / run.id / run.digest / "index.html" if run else site / "index.html"
+    return page.read_text(encoding="utf-8")
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.images: list[dict[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value or "" for name, value in attrs if name in ("href", "src", "srcset", "action")]
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+
+def pages(site: Path) -> Iterator[tuple[Path, Links]]:
+    for page in site.rglob("*.html"):
+        links = Links()
+        links.feed(page.read_text(encoding="utf-8"))
+        yield page, links
+
+
+def test_every_link_is_local_and_leads_somewhere(store: Store):
+    keep(store, claims=(HOLDS, FAILS, ERRATUM))
+    keep(store, preset="quick")
+    keep(store, Pair(rate=0.3), seed=3)
+    site = report(store)
+    checked = 0
+    for page, links in pages(site):
+        for link in links.found:
+            parts = urlsplit(link)
+            assert not parts.scheme
+            assert not parts.netloc
+            assert not parts.path.startswith("/")
+            assert not parts.path or (page.parent / unquote(parts.path)).is_file(), link
+            checked += 1
+    assert checked > 40
+
+
+def test_the_styles_and_scripts_load_nothing(store: Store):
+    for asset in (report(store) / "assets").iterdir():
+        content = asset.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not any(word in content for word in ("http:", "https:", "url(", "@import", "fetch("))
+
+
+def test_every_image_has_its_size_and_an_alternative_text(store: Store):
+    keep(store)
+    images = [image for _, links in pages(report(store)) for image in links.images]
+    assert len(images) == 3
+    for image in images:
+        assert (image["width"], image["height"]) == ("16", "10")
+        assert image["alt"]
+
+
+def test_the_card_shows_the_first_figure_the_experiment_drew(store: Store):
+    keep(store)
+    assert "figures/second%20look.png" in text(store)
+    assert "a_first" not in text(store)
+
+
+def test_text_is_escaped(store: Store):
+    run = keep(store)
+    for html in (text(store), text(store, run)):
+        assert "Is the &lt;stronger&gt; signal learnt first &amp; foremost?" in html
+        assert "<stronger>" not in html
+    assert "µ₁ &lt; µ₂" in text(store, run)
+    assert "Second &lt;b&gt;paragraph&lt;/b&gt;." in text(store, run)
+
+
+def test_a_failing_claim_is_marked_with_its_diagnosis(store: Store):
+    run = keep(store, claims=(HOLDS, FAILS))
+    assert 'class="is-fails"' in text(store, run)
+    assert "Too little noise." in text(store, run)
+    assert "1 fails" in text(store)
+    assert 'data-verdicts="holds fails"' in text(store)
+
+
+def test_an_erratum_is_marked_as_one(store: Store):
+    run = keep(store, claims=(ERRATUM,))
+    assert 'class="is-erratum"' in text(store, run)
+    assert "1 erratum" in text(store)
+    assert "is-fails" not in text(store, run)
+
+
+def test_the_page_says_what_was_changed_and_how_to_repeat_it(store: Store):
+    html = text(store, keep(store, Pair(samples=20_000), seed=3))
+    changed = html.split('class="changed"')
+    assert len(changed) == 2
+    assert "samples" in changed[1]
+    assert "full setting: 1000" in changed[1]
+    assert "<code>dynascope run concept.pair --seed 3</code>" in html
+    assert "1 min 23 s" in html
+
+
+def test_a_damaged_run_is_named_and_the_others_are_shown(store: Store):
+    damaged = keep(store, seed=1)
+    (damaged.folder / "measured.nc").write_bytes(b"changed")
+    headless = keep(store, seed=2)
+    (headless.folder / "manifest.json").write_text("{")
+    keep(store)
+    html = text(store)
+    assert "2 run folders are left out" in html
+    assert damaged.digest in html
+    assert headless.digest in html
+    assert str(store.root) not in html
+    assert not (report(store) / damaged.id / damaged.digest).exists()
+
+
+def chosen(store: Store) -> str:
+    return atlas.gather(store, lambda _: Pair).experiments[0].chosen.folder.split("/")[1]
+
+
+def test_the_card_prefers_full_then_quick_then_others_and_a_control_last(store: Store):
+    control = keep(store, Pair(signals=((1.0, 1.0),)), minute=9)
+    assert chosen(store) == control.digest
+    varied = keep(store, Pair(rate=0.3), minute=1)
+    assert chosen(store) == varied.digest
+    code = keep(store, preset="code", minute=2)
+    assert chosen(store) == code.digest
+    keep(store, Pair(samples=10, rate=0.7), preset="quick", minute=1)
+    assert chosen(store) == code.digest
+    quick = keep(store, preset="quick", minute=1)
+    assert chosen(store) == quick.digest
+    full = keep(store, minute=0)
+    assert chosen(store) == full.digest
+    later = keep(store, seed=1, minute=5)
+    assert chosen(store) == later.digest
+
+
+def test_a_control_is_labelled_and_listed(store: Store):
+    run = keep(store, Pair(samples=10, signals=((1.0, 1.0),)), preset="quick")
+    full = keep(store)
+    assert ">control, preset quick</a>" in text(store, full)
+    assert "A control." in text(store, run)
+    assert "A control." not in text(store, full)
+
+
+def test_a_run_without_its_class_still_has_a_page(store: Store):
+    run = keep(store)
+    index = write(store, store.root.parent / "site", find=lambda _: None)
+    assert "concept.pair" in index.read_text(encoding="utf-8")
+    assert (index.parent / run.id / run.digest / "index.html").is_file()
+
+
+def test_the_long_tail_of_a_sweep_is_counted_not_listed(store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(atlas, "MOST_VARIED", 2)
+    full = keep(store)
+    for seed in range(5):
+        keep(store, Pair(rate=0.3), seed=seed)
+    assert "3 more variations" in text(store, full)
+    assert len(list((report(store) / "concept.pair").iterdir())) == 3
+
+
+def test_sweeps_are_linked_once_complete(store: Store):
+    run = keep(store)
+    for name, status in (("abc", "complete"), ("def", "unfinished")):
+        folder = run.folder.parent / "sweeps" / name
+        folder.mkdir(parents=True)
+        (folder / "summary.png").write_bytes(png(8, 8))
+        (folder / "summary.csv").write_text("rate,share\n")
+        (folder / "manifest.json").write_text(pretty({"status": status, "grid": {"rate": [1]}, "seeds": 4}))
+    html = text(store, run)
+    assert "Over rate, 4 seeds each" in html
+    assert "sweeps/abc/summary.csv" in html
+    assert "sweeps/def" not in html
+
+
+def test_an_empty_store_gives_a_page_that_says_so(store: Store):
+    assert "No run is stored yet" in text(store)
+
+
+def test_a_report_is_replaced_whole(store: Store):
+    run = keep(store)
+    site = report(store)
+    (site / "stale.html").write_text("")
+    assert report(store) == site
+    assert not (site / "stale.html").exists()
+    assert (site / run.id / run.digest / "measured.nc").read_bytes() == b"measured"
+    assert sorted(path.name for path in site.parent.iterdir()) == ["runs", "site"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(store: Store, monkeypatch: pytest.MonkeyPatch):
+    keep(store)
+    site = report(store)
+    before = (site / "index.html").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(LabError, match="disk full while writing the report"):
+        report(store)
+    assert (site / "index.html").read_bytes() == before
+
+
+def test_a_foreign_folder_is_refused(store: Store, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match="not a dynascope report") as caught:
+        write(store, tmp_path / "mine")
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
+    with pytest.raises(UsageError, match="is a file"):
+        write(store, tmp_path / "mine" / "thesis.tex")
+    with pytest.raises(UsageError, match="overlap"):
+        write(store, store.root / "site")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"share": 0.51, "interval": [0.41, 0.61], "of": 100}, "51 % [41, 61] of 100"),
+        ({"share": 0.0034, "interval": [0.001, 0.0091], "of": 1000}, "0.3 % [0.1, 0.9] of 1000"),
+        ({"share": 1}, "100 %"),
+        (3.2e-12, "3.2 × 10⁻¹²"),
+        (1e-10, "10⁻¹⁰"),
+        (-0.25, "−0.25"),
+        (123456.789, "123457"),
+        (50_000, "50\u202f000"),
+        (2.0, "2"),
+        ("nan", "NaN"),
+        (float("-inf"), "−∞"),
+        (True, "yes"),
+        (None, "–"),
+        ([], "none"),
+        ([[1.0, 2.0], [0.5, 2.0]], "(1, 2), (0.5, 2)"),
+        (list(range(50)), "0, 1, 2, 3, …, 48, 49 (50 values)"),
+        ({"first_step": 3, "share": 0.5}, "first step 3; share 0.5"),
+    ],
+)
+def test_values_read_as_a_person_would_write_them(value: object, said: str):
+    assert words.human(value) == said
+
+
+def test_systems_have_names():
+    assert words.system("concept.signal-order") == "Concept learning"
+    assert words.system("my-own.thing") == "My own"
