@@ -1,4 +1,4 @@
-"""Experiments for the lab's own tests: a random walk in numpy, with everything that can go wrong as a field."""
+"""Experiments for the lab's own tests: a random walk in numpy, with each way to fail as a field."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Walk(Experiment):
     crash_in: Literal["", "measure", "predict", "judge", "draw"] = ""
     note: str = ""
 
-    presets = {"quick": dict(steps=20)}
-    control = dict(drift=0.0)
+    presets = {"quick": {"steps": 20}}
+    control = {"drift": 0.0}
     cost = {"quick": 0.1, "full": 0.2}
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -72,7 +72,9 @@ class Walk(Experiment):
             holds=bool(climbs.all()),
             seeds=self.members,
         )
-        yield claim("end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True)
+        yield claim(
+            "end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True
+        )
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> dict[str, Figure]:
         self._perhaps("draw")

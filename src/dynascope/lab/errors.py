@@ -1,4 +1,4 @@
-"""What can go wrong at a person's hand: each error is one line that says what to do, and knows its exit status."""
+"""What can go wrong at a person's hand: one line that says what to do, and an exit status."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ def disk_full(error: OSError) -> bool:
 
 
 def explain_os_error(error: OSError, doing: str) -> StoreError:
-    """A full disk, a missing right or the like, as one line. What was stored before is never touched by it."""
+    """A full disk, a missing right or the like, as one line. What was stored before is never touched by
+    it."""
     where = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
-        return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
+        return StoreError(
+            f"disk full while {doing}{where}: free some space and run again; stored runs are intact"
+        )
     return StoreError(f"{error.strerror or error} while {doing}{where}")

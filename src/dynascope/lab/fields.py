@@ -1,4 +1,4 @@
-"""From what a person typed to an experiment's fields: `key=value`, grids, presets; what is wrong is said in one line each."""
+"""From what a person typed to an experiment's fields; what is wrong is said in one line each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
 
 
-def build(kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False) -> Experiment:
+def build(
+    kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False
+) -> Experiment:
     """The experiment with a preset, then its control if asked for, then `changes` on top of the defaults."""
     fields = {**preset_fields(kind, preset), **(kind.control if control else {}), **changes}
     _check_names(kind, fields)
@@ -29,7 +31,9 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, An
         return {}
     if preset not in kind.presets:
         names = ", ".join([*kind.presets, *(() if "full" in kind.presets else ("full",))])
-        raise UsageError(f"{kind.id} has no preset {preset!r}; it has {names}{nearest(preset, [*kind.presets, 'full'])}")
+        raise UsageError(
+            f"{kind.id} has no preset {preset!r}; it has {names}{nearest(preset, [*kind.presets, 'full'])}"
+        )
     return kind.presets[preset]
 
 
@@ -41,7 +45,10 @@ def explain(error: ValidationError) -> list[str]:
         allowed = fault["msg"][:1].lower() + fault["msg"][1:]
         given = repr(fault["input"])
         given = given if len(given) <= 60 else given[:57] + "..."
-        words = [word.strip(" '") for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")]
+        words = [
+            word.strip(" '")
+            for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")
+        ]
         hint = nearest(fault["input"], words) if isinstance(fault["input"], str) else ""
         lines.append(f"{where}: {allowed}, given {given}{hint}")
     return lines
@@ -62,7 +69,8 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
         raise UsageError(f"grid {text!r} is not of the form key=a:b:n, key=a:b:n:log or key=v1,v2,v3")
     _check_names(kind, [key])
     field = kind.model_fields[key]
-    check = TypeAdapter(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation)
+    hint: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    check: TypeAdapter[Any] = TypeAdapter(hint)
     values = []
     for value in _spread(key, spec, whole=field.annotation is int):
         try:
@@ -93,7 +101,9 @@ def _spread(key: str, spec: str, whole: bool) -> list[Any]:
     a, b = (math.log(start), math.log(stop)) if logarithmic else (start, stop)
     points = [a + (b - a) * k / max(count - 1, 1) for k in range(count)]
     values = [math.exp(point) for point in points] if logarithmic else points
-    values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, whatever exp and log round to
+    values = (
+        [start, *values[1:-1], stop] if count > 1 else [start]
+    )  # the ends exactly, whatever exp and log round to
     return [round(value) if whole else float(f"{value:.12g}") for value in values]
 
 
@@ -108,4 +118,6 @@ def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
     for name in names:
         if name not in kind.model_fields:
             hint = nearest(name, kind.model_fields)
-            raise UsageError(f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}")
+            raise UsageError(
+                f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}"
+            )

@@ -49,7 +49,8 @@ def checksum(data: Path | bytes | memoryview) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads back as numbers."""
+    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads back as
+    numbers."""
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -78,8 +79,8 @@ def digest_of(value: Any) -> str:
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold an exclusive lock; a `StoreError` with the text `busy` where another process holds it.
 
-    The lock dies with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence
-    the check that the file we locked is still the one of that name.
+    The lock dies with its process, so a kill leaves nothing to clean up. The file is removed under the lock,
+    hence the check that the file we locked is still the one of that name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:

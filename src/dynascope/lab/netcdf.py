@@ -1,7 +1,7 @@
-"""Labelled arrays to netCDF bytes and back, with nothing lost on the way: booleans, words, complex numbers, any attrs.
+"""Labelled arrays to netCDF bytes and back, with nothing lost: booleans, words, complex numbers, attrs.
 
-Bytes are made in memory, so that a full disk is met by plain file writing and not inside HDF5, and the same dataset
-always gives the same bytes.
+Bytes are made in memory, so that a full disk is met by plain file writing and not inside HDF5, and the same
+dataset always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ def load(path: Path) -> xr.Dataset:
     """The dataset that `pack` wrote, in memory."""
     data = path.read_bytes()
     try:
-        dataset = xr.load_dataset(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
+        dataset = xr.load_dataset(
+            io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False
+        )
     except Exception as error:  # HDF5 raises many kinds for a damaged file
-        raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
+        raise StoreError(
+            f"{path} is not a readable netCDF file: run again with --force to replace it"
+        ) from error
     for variable in dataset.variables.values():
         variable.attrs = _from_attrs(variable.attrs)
         variable.encoding = {}

@@ -1,4 +1,4 @@
-"""Where a run comes from: the code that made it, the packages, the device, and the command that makes it again."""
+"""Where a run comes from: its code, the packages, the device, and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -12,15 +12,26 @@ from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import checksum
 from dynascope.lab.registry import entry_of
 
-PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "diffrax",
+    "numpy",
+    "scipy",
+    "xarray",
+    "h5netcdf",
+    "matplotlib",
+)
 AFTERWARDS = ("predict", "judge", "draw")
 
 
 def fingerprint(experiment: type[Experiment]) -> dict[str, str]:
     """Checksums of the experiment's file: of all of it, and of all but what happens after the measurement.
 
-    A stored run is returned again only while the file is the same; a measurement serves again while the part of the
-    file that could have shaped it is, so one may work on a claim or a figure without measuring anew.
+    A stored run is returned again only while the file is the same; a measurement serves again while the part
+    of the file that could have shaped it is, so one may work on a claim or a figure without measuring anew.
     """
     entry = entry_of(experiment)
     if entry is None:

@@ -51,11 +51,14 @@ def entries(pattern: str = "*") -> list[Entry]:
             if entry.id in found:
                 raise UsageError(f"two experiments are called {entry.id}: {found[entry.id].path} and {path}")
             found[entry.id] = entry
-    return sorted((entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id)
+    return sorted(
+        (entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id
+    )
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
-    """The experiments meant by ids, globs, and files of the user's own (`mine.py`, or `mine.py::id`), in that order."""
+    """The experiments meant by ids, globs, and files of the user's own (`mine.py`, or `mine.py::id`), in that
+    order."""
     everything = entries()
     chosen: dict[str, Entry] = {}
     for pattern in patterns:
@@ -95,7 +98,9 @@ def entry_of(experiment: type[Experiment]) -> Entry | None:
 def _single(address: str) -> Entry:
     hits = match([address])
     if len(hits) > 1:
-        raise UsageError(f"{address!r} means {len(hits)} experiments, where one is needed: {hits[0].id}, {hits[1].id}, ...")
+        raise UsageError(
+            f"{address!r} means {len(hits)} experiments, where one is needed: {hits[0].id}, {hits[1].id}, ..."
+        )
     return hits[0]
 
 
@@ -109,7 +114,7 @@ def _own(path: Path) -> list[Entry]:
         raise UsageError(f"no such file: {path}")
     found = _read(path.resolve(), None)
     if not found:
-        raise UsageError(f"{path} holds no experiment: a class with a literal id = \"...\"")
+        raise UsageError(f'{path} holds no experiment: a class with a literal id = "..."')
     return found
 
 
@@ -117,7 +122,8 @@ def _import_file(path: Path) -> Any:
     name = f"dynascope_own_{digest_of(str(path))}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
-        assert spec and spec.loader
+        assert spec is not None
+        assert spec.loader is not None
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
@@ -144,7 +150,9 @@ def _read(path: Path, module: str | None) -> list[Entry]:
         document, place = _source(said.get("source"))
         title = (ast.get_docstring(node) or node.name).splitlines()[0]
         cost = _literal(said.get("cost"), dict) or {}
-        found.append(Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets"))))
+        found.append(
+            Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets")))
+        )
     return found
 
 
@@ -161,7 +169,9 @@ def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
 def _source(node: ast.expr | None) -> tuple[str, str]:
     if not isinstance(node, ast.Call):
         return "", ""
-    given = dict(zip(("document", "place"), node.args, strict=False)) | {word.arg: word.value for word in node.keywords}
+    given = dict(zip(("document", "place"), node.args, strict=False)) | {
+        word.arg: word.value for word in node.keywords
+    }
     return _literal(given.get("document"), str) or "", _literal(given.get("place"), str) or ""
 
 

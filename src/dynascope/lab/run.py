@@ -1,8 +1,8 @@
 """One run of one experiment: measure, predict, judge, draw, and the store's folder that results.
 
-The measurement is on disk before anything else happens to it, and everything after works on what was read back from
-there: so a crash while judging, a Ctrl-C or a kill loses nothing, and a resumed run sees the very bits of an
-undisturbed one.
+The measurement is on disk before anything else happens to it, and everything after works on what was read
+back from there: so a crash while judging, a Ctrl-C or a kill loses nothing, and a resumed run sees the very
+bits of an undisturbed one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TIMINGS = ("compile_seconds", "run_seconds")
-"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
+"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same
+bits."""
 
 
 def run(
@@ -48,9 +49,9 @@ def run(
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
-    `preset` is only written down. `force` runs again what is stored; the old run stays until the new one is complete.
-    `keep_every` is the seconds between two checkpoints. A wrong turn of the experiment's own code is an
-    `ExperimentCrash`, whose cause is the exception.
+    `preset` is only written down. `force` runs again what is stored; the old run stays until the new one is
+    complete. `keep_every` is the seconds between two checkpoints. A wrong turn of the experiment's own code
+    is an `ExperimentCrash`, whose cause is the exception.
     """
     store = store or Store()
     try:
@@ -74,14 +75,22 @@ def run(
         raise explain_os_error(error, f"running {experiment.id}") from error
 
 
-def _current(store: Store, draft: Draft, code: Mapping[str, str], warn: Callable[[str], None] | None) -> StoredRun | None:
-    """The stored run, if this code made it. If only its judging or drawing changed, its measurement serves again."""
+def _current(
+    store: Store, draft: Draft, code: Mapping[str, str], warn: Callable[[str], None] | None
+) -> StoredRun | None:
+    """The stored run, if this code made it. If only its judging or drawing changed, its measurement serves
+    again."""
     stored = store.find(draft.id, draft.final.name)
-    if stored is None or (stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code):
+    if stored is None or (
+        stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code
+    ):
         return stored
     if warn:
         warn(f"{draft.id}: the code has changed since this was stored, so it runs again")
-    same = stored.manifest["dynascope"] == __version__ and stored.manifest["code"].get("measure") == code["measure"]
+    same = (
+        stored.manifest["dynascope"] == __version__
+        and stored.manifest["code"].get("measure") == code["measure"]
+    )
     if same and not draft.state:
         draft.clear()
         shutil.copyfile(stored.folder / "measured.nc", draft.folder / "measured.nc")
@@ -97,11 +106,15 @@ def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
     Forced runs begin afresh, except where a forced run was itself cut short in the middle of measuring.
     """
     state = draft.state
-    same = state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
+    same = (
+        state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
+    )
     if not same or (force and (not state.get("forced") or state.get("measured"))):
         draft.clear()
         state = {"measured": None}
-    draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")})
+    draft.keep_state(
+        {"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")}
+    )
 
 
 def _carry_out(
@@ -114,7 +127,9 @@ def _carry_out(
 ) -> StoredRun:
     clock = time.perf_counter()
     with warnings.catch_warnings(), compilation_cache():
-        warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
+        warnings.filterwarnings(
+            "ignore", message="Error (reading|writing) persistent compilation cache entry"
+        )
         known = _measured_before(draft)
         if known is None:
             watch = LabWatch(draft.checkpoints, progress, warn, keep_every)
@@ -138,7 +153,8 @@ def _carry_out(
             "title": experiment.title(),
             "preset": preset,
             "command": command_of(experiment, preset, draft.seed),
-            "claims": {verdict: verdicts.count(verdict) for verdict in ("holds", "fails", "erratum")} | {"main": verdicts[0]},
+            "claims": {verdict: verdicts.count(verdict) for verdict in ("holds", "fails", "erratum")}
+            | {"main": verdicts[0]},
             "figures": figures,
             **{key: value for key, value in known.items() if key != "sha256"},
             "judge_seconds": round(time.perf_counter() - clock, 3),

@@ -1,4 +1,4 @@
-"""JAX's settings around a run, and only there: precision, matrix products, the persistent compilation cache."""
+"""JAX's settings around a run, and only there: precision, matrix products, the compilation cache."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def cache_folder() -> Path:
 
 @contextmanager
 def compilation_cache() -> Iterator[None]:
-    """Keep compiled programs between processes while the block lasts. A cache of the user's own choice is left alone."""
-    if jax.config.jax_compilation_cache_dir:
+    """Keep compiled programs between processes while the block lasts. A cache of the user's own choice is
+    left alone."""
+    if getattr(jax.config, "jax_compilation_cache_dir", None):
         yield
         return
     wanted = {

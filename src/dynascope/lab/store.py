@@ -1,8 +1,8 @@
 """The run store: `runs/<experiment id>/<digest>/`, each folder complete and checked, or visibly unfinished.
 
-A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A run that
-replaces another moves it to `<digest>.old` for the moment between two renames; readers look there too, so at no
-moment is there nothing to read. Nothing is ever unpickled.
+A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A
+run that replaces another moves it to `<digest>.old` for the moment between two renames; readers look there
+too, so at no moment is there nothing to read. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ SWEEPS = "sweeps"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when it is read."""
+    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when it
+    is read."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -48,16 +49,26 @@ class StoredRun:
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise StoreError(f"{path} is missing: not a complete run; remove the folder or run again with --force") from None
+            raise StoreError(
+                f"{path} is missing: not a complete run; remove the folder or run again with --force"
+            ) from None
         except OSError as error:
             raise StoreError(f"{path} cannot be read ({error.strerror})") from error
         except ValueError as error:
             raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
-            raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
+        if (
+            not isinstance(manifest, dict)
+            or manifest.get("format") != FORMAT
+            or manifest.get("status") != "complete"
+        ):
+            raise StoreError(
+                f"{path} is not the manifest of a complete run: run again with --force to replace it"
+            )
         missing = {"id", "digest", "seed", "files", "figures", "claims", "finished"} - manifest.keys()
         if missing:
-            raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
+            raise StoreError(
+                f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run"
+            )
         return cls(folder, manifest, reused)
 
     @property
@@ -121,7 +132,9 @@ class StoredRun:
         except OSError as error:
             raise StoreError(f"{path} cannot be read ({error.strerror}): run again with --force") from error
         if found != self.manifest["files"].get(name):
-            raise StoreError(f"{path} is damaged (its checksum differs): run again with --force to replace the run")
+            raise StoreError(
+                f"{path} is damaged (its checksum differs): run again with --force to replace the run"
+            )
         return path
 
 
@@ -148,10 +161,11 @@ class Store:
                 problems.append(str(error))
         return sorted(found, key=lambda run: str(run.manifest["finished"])), problems
 
-    def latest(self, id: str) -> StoredRun | None:
-        """The run of an experiment that was finished last."""
-        runs, _ = self.runs(id)
-        return runs[-1] if runs else None
+    def latest(self, id: str | None = None) -> tuple[dict[str, StoredRun], list[str]]:
+        """For each experiment (or one) the run that was finished last; and a line for each folder that is not
+        a run."""
+        runs, problems = self.runs(id)
+        return {run.id: run for run in runs}, problems
 
     def _folders(self, id: str | None) -> Iterator[Path]:
         try:
@@ -225,7 +239,13 @@ class Draft:
         names = ["config.json", "measured.nc", "predicted.nc", "claims.json"]
         names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
         files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
-        head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
+        head = {
+            "format": FORMAT,
+            "status": "complete",
+            "id": self.id,
+            "digest": self.final.name,
+            "seed": self.seed,
+        }
         self.write("manifest.json", pretty({**head, "dynascope": __version__, **manifest, "files": files}))
         publish(self.folder, self.final)
         for leftover in ("draft.json", "crash.log"):

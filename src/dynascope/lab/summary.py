@@ -1,4 +1,4 @@
-"""What a sweep leaves: for each point of the grid and each claim, the share of seeds in which it held, and its numbers."""
+"""What a sweep leaves: at each point, for each claim, how often it held, and its numbers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import csv
 import io
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -19,15 +20,23 @@ from dynascope.lab.files import canonical, checksum, digest_of, locked, pretty, 
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import SWEEPS, UNFINISHED, Store, publish, settle
 
-if TYPE_CHECKING:
-    from dynascope.lab.sweep import Cell
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep: where on the grid, which seed, and the claims that came of it (None where it
+    crashed)."""
+
+    point: tuple[Any, ...]
+    seed: int
+    claims: list[dict[str, Any]] | None
+    error: str = ""
 
 
 def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset:
     """The sweep as labelled arrays over the grid's keys, `claim` and `seed`.
 
-    `share`, `low`, `high`: how often the claim came out (as `holds` or `erratum`) and its Wilson interval; `of`: runs
-    that ended; `value`: the number measured, where the claim measured a number (or a share).
+    `share`, `low`, `high`: how often the claim came out (as `holds` or `erratum`) and its Wilson interval;
+    `of`: runs that ended; `value`: the number measured, where the claim measured a number (or a share).
     """
     claims = list(dict.fromkeys(claim["id"] for cell in cells for claim in cell.claims or ()))
     seeds = sorted({cell.seed for cell in cells})
@@ -55,7 +64,11 @@ def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dat
             "of": (dims, of),
             "value": ((*dims, "seed"), value),
         },
-        {**{key: _labels(values) for key, values in grid.items()}, "claim": np.array(claims, dtype=str), "seed": seeds},
+        {
+            **{key: _labels(values) for key, values in grid.items()},
+            "claim": np.array(claims, dtype=str),
+            "seed": seeds,
+        },
     )
 
 
@@ -69,8 +82,13 @@ def keep_summary(
     preset: str | None,
     seeds: int,
 ) -> Path:
-    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest, and return the folder."""
-    question = {"id": kind.id, "grid": {key: list(values) for key, values in grid.items()}, "fields": dict(base)}
+    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest, and return the
+    folder."""
+    question = {
+        "id": kind.id,
+        "grid": {key: list(values) for key, values in grid.items()},
+        "fields": dict(base),
+    }
     question |= {"preset": preset, "seeds": seeds}
     final = store.root / kind.id / SWEEPS / digest_of(question)
     draft = final.with_name(final.name + UNFINISHED)
@@ -79,7 +97,11 @@ def keep_summary(
     with locked(final.with_name(final.name + ".lock"), f"another process is writing {final}"):
         settle(final)
         shutil.rmtree(draft, ignore_errors=True)
-        errors = [{"point": list(cell.point), "seed": cell.seed, "error": cell.error} for cell in cells if cell.error]
+        errors = [
+            {"point": list(cell.point), "seed": cell.seed, "error": cell.error}
+            for cell in cells
+            if cell.error
+        ]
         write_whole(draft / "summary.nc", pack(table))
         write_whole(draft / "summary.csv", _csv(rows))
         write_whole(draft / "summary.json", pretty({**question, "rows": rows, "errors": errors}))
@@ -95,7 +117,8 @@ def keep_summary(
 
 
 def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
-    """The main claim's share over the grid: a line with its interval over one key, a map over two, else nothing."""
+    """The main claim's share over the grid: a line with its interval over one key, a map over two, else
+    nothing."""
     from matplotlib.figure import Figure
 
     if len(keys) > 2:
@@ -104,7 +127,10 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     named = f"share of seeds: {main.claim.item()}"
-    ticks = {key: ([f"{value:.4g}" if value.dtype.kind == "f" else str(value) for value in table[key].values]) for key in keys}
+    ticks = {
+        key: ([f"{value:.4g}" if value.dtype.kind == "f" else str(value) for value in table[key].values])
+        for key in keys
+    }
     if len(keys) == 1:
         key = keys[0]
         numeric = table[key].dtype.kind in "iuf"
@@ -116,7 +142,9 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
         axes.set(xlabel=key, ylabel=named, ylim=(-0.03, 1.03))
     else:
         across, up = keys
-        image = axes.imshow(main.share.transpose(up, across), vmin=0, vmax=1, origin="lower", aspect="auto", cmap="viridis")
+        image = axes.imshow(
+            main.share.transpose(up, across), vmin=0, vmax=1, origin="lower", aspect="auto", cmap="viridis"
+        )
         axes.set_xticks(range(table.sizes[across]), ticks[across], rotation=45, ha="right")
         axes.set_yticks(range(table.sizes[up]), ticks[up])
         axes.set(xlabel=across, ylabel=up)
@@ -130,7 +158,9 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
 def _rows(grid: Mapping[str, Sequence[Any]], table: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for place in np.ndindex(*table.share.shape):
-        row: dict[str, Any] = {key: list(values)[k] for (key, values), k in zip(grid.items(), place, strict=False)}
+        row: dict[str, Any] = {
+            key: list(values)[k] for (key, values), k in zip(grid.items(), place, strict=False)
+        }
         row["claim"] = str(table.claim.values[place[-1]])
         row |= {name: table[name].values[place].item() for name in ("share", "low", "high", "of")}
         values = table.value.values[place]

@@ -1,8 +1,8 @@
 """Many runs of one experiment over a grid of settings and seeds, and what became of its claims across them.
 
-Each point and seed is a stored run like any other, so a sweep that is cut short goes on where it stopped. Anything
-with the interface of `concurrent.futures` carries them out: this process (compiled programs are then shared by all
-points of one shape), a pool of processes, or a cluster's executor.
+Each point and seed is a stored run like any other, so a sweep that is cut short goes on where it stopped.
+Anything with the interface of `concurrent.futures` carries them out: this process (compiled programs are then
+shared by all points of one shape), a pool of processes, or a cluster's executor.
 """
 
 from __future__ import annotations
@@ -15,32 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab.errors import LabError, UsageError
+from dynascope.lab.executors import InProcess
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import build
-from dynascope.lab.registry import entry_of
+from dynascope.lab.registry import entry_of, load
+from dynascope.lab.run import run
 from dynascope.lab.store import Store
-
-
-class InProcess(Executor):
-    """An executor that runs each task at once, here. Ctrl-C goes through it."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a sweep: where on the grid, which seed, and the claims that came of it (None where it crashed)."""
-
-    point: tuple[Any, ...]
-    seed: int
-    claims: list[dict[str, Any]] | None
-    error: str = ""
+from dynascope.lab.summary import Cell, keep_summary
 
 
 @dataclass(frozen=True)
@@ -70,10 +51,11 @@ def sweep(
     force: bool = False,
     told: Callable[[int, int], None] | None = None,
 ) -> Sweep:
-    """Run `kind` at every point of `grid` with seeds 0 .. seeds-1, on top of a preset and `base`; keep a summary.
+    """Run `kind` at every point of `grid` with seeds 0 .. seeds-1, on top of a preset and `base`; keep a
+    summary.
 
-    Every point is checked before the first one runs. `told(done, total)` hears of each run that ends. A run that
-    crashes is a gap in the summary, not the end of the sweep.
+    Every point is checked before the first one runs. `told(done, total)` hears of each run that ends. A run
+    that crashes is a gap in the summary, not the end of the sweep.
     """
     if not grid or not all(grid.values()) or seeds < 1:
         raise UsageError("a sweep needs a grid with at least one value for each key, and at least one seed")
@@ -108,19 +90,19 @@ def sweep(
             future.cancel()
         raise
     cells = [_cell(point, seed, future) for (point, seed), future in zip(tasks, futures, strict=True)]
-    from dynascope.lab.summary import keep_summary
-
     folder = keep_summary(store, kind, grid, cells, base=base, preset=preset, seeds=seeds)
     return Sweep(kind.id, grid, cells, folder)
 
 
 def _one(
-    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
+    address: str | type[Experiment],
+    changes: Mapping[str, Any],
+    preset: str | None,
+    seed: int,
+    root: str,
+    force: bool,
 ) -> list[dict[str, Any]]:
     """What a worker does: one run, and its claims as plain values."""
-    from dynascope.lab.registry import load
-    from dynascope.lab.run import run
-
     kind = load(address) if isinstance(address, str) else address
     stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force)
     return [claim.model_dump(mode="json") for claim in stored.claims]

@@ -1,4 +1,4 @@
-"""The lab's watch: it keeps checkpoints of a long run on disk and tells how far it has come, how fast, and what is left."""
+"""The lab's watch: checkpoints of a long run on disk, and word of how far it has come and what is left."""
 
 from __future__ import annotations
 

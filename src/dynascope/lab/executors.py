@@ -1,0 +1,53 @@
+"""Who carries out the runs of a sweep: this process, a pool of them, or a cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any
+
+from dynascope.lab.errors import UsageError, nearest
+
+
+class InProcess(Executor):
+    """Runs each task at once, here, so that compiled programs are shared. Ctrl-C goes through it."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def choose(name: str = "local", jobs: int = 1) -> Executor:
+    """`local` (in this process, or in `jobs` of them), or `dask:ADDRESS`."""
+    if name == "local":
+        if jobs == 1:
+            return InProcess()
+        return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_die_quietly)
+    kind, _, address = name.partition(":")
+    if kind != "dask" or not address:
+        raise UsageError(f"executor {name!r} is neither local nor dask:ADDRESS{nearest(name, ['local'])}")
+    try:
+        from distributed import Client  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UsageError("the executor dask:ADDRESS needs dask: pip install 'dask[distributed]'") from None
+    return Client(address).get_executor()
+
+
+def stop(executor: Executor) -> None:
+    """End it now. Runs under way are lost to their last checkpoint and no further: that is the store's
+    business."""
+    executor.shutdown(wait=False, cancel_futures=True)
+    if isinstance(executor, ProcessPoolExecutor):
+        for process in multiprocessing.active_children():
+            process.terminate()
+
+
+def _die_quietly() -> None:
+    """Ctrl-C reaches the workers too; they just end, and leave the word to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,91 @@
+"""Which room may know of which: this script prints every import that goes against the design.
+
+Data flows task -> model -> dynamics (with probes) -> trace -> judge -> report, and imports follow it: the
+science knows nothing of storage, the terminal or HTML; an experiment knows its own contract and nothing else
+of the lab.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+
+SCIENCE = {"tasks", "models", "probes", "dynamics", "theory"}
+CONTRACT = {"lab.experiment", "lab.claims"}
+MAY_IMPORT = {
+    "tasks": {"tasks"},
+    "models": {"models"},
+    "probes": {"probes"},
+    "dynamics": {"dynamics", "probes"},
+    "theory": SCIENCE,
+    "experiments": SCIENCE | CONTRACT | {"experiments"},
+    "lab.experiment": CONTRACT,
+    "lab.claims": CONTRACT,
+    "lab": SCIENCE | {"lab", "experiments"},
+    "cli": {"lab"},
+    "": SCIENCE | CONTRACT,
+}
+"""For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
+all."""
+FOR_LAB_ONLY = {"rich", "typer", "click", "jinja2"}
+
+
+def violations(source: Path) -> Iterator[str]:
+    """A line for each import that goes against the arrows."""
+    package = source / "dynascope"
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(source).with_suffix("").parts
+        name = ".".join(module).removesuffix(".__init__")
+        here = room(name)
+        for line, target in imported(path, module):
+            top = target.partition(".")[0]
+            where = f"{path.relative_to(source)}:{line}: {here or 'the package'}"
+            if top in FOR_LAB_ONLY and here.partition(".")[0] not in ("lab", "cli"):
+                yield f"{where} may not import {top}; only lab and cli may"
+            if top == "dynascope" and not allowed(here, room(target)):
+                yield f"{where} may not import {target}"
+
+
+def allowed(here: str, there: str) -> bool:
+    """Whether a module of room `here` may import one of room `there`."""
+    rooms = MAY_IMPORT.get(here, set())
+    return there == "" or there == here or there in rooms or there.partition(".")[0] in rooms
+
+
+def room(module: str) -> str:
+    """The room of a dotted module name: a folder of the package, or one of the two modules of the
+    contract."""
+    parts = module.split(".")[1:]
+    full = ".".join(parts[:2])
+    if full in CONTRACT:
+        return full
+    return parts[0] if parts and (parts[0] in MAY_IMPORT or parts[0] == "lab") else ""
+
+
+def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, with the line: also inside functions, and for type checking only."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join(
+                    (*module[: len(module) - node.level], *([node.module] if node.module else []))
+                )
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def main() -> int:
+    """Print the violations; 1 where there are any."""
+    found = list(violations(Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE))
+    print("\n".join(found) if found else "imports follow the arrows")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
