@@ -262,11 +262,11 @@ def test_a_run_without_its_class_still_has_a_page(store: Store):
 
 
 def test_the_long_tail_of_a_sweep_is_counted_not_listed(store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(atlas, "MOST_VARIED", 2)
+    monkeypatch.setattr(atlas, "MOST_OF_A_KIND", 2)
     full = keep(store)
     for seed in range(5):
         keep(store, Pair(rate=0.3), seed=seed)
-    assert "3 more variations" in text(store, full)
+    assert "3 more are in the store" in text(store, full)
     assert len(list((report(store) / "concept.pair").iterdir())) == 3
 
 
@@ -341,6 +341,7 @@ def test_a_foreign_folder_is_refused(store: Store, tmp_path: Path):
         (float("-inf"), "−∞"),
         (True, "yes"),
         (None, "–"),
+        ("", "–"),
         ([], "none"),
         ([[1.0, 2.0], [0.5, 2.0]], "(1, 2), (0.5, 2)"),
         (list(range(50)), "0, 1, 2, 3, …, 48, 49 (50 values)"),

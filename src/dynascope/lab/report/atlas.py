@@ -17,8 +17,8 @@ from dynascope.lab.store import OLD, SWEEPS, UNFINISHED, Store
 PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
 """Which run stands for its experiment. A control shows the phenomenon's absence, so it is the last resort."""
 
-MOST_VARIED = 40
-"""Variations with a page of their own: a sweep stores thousands, and its summary shows them better."""
+MOST_OF_A_KIND = 30
+"""Runs of one kind with a page of their own: a sweep stores thousands, and its summary shows them better."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,14 @@ def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
 
 
 def kept(pages: list[RunPage]) -> list[RunPage]:
-    """The runs that get a page: all but the long tail of variations that a sweep leaves."""
-    varied = [page for page in pages if page.kind == "varied"]
-    tail = {id(page) for page in varied[MOST_VARIED:]}
-    return [page for page in pages if id(page) not in tail]
+    """The runs that get a page: the first of each kind, without the long tail that a sweep leaves."""
+    seen: Counter[Kind] = Counter()
+    shown = []
+    for page in pages:
+        seen[page.kind] += 1
+        if seen[page.kind] <= MOST_OF_A_KIND:
+            shown.append(page)
+    return shown
 
 
 def sweeps(experiment_id: str, folder: Path) -> list[Sweep]:

@@ -113,9 +113,7 @@ class RunPage:
     def facts(self) -> list[tuple[str, str]]:
         """Cost, device and versions, whichever of them the manifest knows."""
         manifest = self.manifest
-        versions = dict(manifest.get("versions") or {})
-        if "dynascope" in manifest:
-            versions = {"dynascope": manifest["dynascope"], **versions}
+        versions = [f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()]
         facts = [
             ("run time", words.duration(manifest.get("run_seconds"))),
             ("compilation", words.duration(manifest.get("compile_seconds"))),
@@ -123,7 +121,8 @@ class RunPage:
             ("device", words.human(manifest.get("device"))),
             ("started", words.moment(manifest.get("started"))),
             ("finished", self.finished),
-            *((name, str(version)) for name, version in versions.items()),
+            ("dynascope", words.human(manifest.get("dynascope"))),
+            ("with", " · ".join(versions) or "–"),
         ]
         return [(name, fact) for name, fact in facts if fact != "–"]
 

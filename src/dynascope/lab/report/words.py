@@ -85,7 +85,7 @@ def is_table(value: Any) -> bool:
 
 def human(value: Any) -> str:
     """Any JSON value in a line: numbers rounded, shares spelled out, long lists cut in the middle."""
-    if value is None:
+    if value is None or value == "":
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
