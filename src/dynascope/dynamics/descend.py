@@ -16,12 +16,13 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
+from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
 from dynascope.probes import learner
 from dynascope.probes.probe import Moment, Probe, as_probe
 
 
 class DescentState(eqx.Module):
-    """Where a descent is: the trainable arrays, the optimiser's memory, this epoch's order, and if it blew up."""
+    """Where a descent is: the trainable arrays, the optimiser's memory, this epoch's order, when it blew up."""
 
     parameters: PyTree
     optimiser: PyTree
@@ -38,6 +39,8 @@ class Descent(Process):
     | given | none | `task.loss(model, data)`, or `task(model, data)` |
     | given | n | the same on n rows, from an order drawn anew every epoch (what does not fill a batch is left out) |
     | none | n | the same on `task.sample(key, n)`, drawn anew every step |
+
+    With `reshuffle=False` the first epoch's order serves for all.
     """
 
     model: PyTree
@@ -46,6 +49,7 @@ class Descent(Process):
     data: PyTree
     batch: int | None
     key: PRNGKeyArray | None
+    reshuffle: bool
     probes: Mapping[str, Probe]
 
     def __init__(
@@ -57,9 +61,11 @@ class Descent(Process):
         data: PyTree = None,
         batch: int | None = None,
         key: PRNGKeyArray | None = None,
+        reshuffle: bool = True,
         probes: Mapping[str, Probe | Callable] | None = None,
     ) -> None:
-        self.model, self.task, self.optimiser, self.data, self.batch, self.key = model, task, optimiser, data, batch, key
+        self.model, self.task, self.optimiser = model, task, optimiser
+        self.data, self.batch, self.key, self.reshuffle = data, batch, key, reshuffle
         self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
         if batch is not None:
             if key is None:
@@ -90,7 +96,7 @@ class Descent(Process):
         parameters = eqx.filter(self.model, eqx.is_inexact_array)
         order = None
         if self.data is not None and self.batch is not None:
-            order = jnp.arange(self._rows(), dtype=jnp.int32)
+            order = jnp.zeros(ROUNDS, jnp.uint32)
         return DescentState(parameters, self.optimiser.init(parameters), order, jnp.asarray(-1, jnp.int32))
 
     def advance(self, state: DescentState, now: Array, until: Array) -> DescentState:
@@ -123,12 +129,9 @@ class Descent(Process):
             return None, self.task.sample(jax.random.fold_in(self.key, t), self.batch)
         per_epoch = self._rows() // self.batch
         epoch, place = t // per_epoch, t % per_epoch
-        order = lax.cond(
-            place == 0,
-            lambda: jax.random.permutation(jax.random.fold_in(self.key, epoch), self._rows()).astype(jnp.int32),
-            lambda: order,
-        )
-        rows = lax.dynamic_slice_in_dim(order, place * self.batch, self.batch)
+        drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
+        order = lax.cond(place == 0, lambda: epoch_words(self.key, drawn), lambda: order)
+        rows = permuted(order, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
         return order, jax.tree.map(lambda leaf: leaf[rows], self.data)
 
     def moment(self, state: DescentState, now: Array) -> Moment:
@@ -136,6 +139,10 @@ class Descent(Process):
 
     def diverged_at(self, state: DescentState) -> Array:
         return state.diverged_at
+
+    def work(self, state: DescentState) -> int:
+        whole = 1 if self.data is None else self._rows()
+        return sum(leaf.size for leaf in jax.tree.leaves(state.parameters)) * (self.batch or whole)
 
 
 def descend(

@@ -54,7 +54,9 @@ def _per_member(function: Callable, batched: bool) -> Callable:
 
 @eqx.filter_jit
 def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool):
-    def one(setting: PyTree) -> Progress:
+    """The start of every member, and the arrays it is made of (its data above all), so that they are made once."""
+
+    def one(setting: PyTree) -> tuple[PyTree, Progress]:
         process = member(**setting, **fixed)
         state = process.start()
         moment = process.moment(state, times[0])
@@ -65,7 +67,7 @@ def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int
             records[name] = jax.tree.map(
                 lambda leaf, rows=sizes[name]: jnp.zeros((rows + 1, *leaf.shape), leaf.dtype), value
             )
-        return Progress(state, memories, records)
+        return eqx.filter(process, eqx.is_array), Progress(state, memories, records)
 
     return _per_member(one, batched)(settings)
 
@@ -75,6 +77,7 @@ def _advance(
     member: Member,
     settings: PyTree,
     fixed: PyTree,
+    arrays: PyTree,
     times: jax.Array,
     rows: dict[str, jax.Array],
     sizes: dict[str, int],
@@ -85,8 +88,8 @@ def _advance(
 ) -> Progress:
     """Recordings `first` to `end` (not included), for every member."""
 
-    def one(setting: PyTree, progress: Progress) -> Progress:
-        process = member(**setting, **fixed)
+    def one(setting: PyTree, arrays: PyTree, progress: Progress) -> Progress:
+        process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
@@ -115,7 +118,7 @@ def _advance(
 
         return lax.fori_loop(first, end, recording, progress)
 
-    return _per_member(one, batched)(settings, progress)
+    return _per_member(one, batched)(settings, arrays, progress)
 
 
 @eqx.filter_jit
@@ -149,11 +152,11 @@ def run_batch(
     """
     times, rows = jnp.asarray(plan.times), {probe: jnp.asarray(row) for probe, row in plan.rows.items()}
     clock = time.perf_counter()
-    progress = _begin(member, settings, fixed, plan.sizes, times, batched)
+    arrays, progress = _begin(member, settings, fixed, plan.sizes, times, batched)
 
     def advance(progress: Progress, first: int, end: int) -> Progress:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
-        return _advance(member, settings, fixed, times, rows, plan.sizes, progress, *limits, batched)
+        return _advance(member, settings, fixed, arrays, times, rows, plan.sizes, progress, *limits, batched)
 
     jax.block_until_ready(advance(progress, 0, 0))  # nothing to do: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()

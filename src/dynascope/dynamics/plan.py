@@ -16,7 +16,8 @@ from dynascope.dynamics.record import Record, recording_steps
 from dynascope.probes.probe import Probe
 
 VMAP_UP_TO = 1500
-"""On a CPU, the number of state entries up to which members are cheaper side by side (vmap) than one after another."""
+"""On a CPU, the work per step up to which members are cheaper side by side (vmap) than one after another: a step of
+less is dominated by the overhead of its many small operations (see docs/ensembles.md for the measurement)."""
 CPU_WIDTH = 512
 """On a CPU, how many members go side by side: enough to fill the arithmetic, few enough to stay in cache."""
 PAUSES = 128
@@ -28,8 +29,8 @@ class Outline(NamedTuple):
 
     axis: str
     probes: dict[str, Probe]
-    state_size: int
-    """Numbers in the state of one member."""
+    work: int
+    """Multiplications per step of one member, about."""
     process_bytes: int
     """Bytes of one member's arrays: its data, its state, one row of each record."""
     values: dict[str, Any]
@@ -44,7 +45,7 @@ def outline(member: Member, setting: PyTree, fixed: PyTree) -> Outline:
         process = member(**setting, **fixed)
         state = process.start()
         moment = process.moment(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
-        seen["axis"], seen["probes"] = process.axis, dict(process.probes)
+        seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
         values = {
             name: probe.measure(moment, probe.remember(moment))[0] for name, probe in process.probes.items()
         }
@@ -52,8 +53,7 @@ def outline(member: Member, setting: PyTree, fixed: PyTree) -> Outline:
 
     arrays, state, values = eqx.filter_eval_shape(trace, setting, fixed)
     nbytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((arrays, state, values)))
-    size = sum(leaf.size for leaf in jax.tree.leaves(state))
-    return Outline(seen["axis"], seen["probes"], size, nbytes, values)
+    return Outline(process_bytes=nbytes, values=values, **seen)
 
 
 def plan_run(
@@ -92,7 +92,7 @@ def choose_width(shape: Outline, plan: Plan) -> int:
     """How many members to run side by side."""
     device = jax.devices()[0]
     if device.platform == "cpu":
-        return CPU_WIDTH if shape.state_size <= VMAP_UP_TO else 1
+        return CPU_WIDTH if shape.work <= VMAP_UP_TO else 1
     records = sum(
         plan.sizes[name] * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(value))
         for name, value in shape.values.items()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 
 from dynascope.probes.probe import Moment, Probe
 
@@ -38,3 +39,7 @@ class Process(eqx.Module):
     @abstractmethod
     def diverged_at(self, state: Any) -> Any:
         """The step (time) at which the learner was first found not finite; -1 if it never was."""
+
+    def work(self, state: Any) -> int:
+        """About how many multiplications a step costs: it decides if members run side by side on a CPU."""
+        return sum(leaf.size for leaf in jax.tree.leaves(state))

@@ -1,1 +1,1 @@
-""""""
+"""Experiments: a file per phenomenon."""

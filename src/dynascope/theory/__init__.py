@@ -1,1 +1,1 @@
-"""What the mathematics predicts: closed forms, recursions and bounds, one module per idea."""
+"""Theory: closed forms, recursions and bounds, with the names of what is measured."""
