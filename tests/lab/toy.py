@@ -49,7 +49,7 @@ class Walk(Experiment):
         for step in range(done, self.steps):
             walked[:, step + 1] = walked[:, step] + self.drift + 0.1 * noise[step]
             time.sleep(self.pause)
-            watch.progress(step + 1, self.steps, "walk")
+            watch.progress(float(step + 1), float(self.steps), "walk")
             if self.pause:
                 watch.keep("walk", {"done": np.asarray(step + 1), "walked": walked})
         coords = {"step": np.arange(self.steps + 1), "seed": np.arange(self.members)}
@@ -62,14 +62,14 @@ class Walk(Experiment):
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None):
         self._perhaps("judge")
         end = measured.position.isel(step=-1)
-        climbs = end.values > self.steps / 2
+        climbs = (end.values > self.steps / 2).tolist()
         yield claim(
             "climbs",
             "the walk climbs",
             source=str(self.source),
             measured=share_of(climbs),
             expected="all of them",
-            holds=bool(climbs.all()),
+            holds=all(climbs),
             seeds=self.members,
         )
         yield claim(

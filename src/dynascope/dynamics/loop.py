@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -53,7 +53,9 @@ def _per_member(function: Callable, batched: bool) -> Callable:
 
 
 @eqx.filter_jit
-def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool):
+def _begin(
+    member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool
+):
     """The start of every member, and the arrays it is made of (its data above all), so that they are made once."""
 
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
@@ -89,7 +91,9 @@ def _advance(
     """Recordings `first` to `end` (not included), for every member."""
 
     def one(setting: PyTree, arrays: PyTree, progress: Progress) -> Progress:
-        process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
+        process = eqx.combine(
+            arrays, member(**setting, **fixed)
+        )  # the compiler drops what is not used of the latter
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
@@ -123,7 +127,9 @@ def _advance(
 
 @eqx.filter_jit
 def _diverged(member: Member, settings: PyTree, fixed: PyTree, state: PyTree, batched: bool) -> jax.Array:
-    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(settings, state)
+    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(
+        settings, state
+    )
 
 
 class Outcome(NamedTuple):
@@ -184,7 +190,9 @@ def run_batch(
             kept_at = time.perf_counter()
     diverged_at = np.asarray(_diverged(member, settings, fixed, progress.state, batched))
     axis = 1 if batched else 0
-    records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
+    records = jax.tree.map(
+        lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records
+    )
     return Outcome(records, diverged_at, compile_seconds, time.perf_counter() - clock)
 
 
@@ -200,7 +208,10 @@ def _restore(watch: Watch, name: str, label: str, fresh: Progress) -> tuple[int,
     if kept is None or str(kept.get("label")) != label:
         return 0, fresh
     found = [kept.get(f"leaf{i}") for i in range(len(leaves))]
-    same = all(new is not None and new.shape == old.shape and new.dtype == old.dtype for new, old in zip(found, leaves, strict=True))
+    same = all(
+        new is not None and new.shape == old.shape and new.dtype == old.dtype
+        for new, old in zip(found, leaves, strict=True)
+    )
     if not same:
         return 0, fresh
     return int(kept["done"]), jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,36 +14,18 @@ CONCEPT_COLOURS = ("#d1495b", "#00798c", "#edae49", "#66508f")
 INK, FAINT = "#22272e", "#9aa4b2"
 THEORY = {"color": "black", "linestyle": (0, (4, 2.5)), "linewidth": 1.1}
 
-_STYLE = {
-    "font.family": "DejaVu Sans",
-    "font.size": 10,
-    "axes.titlesize": 10.5,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#6b7480",
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e9ee",
-    "grid.linewidth": 0.7,
-    "axes.axisbelow": True,
-    "xtick.color": "#4a525c",
-    "ytick.color": "#4a525c",
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "lines.linewidth": 1.6,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
+
+def panels(
+    columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any
+) -> tuple[Figure, Any]:
+    """A figure with a row (or grid) of axes; the axes as `Figure.subplots` gives them. The lab sets the style."""
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
 
 
-def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any) -> tuple[Figure, Any]:
-    """A figure with a row (or grid) of axes in the house style; the axes as `Figure.subplots` gives them."""
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-        return figure, figure.subplots(rows, columns, **options)
+def legend_beside(axes: Axes) -> None:
+    """A legend to the right of the axes, where it hides nothing."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def settings_colours(count: int) -> list[Any]:

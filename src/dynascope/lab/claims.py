@@ -28,7 +28,15 @@ class Claim(BaseModel):
 
 
 def claim(
-    id: str, statement: str, *, source: str, measured: Any, expected: Any, holds: bool, seeds: int = 1, diagnosis: str = ""
+    id: str,
+    statement: str,
+    *,
+    source: str,
+    measured: Any,
+    expected: Any,
+    holds: bool,
+    seeds: int = 1,
+    diagnosis: str = "",
 ) -> Claim:
     """A claim that holds or fails."""
     verdict: Verdict = "holds" if holds else "fails"
@@ -36,7 +44,15 @@ def claim(
 
 
 def erratum(
-    id: str, statement: str, *, source: str, measured: Any, expected: Any, refuted: bool, seeds: int = 1, diagnosis: str = ""
+    id: str,
+    statement: str,
+    *,
+    source: str,
+    measured: Any,
+    expected: Any,
+    refuted: bool,
+    seeds: int = 1,
+    diagnosis: str = "",
 ) -> Claim:
     """Something printed that measurement or mathematics refutes. `statement` says what is wrong and what is right;
     it fails, like any claim, when the counter-example does not come out."""
@@ -44,7 +60,16 @@ def erratum(
     return _claim(id, statement, source, measured, expected, verdict, seeds, diagnosis)
 
 
-def _claim(id: str, statement: str, source: str, measured: Any, expected: Any, verdict: Verdict, seeds: int, diagnosis: str) -> Claim:
+def _claim(
+    id: str,
+    statement: str,
+    source: str,
+    measured: Any,
+    expected: Any,
+    verdict: Verdict,
+    seeds: int,
+    diagnosis: str,
+) -> Claim:
     return Claim(
         id=id,
         statement=statement,
@@ -89,8 +114,12 @@ def share_of(outcomes: Iterable[bool]) -> dict[str, JsonValue]:
     return {"share": round(share, 4), "interval": [round(low, 4), round(high, 4)], "of": len(values)}
 
 
-def shares_agree(successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576) -> bool:
+def shares_agree(
+    successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576
+) -> bool:
     """Whether two observed shares are compatible at 99 %: the score test of equal proportions."""
     pooled = (successes + other_share * other_trials) / (trials + other_trials)
-    spread = math.sqrt(max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials))
+    spread = math.sqrt(
+        max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials)
+    )
     return abs(successes / trials - other_share) <= z * spread

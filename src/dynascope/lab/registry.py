@@ -149,7 +149,8 @@ def _read(path: Path, module: str | None) -> list[Entry]:
             continue
         document, place = _source(said.get("source"))
         title = (ast.get_docstring(node) or node.name).splitlines()[0]
-        cost = _literal(said.get("cost"), dict) or {}
+        costs = _literal(said.get("cost"), dict) or {}
+        cost = {str(key): float(value) for key, value in costs.items() if isinstance(value, int | float)}
         found.append(
             Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets")))
         )

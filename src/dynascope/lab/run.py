@@ -25,6 +25,7 @@ from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
 from dynascope.lab.settings import compilation_cache, precision
 from dynascope.lab.store import Draft, Store, StoredRun
+from dynascope.lab.style import HOUSE_STYLE
 from dynascope.lab.watch import LabWatch, Progress
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _carry_out(
                 draft.write("predicted.nc", pack(predicted))
             claims = list(experiment.judge(measured, predicted))
             draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
-            figures = _save_figures(draft, experiment.draw(measured, predicted))
+            figures = _save_figures(draft, _draw(experiment, measured, predicted))
     if not claims:
         raise ValueError("judge gave no claim")
     verdicts = [claim.verdict for claim in claims]
@@ -198,6 +199,14 @@ def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str,
 def _strip(trace: xr.Dataset) -> dict[str, Any]:
     """Take the timings out of a trace's attributes."""
     return {name: trace.attrs.pop(name) for name in TIMINGS if name in trace.attrs}
+
+
+def _draw(experiment: Experiment, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    """The experiment's figures, in the house style."""
+    from matplotlib import rc_context
+
+    with rc_context(HOUSE_STYLE):
+        return experiment.draw(measured, predicted)
 
 
 def _save_figures(draft: Draft, figures: Mapping[str, Figure]) -> list[str]:

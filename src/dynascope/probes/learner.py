@@ -33,7 +33,9 @@ def output(point: Float[Array, " d"], every: Every = None, apply: Apply = _call)
 def outputs(points: Float[Array, "n d"], every: Every = None, apply: Apply = _call) -> Probe:
     """The model's outputs at several points."""
     return probe(
-        lambda moment: jax.vmap(lambda x: apply(moment.model, x))(points), dims=("point", "coordinate"), every=every
+        lambda moment: jax.vmap(lambda x: apply(moment.model, x))(points),
+        dims=("point", "coordinate"),
+        every=every,
     )
 
 
@@ -54,7 +56,8 @@ def displacement(every: Every = None) -> Probe:
 
     def measure(moment: Moment, start: Any) -> tuple[Any, Any]:
         squares = [
-            jnp.sum(jnp.abs(now - then) ** 2) for now, then in zip(parameters(moment.model), start, strict=True)
+            jnp.sum(jnp.abs(now - then) ** 2)
+            for now, then in zip(parameters(moment.model), start, strict=True)
         ]
         return jnp.sqrt(sum(squares)), start
 

@@ -63,7 +63,9 @@ class StructuredIdentity(eqx.Module):
         if norm not in ("mean", "sum"):
             raise ValueError(f"norm must be 'mean' or 'sum'; got {norm!r}")
         self.dim, self.origin, self.norm, self.rotation = dim, origin, norm, rotation
-        self.truncate_radius = None if truncate_radius is None else jnp.asarray(truncate_radius, self.mu.dtype)
+        self.truncate_radius = (
+            None if truncate_radius is None else jnp.asarray(truncate_radius, self.mu.dtype)
+        )
 
     @property
     def concept_count(self) -> int:
@@ -105,7 +107,9 @@ class StructuredIdentity(eqx.Module):
         spread = self._pad(self.sigma)
 
         def draw(key: PRNGKeyArray) -> Array:
-            return means[cluster] + spread[None, :] * jax.random.normal(key, (cluster.shape[0], self.dim), self.mu.dtype)
+            return means[cluster] + spread[None, :] * jax.random.normal(
+                key, (cluster.shape[0], self.dim), self.mu.dtype
+            )
 
         x, rejected = draw(key), jnp.zeros((), jnp.int32)
         if self.truncate_radius is not None:
@@ -122,7 +126,11 @@ class StructuredIdentity(eqx.Module):
             attempt, x, rejected = state
             inside = near(x)
             again = draw(jax.random.fold_in(key, attempt))
-            return attempt + 1, jnp.where(inside[:, None], again, x), rejected + jnp.sum(inside, dtype=jnp.int32)
+            return (
+                attempt + 1,
+                jnp.where(inside[:, None], again, x),
+                rejected + jnp.sum(inside, dtype=jnp.int32),
+            )
 
         start = (jnp.asarray(1, jnp.int32), x, jnp.zeros((), jnp.int32))
         _, x, rejected = lax.while_loop(lambda state: jnp.any(near(state[1])), redraw, start)

@@ -1,0 +1,31 @@
+"""The house style of figures, as matplotlib settings: in force while an experiment draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+INK = "#22272e"
+
+HOUSE_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#6b7480",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e9ee",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "xtick.color": "#4a525c",
+    "ytick.color": "#4a525c",
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.6,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+}

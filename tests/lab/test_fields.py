@@ -1,0 +1,91 @@
+"""From words to fields, and one line for each thing that is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynascope.lab.errors import UsageError
+from dynascope.lab.fields import assignment, build, grid_axis
+
+
+def test_values_are_json_where_they_are_json():
+    assert assignment("a=1e-3") == ("a", 1e-3)
+    assert assignment("a=[[1, 2], [3]]") == ("a", [[1, 2], [3]])
+    assert assignment("a=true") == ("a", True)
+    assert assignment("a=linear") == ("a", "linear")
+    assert assignment("a=b=c") == ("a", "b=c")
+    with pytest.raises(UsageError, match="'drift' is not of the form key=value"):
+        assignment("drift")
+
+
+def test_preset_then_control_then_changes(walk):
+    assert build(walk, {}).steps == 50
+    assert build(walk, {}, "quick").steps == 20
+    assert build(walk, {}, "full").steps == 50
+    assert build(walk, {"steps": 7}, "quick").steps == 7
+    control = build(walk, {}, "quick", control=True)
+    assert (control.steps, control.drift) == (20, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "preset", "line"),
+    [
+        ({"drfit": 1}, None, "toy.walk has no field 'drfit'; did you mean 'drift'? its fields: precision, steps"),
+        ({"steps": 0}, None, "toy.walk: steps: input should be greater than 0, given 0"),
+        ({"steps": 1.5}, None, "toy.walk: steps: input should be a valid integer"),
+        ({"drift": "fast"}, None, "toy.walk: drift: input should be a valid number"),
+        ({"noise": "nromal"}, None, "given 'nromal'; did you mean 'normal'?"),
+        ({}, "quikc", "toy.walk has no preset 'quikc'; it has quick, full; did you mean 'quick'?"),
+    ],
+)
+def test_what_is_wrong_is_one_line(walk, changes, preset, line):
+    with pytest.raises(UsageError) as caught:
+        build(walk, changes, preset)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_status == 2
+
+
+def test_two_wrong_fields_are_two_lines(walk):
+    with pytest.raises(UsageError) as caught:
+        build(walk, {"steps": -1, "drift": "x"})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("drift=0:1:5", [0.0, 0.25, 0.5, 0.75, 1.0]),
+        ("drift=0.01:1:3:log", [0.01, 0.1, 1.0]),
+        ("drift=2:2:1", [2.0]),
+        ("steps=1:10:4", [1, 4, 7, 10]),
+        ("steps=1:3:9", [1, 2, 3]),
+        ("drift=1,2.5", [1.0, 2.5]),
+        ("noise=normal,uniform", ["normal", "uniform"]),
+    ],
+)
+def test_a_grid_is_a_range_or_a_list(walk, text, values):
+    key, found = grid_axis(walk, text)
+    assert key == text.partition("=")[0]
+    assert found == values
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("drift", "is not of the form key=a:b:n"),
+        ("drfit=0:1:2", "did you mean 'drift'"),
+        ("drift=0:1", "a range is start:stop:count"),
+        ("drift=0:1:2:lin", "a range is start:stop:count"),
+        ("drift=0:1:0", "the count is at least 1"),
+        ("drift=0:1:3:log", "positive ends"),
+        ("drift=a,b", "grid drift: input should be a valid number"),
+        ("steps=-1:5:3", "grid steps: input should be greater than 0, given -1"),
+        ("noise=normal,loud", "input should be 'normal' or 'uniform', given 'loud'"),
+    ],
+)
+def test_a_wrong_grid_is_one_line(walk, text, line):
+    with pytest.raises(UsageError) as caught:
+        grid_axis(walk, text)
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)

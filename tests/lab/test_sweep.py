@@ -1,0 +1,76 @@
+"""A sweep is stored runs and a summary of their claims."""
+
+from __future__ import annotations
+
+import csv
+import json
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+from dynascope.lab.errors import UsageError
+from dynascope.lab.executors import InProcess, choose
+from dynascope.lab.netcdf import load
+from dynascope.lab.store import Store
+from dynascope.lab.sweep import sweep
+
+
+def test_shares_of_the_claims_over_the_grid(walk, store: Store):
+    told: list[tuple[int, int]] = []
+    done = sweep(walk, {"drift": [0.0, 1.0]}, base={"steps": 10}, seeds=3, store=store, told=lambda *n: told.append(n))
+    assert told == [(k, 6) for k in range(1, 7)]
+    table = load(done.folder / "summary.nc")
+    assert table.share.sel(claim="climbs").values.tolist() == [0.0, 1.0]
+    assert table.low.sel(claim="climbs", drift=1.0) == pytest.approx(0.4385, abs=1e-4)
+    assert table.of.values.tolist() == [[3, 3], [3, 3]]
+    assert table.value.sel(claim="end", drift=1.0).mean() == pytest.approx(10, abs=1)
+    rows = list(csv.DictReader((done.folder / "summary.csv").open()))
+    assert [(row["drift"], row["claim"], row["share"]) for row in rows[:2]] == [("0.0", "climbs", "0.0"), ("0.0", "end", "1.0")]
+    assert json.loads((done.folder / "summary.json").read_text())["rows"][2]["drift"] == 1.0
+    assert (done.folder / "summary.png").read_bytes().startswith(b"\x89PNG")
+    assert len(store.runs()[0]) == 6
+    assert store.runs()[1] == []
+
+
+def test_what_is_stored_is_not_run_again(walk, store: Store, monkeypatch: pytest.MonkeyPatch):
+    first = sweep(walk, {"drift": [0.0, 1.0]}, preset="quick", store=store)
+    monkeypatch.setattr(walk, "measure", lambda *_: pytest.fail("it is stored"))
+    again = sweep(walk, {"drift": [0.0, 1.0]}, preset="quick", store=store)
+    assert again.folder == first.folder
+    assert again.cells == first.cells
+
+
+def test_two_keys_of_any_kind_and_a_crash_among_the_points(walk, store: Store):
+    done = sweep(walk, {"noise": ["normal", "uniform"], "crash_in": ["", "judge"]}, base={"steps": 10}, store=store)
+    assert len(done.errors) == 2
+    assert "told to crash in judge" in done.errors[0]
+    table = load(done.folder / "summary.nc")
+    assert table.of.sel(claim="climbs").values.tolist() == [[1, 0], [1, 0]]
+    assert (done.folder / "summary.png").exists()
+
+
+def test_every_point_is_checked_before_the_first_runs(walk, store: Store):
+    with pytest.raises(UsageError, match="steps: input should be greater than 0"):
+        sweep(walk, {"steps": [10, -1]}, store=store)
+    with pytest.raises(UsageError, match="at least one value"):
+        sweep(walk, {"steps": []}, store=store)
+    assert not store.root.exists()
+
+
+@pytest.mark.parametrize("pool", [ThreadPoolExecutor, lambda: choose("local", 2)])
+def test_any_executor_gives_the_same_summary(walk, store: Store, tmp_path, pool):
+    here = sweep(walk, {"drift": [0.0, 1.0]}, store=store, executor=InProcess())
+    with pool() as executor:
+        there = sweep(walk, {"drift": [0.0, 1.0]}, store=Store(tmp_path / "other"), executor=executor)
+    assert there.cells == here.cells
+    assert (there.folder / "summary.nc").read_bytes() == (here.folder / "summary.nc").read_bytes()
+
+
+def test_executors_by_name():
+    assert isinstance(choose("local"), InProcess)
+    with choose("local", 2) as pool:
+        assert isinstance(pool, ProcessPoolExecutor)
+    with pytest.raises(UsageError, match="pip install 'dask"):
+        choose("dask:tcp://nowhere:1")
+    with pytest.raises(UsageError, match="neither local nor dask:ADDRESS; did you mean 'local'"):
+        choose("locl")
