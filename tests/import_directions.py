@@ -74,9 +74,7 @@ def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                base = ".".join(
-                    (*module[: len(module) - node.level], *([node.module] if node.module else []))
-                )
+                base = ".".join((*module[: len(module) - node.level], *([node.module] if node.module else [])))
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 

@@ -53,7 +53,10 @@ def test_a_violation_is_named(tmp_path: Path, module: str, line: str):
     ("module", "line"),
     [
         ("theory/a.py", "from dynascope.tasks.teachers import Teacher"),
-        ("experiments/x/a.py", "from dynascope.lab.experiment import Experiment\nfrom dynascope import tasks"),
+        (
+            "experiments/x/a.py",
+            "from dynascope.lab.experiment import Experiment\nfrom dynascope import tasks",
+        ),
         ("lab/store.py", "from dynascope import __version__\nimport rich"),
         ("dynamics/__init__.py", "from .loop import run\nfrom dynascope.probes.probe import Probe"),
         ("__init__.py", "from dynascope import tasks"),

@@ -33,9 +33,7 @@ app = typer.Typer(
 )
 
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
-Preset = Annotated[
-    str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")
-]
+Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field (value: JSON or words)."),
@@ -81,9 +79,7 @@ def list_(
                 "cost": entry.cost,
                 "presets": entry.presets,
             }
-            said.append(
-                {**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None}
-            )
+            said.append({**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None})
         print(json.dumps(said, indent=2))
     else:
         from dynascope.lab.terminal import catalogue, console
@@ -126,9 +122,7 @@ def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")
 
 @app.command()
 def run(
-    ids: Annotated[
-        list[str], typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).")
-    ],
+    ids: Annotated[list[str], typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).")],
     preset: Preset = None,
     control: Annotated[
         bool, typer.Option("--control", help="Run the setting in which the phenomenon is absent.")
@@ -154,9 +148,7 @@ def run(
     for number, experiment in enumerate(experiments, 1):
         label = f"[{number}/{len(experiments)}] {experiment.id}"
         try:
-            finished.append(
-                _run_one(experiment, label, out, seed=seed, preset=preset, runs=runs, force=force)
-            )
+            finished.append(_run_one(experiment, label, out, seed=seed, preset=preset, runs=runs, force=force))
         except LabError as error:
             crashed += 1
             _say(str(error))
@@ -193,8 +185,7 @@ def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> St
 
 def _close(out: Any, finished: list[StoredRun], crashed: int) -> NoReturn:
     counts = {
-        name: sum(stored.manifest["claims"][name] for stored in finished)
-        for name in ("holds", "erratum", "fails")
+        name: sum(stored.manifest["claims"][name] for stored in finished) for name in ("holds", "erratum", "fails")
     }
     line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {counts['holds']} claims hold, "
     line += f"{counts['erratum']} errata, {counts['fails']} fail"

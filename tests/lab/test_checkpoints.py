@@ -11,7 +11,12 @@ from dynascope.lab.watch import LabWatch, Progress
 
 
 def test_what_is_kept_is_restored(tmp_path: Path):
-    arrays = {"file": np.arange(3), "a/b": np.array([[1.5]], np.float32), "word": np.asarray("µ"), "done": np.asarray(3)}
+    arrays = {
+        "file": np.arange(3),
+        "a/b": np.array([[1.5]], np.float32),
+        "word": np.asarray("µ"),
+        "done": np.asarray(3),
+    }
     LabWatch(tmp_path).keep("001/first run", arrays)
     watch = LabWatch(tmp_path)
     found = watch.restore("001/first run")
@@ -54,6 +59,11 @@ def test_progress_knows_the_rate_since_it_began(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("dynascope.lab.watch.time.monotonic", lambda: next(clock))
     told: list[Progress] = []
     watch = LabWatch(tmp_path, told.append)
-    for done in (500.0, 600.0, 700.0, 0.0):  # it was resumed at 500; at last another piece of the same name begins
+    for done in (
+        500.0,
+        600.0,
+        700.0,
+        0.0,
+    ):  # it was resumed at 500; at last another piece of the same name begins
         watch.progress(done, 1000.0, "steps")
     assert [(said.rate, said.left) for said in told] == [(0, np.inf), (10, 40), (10, 30), (0, np.inf)]

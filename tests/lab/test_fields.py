@@ -30,7 +30,11 @@ def test_preset_then_control_then_changes(walk):
 @pytest.mark.parametrize(
     ("changes", "preset", "line"),
     [
-        ({"drfit": 1}, None, "toy.walk has no field 'drfit'; did you mean 'drift'? its fields: precision, steps"),
+        (
+            {"drfit": 1},
+            None,
+            "toy.walk has no field 'drfit'; did you mean 'drift'? its fields: precision, steps",
+        ),
         ({"steps": 0}, None, "toy.walk: steps: input should be greater than 0, given 0"),
         ({"steps": 1.5}, None, "toy.walk: steps: input should be a valid integer"),
         ({"drift": "fast"}, None, "toy.walk: drift: input should be a valid number"),

@@ -18,7 +18,9 @@ TOY = Path(__file__).parent / "toy.py"
 def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "experiments"
     folder.mkdir()
-    (folder / "one.py").write_text('class One(E):\n    """First?"""\n    id = "zoo.one"\n    presets = dict(quick={})\n')
+    (folder / "one.py").write_text(
+        'class One(E):\n    """First?"""\n    id = "zoo.one"\n    presets = dict(quick={})\n'
+    )
     (folder / "two.py").write_text('class Two(E):\n    id: ClassVar[str] = "zoo.two"\n    cost = {"quick": 2}\n')
     monkeypatch.setattr(registry, "EXPERIMENTS", folder)
     return folder
@@ -26,7 +28,11 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_entry_says_what_the_text_says():
     walk, still = registry.match([str(TOY)])
-    assert (walk.id, walk.title, walk.place) == ("toy.walk", "Does a random walk with drift climb?", "Figure 1")
+    assert (walk.id, walk.title, walk.place) == (
+        "toy.walk",
+        "Does a random walk with drift climb?",
+        "Figure 1",
+    )
     assert (walk.document, walk.presets, walk.cost["quick"]) == ("The book of toys", ("quick",), 0.1)
     assert (still.document, still.place, still.presets) == ("The book of toys", "Figure 2", ())
 

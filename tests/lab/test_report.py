@@ -52,12 +52,8 @@ HOLDS = claim(
     holds=True,
     seeds=100,
 )
-FAILS = claim(
-    "bump", "A bump", source="", measured=0.1, expected=0.2, holds=False, diagnosis="Too little noise."
-)
-ERRATUM = erratum(
-    "factor", "The factor is 2", source="", measured={"printed": 1e-5}, expected=None, refuted=True
-)
+FAILS = claim("bump", "A bump", source="", measured=0.1, expected=0.2, holds=False, diagnosis="Too little noise.")
+ERRATUM = erratum("factor", "The factor is 2", source="", measured={"printed": 1e-5}, expected=None, refuted=True)
 
 
 def png(width: int, height: int) -> bytes:

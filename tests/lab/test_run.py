@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,7 @@ from dynascope.lab.watch import Progress
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_run_leaves_all_there_is_to_know(walk, store: Store):
@@ -53,7 +50,16 @@ def test_a_run_leaves_all_there_is_to_know(walk, store: Store):
     assert predicted is not None
     assert float(predicted.position[-1]) == 20.0
     said = json.loads((done.folder / "claims.json").read_text())
-    assert set(said[0]) == {"id", "statement", "source", "measured", "expected", "verdict", "seeds", "diagnosis"}
+    assert set(said[0]) == {
+        "id",
+        "statement",
+        "source",
+        "measured",
+        "expected",
+        "verdict",
+        "seeds",
+        "diagnosis",
+    }
     assert [path.name for path in done.folder.parent.iterdir()] == [done.digest]
 
 
@@ -222,7 +228,9 @@ def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_p
     seen = []
     real = walk.measure
     monkeypatch.setattr(
-        walk, "measure", lambda self, seed: seen.append(jax.config.jax_compilation_cache_dir) or real(self, seed)
+        walk,
+        "measure",
+        lambda self, seed: seen.append(jax.config.jax_compilation_cache_dir) or real(self, seed),
     )
     run(walk(), store=store)
     assert seen == [str(tmp_path / "cache" / "compiled")]
@@ -238,9 +246,8 @@ def test_a_user_of_the_library_may_define_an_experiment_anywhere(store: Store, w
 def test_runs_in_other_threads_do_not_disturb(walk, store: Store):
     done: list[StoredRun] = []
     threads = [threading.Thread(target=lambda k=k: done.append(run(walk(), seed=k, store=store))) for k in range(2)]
-    with warnings.catch_warnings():
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert sorted(stored.seed for stored in done) == [0, 1]

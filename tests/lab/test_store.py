@@ -25,7 +25,8 @@ def damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["measured.nc", "predicted.nc", "claims.json", "config.json", "figures/walk.png", "figures/walk.svg"]
+    "name",
+    ["measured.nc", "predicted.nc", "claims.json", "config.json", "figures/walk.png", "figures/walk.svg"],
 )
 @pytest.mark.parametrize("how", ["flip", "truncate", "remove"])
 def test_a_damaged_file_is_named_and_can_be_replaced(stored: StoredRun, store: Store, walk, name: str, how: str):
@@ -41,7 +42,16 @@ def test_a_damaged_file_is_named_and_can_be_replaced(stored: StoredRun, store: S
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", '"complete"', "{}", '{"format": 1, "status": "complete"}', '{"format": 99, "status": "complete"}'],
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '"complete"',
+        "{}",
+        '{"format": 1, "status": "complete"}',
+        '{"format": 99, "status": "complete"}',
+    ],
 )
 def test_a_manifest_that_is_none_is_reported(stored: StoredRun, store: Store, walk, text: str):
     (stored.folder / "manifest.json").write_text(text)

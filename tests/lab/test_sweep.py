@@ -24,8 +24,11 @@ def test_shares_of_the_claims_over_the_grid(walk, store: Store):
     assert table.low.sel(claim="climbs", drift=1.0) == pytest.approx(0.4385, abs=1e-4)
     assert table.of.values.tolist() == [[3, 3], [3, 3]]
     assert table.value.sel(claim="end", drift=1.0).mean() == pytest.approx(10, abs=1)
-    rows = list(csv.DictReader((done.folder / "summary.csv").open()))
-    assert [(row["drift"], row["claim"], row["share"]) for row in rows[:2]] == [("0.0", "climbs", "0.0"), ("0.0", "end", "1.0")]
+    rows = list(csv.DictReader((done.folder / "summary.csv").read_text().splitlines()))
+    assert [(row["drift"], row["claim"], row["share"]) for row in rows[:2]] == [
+        ("0.0", "climbs", "0.0"),
+        ("0.0", "end", "1.0"),
+    ]
     assert json.loads((done.folder / "summary.json").read_text())["rows"][2]["drift"] == 1.0
     assert (done.folder / "summary.png").read_bytes().startswith(b"\x89PNG")
     assert len(store.runs()[0]) == 6

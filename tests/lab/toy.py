@@ -72,9 +72,7 @@ class Walk(Experiment):
             holds=all(climbs),
             seeds=self.members,
         )
-        yield claim(
-            "end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True
-        )
+        yield claim("end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> dict[str, Figure]:
         self._perhaps("draw")

@@ -24,9 +24,7 @@ def test_paths_record_what_single_steps_give(chosen):
     factors = by_hand(lambda U: factor_gd(U, a, eta), U0, 12)
     matrices = by_hand(lambda W: jacobian_euler(W, a, eta), jacobian_of(U0), 12)
     steps = recorded_steps(chosen)
-    np.testing.assert_allclose(
-        factor_path(U0, a, eta, chosen), [jacobian_of(factors[n]) for n in steps], rtol=1e-13
-    )
+    np.testing.assert_allclose(factor_path(U0, a, eta, chosen), [jacobian_of(factors[n]) for n in steps], rtol=1e-13)
     np.testing.assert_allclose(
         jacobian_euler_path(jacobian_of(U0), a, eta, chosen), [matrices[n] for n in steps], rtol=1e-13
     )
@@ -35,9 +33,7 @@ def test_paths_record_what_single_steps_give(chosen):
 def test_every_thins_the_record():
     np.testing.assert_array_equal(recorded_steps(10, 4), [0, 4, 8])
     U0, a = jnp.asarray(gaussian_factor(3, 0.3, 2)), jnp.asarray(A)
-    np.testing.assert_allclose(
-        factor_path(U0, a, 0.02, 10, every=4), factor_path(U0, a, 0.02, 10)[::4], rtol=1e-13
-    )
+    np.testing.assert_allclose(factor_path(U0, a, 0.02, 10, every=4), factor_path(U0, a, 0.02, 10)[::4], rtol=1e-13)
 
 
 @pytest.mark.parametrize("chosen", [[3, 3], [4, 2], [-1, 2], []])
@@ -73,9 +69,7 @@ def test_single_precision_stays_single():
 
 
 def test_starts_are_numpys_own_generator():
-    np.testing.assert_array_equal(
-        gaussian_factor(7, 0.1, 2, 3), 0.1 * np.random.default_rng(7).standard_normal((2, 3))
-    )
+    np.testing.assert_array_equal(gaussian_factor(7, 0.1, 2, 3), 0.1 * np.random.default_rng(7).standard_normal((2, 3)))
     G = np.random.default_rng(5).standard_normal((3, 3))
     expected = 0.5 * (0.03 * G)
     expected[:, 0] += 0.5

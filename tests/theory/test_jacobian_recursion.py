@@ -89,9 +89,7 @@ def test_factor_gd_is_gradient_descent_with_half_the_paper_step():
     U, a = model(3, 3)
     learning_rate = 0.01
     plain = U - learning_rate * jax.grad(lambda U: population_loss(U @ U.T, a))(U)
-    np.testing.assert_allclose(
-        recursion.factor_gd(U, a, recursion.paper_step(learning_rate)), plain, atol=1e-15
-    )
+    np.testing.assert_allclose(recursion.factor_gd(U, a, recursion.paper_step(learning_rate)), plain, atol=1e-15)
 
 
 def test_the_rank_of_the_start_is_kept():
@@ -120,6 +118,4 @@ def test_losses_of_the_identity_and_of_nothing():
     assert out_of_distribution_loss(jnp.eye(3), z) == 0
     assert out_of_distribution_loss(jnp.zeros((3, 3)), z) == 2.5
     W = jnp.asarray(np.random.default_rng(0).standard_normal((5, 3, 3)))
-    np.testing.assert_allclose(
-        out_of_distribution_loss(W, z), [0.5 * jnp.sum((w @ z - z) ** 2) for w in W], rtol=1e-13
-    )
+    np.testing.assert_allclose(out_of_distribution_loss(W, z), [0.5 * jnp.sum((w @ z - z) ** 2) for w in W], rtol=1e-13)

@@ -102,9 +102,7 @@ def test_one_direction_alone_follows_the_logistic_curve():
     assert p * np.exp(2 * 1.3 * early) == pytest.approx(1e-3, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("integrator", "path"), [("factor_gd", factor_path), ("jacobian_euler", jacobian_euler_path)]
-)
+@pytest.mark.parametrize(("integrator", "path"), [("factor_gd", factor_path), ("jacobian_euler", jacobian_euler_path)])
 def test_the_finite_step_is_accounted_for(integrator, path):
     a, eta, p = jnp.asarray([1.0]), 0.05, 1e-12
     start = jnp.asarray([[np.sqrt(p) if integrator == "factor_gd" else p]])

@@ -45,9 +45,7 @@ def ensemble(
     grid = {name: jax.tree.map(np.asarray, values, is_leaf=_is_column) for name, values in over.items()}
     dims = {name: _length(name, values) for name, values in grid.items()}
     index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
-    settings = {
-        name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)
-    }
+    settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
     constants = jax.tree.map(jnp.asarray, dict(fixed or {}))
 
     shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants)
@@ -87,9 +85,7 @@ def _run_all(
     first = 0
     while first < members:
         here = min(width, members - first)
-        chosen = np.minimum(
-            np.arange(first, first + width), members - 1
-        )  # a short last batch repeats its last member
+        chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
 
         def told(done: float, first: int = first, here: int = here) -> None:
             watch.progress(first * span + done * here, members * span, "steps")

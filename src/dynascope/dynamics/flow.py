@@ -70,11 +70,7 @@ class Flow(Process):
 
     def objective(self, model: PyTree) -> Array:
         if self.data is not None:
-            return (
-                self.task.loss(model, self.data)
-                if hasattr(self.task, "loss")
-                else self.task(model, self.data)
-            )
+            return self.task.loss(model, self.data) if hasattr(self.task, "loss") else self.task(model, self.data)
         return self.task.population_loss(model) if hasattr(self.task, "population_loss") else self.task(model)
 
     def start(self) -> FlowState:
@@ -162,7 +158,5 @@ def dense_flow(
 
     solution = integrate(parameters)
     if solution.result != diffrax.RESULTS.successful:
-        raise ValueError(
-            f"the flow did not reach t={until} in {max_steps} steps; give more max_steps, or use flow"
-        )
+        raise ValueError(f"the flow did not reach t={until} in {max_steps} steps; give more max_steps, or use flow")
     return lambda t: eqx.combine(solution.evaluate(jnp.asarray(t, span.dtype)), model)

@@ -53,9 +53,7 @@ def _per_member(function: Callable, batched: bool) -> Callable:
 
 
 @eqx.filter_jit
-def _begin(
-    member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool
-):
+def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool):
     """The start of every member, and the arrays it is made of (its data above all), so that they are made once."""
 
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
@@ -91,9 +89,7 @@ def _advance(
     """Recordings `first` to `end` (not included), for every member."""
 
     def one(setting: PyTree, arrays: PyTree, progress: Progress) -> Progress:
-        process = eqx.combine(
-            arrays, member(**setting, **fixed)
-        )  # the compiler drops what is not used of the latter
+        process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
@@ -127,9 +123,7 @@ def _advance(
 
 @eqx.filter_jit
 def _diverged(member: Member, settings: PyTree, fixed: PyTree, state: PyTree, batched: bool) -> jax.Array:
-    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(
-        settings, state
-    )
+    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(settings, state)
 
 
 class Outcome(NamedTuple):
@@ -190,9 +184,7 @@ def run_batch(
             kept_at = time.perf_counter()
     diverged_at = np.asarray(_diverged(member, settings, fixed, progress.state, batched))
     axis = 1 if batched else 0
-    records = jax.tree.map(
-        lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records
-    )
+    records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
     return Outcome(records, diverged_at, compile_seconds, time.perf_counter() - clock)
 
 

@@ -46,9 +46,7 @@ def outline(member: Member, setting: PyTree, fixed: PyTree) -> Outline:
         state = process.start()
         moment = process.moment(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
-        values = {
-            name: probe.measure(moment, probe.remember(moment))[0] for name, probe in process.probes.items()
-        }
+        values = {name: probe.measure(moment, probe.remember(moment))[0] for name, probe in process.probes.items()}
         return eqx.filter(process, eqx.is_array), state, values
 
     arrays, state, values = eqx.filter_eval_shape(trace, setting, fixed)
@@ -65,16 +63,12 @@ def plan_run(
             raise ValueError("a flow is recorded at `times`; it takes no `steps` and no `record`")
         common = np.unique(np.asarray(times, float))
         if common.size == 0 or not np.all(np.isfinite(common)) or common[0] < 0:
-            raise ValueError(
-                "the times of a flow must be finite and not negative, and there must be one at least"
-            )
+            raise ValueError("the times of a flow must be finite and not negative, and there must be one at least")
         looks = dict.fromkeys(shape.probes, common)
         stops = np.union1d([0.0], common).astype(jnp.result_type(float))
     else:
         if steps is None or steps < 0 or times is not None:
-            raise ValueError(
-                f"give `steps`, a whole number that is not negative, and no `times`; got steps={steps}"
-            )
+            raise ValueError(f"give `steps`, a whole number that is not negative, and no `times`; got steps={steps}")
         common = recording_steps(steps, record)
         looks = {
             name: common if probe.every is None else recording_steps(steps, probe.every)

@@ -32,18 +32,12 @@ def label(
         leaves = jax.tree.leaves(values)
         coords[name] = leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(dims[name])
     for name, probe in shape.probes.items():
-        axis = (
-            shape.axis
-            if common is not None and np.array_equal(looks[name], common)
-            else f"{name}_{shape.axis}"
-        )
+        axis = shape.axis if common is not None and np.array_equal(looks[name], common) else f"{name}_{shape.axis}"
         coords[axis] = looks[name]
         coords.update({key: np.asarray(value) for key, value in probe.coords.items()})
         parts = [outcome.records[name] for outcome in outcomes]
         entries = (
-            {key: [part[key] for part in parts] for key in parts[0]}
-            if isinstance(parts[0], dict)
-            else {"value": parts}
+            {key: [part[key] for part in parts] for key in parts[0]} if isinstance(parts[0], dict) else {"value": parts}
         )
         for key, pieces in entries.items():
             variable = name if key == "value" else f"{name}_{key}"
@@ -52,9 +46,7 @@ def label(
             rank = array.ndim - len(dims) - 1
             own = tuple(own) if own else tuple(f"{variable}_{i}" for i in range(rank))
             if len(own) != rank:
-                raise ValueError(
-                    f"probe '{name}': {rank} dimensions in its value '{key}', but {len(own)} names: {own}"
-                )
+                raise ValueError(f"probe '{name}': {rank} dimensions in its value '{key}', but {len(own)} names: {own}")
             variables[variable] = ((*dims, axis, *own), array)
     diverged = _stack([outcome.diverged_at for outcome in outcomes], dims)
     variables["diverged_at"] = (tuple(dims), diverged)

@@ -15,9 +15,7 @@ INK, FAINT = "#22272e", "#9aa4b2"
 THEORY = {"color": "black", "linestyle": (0, (4, 2.5)), "linewidth": 1.1}
 
 
-def panels(
-    columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any
-) -> tuple[Figure, Any]:
+def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any) -> tuple[Figure, Any]:
     """A figure with a row (or grid) of axes; the axes as `Figure.subplots` gives them. The lab sets the style."""
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)

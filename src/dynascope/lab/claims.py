@@ -114,12 +114,8 @@ def share_of(outcomes: Iterable[bool]) -> dict[str, JsonValue]:
     return {"share": round(share, 4), "interval": [round(low, 4), round(high, 4)], "of": len(values)}
 
 
-def shares_agree(
-    successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576
-) -> bool:
+def shares_agree(successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576) -> bool:
     """Whether two observed shares are compatible at 99 %: the score test of equal proportions."""
     pooled = (successes + other_share * other_trials) / (trials + other_trials)
-    spread = math.sqrt(
-        max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials)
-    )
+    spread = math.sqrt(max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials))
     return abs(successes / trials - other_share) <= z * spread

@@ -49,7 +49,5 @@ def explain_os_error(error: OSError, doing: str) -> StoreError:
     it."""
     where = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
-        return StoreError(
-            f"disk full while {doing}{where}: free some space and run again; stored runs are intact"
-        )
+        return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
     return StoreError(f"{error.strerror or error} while {doing}{where}")

@@ -46,8 +46,7 @@ def explain(error: ValidationError) -> list[str]:
         given = repr(fault["input"])
         given = given if len(given) <= 60 else given[:57] + "..."
         words = [
-            word.strip(" '")
-            for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")
+            word.strip(" '") for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")
         ]
         hint = nearest(fault["input"], words) if isinstance(fault["input"], str) else ""
         lines.append(f"{where}: {allowed}, given {given}{hint}")
@@ -101,9 +100,7 @@ def _spread(key: str, spec: str, whole: bool) -> list[Any]:
     a, b = (math.log(start), math.log(stop)) if logarithmic else (start, stop)
     points = [a + (b - a) * k / max(count - 1, 1) for k in range(count)]
     values = [math.exp(point) for point in points] if logarithmic else points
-    values = (
-        [start, *values[1:-1], stop] if count > 1 else [start]
-    )  # the ends exactly, whatever exp and log round to
+    values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, whatever exp and log round to
     return [round(value) if whole else float(f"{value:.12g}") for value in values]
 
 
@@ -118,6 +115,4 @@ def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
     for name in names:
         if name not in kind.model_fields:
             hint = nearest(name, kind.model_fields)
-            raise UsageError(
-                f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}"
-            )
+            raise UsageError(f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}")

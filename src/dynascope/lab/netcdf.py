@@ -37,13 +37,9 @@ def load(path: Path) -> xr.Dataset:
     """The dataset that `pack` wrote, in memory."""
     data = path.read_bytes()
     try:
-        dataset = xr.load_dataset(
-            io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False
-        )
+        dataset = xr.load_dataset(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
     except Exception as error:  # HDF5 raises many kinds for a damaged file
-        raise StoreError(
-            f"{path} is not a readable netCDF file: run again with --force to replace it"
-        ) from error
+        raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
     for variable in dataset.variables.values():
         variable.attrs = _from_attrs(variable.attrs)
         variable.encoding = {}

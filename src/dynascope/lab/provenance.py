@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import checksum
-from dynascope.lab.registry import entry_of
+from dynascope.lab.registry import entry_of, parse
 
 PACKAGES = (
     "jax",
@@ -37,7 +37,7 @@ def fingerprint(experiment: type[Experiment]) -> dict[str, str]:
     if entry is None:
         return {"file": "", "measure": ""}
     text = entry.path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree = parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             node.body = [part for part in node.body if getattr(part, "name", None) not in AFTERWARDS]

@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -18,6 +19,7 @@ from dynascope.lab.files import digest_of
 if TYPE_CHECKING:  # importing it would cost `dynascope list` its quick answer
     from dynascope.lab.experiment import Experiment
 
+_PARSING = threading.Lock()
 EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments"
 
 
@@ -51,9 +53,7 @@ def entries(pattern: str = "*") -> list[Entry]:
             if entry.id in found:
                 raise UsageError(f"two experiments are called {entry.id}: {found[entry.id].path} and {path}")
             found[entry.id] = entry
-    return sorted(
-        (entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id
-    )
+    return sorted((entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id)
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
@@ -93,6 +93,12 @@ def entry_of(experiment: type[Experiment]) -> Entry | None:
     path = Path(file).resolve()
     module = experiment.__module__ if path.is_relative_to(EXPERIMENTS) else None
     return next((entry for entry in _read(path, module) if entry.id == experiment.id), None)
+
+
+def parse(text: str) -> ast.Module:
+    """The syntax tree, one thread at a time: Python 3.11's parser counts its recursion for all threads together."""
+    with _PARSING:
+        return ast.parse(text)
 
 
 def _single(address: str) -> Entry:
@@ -136,7 +142,7 @@ def _import_file(path: Path) -> Any:
 def _read(path: Path, module: str | None) -> list[Entry]:
     """The experiments a file defines: its classes with a literal id."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
     found = []
@@ -151,9 +157,7 @@ def _read(path: Path, module: str | None) -> list[Entry]:
         title = (ast.get_docstring(node) or node.name).splitlines()[0]
         costs = _literal(said.get("cost"), dict) or {}
         cost = {str(key): float(value) for key, value in costs.items() if isinstance(value, int | float)}
-        found.append(
-            Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets")))
-        )
+        found.append(Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets"))))
     return found
 
 
@@ -170,9 +174,7 @@ def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
 def _source(node: ast.expr | None) -> tuple[str, str]:
     if not isinstance(node, ast.Call):
         return "", ""
-    given = dict(zip(("document", "place"), node.args, strict=False)) | {
-        word.arg: word.value for word in node.keywords
-    }
+    given = dict(zip(("document", "place"), node.args, strict=False)) | {word.arg: word.value for word in node.keywords}
     return _literal(given.get("document"), str) or "", _literal(given.get("place"), str) or ""
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import io
 import shutil
+import threading
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same
 bits."""
+
+_DRAWING = threading.Lock()  # matplotlib knows no threads
 
 
 def run(
@@ -82,16 +84,11 @@ def _current(
     """The stored run, if this code made it. If only its judging or drawing changed, its measurement serves
     again."""
     stored = store.find(draft.id, draft.final.name)
-    if stored is None or (
-        stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code
-    ):
+    if stored is None or (stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code):
         return stored
     if warn:
         warn(f"{draft.id}: the code has changed since this was stored, so it runs again")
-    same = (
-        stored.manifest["dynascope"] == __version__
-        and stored.manifest["code"].get("measure") == code["measure"]
-    )
+    same = stored.manifest["dynascope"] == __version__ and stored.manifest["code"].get("measure") == code["measure"]
     if same and not draft.state:
         draft.clear()
         shutil.copyfile(stored.folder / "measured.nc", draft.folder / "measured.nc")
@@ -107,15 +104,11 @@ def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
     Forced runs begin afresh, except where a forced run was itself cut short in the middle of measuring.
     """
     state = draft.state
-    same = (
-        state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
-    )
+    same = state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
     if not same or (force and (not state.get("forced") or state.get("measured"))):
         draft.clear()
         state = {"measured": None}
-    draft.keep_state(
-        {"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")}
-    )
+    draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")})
 
 
 def _carry_out(
@@ -127,10 +120,7 @@ def _carry_out(
     keep_every: float,
 ) -> StoredRun:
     clock = time.perf_counter()
-    with warnings.catch_warnings(), compilation_cache():
-        warnings.filterwarnings(
-            "ignore", message="Error (reading|writing) persistent compilation cache entry"
-        )
+    with compilation_cache():
         known = _measured_before(draft)
         if known is None:
             watch = LabWatch(draft.checkpoints, progress, warn, keep_every)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
@@ -26,22 +28,37 @@ def cache_folder() -> Path:
 
 @contextmanager
 def compilation_cache() -> Iterator[None]:
-    """Keep compiled programs between processes while the block lasts. A cache of the user's own choice is
-    left alone."""
-    if getattr(jax.config, "jax_compilation_cache_dir", None):
-        yield
-        return
-    wanted = {
-        "jax_compilation_cache_dir": str(cache_folder() / "compiled"),
-        "jax_persistent_cache_min_compile_time_secs": 0.3,
-    }
-    before = {name: getattr(jax.config, name) for name in wanted}
+    """Keep compiled programs between processes while the block lasts; a cache of the user's own is left alone.
+
+    The setting is global, so blocks that overlap in time (threads) share it: the last one out restores it.
+    """
+    global _inside, _before
+    with _changing:
+        if not _inside and not getattr(jax.config, "jax_compilation_cache_dir", None):
+            folder = str(cache_folder() / "compiled")
+            _before = _configure(
+                {"jax_compilation_cache_dir": folder, "jax_persistent_cache_min_compile_time_secs": 0.3}
+            )
+        _inside += 1
     try:
-        for name, value in wanted.items():
-            jax.config.update(name, value)
-        reset_cache()
         yield
     finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
-        reset_cache()
+        with _changing:
+            _inside -= 1
+            if not _inside and _before:
+                _configure(_before)
+                _before = {}
+
+
+_changing = threading.Lock()
+_inside = 0
+_before: dict[str, Any] = {}
+
+
+def _configure(settings: dict[str, Any]) -> dict[str, Any]:
+    """Change JAX's settings and return what they were. The cache has to be told to look at its folder anew."""
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    reset_cache()
+    return before

@@ -56,19 +56,13 @@ class StoredRun:
             raise StoreError(f"{path} cannot be read ({error.strerror})") from error
         except ValueError as error:
             raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
-        if (
-            not isinstance(manifest, dict)
-            or manifest.get("format") != FORMAT
-            or manifest.get("status") != "complete"
-        ):
-            raise StoreError(
-                f"{path} is not the manifest of a complete run: run again with --force to replace it"
-            )
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
+            raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
         missing = {"id", "digest", "seed", "files", "figures", "claims", "finished"} - manifest.keys()
         if missing:
-            raise StoreError(
-                f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run"
-            )
+            raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
+        if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.removesuffix(OLD)):
+            raise StoreError(f"{path} is of another run ({manifest['id']}/{manifest['digest']}): remove the folder")
         return cls(folder, manifest, reused)
 
     @property
@@ -132,9 +126,7 @@ class StoredRun:
         except OSError as error:
             raise StoreError(f"{path} cannot be read ({error.strerror}): run again with --force") from error
         if found != self.manifest["files"].get(name):
-            raise StoreError(
-                f"{path} is damaged (its checksum differs): run again with --force to replace the run"
-            )
+            raise StoreError(f"{path} is damaged (its checksum differs): run again with --force to replace the run")
         return path
 
 

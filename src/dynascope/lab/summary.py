@@ -97,11 +97,7 @@ def keep_summary(
     with locked(final.with_name(final.name + ".lock"), f"another process is writing {final}"):
         settle(final)
         shutil.rmtree(draft, ignore_errors=True)
-        errors = [
-            {"point": list(cell.point), "seed": cell.seed, "error": cell.error}
-            for cell in cells
-            if cell.error
-        ]
+        errors = [{"point": list(cell.point), "seed": cell.seed, "error": cell.error} for cell in cells if cell.error]
         write_whole(draft / "summary.nc", pack(table))
         write_whole(draft / "summary.csv", _csv(rows))
         write_whole(draft / "summary.json", pretty({**question, "rows": rows, "errors": errors}))
@@ -158,9 +154,7 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
 def _rows(grid: Mapping[str, Sequence[Any]], table: xr.Dataset) -> list[dict[str, Any]]:
     rows = []
     for place in np.ndindex(*table.share.shape):
-        row: dict[str, Any] = {
-            key: list(values)[k] for (key, values), k in zip(grid.items(), place, strict=False)
-        }
+        row: dict[str, Any] = {key: list(values)[k] for (key, values), k in zip(grid.items(), place, strict=False)}
         row["claim"] = str(table.claim.values[place[-1]])
         row |= {name: table[name].values[place].item() for name in ("share", "low", "high", "of")}
         values = table.value.values[place]

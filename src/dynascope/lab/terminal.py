@@ -79,12 +79,8 @@ def fields_table(kind: type[Experiment]) -> Table:
         table.add_column(name)
     for name, field in kind.model_fields.items():
         limits = ", ".join(str(limit) for limit in field.metadata)
-        annotation = (
-            getattr(field.annotation, "__name__", None) if isinstance(field.annotation, type) else None
-        )
-        shown = (annotation or str(field.annotation)).replace("typing.", "") + (
-            f" ({limits})" if limits else ""
-        )
+        annotation = getattr(field.annotation, "__name__", None) if isinstance(field.annotation, type) else None
+        shown = (annotation or str(field.annotation)).replace("typing.", "") + (f" ({limits})" if limits else "")
         default = "[red]needed[/]" if field.is_required() else escape(compact(field.default))
         table.add_row(name, escape(shown), default, f"[dim]{escape(field.description or '')}[/]")
     return table

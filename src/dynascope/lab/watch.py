@@ -57,7 +57,7 @@ class LabWatch(Watch):
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         path = self._path(name)
         try:
-            with np.load(path, allow_pickle=False) as kept:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
                 arrays = {key.removeprefix("="): kept[key] for key in kept.files}
         except FileNotFoundError:
             return None

@@ -54,9 +54,7 @@ class MLP(eqx.Module):
                 for k, shape, b in zip(keys[:depth], shapes, bounds, strict=True)
             ]
         else:
-            self.weights = [
-                scale * jax.random.normal(k, shape) for k, shape in zip(keys[:depth], shapes, strict=True)
-            ]
+            self.weights = [scale * jax.random.normal(k, shape) for k, shape in zip(keys[:depth], shapes, strict=True)]
         self.biases = None
         if bias:
             draws = [
@@ -67,9 +65,7 @@ class MLP(eqx.Module):
         self.activation = activation
 
     @classmethod
-    def from_weights(
-        cls, weights: Sequence[Float[Array, "out in"]], activation: Activation = "linear"
-    ) -> MLP:
+    def from_weights(cls, weights: Sequence[Float[Array, "out in"]], activation: Activation = "linear") -> MLP:
         """A network with these weight matrices, input side first, and no biases."""
         weights = [jnp.asarray(weight) for weight in weights]
         blank = cls(weights[0].shape[1], 1, key=jax.random.key(0), activation=activation)

@@ -55,10 +55,7 @@ def displacement(every: Every = None) -> Probe:
         return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
 
     def measure(moment: Moment, start: Any) -> tuple[Any, Any]:
-        squares = [
-            jnp.sum(jnp.abs(now - then) ** 2)
-            for now, then in zip(parameters(moment.model), start, strict=True)
-        ]
+        squares = [jnp.sum(jnp.abs(now - then) ** 2) for now, then in zip(parameters(moment.model), start, strict=True)]
         return jnp.sqrt(sum(squares)), start
 
     return Probe(measure, every=every, remember=lambda moment: parameters(moment.model))

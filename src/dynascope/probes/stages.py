@@ -66,9 +66,7 @@ def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoin
     for k in np.flatnonzero(turns["kind"]):
         at = int(turns["at"][k])
         if at > 0:
-            points.append(
-                TurningPoint(at, float(values[at]), "maximum" if turns["kind"][k] > 0 else "minimum")
-            )
+            points.append(TurningPoint(at, float(values[at]), "maximum" if turns["kind"][k] > 0 else "minimum"))
     return points
 
 
@@ -105,7 +103,7 @@ def memorization_peak(loss: ArrayLike) -> Counts:
 
 
 def first_crossing(
-    curve: ArrayLike, level: ArrayLike | float, times: ArrayLike | None = None, falling: bool = False
+    curve: ArrayLike, level: ArrayLike | float | int, times: ArrayLike | None = None, falling: bool = False
 ) -> Crossing:
     """The first time at which a curve is at or above `level` (at or below it if `falling`), interpolated
     linearly.
@@ -139,9 +137,7 @@ def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | Non
     values, clock = _with_times(curve, times)
     top = peak(values, clock)
     after = np.arange(values.shape[-1]) >= top.at[..., None]
-    return first_crossing(
-        np.where(after, values, top.value[..., None]), share * top.value, clock, falling=True
-    )
+    return first_crossing(np.where(after, values, top.value[..., None]), share * top.value, clock, falling=True)
 
 
 class Event(NamedTuple):
@@ -174,9 +170,7 @@ def stage_log(
     off = ~np.eye(path.shape[-1], dtype=bool)
     events: list[Event] = []
     for p in range(concepts):
-        events.append(
-            Event(float(first_crossing(path[:, p, p], phase, clock).time), "major leaves phase", (p,))
-        )
+        events.append(Event(float(first_crossing(path[:, p, p], phase, clock).time), "major leaves phase", (p,)))
         events.append(Event(float(first_crossing(path[:, p, p], 0.5, clock).time), "major at half", (p,)))
         minors = {(p, j): size[:, p, j] for j in range(p + 1, path.shape[-1])}
         group = np.max(size[:, p, off[p]], axis=-1, initial=0.0)

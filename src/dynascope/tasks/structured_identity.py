@@ -63,9 +63,7 @@ class StructuredIdentity(eqx.Module):
         if norm not in ("mean", "sum"):
             raise ValueError(f"norm must be 'mean' or 'sum'; got {norm!r}")
         self.dim, self.origin, self.norm, self.rotation = dim, origin, norm, rotation
-        self.truncate_radius = (
-            None if truncate_radius is None else jnp.asarray(truncate_radius, self.mu.dtype)
-        )
+        self.truncate_radius = None if truncate_radius is None else jnp.asarray(truncate_radius, self.mu.dtype)
 
     @property
     def concept_count(self) -> int:

@@ -47,7 +47,11 @@ class Condition(NamedTuple):
 
 
 def feasible_constants(
-    a: Float[np.ndarray, " d"], beta: float = 1.5, kappa: float = 1.11, K: float = 20.0, C: float = 2.0
+    a: Float[np.ndarray, " d"],
+    beta: float = 1.5,
+    kappa: float = 1.11,
+    K: float | int = 20,
+    C: float | int = 2,
 ) -> Constants:
     """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap
     (D.2).
@@ -57,9 +61,9 @@ def feasible_constants(
     `rho` is the largest `(a_i + a_j) / (2 a_i)`. The other items are for `check_assumptions` to judge.
     """
     strengths = np.sort(np.asarray(a, dtype=float))
-    alpha, gamma, dim = float(strengths[0]), float(strengths[-1] / strengths[0]), len(strengths)
-    if alpha <= 0 or dim < 2:
+    if len(strengths) < 2 or strengths[0] <= 0:
         raise ValueError("Assumption D.1 needs at least two strengths a_k, all positive")
+    alpha, gamma, dim = float(strengths[0]), float(strengths[-1] / strengths[0]), len(strengths)
     slack = min(kappa - 1, 1 - kappa**-0.5)
     rho = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
     if rho >= 1:

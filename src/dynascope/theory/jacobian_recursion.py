@@ -16,12 +16,10 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Scalar = Float[Array, ""] | float
+Scalar = Float[Array, ""] | float | int
 
 
-def product(
-    left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]
-) -> Float[Array, "*batch i j"]:
+def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]) -> Float[Array, "*batch i j"]:
     """Matrix product at full precision; short sums are written out, which for batches of small matrices is
     ten times faster on a CPU than a library call for each."""
     if left.shape[-1] > 8:
@@ -83,9 +81,7 @@ def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, 
     return 0.5 * (a[:, None] + a) * product(V_transposed, V) + product(V_transposed * a, V)
 
 
-def jacobian_euler(
-    W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: Scalar
-) -> Float[Array, "*batch d d"]:
+def jacobian_euler(W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d d"]:
     """One step of the paper's discrete system (D.1), `W + eta (G - S - N)`, paper clock.
 
     It drops the term `dropped` of gradient descent on `U`, so it does not keep `W` positive semi-definite.
@@ -93,16 +89,12 @@ def jacobian_euler(
     return W + eta * velocity(W, a)
 
 
-def factor_gd(
-    U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar
-) -> Float[Array, "*batch d width"]:
+def factor_gd(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d width"]:
     """One step of gradient descent on `U`, `U - (eta/2) grad_U L`, paper clock (learning rate `eta / 2`)."""
     return U - 0.5 * eta * gradient(U, a)
 
 
-def dropped(
-    U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar
-) -> Float[Array, "*batch d d"]:
+def dropped(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d d"]:
     """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`,
     exactly."""
     step = gradient(U, a)

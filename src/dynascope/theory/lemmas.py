@@ -41,9 +41,7 @@ GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
 """The levels `lambda` at which Lemma D.4 is checked."""
 
 
-def check_lemmas(
-    W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: float = 0.0
-) -> list[Verdict]:
+def check_lemmas(W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: float | int = 0) -> list[Verdict]:
     """Every lemma and corollary of Appendix D on the path `W`; `eta` is `constants.eta`, paper clock.
 
     `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the
@@ -105,9 +103,7 @@ def _margins(
     )
 
     growing = time[:, None] <= diagonal_growth_times(W[0], a, c)
-    margin = np.minimum(
-        log_majors - log_majors[0] - 2 * c.eta * time[:, None] * a / c.kappa, c.log_phase - log_majors
-    )
+    margin = np.minimum(log_majors - log_majors[0] - 2 * c.eta * time[:, None] * a / c.kappa, c.log_phase - log_majors)
     margin = np.where(majors > 0, margin, -np.inf)
     yield (
         "D.3",
@@ -136,9 +132,7 @@ def _margins(
 
     eligible = (majors[:, :, None] > 0.8) & (a[:, None] > a)
     extra = rounding * np.sqrt(np.abs(majors[:, :, None] * majors[:, None, :]))
-    allowed = np.minimum.accumulate(
-        np.where(eligible, np.maximum(np.abs(W), math.exp(c.log_omega)), np.inf), axis=0
-    )
+    allowed = np.minimum.accumulate(np.where(eligible, np.maximum(np.abs(W), math.exp(c.log_omega)), np.inf), axis=0)
     margin = np.where(np.isinf(allowed), np.inf, np.log(allowed + extra) - log_W)
     yield (
         "D.7",

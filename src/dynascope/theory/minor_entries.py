@@ -76,8 +76,7 @@ def minor_peak(w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Ent
         low, high = bracket
         middle = (low + high) / 2
         rising = (a_i + a_j) > (
-            (3 * a_i + a_j) / 2 * _major(middle, a_i, log_p_i)
-            + (3 * a_j + a_i) / 2 * _major(middle, a_j, log_p_j)
+            (3 * a_i + a_j) / 2 * _major(middle, a_i, log_p_i) + (3 * a_j + a_i) / 2 * _major(middle, a_j, log_p_j)
         )
         return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
 

@@ -36,7 +36,7 @@ class OutputTerms(NamedTuple):
         return self.growth + self.noise
 
 
-Numbers = Sequence[float] | np.ndarray | Array
+Numbers = Sequence[float | int] | np.ndarray | Array
 
 
 def _vector(numbers: Numbers, dim: int) -> Float[Array, " d"]:
@@ -79,7 +79,7 @@ def output_terms(
 
 def discrete_output_terms(
     steps: Int[Array, " time"],
-    eta: Float[Array, ""] | float,
+    eta: Float[Array, ""] | float | int,
     z: Float[Array, " d"],
     W0: Float[Array, "d d"],
     a: Float[Array, " d"],
@@ -104,9 +104,7 @@ def _terms(
     return OutputTerms(growth=grown * z, noise=noise)
 
 
-def jacobian(
-    times: Float[Array, " time"], W0: Float[Array, "d d"], a: Float[Array, " d"]
-) -> Float[Array, "time d d"]:
+def jacobian(times: Float[Array, " time"], W0: Float[Array, "d d"], a: Float[Array, " d"]) -> Float[Array, "time d d"]:
     """`W(t) = I + (W(0) - I) e^{-A t}`, gradient flow; where `a_i = 0` the column keeps its start."""
     identity = jnp.eye(a.shape[0], dtype=W0.dtype)
     return identity + (W0 - identity) * jnp.exp(-times[:, None, None] * a)

@@ -57,9 +57,7 @@ def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
     return logs[..., jnp.argsort(order)]
 
 
-def log_pivots_of_factor(
-    U0: Float[Array, "*batch d width"], a: Float[Array, " d"]
-) -> Float[Array, "*batch d"]:
+def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
     """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger
     rows.
 
@@ -91,9 +89,7 @@ def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Flo
     return (jnp.log1p(-jnp.exp(below)) - below) / (2 * a)
 
 
-def stage_times(
-    log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar = 0.1
-) -> StageTimes:
+def stage_times(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar = 0.1) -> StageTimes:
     """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or
     `naive_log_pivots`."""
     half = half_time(log_pivot, a)

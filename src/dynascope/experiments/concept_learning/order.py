@@ -44,9 +44,7 @@ def one_layer_prediction(trace: xr.Dataset, step_size: float, origin: bool) -> x
 
     `step_size` is that of a step on the loss of eq. (2.1): the learning rate, times 2/d for the mean-reduced loss.
     """
-    start = jnp.asarray(
-        trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float
-    )
+    start = jnp.asarray(trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float)
     steps = jnp.asarray(trace.step.values)
     dim = start.shape[-1]
 
@@ -85,9 +83,7 @@ def draw_plane(
         axes.plot(*path.T, color=colour, label=signal_label(measured, label, index))  # pyright: ignore[reportArgumentType]
         axes.plot(*path[::markers_every].T, "o", color=colour, markersize=3)
         if predicted is not None:
-            theory = (
-                (predicted.output / measured.mu).isel(signal=index, seed=seed).transpose("step", "concept")
-            )
+            theory = (predicted.output / measured.mu).isel(signal=index, seed=seed).transpose("step", "concept")
             axes.plot(*theory.values.T, **THEORY, label="Theorem 4.1" if index == len(colours) - 1 else None)
     axes.plot([0, 1], [0, 1], color=INK, alpha=0.15, linewidth=1)
     concept_plane(axes, (1, 1))
@@ -110,9 +106,7 @@ def draw_bulge(axes: Axes, x: Sequence[float] | np.ndarray, area: np.ndarray, na
     axes.legend(loc="best")
 
 
-def share_of_pairs(
-    area: np.ndarray, expected_sign: np.ndarray, over: Callable[[np.ndarray], np.ndarray]
-) -> np.ndarray:
+def share_of_pairs(area: np.ndarray, expected_sign: np.ndarray, over: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """For every (setting, seed) in the settings `over` selects: whether the area has the expected sign."""
     chosen = over(expected_sign)
     return np.sign(area[chosen]) == expected_sign[chosen][:, None]

@@ -104,8 +104,6 @@ class SignalOrder(SimExperiment):
         figure, (plane, first) = panels(2)
         draw_plane(plane, measured, predicted, "mu", markers_every=max(1, measured.sizes["step"] // 40))
         plane.set_title("Output at the test point, seed 0")
-        draw_bulge(
-            first, measured.mu.values[:, 0], bulge(measured), "signal of concept 1, μ₁", self.second_signal
-        )
+        draw_bulge(first, measured.mu.values[:, 0], bulge(measured), "signal of concept 1, μ₁", self.second_signal)
         first.set_title("Which concept is first")
         return {"signal-order": figure}

@@ -57,9 +57,7 @@ def about(experiment_id: str, find: Find, told: Mapping[str, Any]) -> About:
     if cls is None:
         source = told.get("source") or {}
         document, place = (
-            (source.get("document", ""), source.get("place", ""))
-            if isinstance(source, dict)
-            else ("", str(source))
+            (source.get("document", ""), source.get("place", "")) if isinstance(source, dict) else ("", str(source))
         )
         return About(str(told.get("title") or experiment_id), document, place, str(told.get("notes") or ""))
     return About(

@@ -28,9 +28,7 @@ def check_ours(folder: Path, runs: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: give a folder for the report")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARKER).is_file():
-        raise UsageError(
-            f"{folder} holds something that is not a dynascope report: give an empty or a new folder"
-        )
+        raise UsageError(f"{folder} holds something that is not a dynascope report: give an empty or a new folder")
 
 
 def write_site(atlas: Atlas, folder: Path) -> Path:
@@ -62,9 +60,7 @@ def _render(atlas: Atlas, folder: Path) -> None:
     neighbours = [None, *atlas.experiments, None]
     for before, experiment, after in zip(neighbours, atlas.experiments, neighbours[2:], strict=False):
         for sweep in experiment.sweeps:
-            _copy(
-                sweep.path, [*(figure.png for figure in sweep.figures), *sweep.files], folder / sweep.folder
-            )
+            _copy(sweep.path, [*(figure.png for figure in sweep.figures), *sweep.files], folder / sweep.folder)
         for run in experiment.runs:
             names = [name for name, _ in run.files]
             drawn = [name for figure in run.figures for name in (figure.png, figure.svg) if name]

@@ -38,11 +38,7 @@ def number(value: int | float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return _SPOKEN[str(float(value))]
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e6):
-        text = (
-            str(int(value))
-            if abs(value) < 10_000
-            else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-        )
+        text = str(int(value)) if abs(value) < 10_000 else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
         return text.replace("-", "−")
     if 1e-3 <= abs(value) < 1e6:
         text = f"{value:.{digits}g}"
@@ -78,9 +74,7 @@ def is_table(value: Any) -> bool:
     """Whether a value needs rows: a mapping that is no share, or a list that holds one."""
     if isinstance(value, Mapping):
         return not is_share(value)
-    return (
-        isinstance(value, Sequence) and not isinstance(value, str) and any(is_table(item) for item in value)
-    )
+    return isinstance(value, Sequence) and not isinstance(value, str) and any(is_table(item) for item in value)
 
 
 def human(value: Any) -> str:
@@ -126,6 +120,4 @@ def moment(stamp: Any) -> str:
         time = datetime.fromisoformat(stamp) if isinstance(stamp, str) else datetime.fromtimestamp(stamp)
     except (ValueError, TypeError, OSError):
         return str(stamp or "–")
-    return f"{time:%Y-%m-%d %H:%M}" + (
-        " UTC" if time.utcoffset() is not None and not time.utcoffset() else ""
-    )
+    return f"{time:%Y-%m-%d %H:%M}" + (" UTC" if time.utcoffset() is not None and not time.utcoffset() else "")
