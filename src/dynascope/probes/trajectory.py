@@ -58,7 +58,7 @@ def reversal(z: ArrayLike) -> Values:
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
-def illusion_gap(outputs: ArrayLike, at: ArrayLike, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
+def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
     """`||o - strongest training mean|| / ||target||` at the step index `at`: small where the model memorises.
 
     `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
@@ -97,7 +97,7 @@ def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate
     count = np.where(enough, points, 1)
 
     def mean(values: np.ndarray) -> np.ndarray:
-        return np.sum(np.where(mask, values, 0), axis=-1) / count
+        return np.asarray(np.sum(np.where(mask, values, 0), axis=-1) / count)
 
     dx, dy = x - mean(x)[..., None], y - mean(y)[..., None]
     xx, xy, yy = (np.where(enough, mean(product), np.nan) for product in (dx * dx, dx * dy, dy * dy))
@@ -105,4 +105,4 @@ def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate
     residual = np.maximum(yy - slope * xy, 0)
     standard_error = np.sqrt(residual / xx / np.where(enough, points - 2, 1))
     r_squared = 1 - residual / np.where(yy == 0, np.nan, yy)
-    return TerminalRate(slope, standard_error, r_squared, points)
+    return TerminalRate(slope, standard_error, r_squared, np.asarray(points))

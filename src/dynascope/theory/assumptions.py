@@ -50,8 +50,8 @@ def feasible_constants(
     a: Float[np.ndarray, " d"],
     beta: float = 1.5,
     kappa: float = 1.11,
-    K: float | int = 20,
-    C: float | int = 2,
+    K: float = 20.0,
+    C: float = 2.0,
 ) -> Constants:
     """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap
     (D.2).

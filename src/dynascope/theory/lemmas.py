@@ -50,7 +50,7 @@ def check_lemmas(W: Path, a: Float[np.ndarray, " d"], constants: Constants, roun
     path = np.asarray(W, dtype=np.float64)
     strengths = np.asarray(a, dtype=np.float64)
     with np.errstate(all="ignore"):
-        return [_verdict(*each) for each in _margins(path, strengths, constants, rounding)]
+        return [_verdict(*each) for each in _margins(path, strengths, constants, float(rounding))]
 
 
 def first_growth_time(c: Constants) -> float:
