@@ -11,15 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
+from jax import lax
 from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
+from dynascope.probes.order import hierarchy as hierarchy_nodes
 from dynascope.probes.probe import Moment, probe
 from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
 
+Optimiser = Literal["sgd", "adam"]
 PAPER = "Dynamics of Concept Learning and Compositional Generalization"
 
 
@@ -41,6 +44,8 @@ class ConceptLearner(eqx.Module):
     batch: int = eqx.field(static=True)
     reshuffle: bool = eqx.field(static=True)
     test_samples: int = eqx.field(static=True)
+    optimiser: Optimiser = eqx.field(static=True, default="sgd")
+    hierarchy: bool = eqx.field(static=True, default=False)
 
     def __call__(
         self,
@@ -66,7 +71,7 @@ class ConceptLearner(eqx.Module):
         else:
             model = ds.models.MLP.from_weights(weights, self.activation)
         probes = self._probes(task, test)
-        optimiser = optax.sgd(learning_rate)
+        optimiser = {"sgd": optax.sgd, "adam": optax.adam}[self.optimiser](learning_rate)
         if self.samples is None:
             return ds.Descent(model, task, optimiser, probes=probes)
         samples = task.dataset(data, self.samples)
@@ -77,24 +82,37 @@ class ConceptLearner(eqx.Module):
 
     def _probes(self, task: StructuredIdentity, test: Array) -> dict[str, Any]:
         s = task.concept_count
+        nodes = hierarchy_nodes(s)
 
         def output(moment: Moment) -> Array:
             return task.concepts(moment.model(task.test_point))[:s]
 
-        def test_loss(moment: Moment) -> Array:
+        def losses(model: Any, points: Array) -> Array:
+            """Half the squared error at each point, or its mean over a cluster of test samples around the point."""
             if not self.test_samples:
-                return task.test_loss(moment.model)
+                return jnp.sum((jax.vmap(model)(points) - points) ** 2, axis=-1) / 2
             spread = jnp.pad(task.sigma, (0, task.dim - s))
             noise = spread[None, :] * jax.random.normal(test, (self.test_samples, task.dim), task.mu.dtype)
             noise = noise if task.rotation is None else noise @ task.rotation.T
-            cluster = task.test_point[None, :] + noise
-            return jnp.mean(jnp.sum((jax.vmap(moment.model)(cluster) - cluster) ** 2, axis=1)) / 2
+
+            def cluster_loss(point: Array) -> Array:
+                cluster = point[None, :] + noise
+                return jnp.mean(jnp.sum((jax.vmap(model)(cluster) - cluster) ** 2, axis=1)) / 2
+
+            return lax.map(cluster_loss, points)
+
+        def test_loss(moment: Moment) -> Array:
+            return losses(moment.model, task.test_point[None, :])[0]
+
+        def hierarchy_loss(moment: Moment) -> Array:
+            return losses(moment.model, task.test_points(nodes))
 
         def start(moment: Moment) -> Array:
             jacobian = jax.jacfwd(moment.model)(task.test_point)
             return task.unrotated(jacobian)
 
-        return {
+        whole = {"hierarchy_loss": probe(hierarchy_loss, dims=("node",))} if self.hierarchy else {}
+        return whole | {
             "output": probe(output, dims=("concept",), coords={"concept": np.arange(1, s + 1)}),
             "test_loss": probe(test_loss),
             "start": probe(start, dims=("row", "column"), every=(0,)),
@@ -122,6 +140,7 @@ class SimExperiment(Experiment):
     reshuffle: bool = True
     test_samples: int = Field(0, ge=0)
     """Points of a test cluster over which the test loss is averaged; 0 takes its centre alone."""
+    optimiser: Optimiser = "sgd"
     learning_rate: float = Field(0.1, gt=0)
     epochs: PositiveInt = 40
     seeds: PositiveInt = 10
@@ -139,18 +158,21 @@ class SimExperiment(Experiment):
         record: Any = 5,
         over: Mapping[str, Any] | None = None,
         steps: int | None = None,
+        hierarchy: bool = False,
         **changes: Any,
     ) -> xr.Dataset:
         """Train on every (mu, sigma) of `signals` with `seeds` seeds: `output`, `test_loss` and the `start` matrix.
 
-        `changes` replace fields for this run (`dim=2`); `over` adds dimensions to the ensemble.
+        `changes` replace fields for this run (`dim=2`); `over` adds dimensions to the ensemble; with `hierarchy`
+        the loss at every combination of concepts is recorded too, as `hierarchy_loss(node)`.
         """
         set_up = self.model_copy(update=changes)
         learner = ConceptLearner(
             **{name: getattr(set_up, name) for name in
                ("dim", "depth", "activation", "bias", "norm", "origin", "rotate", "samples", "batch", "reshuffle",
-                "test_samples")},
+                "test_samples", "optimiser")},
             width=set_up.width or set_up.dim,
+            hierarchy=hierarchy,
         )  # fmt: skip
         mu, sigma = (np.asarray([signal[i] for signal in signals], self.precision) for i in (0, 1))
         number = np.dtype(self.precision).type
