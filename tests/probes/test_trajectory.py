@@ -91,6 +91,14 @@ def test_the_line_and_its_error_are_those_of_ordinary_least_squares():
     assert found.points == window.sum()
 
 
+def test_an_early_dip_of_the_loss_is_not_the_end():
+    t = np.linspace(0, 12, 501)
+    outputs = slowing(0.5, t)
+    loss = losses(outputs)
+    dipped = np.where((t > 0.2) & (t < 1), 0.01 * loss, loss)
+    assert trajectory.terminal_rate(outputs, t, dipped) == trajectory.terminal_rate(outputs, t, loss)
+
+
 def test_rates_of_a_batch():
     t = np.linspace(0, 12, 501)
     outputs = np.stack([slowing(rate, t) for rate in (0.4, 0.5, 0.6)])

@@ -49,7 +49,7 @@ def test_aligned_starts_need_the_pivots():
     measured = measured_half_steps(U, a, eta, 3000, 1)[:, 0]
     pivot = stages.steps_at(stages.half_time(stages.log_pivots_of_factor(U, a), a), a, eta)[:, 0]
     naive = stages.steps_at(stages.half_time(stages.naive_log_pivots(jacobian_of(U)), a), a, eta)[:, 0]
-    assert np.median(np.abs(pivot / measured - 1)) < 0.004
+    assert np.median(np.abs(pivot / measured - 1)) < 0.008
     assert np.median(np.abs(naive / measured - 1)) == pytest.approx(0.52, abs=0.03)
 
 

@@ -79,14 +79,16 @@ def terminal_rate(
 ) -> TerminalRate:
     """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, where learning is nearly over.
 
-    The window: `loss < loss_share * loss[0]` and speed above `speed_share` of its maximum. A speed is placed
-    at the middle of its interval. `outputs` is `(..., step, coordinate)`, `loss` `(..., step)`. Theory: `-min
-    a_k` for one layer, `-2 min a_k` in the paper clock for the symmetric model.
+    The window: `loss < loss_share * loss[0]` from there on (a dip before a rise is not the end) and speed
+    above `speed_share` of its maximum. A speed is placed at the middle of its interval. `outputs` is `(...,
+    step, coordinate)`, `loss` `(..., step)`. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper
+    clock for the symmetric model.
     """
     path, clock, losses = np.asarray(outputs), np.asarray(times, dtype=float), np.asarray(loss)
     speed = np.linalg.norm(np.diff(path, axis=-2), axis=-1) / np.diff(clock)
     middle = 0.5 * (clock[1:] + clock[:-1])
-    late = losses[..., :-1] < loss_share * losses[..., :1]
+    low = losses < loss_share * losses[..., :1]
+    late = np.logical_and.accumulate(low[..., ::-1], axis=-1)[..., -1:0:-1]  # low from here on
     window = late & (speed > speed_share * np.max(speed, axis=-1, keepdims=True))
     return _masked_line(np.broadcast_to(middle, speed.shape), np.log(np.where(window, speed, 1.0)), window)
 
