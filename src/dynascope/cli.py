@@ -43,15 +43,20 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard out
 Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
 
 
-@app.callback(invoke_without_command=True)
-def _options(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
+def _print_version(asked: bool) -> bool:
+    if asked:
         print(f"dynascope {__version__}")
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
+        raise typer.Exit
+    return asked
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command("list")
@@ -323,7 +328,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")  # a terminal without these letters still gets the line
     status = 0
     try:
-        status = app(standalone_mode=False) or 0
+        status = app(sys.argv[1:] or ["--help"], prog_name="dynascope", standalone_mode=False) or 0
         sys.stdout.flush()
     except LabError as error:
         for line in str(error).splitlines():

@@ -99,7 +99,7 @@ def test_a_store_that_is_a_file_is_one_line(tmp_path: Path, walk):
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match="cannot be read"):
         Store(tmp_path / "runs").runs()
-    with pytest.raises(StoreError, match="running toy.walk"):
+    with pytest.raises(StoreError, match=r"running toy\.walk"):
         run(walk(), store=Store(tmp_path / "runs"))
 
 

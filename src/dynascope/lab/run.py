@@ -7,9 +7,7 @@ bits of an undisturbed one.
 
 from __future__ import annotations
 
-import io
 import shutil
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -18,25 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope import __version__
 from dynascope.dynamics.watch import watched_by
-from dynascope.lab.errors import ExperimentCrash, LabError, StoreError, disk_full, explain_os_error, one_line
+from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.figures import draw_into
 from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
 from dynascope.lab.settings import compilation_cache, precision
 from dynascope.lab.store import Draft, Store, StoredRun
-from dynascope.lab.style import HOUSE_STYLE
 from dynascope.lab.watch import LabWatch, Progress
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
 TIMINGS = ("compile_seconds", "run_seconds")
-"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same
-bits."""
-
-_DRAWING = threading.Lock()  # matplotlib knows no threads
+"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
 
 
 def run(
@@ -135,7 +129,7 @@ def _carry_out(
                 draft.write("predicted.nc", pack(predicted))
             claims = list(experiment.judge(measured, predicted))
             draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
-            figures = _save_figures(draft, _draw(experiment, measured, predicted))
+            figures = draw_into(draft, experiment, measured, predicted)
     if not claims:
         raise ValueError("judge gave no claim")
     verdicts = [claim.verdict for claim in claims]
@@ -189,34 +183,6 @@ def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str,
 def _strip(trace: xr.Dataset) -> dict[str, Any]:
     """Take the timings out of a trace's attributes."""
     return {name: trace.attrs.pop(name) for name in TIMINGS if name in trace.attrs}
-
-
-def _draw(experiment: Experiment, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-    """The experiment's figures, in the house style."""
-    from matplotlib import rc_context
-
-    with rc_context(HOUSE_STYLE):
-        return experiment.draw(measured, predicted)
-
-
-def _save_figures(draft: Draft, figures: Mapping[str, Figure]) -> list[str]:
-    """Every figure as PNG and SVG, the same bytes for the same figure."""
-    import matplotlib
-    from matplotlib import pyplot
-
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "dynascope", "svg.fonttype": "path"}):
-            for name, figure in figures.items():
-                if "/" in name or name.startswith("."):
-                    raise StoreError(f"{draft.id}: {name!r} cannot be the name of a figure")
-                for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-                    buffer = io.BytesIO()
-                    figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
-                    draft.write(f"figures/{name}.{kind}", buffer.getvalue())
-    finally:
-        for figure in figures.values():
-            pyplot.close(figure)
-    return list(figures)
 
 
 def _now() -> str:

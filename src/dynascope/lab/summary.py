@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -16,9 +16,13 @@ import xarray as xr
 from dynascope import __version__
 from dynascope.lab.claims import wilson_interval
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.figures import RC
 from dynascope.lab.files import canonical, checksum, digest_of, locked, pretty, write_whole
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import SWEEPS, UNFINISHED, Store, publish, settle
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -115,10 +119,20 @@ def keep_summary(
 def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
     """The main claim's share over the grid: a line with its interval over one key, a map over two, else
     nothing."""
-    from matplotlib.figure import Figure
+    from matplotlib import rc_context
 
     if len(keys) > 2:
         return None
+    with rc_context(RC):
+        figure = _figure(title, table, keys)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _figure(title: str, table: xr.Dataset, keys: Sequence[str]) -> Figure:
+    from matplotlib.figure import Figure
+
     main = table.isel(claim=0)
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
@@ -135,20 +149,21 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
         axes.plot(x, main.share, marker="o")
         if not numeric:
             axes.set_xticks(x, ticks[key])
+        elif x.min() > 0 and x.max() / x.min() >= 30:
+            axes.set_xscale("log")
         axes.set(xlabel=key, ylabel=named, ylim=(-0.03, 1.03))
     else:
         across, up = keys
         image = axes.imshow(
             main.share.transpose(up, across), vmin=0, vmax=1, origin="lower", aspect="auto", cmap="viridis"
         )
+        axes.grid(False)
         axes.set_xticks(range(table.sizes[across]), ticks[across], rotation=45, ha="right")
         axes.set_yticks(range(table.sizes[up]), ticks[up])
         axes.set(xlabel=across, ylabel=up)
         figure.colorbar(image, label=named)
     axes.set_title(title, fontsize="medium")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()
+    return figure
 
 
 def _rows(grid: Mapping[str, Sequence[Any]], table: xr.Dataset) -> list[dict[str, Any]]:

@@ -1,0 +1,179 @@
+"""The command: what it prints, where, and the status it ends with."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynascope import __version__, cli
+
+TOY = str(Path(__file__).parent.parent / "lab" / "toy.py")
+WALK = f"{TOY}::toy.walk"
+
+
+@pytest.fixture
+def dynascope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Run the command in this process; returns status, output and the lines for the person."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str) -> tuple[int, str, list[str]]:
+        monkeypatch.setattr(sys, "argv", ["dynascope", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, errors = capsys.readouterr()
+        return int(ended.value.code or 0), out, errors.splitlines()
+
+    return call
+
+
+def test_a_run_prints_its_claims_and_its_folder(dynascope):
+    status, out, lines = dynascope("run", WALK, "--preset", "quick")
+    assert status == 0
+    assert "Does a random walk with drift climb?" in out
+    assert "✓ holds  the walk climbs    1 [0.5101, 1] of 4  all of them" in out
+    assert "runs/toy.walk/" in out
+    assert out.splitlines()[-1] == "1 run: 2 claims hold, 0 errata, 0 fail"
+    assert lines == ["dynascope: [1/1] toy.walk ..."]
+    assert "(stored already)" in dynascope("run", WALK, "--preset", "quick")[1]
+
+
+def test_a_failing_claim_is_status_one(dynascope):
+    status, out, _ = dynascope("run", WALK, "--control")
+    assert status == 1
+    assert "✗ fails  the walk climbs" in out
+    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 1 fail"
+
+
+def test_json_is_alone_on_standard_output(dynascope):
+    status, out, _ = dynascope("run", TOY, "--set", "steps=10", "--json", "--seed", "2")
+    said = json.loads(out)
+    assert status == 1
+    assert [run["id"] for run in said] == ["toy.walk", "toy.still"]
+    assert [run["verdict"] for run in said] == ["holds", "fails"]
+    assert said[0]["claims"][0]["measured"]["share"] == 1.0
+    assert said[0]["command"] == "dynascope run toy.py::toy.walk --set steps=10 --seed 2"
+    assert Path(said[0]["folder"]).is_dir()
+
+
+def test_a_crash_among_many_is_one_line_and_the_others_go_on(dynascope):
+    status, out, lines = dynascope("run", TOY, "--set", "crash_in=judge")
+    assert status == 1
+    crashes = [line for line in lines if "told to crash" in line]
+    assert [line.split(":")[1].strip() for line in crashes] == ["toy.walk", "toy.still"]
+    assert "crash.log" in crashes[0]
+    assert not any("Traceback" in line for line in lines)
+    assert out.splitlines()[-1].endswith("2 did not finish")
+    assert any("Traceback" in line for line in dynascope("run", WALK, "--set", "crash_in=judge", "--debug")[2])
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run", "toy.wlak"], "no experiment 'toy.wlak'"),
+        (["run", f"{TOY}::toy.wlak"], "did you mean 'toy.walk'?"),
+        (["run", "nowhere.py"], "no such file: nowhere.py"),
+        (
+            ["run", WALK, "--preset", "quikc"],
+            "toy.walk has no preset 'quikc'; it has quick, full; did you mean 'quick'?",
+        ),
+        (["run", TOY, "--preset", "quick"], "toy.still has no preset 'quick'; it has full"),
+        (["run", WALK, "--set", "drfit=1"], "toy.walk has no field 'drfit'; did you mean 'drift'?"),
+        (["run", WALK, "--set", "drift"], "'drift' is not of the form key=value"),
+        (["run", WALK, "--set", "drift=fast"], "toy.walk: drift: input should be a valid number"),
+        (["run", WALK, "--set", "steps=0"], "toy.walk: steps: input should be greater than 0, given 0"),
+        (["run", WALK, "--set", "noise=loud"], "toy.walk: noise: input should be 'normal' or 'uniform', given 'loud'"),
+        (["run", WALK, "--seed", "x"], "'--seed'"),
+        (["run", WALK, "--sede", "1"], "No such option"),
+        (["run"], "Missing argument"),
+        (["rnu"], "No such command"),
+        (["show", "nothing.*"], "no experiment 'nothing.*'"),
+        (["list", "nothing.*"], "no experiment 'nothing.*'"),
+        (["sweep", WALK, "--grid", "drift=0:1"], "a range is start:stop:count"),
+        (["sweep", WALK, "--grid", "steps=0,1"], "grid steps: input should be greater than 0"),
+        (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by --grid and by --set"),
+        (["sweep", WALK, "--grid", "drift=0,1", "--executor", "dask:tcp://nowhere:1"], "needs dask"),
+        (["sweep", TOY, "--grid", "drift=0,1"], "means 2 experiments, where one is needed"),
+        (["sweep", WALK], "--grid"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_status_two(dynascope, tmp_path: Path, words: list[str], line: str):
+    status, out, lines = dynascope(*words)
+    assert (status, out) == (2, "")
+    assert len(lines) == 1, lines
+    assert line in lines[0]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_damaged_run_is_one_line_and_force_replaces_it(dynascope, tmp_path: Path):
+    dynascope("run", WALK)
+    (path,) = tmp_path.glob("runs/*/*/measured.nc")
+    path.write_bytes(path.read_bytes()[:-100])
+    status, _, lines = dynascope("run", WALK)
+    assert status == 1
+    assert "measured.nc is damaged (its checksum differs): run again with --force" in lines[-1]
+    assert dynascope("run", WALK, "--force")[0] == 0
+    (tmp_path / "runs" / "toy.walk" / "foreign").mkdir()
+    status, _, lines = dynascope("list")
+    assert status == 0
+    assert lines[-1].startswith("dynascope: skipped: runs/toy.walk/foreign/manifest.json is missing")
+
+
+def test_show_says_what_can_be_varied(dynascope):
+    dynascope("run", WALK)
+    status, out, _ = dynascope("show", WALK)
+    assert status == 0
+    for word in ("It does, unless the drift is zero.", "Figure 1", "how long it walks", "quick: steps 20", "✓ holds"):
+        assert word in out
+
+
+def test_a_sweep_prints_its_table(dynascope, tmp_path: Path):
+    status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick")
+    assert status == 0
+    assert "climbs  1      [0.34, 1.00]  2" in out
+    assert len(list(tmp_path.glob("runs/toy.walk/sweeps/*/summary.csv"))) == 1
+    status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick", "--json")
+    assert json.loads(out)["rows"][0]["claim"] == "climbs"
+
+
+def test_a_report_says_where_it_is(dynascope, tmp_path: Path):
+    dynascope("run", WALK)
+    status, out, _ = dynascope("report")
+    assert status == 0
+    assert out.endswith("report/index.html\n")
+    assert (tmp_path / "report" / "index.html").exists()
+
+
+def test_version_and_help(dynascope):
+    assert dynascope("--version") == (0, f"dynascope {__version__}\n", [])
+    assert "Usage: dynascope" in dynascope()[1]
+
+
+def test_list_is_quick_and_imports_nothing_heavy(tmp_path: Path):
+    code = """if True:
+        import sys
+        from dynascope import cli
+        sys.argv = ["dynascope", "list"]
+        try:
+            cli.main()
+        finally:
+            print({"jax", "xarray", "matplotlib", "numpy"} & sys.modules.keys())
+    """
+    best = float("inf")
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)  # processor seconds: the machine may be busy
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert done.stdout.splitlines()[-1] == "set()"
+    assert best < 0.6
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path):
+    script = f"{sys.executable} -m dynascope.cli list --json | true"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr == ""
