@@ -48,10 +48,11 @@ def settled_step(a: np.ndarray, mu: np.ndarray, step_size: float, share: float =
 
 
 def draw_speed(axes: Axes, steps: ArrayLike, speed: np.ndarray, rate: float, floor: float, **style: object) -> None:
-    """One curve of speed on a logarithmic axis, and beside it the predicted slope (dashed), set at its last value."""
+    """One curve of speed on a logarithmic axis, and beside it the predicted slope (dashed), laid on its second half."""
     x = np.asarray(steps)
     shown = speed > floor * speed.max()
     axes.semilogy(x[shown], speed[shown], **style)  # pyright: ignore[reportArgumentType]
     tail = np.flatnonzero(shown)[shown.sum() // 3 :]
-    level = np.mean(np.log(speed[tail]) - rate * x[tail])
+    end = tail[len(tail) // 2 :]
+    level = np.mean(np.log(speed[end]) - rate * x[end])
     axes.semilogy(x[tail], np.exp(level + rate * x[tail]), **THEORY)
