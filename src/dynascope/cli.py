@@ -97,6 +97,8 @@ def list_(
 @app.command()
 def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")], runs: Runs = None) -> None:
     """What an experiment asks, its fields, presets and control."""
+    import inspect
+
     from dynascope.lab import registry
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import MARKS, compact, console, escape, fields_table, seconds
@@ -107,8 +109,6 @@ def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")
         out.print(f"[bold]{escape(kind.id)}[/]  {escape(kind.title())}")
         body = "\n".join((kind.__doc__ or "").strip().splitlines()[1:])
         if body.strip():
-            import inspect
-
             out.print("\n" + escape(inspect.cleandoc("\n" + body)))
         out.print(f"\n[dim]source[/]   {escape(str(kind.source))}")
         costs = ", ".join(f"{name} {seconds(cost)}" for name, cost in kind.cost.items())
@@ -122,7 +122,7 @@ def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")
         out.print()
         out.print(fields_table(kind))
         if kind.notes:
-            out.print("\n" + escape(kind.notes.strip()))
+            out.print("\n" + escape(inspect.cleandoc(kind.notes)))
 
 
 @app.command()

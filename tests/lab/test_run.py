@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab import files, provenance, registry
+from dynascope.lab import files, registry
 from dynascope.lab import run as run_module
 from dynascope.lab.errors import ExperimentCrash, StoreError
+from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
 from dynascope.lab.watch import Progress
@@ -239,7 +240,7 @@ def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_p
 
 def test_a_user_of_the_library_may_define_an_experiment_anywhere(store: Store, walk):
     Notebook = type("Notebook", (walk,), {"id": "toy.notebook", "__module__": "nowhere"})
-    assert provenance.fingerprint(Notebook) == {"file": "", "measure": ""}
+    assert fingerprint(Notebook) == {"all": "", "measure": ""}
     assert run(Notebook(), store=store).id == "toy.notebook"
 
 

@@ -1,16 +1,14 @@
-"""Where a run comes from: its code, the packages, the device, and the command that makes it again."""
+"""Where a run comes from: the packages, the device, and the command that makes it again."""
 
 from __future__ import annotations
 
-import ast
 import json
 import platform
 import shlex
 from importlib.metadata import PackageNotFoundError, version
 
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.files import checksum
-from dynascope.lab.registry import entry_of, parse
+from dynascope.lab.registry import entry_of
 
 PACKAGES = (
     "jax",
@@ -24,24 +22,6 @@ PACKAGES = (
     "h5netcdf",
     "matplotlib",
 )
-AFTERWARDS = ("predict", "judge", "draw")
-
-
-def fingerprint(experiment: type[Experiment]) -> dict[str, str]:
-    """Checksums of the experiment's file: of all of it, and of all but what happens after the measurement.
-
-    A stored run is returned again only while the file is the same; a measurement serves again while the part
-    of the file that could have shaped it is, so one may work on a claim or a figure without measuring anew.
-    """
-    entry = entry_of(experiment)
-    if entry is None:
-        return {"file": "", "measure": ""}
-    text = entry.path.read_text(encoding="utf-8")
-    tree = parse(text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            node.body = [part for part in node.body if getattr(part, "name", None) not in AFTERWARDS]
-    return {"file": checksum(text.encode()), "measure": checksum(ast.dump(tree).encode())}
 
 
 def package_versions() -> dict[str, str]:

@@ -20,8 +20,9 @@ from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_o
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.figures import draw_into
 from dynascope.lab.files import checksum, pretty, write_whole
+from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
+from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, precision
 from dynascope.lab.store import Draft, Store, StoredRun
 from dynascope.lab.watch import LabWatch, Progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -73,17 +74,28 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def fields_table(kind: type[Experiment]) -> Table:
-    """What can be varied: each field, its type, its default, and what it is."""
+    """What can be varied: each field, what it takes, its default, and what it is."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("field", "type", "default", ""):
+    for name in ("field", "takes", "default", ""):
         table.add_column(name)
     for name, field in kind.model_fields.items():
-        limits = ", ".join(str(limit) for limit in field.metadata)
-        annotation = getattr(field.annotation, "__name__", None) if isinstance(field.annotation, type) else None
-        shown = (annotation or str(field.annotation)).replace("typing.", "") + (f" ({limits})" if limits else "")
         default = "[red]needed[/]" if field.is_required() else escape(compact(field.default))
-        table.add_row(name, escape(shown), default, f"[dim]{escape(field.description or '')}[/]")
+        table.add_row(name, escape(_takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
+
+
+def _takes(field: Any) -> str:
+    """A field's type and limits, as a person would write them: `int > 0`, `'sgd' | 'adam'`."""
+    hint = field.annotation
+    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
+    text = " ".join([text.replace("typing.", "").replace("NoneType", "None"), *map(str, field.metadata)])
+    text = re.sub(r"\w+\((gt|ge|lt|le)=([^)]*)\)", lambda limit: f"{_SIGNS[limit[1]]} {limit[2]}", text)
+    text = re.sub(r"Annotated\[([^],]*), ([^]]*)\]", r"\1 \2", text)
+    text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
+    return re.sub(r"Literal\[([^]]*)\]", lambda words: words[1].replace(", ", " | "), text)
+
+
+_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
 def compact(value: Any) -> str:
