@@ -59,6 +59,7 @@ def test_the_share_learnt_in_order():
     pairs = order.cover_pairs(nodes)  # 00 < 01, 00 < 10, 01 < 11, 10 < 11
     assert order.share_in_order([0.0, 3, 5, 8], pairs) == 1
     assert order.share_in_order([0.0, 3, 9, 8], pairs) == 0.75
+    assert order.share_in_order([0.0, 3, 3, 3], pairs) == 1
     assert order.share_in_order([0.0, 3, np.nan, 8], pairs) == 0.75
     assert order.share_in_order([0.0, 3, 5, np.nan], pairs) == 1
     assert order.share_in_order([0.0, np.nan, np.nan, np.nan], pairs) == 1

@@ -66,6 +66,16 @@ def test_gradient_descent_recovers_from_the_same_start():
     np.testing.assert_allclose(W[-1], np.eye(2), atol=1e-6)
 
 
+def test_the_noise_bounds_are_one_factor_P_apart(good_path):
+    W, constants = good_path
+    margin = {each.lemma: each.worst_margin for each in check_lemmas(W, A, constants)}
+    assert margin["Cor. D.1 with P^2"] - margin["Cor. D.1"] == pytest.approx(constants.log_P)
+    # for d = 2 the noise is on the diagonal only: N_ii = w_12^2 (a_1 + a_2)
+    largest = 2 * np.log(np.abs(W[:, 0, 1]).max()) + np.log(A.sum())
+    bound = np.log(2 * 4 * 2) + 2 * np.log(1.5) + 2 * constants.log_omega + constants.log_P
+    assert margin["Cor. D.1"] == pytest.approx(bound - largest)
+
+
 def spoil(W, **changes):
     """A copy of a path in which an entry is overwritten."""
     W = W.copy()
