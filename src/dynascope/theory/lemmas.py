@@ -45,7 +45,8 @@ def check_lemmas(W: Path, a: Float[np.ndarray, " d"], constants: Constants, roun
     """Every lemma and corollary of Appendix D on the path `W`; `eta` is `constants.eta`, paper clock.
 
     `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the
-    rounding of a sum over larger numbers (1e-14 is enough). A path that diverges breaks them; it is no error.
+    rounding of a sum over larger numbers (1e-14 is enough for d = 2,
+    2e-14 for d = 3). A path that diverges breaks the lemmas; it is no error.
     """
     path = np.asarray(W, dtype=np.float64)
     strengths = np.asarray(a, dtype=np.float64)
