@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -135,26 +135,34 @@ class PublishedFigures(Experiment):
         return {"last test loss": measured[f"loss_{number}_{integrator}"].values[:, -1].tolist()}
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        figures = {}
         columns = len(PUBLISHED_FIGURES)
-        for integrator in INTEGRATORS:
-            figure, grid = panels(columns, 3, size=(3.1, 2.6), sharex="col", sharey="row")
-            for n, published in enumerate(PUBLISHED_FIGURES):
-                W, loss = (measured[f"{what}_{n}_{integrator}"].values for what in ("W", "loss"))
-                for form, colour in ((0, INK), (1, CONCEPT_COLOURS[0])):
-                    count = int(stages.descents(loss[form], self.tolerance))
-                    label = f"{('A, as printed', 'A², as coded')[form]}: {count} descent{'s' * (count > 1)}"
-                    draw_test_loss(grid[0, n], loss[form], tolerance=self.tolerance, colour=colour, label=label)
-                    draw_entries(grid[1 + form, n], W[form], published.concepts, legend=n == columns - 2)
-                grid[0, n].set_ylim(0, 1.35)
-                grid[0, n].legend(loc="upper right")
-                grid[0, n].set_title(f"Figure {published.name}")
-                grid[1, n].set_title("A, as printed")
-                grid[2, n].set_title("A², as coded")
-            for axes in (*grid[:-1].flat, *grid[:, 1:].flat):
-                axes.label_outer()
-            figures[f"published-figures-{integrator.replace('_', '-')}"] = figure
-        return figures
+        figure, grid = panels(columns, 3, size=(3.1, 2.6), sharex="col", sharey="row")
+        self._draw_losses(grid[0], measured, "jacobian_euler")
+        for n, published in enumerate(PUBLISHED_FIGURES):
+            for row, form in zip(grid[1:, n], (0, 1), strict=True):
+                draw_entries(row, measured[f"W_{n}_jacobian_euler"].values[form], published.concepts, legend=False)
+                row.set_title(("A, as printed", "A², as coded")[form])
+                row.label_outer()
+            grid[0, n].label_outer()
+        for row in grid[1:]:
+            lines = row[3].get_legend_handles_labels()
+            row[-1].legend(*lines, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        on_U, row = panels(columns, size=(3.1, 2.9), sharey="row")
+        self._draw_losses(row, measured, "factor_gd")
+        for axes in row:
+            axes.label_outer()
+        return {"published-figures": figure, "published-figures-descending-on-u": on_U}
+
+    def _draw_losses(self, row: Any, measured: xr.Dataset, integrator: str) -> None:
+        for n, published in enumerate(PUBLISHED_FIGURES):
+            loss = measured[f"loss_{n}_{integrator}"].values
+            for form, colour in ((0, INK), (1, CONCEPT_COLOURS[0])):
+                count = int(stages.descents(loss[form], self.tolerance))
+                label = f"{('A, as printed', 'A², as coded')[form]}: {count} descent{'s' * (count > 1)}"
+                draw_test_loss(row[n], loss[form], tolerance=self.tolerance, colour=colour, label=label)
+            row[n].set_ylim(0, 1.35)
+            row[n].legend(loc="upper right")
+            row[n].set_title(f"Figure {published.name}")
 
 
 def _run(figure: PublishedFigure, power: float, integrator: str) -> dict[str, np.ndarray]:
