@@ -111,9 +111,10 @@ class Descent(Process):
                 return self.objective(model) if self.batch is None else self._loss(model, batch)
 
             value, gradient = jax.value_and_grad(loss)(state.parameters)
-            updates, memory = optimiser.update(
-                gradient, state.optimiser, state.parameters, value=value, grad=gradient, value_fn=loss
-            )
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
+                updates, memory = optimiser.update(
+                    gradient, state.optimiser, state.parameters, value=value, grad=gradient, value_fn=loss
+                )
             first_time = ~jnp.isfinite(value) & (state.diverged_at < 0)
             diverged_at = jnp.where(first_time, t, state.diverged_at)
             return DescentState(optax.apply_updates(state.parameters, updates), memory, order, diverged_at)
@@ -124,15 +125,16 @@ class Descent(Process):
         """This step's batch, and the epoch's order it comes from."""
         if self.batch is None:
             return order, None
-        assert self.key is not None
+        key = self.key
+        assert key is not None  # checked when it was made
         if order is None:
-            return None, self.task.sample(jax.random.fold_in(self.key, t), self.batch)
+            return None, self.task.sample(jax.random.fold_in(key, t), self.batch)
         per_epoch = self._rows() // self.batch
         epoch, place = t // per_epoch, t % per_epoch
         drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
-        order = lax.cond(place == 0, lambda: epoch_words(self.key, drawn), lambda: order)
-        rows = permuted(order, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
-        return order, jax.tree.map(lambda leaf: leaf[rows], self.data)
+        words = lax.cond(place == 0, lambda: epoch_words(key, drawn), lambda: order)
+        rows = permuted(words, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
+        return words, jax.tree.map(lambda leaf: leaf[rows], self.data)
 
     def moment(self, state: DescentState, now: Array) -> Moment:
         return Moment(eqx.combine(state.parameters, self.model), now, self.objective)

@@ -33,9 +33,10 @@ class FlowState(eqx.Module):
 class Flow(Process):
     """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
 
-    The solver is Kvaerno's implicit fifth-order method for small problems, where stiffness costs nothing then, and
-    Dormand-Prince with a step-size controller for large ones; `solver` takes any other of diffrax. The tolerances
-    follow the precision: 1e-9 relative in float64, 1e-5 in float32.
+    The solver is Kvaerno's implicit fifth-order method for small problems in float64, where stiffness then costs
+    nothing, and Dormand-Prince with a step-size controller for large ones and in float32, in whose rounding the
+    implicit equations cannot be solved tightly enough; `solver` takes any other of diffrax. The tolerances follow
+    the precision: 1e-9 relative in float64, 1e-5 in float32.
     """
 
     axis: ClassVar[str] = "time"
@@ -64,9 +65,10 @@ class Flow(Process):
             raise ValueError("the model has no floating-point arrays to move")
         self.model, self.task, self.data, self.max_steps = model, task, data, max_steps
         self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
-        count = sum(leaf.size for leaf in leaves)
-        self.solver = solver or (diffrax.Kvaerno5() if count <= IMPLICIT_UP_TO else diffrax.Dopri5())
-        self.tolerance = tolerance or (1e-9 if leaves[0].dtype == jnp.float64 else 1e-5)
+        double = leaves[0].dtype == jnp.float64
+        implicit = double and sum(leaf.size for leaf in leaves) <= IMPLICIT_UP_TO
+        self.solver = solver or (diffrax.Kvaerno5() if implicit else diffrax.Dopri5())
+        self.tolerance = tolerance or (1e-9 if double else 1e-5)
 
     def objective(self, model: PyTree) -> Array:
         if self.data is not None:
@@ -77,6 +79,11 @@ class Flow(Process):
         parameters = eqx.filter(self.model, eqx.is_inexact_array)
         step_size = jnp.asarray(0.0, jax.tree.leaves(parameters)[0].dtype)
         return FlowState(parameters, step_size, jnp.full_like(step_size, -1.0))
+
+    def _absolute_tolerance(self) -> float:
+        """A thousandth of the relative one, but nothing that rounding at unit size could not meet."""
+        dtype = jax.tree.leaves(eqx.filter(self.model, eqx.is_inexact_array))[0].dtype
+        return max(self.tolerance / 1000, 10 * float(jnp.finfo(dtype).eps))
 
     def solve(self, parameters: PyTree, now: Any, until: Any, step_size: Any, saveat: diffrax.SaveAt) -> Any:
         """One call of diffrax; the field is minus the gradient of the objective."""
@@ -94,7 +101,7 @@ class Flow(Process):
             dt0=step_size,
             y0=parameters,
             saveat=saveat,
-            stepsize_controller=diffrax.PIDController(rtol=self.tolerance, atol=self.tolerance / 1000),
+            stepsize_controller=diffrax.PIDController(rtol=self.tolerance, atol=self._absolute_tolerance()),
             max_steps=self.max_steps,
             throw=False,
         )
@@ -109,6 +116,7 @@ class Flow(Process):
             failed = (solution.result != diffrax.RESULTS.successful) | ~jnp.all(finite)
             taken = jnp.maximum(solution.stats["num_accepted_steps"], 1).astype(span.dtype)
             diverged_at = jnp.where(failed & (state.diverged_at < 0), now, state.diverged_at)
+            parameters = jax.tree.map(lambda leaf: jnp.where(failed, jnp.nan, leaf), parameters)
             return FlowState(parameters, span / taken, diverged_at)
 
         return lax.cond(until > now, move, lambda state: state, state)

@@ -85,10 +85,10 @@ def _advance(
     first: jax.Array,
     end: jax.Array,
     batched: bool,
-) -> Progress:
-    """Recordings `first` to `end` (not included), for every member."""
+) -> tuple[Progress, jax.Array]:
+    """Recordings `first` to `end` (not included), for every member; and when each diverged."""
 
-    def one(setting: PyTree, arrays: PyTree, progress: Progress) -> Progress:
+    def one(setting: PyTree, arrays: PyTree, progress: Progress) -> tuple[Progress, jax.Array]:
         process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
@@ -116,14 +116,10 @@ def _advance(
                 )
             return Progress(state, memories, records)
 
-        return lax.fori_loop(first, end, recording, progress)
+        progress = lax.fori_loop(first, end, recording, progress)
+        return progress, process.diverged_at(progress.state)
 
     return _per_member(one, batched)(settings, arrays, progress)
-
-
-@eqx.filter_jit
-def _diverged(member: Member, settings: PyTree, fixed: PyTree, state: PyTree, batched: bool) -> jax.Array:
-    return _per_member(lambda setting, state: member(**setting, **fixed).diverged_at(state), batched)(settings, state)
 
 
 class Outcome(NamedTuple):
@@ -154,38 +150,37 @@ def run_batch(
     clock = time.perf_counter()
     arrays, progress = _begin(member, settings, fixed, plan.sizes, times, batched)
 
-    def advance(progress: Progress, first: int, end: int) -> Progress:
+    def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
-        return _advance(member, settings, fixed, arrays, times, rows, plan.sizes, progress, *limits, batched)
+        result = _advance(member, settings, fixed, arrays, times, rows, plan.sizes, progress, *limits, batched)
+        return jax.block_until_ready(result)
 
-    jax.block_until_ready(advance(progress, 0, 0))  # nothing to do: this compiles
+    advance(progress, 0, 0)  # nothing to do yet: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
 
     label = _digest((settings, fixed, plan))
     done, progress = _restore(watch, name, label, progress)
-    kept_at, budget = time.perf_counter(), 64.0  # time units for the first slice
-    recordings = len(plan.times)
+    _, diverged_at = advance(progress, done, done)
+    kept_at, recordings = time.perf_counter(), len(plan.times)
+    budget = 64.0 if plan.times.dtype.kind == "i" else float(plan.times[-1]) / 64  # of the first slice
     while done < recordings:
-        before = float(plan.times[max(done - 1, 0)])
+        before, began = float(plan.times[max(done - 1, 0)]), time.perf_counter()
         end = max(done + 1, int(np.searchsorted(plan.times, before + budget, side="right")))
-        began = time.perf_counter()
-        progress = advance(progress, done, end)
         try:
-            jax.block_until_ready(progress)
+            progress, diverged_at = advance(progress, done, end)
         except KeyboardInterrupt:
-            watch.keep(name, _flat(progress, end, label))
+            watch.keep(name, _flat(progress, done, label))
             raise
-        seconds = max(time.perf_counter() - began, 1e-6)
-        budget = min(16 * budget, max((float(plan.times[end - 1]) - before) / seconds * SLICE_SECONDS, 1e-12))
+        rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
+        budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
         done = end
         told(float(plan.times[done - 1]))
         if time.perf_counter() - kept_at > watch.keep_every:
             watch.keep(name, _flat(progress, done, label))
             kept_at = time.perf_counter()
-    diverged_at = np.asarray(_diverged(member, settings, fixed, progress.state, batched))
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
-    return Outcome(records, diverged_at, compile_seconds, time.perf_counter() - clock)
+    return Outcome(records, np.asarray(diverged_at), compile_seconds, time.perf_counter() - clock)
 
 
 def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:

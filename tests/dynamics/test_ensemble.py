@@ -1,0 +1,195 @@
+"""Ensembles: named dimensions, one array program, members that do not disturb each other, cadences, memory."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dynascope as ds
+from dynascope.dynamics import ensemble as ensemble_module
+from dynascope.dynamics import loop
+from dynascope.probes.probe import Probe, probe
+
+
+def member(seed, learning_rate):
+    start = jax.random.normal(jax.random.key(seed), (2,))
+    return ds.Descent(
+        start, lambda x: 0.5 * jnp.sum(x**2 * jnp.array([1.0, 4.0])), optax.sgd(learning_rate),
+        probes={"x": lambda x: x, "loss": ds.probes.loss()},
+    )  # fmt: skip
+
+
+OVER = {"seed": range(5), "learning_rate": [0.1, 0.2, 0.6]}
+
+
+def test_dimensions_are_named_and_labelled():
+    trace = ds.ensemble(member, OVER, steps=20, record=10)
+    assert dict(trace.x.sizes) == {"seed": 5, "learning_rate": 3, "step": 3, "x_0": 2}
+    start = jax.random.normal(jax.random.key(3), (2,))
+    expected = start * (1 - 0.2 * jnp.array([1.0, 4.0])) ** 20
+    np.testing.assert_allclose(trace.x.sel(seed=3, learning_rate=0.2, step=20), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 15])
+def test_the_width_changes_nothing(width):
+    whole, split = (ds.ensemble(member, OVER, steps=20, record=10, width=w) for w in (None, width))
+    np.testing.assert_allclose(split.x, whole.x, rtol=1e-6)
+    np.testing.assert_array_equal(split.diverged_at, whole.diverged_at)
+
+
+def test_diverged_members_leave_the_others_alone():
+    trace = ds.ensemble(member, OVER, steps=1000, record=500)
+    assert (trace.diverged_at.sel(learning_rate=0.6) > 0).all()
+    assert (trace.diverged_at.sel(learning_rate=[0.1, 0.2]) == -1).all()
+    alone = ds.ensemble(member, {**OVER, "learning_rate": [0.1]}, steps=1000, record=500)
+    np.testing.assert_array_equal(trace.x.sel(learning_rate=[0.1]), alone.x)
+
+
+def test_settings_that_go_together_share_a_dimension():
+    def pair(setting):
+        a, b = setting
+        return ds.Map(lambda x: a * x + b, jnp.zeros(()))
+
+    trace = ds.ensemble(pair, {"setting": (np.array([2.0, 3.0]), np.array([1.0, 1.0]))}, steps=3, record=3)
+    assert trace.state.sel(step=3).values.tolist() == [7.0, 13.0]
+
+
+def test_probes_keep_their_own_cadence():
+    def looked(every):
+        return probe(lambda moment: moment.step, every=every)
+
+    trace = ds.iterate(
+        lambda x: x, jnp.zeros(()), steps=100, record=20,
+        probes={"common": looked(None), "often": looked(7), "once": looked((0,)), "chosen": looked([3, 50])},
+    )  # fmt: skip
+    assert trace.common.values.tolist() == [0, 20, 40, 60, 80, 100]
+    assert trace.often.values.tolist() == [*range(0, 100, 7), 100]
+    assert trace.once.values.tolist() == [0]
+    assert trace.chosen.values.tolist() == trace.chosen_step.values.tolist() == [3, 50]
+
+
+def test_a_probe_may_remember_and_report_its_uncertainty():
+    mean = Probe(
+        lambda moment, seen: ({"value": (seen[0] + moment.model) / (seen[1] + 1), "count": seen[1]},
+                              (seen[0] + moment.model, seen[1] + 1)),
+        remember=lambda moment: (jnp.zeros(()), jnp.zeros(())),
+    )  # fmt: skip
+    trace = ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=4, record=2, probes={"mean": mean})
+    assert trace["mean"].values.tolist() == [0.0, 1.0, 2.0]
+    assert trace.mean_count.values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_module_as_member_is_compiled_once_per_shape(monkeypatch):
+    traced = []
+
+    class Member(eqx.Module):
+        size: int = eqx.field(static=True)
+
+        def __call__(self, rate):
+            traced.append(self.size)
+            return ds.Map(lambda x: rate * x, jnp.ones(self.size))
+
+    ds.ensemble(Member(2), {"rate": [0.5, 0.7]}, steps=4, record=2)
+    first = len(traced)
+    ds.ensemble(Member(2), {"rate": [0.1, 0.9]}, steps=4, record=2)
+    assert len(traced) - first <= 2  # the outline is traced anew, the programs are not
+    ds.ensemble(Member(3), {"rate": [0.1, 0.9]}, steps=4, record=2)
+    assert len(traced) > first + 2
+
+
+def test_what_does_not_fit_is_split(monkeypatch):
+    real, tried = ensemble_module.run_batch, []
+
+    def small_device(member, settings, *rest, **options):
+        width = jax.tree.leaves(settings)[0].shape[0]
+        tried.append(width)
+        if width > 4:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return real(member, settings, *rest, **options)
+
+    monkeypatch.setattr(ensemble_module, "run_batch", small_device)
+    trace = ds.ensemble(member, OVER, steps=20, record=10)
+    assert tried == [15, 8, 4, 4, 4, 4]
+    monkeypatch.undo()
+    np.testing.assert_allclose(trace.x, ds.ensemble(member, OVER, steps=20, record=10).x, rtol=1e-6)
+
+
+class Memory(ds.Watch):
+    """A watch that keeps in memory, and stops the run where it is told to."""
+
+    keep_every = 0.0
+
+    def __init__(self, stop_after=None):
+        self.kept, self.told, self.stop_after = {}, [], stop_after
+
+    def progress(self, done, total, what):
+        self.told.append(done / total)
+        if self.stop_after is not None and done / total >= self.stop_after:
+            raise KeyboardInterrupt
+
+    def keep(self, name, arrays):
+        self.kept[name] = dict(arrays)
+
+    def restore(self, name):
+        return self.kept.get(name)
+
+
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(monkeypatch):
+    monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)  # a slice per recording
+
+    def noisy(seed):
+        rows = jax.random.normal(jax.random.key(seed), (32, 3))
+        return ds.Descent(
+            jnp.ones(3), lambda w, rows: jnp.mean((rows @ w) ** 2), optax.adam(0.01),
+            data=rows, batch=8, key=jax.random.key(seed), probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+        )  # fmt: skip
+
+    def run():
+        return ds.ensemble(noisy, {"seed": range(3)}, steps=400, record=10)
+
+    undisturbed = run()
+    watch = Memory(stop_after=0.4)
+    with pytest.raises(KeyboardInterrupt), ds.watched_by(watch):
+        run()
+    again = Memory()
+    again.kept = watch.kept
+    with ds.watched_by(again):
+        resumed = run()
+    assert again.told[0] > 0.3  # it did not begin anew
+    for name in ("w", "moved", "diverged_at"):
+        np.testing.assert_array_equal(resumed[name], undisturbed[name])
+
+
+def test_the_checkpoint_of_another_run_is_not_taken():
+    watch = Memory()
+    with ds.watched_by(watch):
+        ds.ensemble(member, OVER, steps=300, record=10)
+    other = Memory()
+    other.kept = watch.kept
+    with ds.watched_by(other):
+        trace = ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10)
+    np.testing.assert_allclose(
+        trace.x, ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10).x
+    )
+
+
+@pytest.mark.parametrize("values", [[], {"a": np.ones(2), "b": np.ones(3)}, 3.0])
+def test_a_dimension_without_a_common_length_gets_one_clear_line(values):
+    with pytest.raises(ValueError, match="dimension 'seed' of the ensemble"):
+        ds.ensemble(lambda seed: None, {"seed": values}, steps=3)
+
+
+def test_a_probe_with_too_few_names_gets_one_clear_line():
+    with pytest.raises(ValueError, match="probe 'x': 2 dimensions"):
+        ds.iterate(lambda x: x, jnp.zeros((2, 2)), steps=2, probes={"x": probe(lambda m: m.model, dims=("row",))})
+
+
+def test_recording_times():
+    assert ds.linear_steps(10, 4).tolist() == [0, 4, 8, 10]
+    log = ds.log_steps(1000, 50)
+    assert log[0] == 0
+    assert log[-1] == 1000
+    assert (np.diff(log) > 0).all()
+    assert len(log) > 35
