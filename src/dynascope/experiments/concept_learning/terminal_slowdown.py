@@ -16,14 +16,22 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.concept_learning.slowing import draw_speed, rate_between, settled_step, speeds
-from dynascope.experiments.concept_learning.training import PAPER, Optimiser, SimExperiment, member_seeds, signal_label
+from dynascope.experiments.concept_learning.training import (
+    PAPER,
+    Optimiser,
+    SimExperiment,
+    member_seeds,
+    named,
+    part_of,
+    signal_label,
+)
 from dynascope.experiments.drawing import THEORY, legend_beside, panels, settings_colours
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import probe
 
-MODELS = {"one layer": "", "symmetric model": "symmetric_", "one layer, SGD": "sgd_"}
-"""The models, and how their variables in the trace begin."""
+MODELS = {"one layer": "population", "symmetric model": "symmetric", "one layer, SGD": "sgd"}
+"""The models, and the names of their parts in the measurement."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -86,8 +94,8 @@ class TerminalSlowdown(SimExperiment):
             fixed={"learning_rate": number(self.symmetric_rate), "init_scale": number(self.symmetric_scale)},
         )
         traces = zip(MODELS.values(), (one_layer, symmetric, sgd), strict=True)
-        kept = [trace[["output", "test_loss"]].rename(_names(prefix)) for prefix, trace in traces]
-        return xr.merge([*kept, one_layer[["mu", "sigma"]]], join="exact", combine_attrs="drop")
+        parts = [named(name, trace[["output", "test_loss"]]) for name, trace in traces]
+        return xr.merge([*parts, one_layer[["mu", "sigma"]]], combine_attrs="drop")
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """Slopes of the log speed per step: of the flow, and of gradient descent with its finite steps."""
@@ -103,7 +111,7 @@ class TerminalSlowdown(SimExperiment):
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         assert predicted is not None
-        models = {name: part(measured, prefix) for name, prefix in MODELS.items()}
+        models = {name: part_of(measured, part) for name, part in MODELS.items()}
         rates = {name: rate_between(trace) for name, trace in models.items()}
         ratio = {name: rate.slope / predicted.flow.sel(model=name).values[:, None] for name, rate in rates.items()}
         population = list(MODELS)[:2]
@@ -158,8 +166,8 @@ class TerminalSlowdown(SimExperiment):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         assert predicted is not None
         figure, axes = panels(3, size=(3.9, 3.6))
-        for panel, (name, prefix) in zip(axes, MODELS.items(), strict=True):
-            trace = part(measured, prefix).isel(seed=0)
+        for panel, (name, part) in zip(axes, MODELS.items(), strict=True):
+            trace = part_of(measured, part).isel(seed=0)
             middle, values = speeds(trace)
             for k, colour in enumerate(settings_colours(len(self.signals))):
                 label = f"{signal_label(measured, 'mu', k)}, {signal_label(measured, 'sigma', k)}"
@@ -171,13 +179,3 @@ class TerminalSlowdown(SimExperiment):
         axes[-1].plot([], [], **THEORY, label="predicted slope")
         legend_beside(axes[-1])
         return {"terminal-slowdown": figure}
-
-
-def _names(prefix: str) -> dict[str, str]:
-    return {name: prefix + name for name in ("output", "test_loss", "step")} if prefix else {}
-
-
-def part(measured: xr.Dataset, prefix: str) -> xr.Dataset:
-    """One model's trace: `output`, `test_loss`, `step`."""
-    variables = measured[[prefix + "output", prefix + "test_loss"]]
-    return variables.rename({prefix + name: name for name in ("output", "test_loss", "step")} if prefix else {})

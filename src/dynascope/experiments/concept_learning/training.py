@@ -150,6 +150,16 @@ class SimExperiment(Experiment):
         clusters = concepts + int(self.origin)
         return self.epochs * (clusters * (self.samples or 5000) // self.batch)
 
+    def learner(self, hierarchy: bool = False) -> ConceptLearner:
+        """The ensemble member that these fields describe."""
+        return ConceptLearner(
+            **{name: getattr(self, name) for name in
+               ("dim", "depth", "activation", "bias", "norm", "origin", "rotate", "samples", "batch", "reshuffle",
+                "test_samples", "optimiser")},
+            width=self.width or self.dim,
+            hierarchy=hierarchy,
+        )  # fmt: skip
+
     def train(
         self,
         signals: Sequence[tuple[Sequence[float], Sequence[float]]],
@@ -167,20 +177,13 @@ class SimExperiment(Experiment):
         the loss at every combination of concepts is recorded too, as `hierarchy_loss(node)`.
         """
         set_up = self.model_copy(update=changes)
-        learner = ConceptLearner(
-            **{name: getattr(set_up, name) for name in
-               ("dim", "depth", "activation", "bias", "norm", "origin", "rotate", "samples", "batch", "reshuffle",
-                "test_samples", "optimiser")},
-            width=set_up.width or set_up.dim,
-            hierarchy=hierarchy,
-        )  # fmt: skip
         mu, sigma = (np.asarray([signal[i] for signal in signals], self.precision) for i in (0, 1))
         number = np.dtype(self.precision).type
         fixed = {"learning_rate": number(set_up.learning_rate)}
         if set_up.init_scale is not None:
             fixed["init_scale"] = number(set_up.init_scale)
         trace = ds.ensemble(
-            learner,
+            set_up.learner(hierarchy),
             {"signal": (mu, sigma), "seed": member_seeds(seed, set_up.seeds), **(over or {})},
             steps=steps or set_up.steps(mu.shape[1]),
             record=record,
@@ -199,3 +202,17 @@ def signal_label(dataset: xr.Dataset, which: Literal["mu", "sigma"], index: int)
     symbol = {"mu": "μ", "sigma": "σ"}[which]
     values = ", ".join(f"{value:g}" for value in dataset[which].isel(signal=index).values)
     return f"{symbol} = ({values})"
+
+
+def named(part: str, trace: xr.Dataset) -> xr.Dataset:
+    """A trace as one part of a measurement: every variable and dimension is named `part_...`, so that parts can be
+    merged whatever their steps and seeds are."""
+    return trace.rename({name: f"{part}_{name}" for name in {*trace.variables, *trace.dims}})
+
+
+def part_of(measured: xr.Dataset, part: str) -> xr.Dataset:
+    """The trace that `named` put away."""
+    prefix = f"{part}_"
+    trace = measured[[name for name in measured.data_vars if str(name).startswith(prefix)]]
+    names = {*trace.variables, *trace.dims}
+    return trace.rename({name: str(name).removeprefix(prefix) for name in names if str(name).startswith(prefix)})
