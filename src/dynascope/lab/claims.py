@@ -34,12 +34,12 @@ def claim(
     source: str,
     measured: Any,
     expected: Any,
-    holds: bool,
+    holds: object,
     seeds: int = 1,
     diagnosis: str = "",
 ) -> Claim:
     """A claim that holds or fails."""
-    verdict: Verdict = "holds" if holds else "fails"
+    verdict: Verdict = "holds" if bool(holds) else "fails"
     return _claim(id, statement, source, measured, expected, verdict, seeds, diagnosis)
 
 
@@ -50,13 +50,13 @@ def erratum(
     source: str,
     measured: Any,
     expected: Any,
-    refuted: bool,
+    refuted: object,
     seeds: int = 1,
     diagnosis: str = "",
 ) -> Claim:
     """Something printed that measurement or mathematics refutes. `statement` says what is wrong and what is right;
     it fails, like any claim, when the counter-example does not come out."""
-    verdict: Verdict = "erratum" if refuted else "fails"
+    verdict: Verdict = "erratum" if bool(refuted) else "fails"
     return _claim(id, statement, source, measured, expected, verdict, seeds, diagnosis)
 
 
@@ -86,6 +86,7 @@ def plain(value: Any) -> JsonValue:
     """`value` as JSON can hold it: arrays become lists, numbers keep six significant digits, NaN becomes a word."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    value = getattr(value, "values", value)  # of a labelled array
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, str | bool | int | None):
@@ -106,7 +107,7 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def share_of(outcomes: Iterable[bool]) -> dict[str, JsonValue]:
+def share_of(outcomes: Iterable[Any]) -> dict[str, JsonValue]:
     """How many of the outcomes are true: the share, its Wilson interval, and the counts, for `Claim.measured`."""
     values = [bool(outcome) for outcome in outcomes]
     low, high = wilson_interval(sum(values), len(values))

@@ -24,9 +24,9 @@ class MLP(eqx.Module):
     weights are normal with that standard deviation and biases zero.
     """
 
-    weights: list[Float[Array, "out in"]]
-    biases: list[Float[Array, " out"]] | None
-    activation: Activation = eqx.field(static=True)
+    weights: list[Float[Array, "_ _"]]
+    biases: list[Float[Array, " _"]] | None
+    activation: Activation | str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class MLP(eqx.Module):
         key: PRNGKeyArray,
         width: int | None = None,
         out: int | None = None,
-        activation: Activation = "linear",
+        activation: Activation | str = "linear",
         bias: bool = False,
         scale: float | Float[Array, ""] | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class MLP(eqx.Module):
         self.activation = activation
 
     @classmethod
-    def from_weights(cls, weights: Sequence[Float[Array, "out in"]], activation: Activation = "linear") -> MLP:
+    def from_weights(cls, weights: Sequence[Float[Array, "_ _"]], activation: Activation = "linear") -> MLP:
         """A network with these weight matrices, input side first, and no biases."""
         weights = [jnp.asarray(weight) for weight in weights]
         blank = cls(weights[0].shape[1], 1, key=jax.random.key(0), activation=activation)

@@ -8,6 +8,7 @@ is far from all training data.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -15,9 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Norm = Literal["mean", "sum"]
+Numbers = float | Sequence[float] | np.ndarray | Array
 
 
 class Samples(NamedTuple):
@@ -41,20 +43,20 @@ class StructuredIdentity(eqx.Module):
     sigma: Float[Array, " s"]
     dim: int = eqx.field(static=True)
     origin: bool = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
+    norm: Norm | str = eqx.field(static=True)
     rotation: Float[Array, "d d"] | None
     truncate_radius: Float[Array, ""] | None
 
     def __init__(
         self,
-        mu: ArrayLike,
-        sigma: ArrayLike,
+        mu: Numbers,
+        sigma: Numbers,
         dim: int,
         *,
         origin: bool = False,
-        norm: Norm = "mean",
+        norm: Norm | str = "mean",
         rotation: Float[Array, "d d"] | None = None,
-        truncate_radius: ArrayLike | None = None,
+        truncate_radius: Numbers | None = None,
     ) -> None:
         self.mu = jnp.asarray(mu, jnp.result_type(float))
         self.sigma = jnp.broadcast_to(jnp.asarray(sigma, jnp.result_type(float)), self.mu.shape)
@@ -146,7 +148,7 @@ class StructuredIdentity(eqx.Module):
         """The sum of all cluster means, rotated."""
         return self.test_points(np.ones((1, self.concept_count)))[0]
 
-    def test_points(self, subsets: ArrayLike) -> Float[Array, "m d"]:
+    def test_points(self, subsets: Numbers) -> Float[Array, "m d"]:
         """The points that combine some of the concepts: rows v of `subsets` in {0,1}^s give sum_p v_p mu_p 1_p."""
         chosen = jnp.asarray(subsets, self.mu.dtype) * self.mu[None, :]
         points = jnp.pad(chosen, ((0, 0), (0, self.dim - self.concept_count)))
