@@ -57,10 +57,8 @@ class OneLayerTheory(SimExperiment):
         sgd = self.train([*zip(mu, sigma, strict=True)], seed)
         small = {"dim": 2, "samples": None, "seeds": self.small_seeds, "steps": 3125}
         runs = [self.train([(self.mu, self.sigma)], seed, init_scale=scale, **small) for scale in (None, SMALL)]
-        starts = xr.concat(
-            [run[["output", "test_loss", "start"]].isel(signal=0, start_step=0) for run in runs], "scale"
-        )
-        return xr.merge([exact, named("sgd", sgd), named("small", starts)], combine_attrs="drop")
+        kept = [run[["output", "test_loss", "start"]].isel(signal=0, start_step=0) for run in runs]
+        return xr.merge([exact, named("sgd", sgd), named("small", xr.concat(kept, "scale"))], combine_attrs="drop")
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         step_size = self.learning_rate * (2 / self.dim if self.norm == "mean" else 1)
@@ -141,21 +139,21 @@ class OneLayerTheory(SimExperiment):
         path = small.output.transpose("scale", "seed", "concept", "step").values
         back, noise = trajectory.reversal(path[1]), np.abs(small.start.values[1]) @ np.array(self.mu)
         yield claim(
-            "monotone", f"From a small start ({SMALL} against 1/(s max μ)) the test loss falls once, and no output falls "
-            "back by more than its noise term", source="Section 4.1",
+            "monotone", f"From a small start ({SMALL} against 1/(s max μ)) the test loss falls once, and no output "
+            "falls back by more than its noise term", source="Section 4.1",
             measured=share_of(~bent[1]) | {"largest fall, over its noise term": (back / noise).max()},
-            expected="share = 1, fall ≤ 1", holds=bool(not bent[1].any() and np.all(back <= noise)), seeds=self.small_seeds,
+            expected="share = 1, fall ≤ 1", holds=bool(not bent[1].any() and np.all(back <= noise)),
+            seeds=self.small_seeds,
         )  # fmt: skip
         strong, weak = np.argsort(self.mu)[::-1]
-        overshoots, positive = (
-            path[1][:, strong].max(axis=-1) > self.mu[strong],
-            small.start.values[1][:, strong, weak] > 0,
-        )
+        overshoots = path[1][:, strong].max(axis=-1) > self.mu[strong] + 1e-12
+        positive = small.start.values[1][:, strong, weak] > 0
         yield claim(
-            "overshoot", "Strictly, even then the output of the stronger concept is not monotone where its noise weight on "
-            "the weaker one is positive: that slower exponential is left last, and the output comes down to its target",
-            source="Theorem 4.1", measured={"sign rule": share_of(overshoots == positive), "overshoots": share_of(overshoots)},
-            expected="the sign decides in every run", holds=bool(np.all(overshoots == positive)), seeds=self.small_seeds,
+            "overshoot", "Strictly, even then the stronger concept overshoots wherever its noise weight on the weaker "
+            "one is positive: that slower exponential is left last, and the output comes down to its target",
+            source="Theorem 4.1", expected="the sign decides in every run",
+            measured={"sign rule": share_of(overshoots == positive), "overshoots": share_of(overshoots)},
+            holds=bool(np.all(overshoots == positive)), seeds=self.small_seeds,
         )  # fmt: skip
         yield claim(
             "noise-bends", "From starts of order one in two dimensions the noise term alone makes the test loss fall "
