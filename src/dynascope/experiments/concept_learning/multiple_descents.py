@@ -135,8 +135,7 @@ class MultipleDescents(SymmetricExperiment):
             for r in self.references
         ]
         trace = self.train(np.concatenate([shown, np.stack(known)]))
-        table: dict[str, Any] = {name: trace[name] for name in ("W", "test_loss", "loss")}
-        table["U"] = (("start", "row", "width"), np.concatenate([shown, np.stack(known)]))
+        table: dict[str, Any] = {name: trace[name] for name in ("W", "U", "test_loss", "loss")}
         for n, case in enumerate(self.occurrences):
             seeds = own_seeds(seed, self.aligned_starts if case.spread else self.starts)
             if case.spread:
@@ -156,8 +155,7 @@ class MultipleDescents(SymmetricExperiment):
         return np.mean(descents.reshape(len(SCALES), len(SPREADS), -1) == len(self.mu), axis=-1)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        first = measured.isel(start=[0])
-        return predict_runs(first, first.U.values, self.mu, self.sigma, self.learning_rate)
+        return predict_runs(measured.isel(start=[0]), self.mu, self.sigma, self.learning_rate)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         count, loss = len(self.mu), measured.test_loss.values

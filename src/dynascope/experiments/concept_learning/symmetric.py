@@ -40,6 +40,7 @@ class SymmetricLearner(eqx.Module):
         task = StructuredIdentity(mu, sigma, start.shape[0], norm="sum")
         probes = {
             "W": probe(lambda moment: moment.model.matrix(), dims=("row", "column")),
+            "U": probe(lambda moment: moment.model.factor, dims=("row", "width")),
             "test_loss": probe(lambda moment: task.test_loss(moment.model)),
             "loss": learner.loss(),
         }
@@ -86,20 +87,21 @@ class SymmetricExperiment(Experiment):
         """U(0) near rank one, every entry of W(0) positive: `scale * (spread * G + [1 0 ... 0])`."""
         return aligned_factor(seeds, scale, spread, len(self.mu))
 
-    def train(self, starts: np.ndarray, **changes: Any) -> xr.Dataset:
-        """Descend from every start by automatic differentiation; `W`, `test_loss`, `loss` at every step."""
-        return ds.ensemble(SymmetricLearner(), {"start": starts}, **self._run(changes, record=1))
+    def train(self, starts: np.ndarray, record: Any = 1, **changes: Any) -> xr.Dataset:
+        """Descend from every start by automatic differentiation; `W`, `U`, `test_loss`, `loss` at every step."""
+        run = self._run(changes)
+        return ds.ensemble(SymmetricLearner(), {"start": starts}, record=record, **run)
 
     def scan(self, starts: np.ndarray, tolerances: Sequence[float] | None = None, **changes: Any) -> xr.Dataset:
         """Descend from thousands of starts and keep little of each: see `scan_starts`."""
-        run = self._run(changes, record=None)
+        run = self._run(changes)
         return scan_starts(starts, tolerances or (self.tolerance,), run["fixed"], run["steps"])
 
-    def _run(self, changes: Mapping[str, Any], record: int | None) -> dict[str, Any]:
+    def _run(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         set_up = self.model_copy(update=dict(changes))
         number = np.dtype(self.precision).type
         fixed = {name: number(getattr(set_up, name)) for name in ("mu", "sigma", "learning_rate")}
-        return {"fixed": fixed, "steps": set_up.steps, "record": record}
+        return {"fixed": fixed, "steps": set_up.steps}
 
 
 def strengths(mu: Sequence[float], sigma: Sequence[float]) -> Float[np.ndarray, " s"]:
@@ -189,11 +191,9 @@ def staged_path(
     return path[:, back][:, :, back]
 
 
-def predict_runs(
-    measured: xr.Dataset, starts: np.ndarray, mu: Sequence[float], sigma: Sequence[float], learning_rate: float
-) -> xr.Dataset:
+def predict_runs(measured: xr.Dataset, mu: Sequence[float], sigma: Sequence[float], learning_rate: float) -> xr.Dataset:
     """The theory's word on trained runs: `W` and `test_loss` at the recorded steps, `half_step`, `naive_half_step`."""
-    a, steps = strengths(mu, sigma), measured.step.values
+    a, steps, starts = strengths(mu, sigma), measured.step.values, measured.U.isel(step=0).values
     W = np.stack([staged_path(start, a, learning_rate, steps) for start in starts])
     loss = np.asarray(out_of_distribution_loss(jnp.asarray(W), jnp.asarray(mu, float)))
     half = [predicted_half_steps(starts, a, learning_rate, naive) for naive in (False, True)]

@@ -29,10 +29,11 @@ def curve(axes: Axes, values: np.ndarray, **style: Any) -> None:
     axes.plot(seen, values[seen], **style)
 
 
-def step_axis(axes: Axes, last: int) -> None:
-    """Steps on a logarithmic scale, from the first on."""
+def step_axis(axes: Axes, last: int, half_steps: Sequence[float] | np.ndarray = ()) -> None:
+    """Steps on a logarithmic scale, to the end or to three times the last predicted stage."""
+    known = [float(step) for step in half_steps if np.isfinite(step)]
     axes.set_xscale("log")
-    axes.set_xlim(3, last)
+    axes.set_xlim(3, min(last, 3 * max(known)) if known else last)
     axes.set_xlabel("step")
 
 
@@ -53,7 +54,7 @@ def draw_test_loss(
     if training is not None:
         curve(axes, training / training[0], color=FAINT, label="training loss")
     if predicted is not None:
-        curve(axes, predicted / test_loss[0], **SMALL_THEORY, label="theory, from the start alone")
+        curve(axes, predicted / test_loss[0], **SMALL_THEORY, label="theory, from\nthe start alone")
     for turn in stages.turning_points(test_loss, tolerance):
         axes.plot(
             turn.at, turn.value / test_loss[0], "v" if turn.kind == "maximum" else "^", color=colour, markersize=5
@@ -61,9 +62,9 @@ def draw_test_loss(
     mark_stages(axes, half_steps)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("loss / first value")
-    step_axis(axes, len(test_loss) - 1)
+    step_axis(axes, len(test_loss) - 1, half_steps)
     if legend:
-        axes.legend(loc="best")
+        axes.legend(loc="lower left")
 
 
 def mark_stages(axes: Axes, half_steps: Sequence[float] | np.ndarray) -> None:
@@ -95,7 +96,7 @@ def draw_entries(
                 curve(axes, predicted[:, i, j], **SMALL_THEORY, label=label)
     mark_stages(axes, half_steps)
     axes.set_ylabel("entry of the Jacobian")
-    step_axis(axes, len(W) - 1)
+    step_axis(axes, len(W) - 1, half_steps)
     if legend:
         legend_beside(axes)
 
@@ -120,7 +121,7 @@ def draw_outputs(axes: Axes, W: np.ndarray, mu: Sequence[float], half_steps: Seq
     axes.axhline(1, color=FAINT, linewidth=0.8)
     mark_stages(axes, half_steps)
     axes.set_ylabel("output / target")
-    step_axis(axes, len(W) - 1)
+    step_axis(axes, len(W) - 1, half_steps)
     legend_beside(axes)
 
 
