@@ -138,8 +138,8 @@ def _judge_singular(measured: xr.Dataset) -> Iterable[Claim]:
     euler, factor = (measured.isel(bench=k).broken_at.to_series() for k in (0, 1))
     yield erratum(
         "near-singular-start",
-        "Lemma D.3 does not follow from the assumptions: a nearly singular W(0) = ω [[1.05, 1], [1, 1.05]] breaks it for "
-        "the weak major, whose noise is as large as its growth when the strong one saturates", source="Lemma D.3",
+        "Lemma D.3 does not follow from the assumptions: a nearly singular W(0) = ω [[1.05, 1], [1, 1.05]] breaks it "
+        "for the weak major, whose noise is as large as its growth when the strong one saturates", source="Lemma D.3",
         measured={"D.3 broken at step": {"jacobian_euler": euler["D.3"], "factor_gd": factor["D.3"]}},
         expected={"jacobian_euler": 13843, "factor_gd": 13993},
         refuted=abs(euler["D.3"] - 13843) <= 5 and abs(factor["D.3"] - 13993) <= 5,

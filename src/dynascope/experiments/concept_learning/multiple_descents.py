@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,7 +16,6 @@ from dynascope.experiments.concept_learning.symmetric_drawing import draw_entrie
 from dynascope.experiments.drawing import panels
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 from dynascope.probes import stages
-
 
 SCALES, SPREADS = (0.03, 0.1, 0.3, 0.5), (0.01, 0.03, 0.1, 0.3, 0.5)
 """The map of nearly rank-one starts: their size τ and how far from rank one they are, ε."""
@@ -96,7 +96,7 @@ def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float
     ends = [-1, *at, len(loss)]
     stage = Alternation([ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))], [], [], [], [])
     time = np.arange(len(loss))
-    for k, (i, j) in enumerate(zip(order[:-1], order[1:], strict=True)):
+    for k, (i, j) in enumerate(itertools.pairwise(order)):
         group = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1)
         minor = np.abs(W[:, i, j])
         peak = stages.peak(minor)

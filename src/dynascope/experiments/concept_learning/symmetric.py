@@ -132,15 +132,22 @@ def scan_starts(starts: np.ndarray, tolerances: Sequence[float], fixed: Mapping[
         parts.append(
             xr.Dataset(
                 {
-                    "descents": (("tolerance", "start"), counts),
-                    "rise": ("start", np.max(np.diff(loss, axis=-1), axis=-1) / loss[:, 0]),
+                    "descents": (("turn_tolerance", "start"), counts),
+                    "rise": ("start", _largest_rise(loss)),
                     "half_step": (("start", "concept"), stages.first_crossing(majors, 0.5, record).time),
                     "majors": (("start", "concept"), majors[..., -1]),
                     "test_loss": ("start", trace.test_loss.values[:, -1]),
                 }
             )
         )
-    return xr.concat(parts, "start").assign_coords(tolerance=np.asarray(tolerances))
+    return xr.concat(parts, "start").assign_coords(turn_tolerance=np.asarray(tolerances))
+
+
+def _largest_rise(loss: np.ndarray) -> np.ndarray:
+    """Over the first value; infinite where the run diverged."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        rise = np.max(np.diff(loss, axis=-1), axis=-1) / loss[:, 0]
+    return np.where(np.isfinite(rise), rise, np.inf)
 
 
 def predicted_half_steps(

@@ -33,7 +33,7 @@ def step_axis(axes: Axes, last: int, half_steps: Sequence[float] | np.ndarray = 
     """Steps on a logarithmic scale, to the end or to three times the last predicted stage."""
     known = [float(step) for step in half_steps if np.isfinite(step)]
     axes.set_xscale("log")
-    axes.set_xlim(3, min(last, 3 * max(known)) if known else last)
+    axes.set_xlim(1, min(last, 3 * max(known)) if known else last)
     axes.set_xlabel("step")
 
 
