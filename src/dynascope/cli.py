@@ -217,7 +217,7 @@ def sweep(
     id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
     grid: Annotated[
         list[str],
-        typer.Option("--grid", "-g", metavar="KEY=...", help="key=a:b:n, key=a:b:n:log or key=v1,v2."),
+        typer.Option("--grid", "-g", metavar="KEY=...", help="key=FROM:TO:COUNT, key=FROM:TO:COUNT:log or key=v1,v2."),
     ],
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 .. N-1 at each point.")] = 1,
     preset: Preset = None,

@@ -10,7 +10,9 @@ import pytest
 
 from dynascope.lab.errors import UsageError
 from dynascope.lab.executors import InProcess, choose
+from dynascope.lab.fields import build
 from dynascope.lab.netcdf import load
+from dynascope.lab.run import run
 from dynascope.lab.store import Store
 from dynascope.lab.sweep import sweep
 
@@ -41,6 +43,15 @@ def test_what_is_stored_is_not_run_again(walk, store: Store, monkeypatch: pytest
     again = sweep(walk, {"drift": [0.0, 1.0]}, preset="quick", store=store)
     assert again.folder == first.folder
     assert again.cells == first.cells
+
+
+def test_points_are_drawn_when_somebody_looks_at_one(walk, store: Store, monkeypatch: pytest.MonkeyPatch):
+    sweep(walk, {"drift": [1.0]}, preset="quick", store=store)
+    assert not store.runs()[0][0].figures
+    monkeypatch.setattr(walk, "measure", lambda *_: pytest.fail("its measurement is stored"))
+    assert run(build(walk, {"drift": 1.0}, "quick"), preset="quick", store=store).figures
+    sweep(walk, {"drift": [1.0]}, preset="quick", store=store)
+    assert store.runs()[0][0].figures
 
 
 def test_two_keys_of_any_kind_and_a_crash_among_the_points(walk, store: Store):

@@ -76,7 +76,9 @@ def test_truncation_leaves_no_point_near_the_test_point_and_says_how_many_it_red
     assert 100 < int(samples.rejected) < 230
     free = StructuredIdentity(MU, (0.3, 0.3), 2).dataset(jax.random.key(0), 5000).x
     kept = np.linalg.norm(np.asarray(free) - np.array(MU), axis=1) >= 0.5
-    np.testing.assert_allclose(samples.x[kept], free[kept], rtol=1e-5, atol=1e-7)  # only the points that were too near are new
+    np.testing.assert_allclose(
+        samples.x[kept], free[kept], rtol=1e-5, atol=1e-7
+    )  # only the points that were too near are new
 
 
 def test_the_hierarchy_of_test_points():

@@ -44,23 +44,25 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] | None = None,
     keep_every: float = 10.0,
+    draw: bool = True,
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
     `preset` is only written down. `force` runs again what is stored; the old run stays until the new one is
-    complete. `keep_every` is the seconds between two checkpoints. A wrong turn of the experiment's own code
-    is an `ExperimentCrash`, whose cause is the exception.
+    complete. `keep_every` is the seconds between two checkpoints. Without `draw` no figures are made, which is
+    most of the cost of a small run; they are, from the stored measurement, once somebody runs it with them. A wrong
+    turn of the experiment's own code is an `ExperimentCrash`, whose cause is the exception.
     """
     store = store or Store()
     try:
         with store.draft(experiment, seed) as draft:
             code = fingerprint(type(experiment))
-            stored = None if force else _current(store, draft, code, warn)
+            stored = None if force else _current(store, draft, code, draw, warn)
             if stored:
                 return stored
             _open(draft, code, force)
             try:
-                return _carry_out(experiment, draft, preset, progress, warn, keep_every)
+                return _carry_out(experiment, draft, preset, progress, warn, keep_every, draw)
             except LabError:
                 raise
             except Exception as error:
@@ -74,17 +76,20 @@ def run(
 
 
 def _current(
-    store: Store, draft: Draft, code: Mapping[str, str], warn: Callable[[str], None] | None
+    store: Store, draft: Draft, code: Mapping[str, str], draw: bool, warn: Callable[[str], None] | None
 ) -> StoredRun | None:
-    """The stored run, if this code made it. If only its judging or drawing changed, its measurement serves
-    again."""
+    """The stored run, if this code made it. If only its judging or drawing changed, or it was never drawn, its
+    measurement serves again."""
     stored = store.find(draft.id, draft.final.name)
-    if stored is None or (stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code):
+    if stored is None:
+        return None
+    same_version = stored.manifest["dynascope"] == __version__
+    same_code = same_version and stored.manifest.get("code") == code
+    if same_code and (stored.figures or not draw):
         return stored
-    if warn:
+    if warn and not same_code:
         warn(f"{draft.id}: the code has changed since this was stored, so it runs again")
-    same = stored.manifest["dynascope"] == __version__ and stored.manifest["code"].get("measure") == code["measure"]
-    if same and not draft.state:
+    if same_version and stored.manifest["code"].get("measure") == code["measure"] and not draft.state:
         draft.clear()
         shutil.copyfile(stored.folder / "measured.nc", draft.folder / "measured.nc")
         known = {key: stored.manifest.get(key) for key in ("device", "started", "resumed", *TIMINGS)}
@@ -113,6 +118,7 @@ def _carry_out(
     progress: Callable[[Progress], None] | None,
     warn: Callable[[str], None] | None,
     keep_every: float,
+    draw: bool,
 ) -> StoredRun:
     clock = time.perf_counter()
     with compilation_cache():
@@ -130,7 +136,7 @@ def _carry_out(
                 draft.write("predicted.nc", pack(predicted))
             claims = list(experiment.judge(measured, predicted))
             draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
-            figures = draw_into(draft, experiment, measured, predicted)
+            figures = draw_into(draft, experiment, measured, predicted) if draw else []
     if not claims:
         raise ValueError("judge gave no claim")
     verdicts = [claim.verdict for claim in claims]

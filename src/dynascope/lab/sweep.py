@@ -1,8 +1,9 @@
 """Many runs of one experiment over a grid of settings and seeds, and what became of its claims across them.
 
-Each point and seed is a stored run like any other, so a sweep that is cut short goes on where it stopped.
-Anything with the interface of `concurrent.futures` carries them out: this process (compiled programs are then
-shared by all points of one shape), a pool of processes, or a cluster's executor.
+Each point and seed is a stored run like any other (but for its figures, which nobody looks at by the thousand), so a
+sweep that is cut short goes on where it stopped. Anything with the interface of `concurrent.futures` carries them
+out: this process (compiled programs are then shared by all points of one shape), a pool of processes, or a cluster's
+executor.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _one(
 ) -> list[dict[str, Any]]:
     """What a worker does: one run, and its claims as plain values."""
     kind = load(address) if isinstance(address, str) else address
-    stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force)
+    stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force, draw=False)
     return [claim.model_dump(mode="json") for claim in stored.claims]
 
 
