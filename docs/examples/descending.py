@@ -1,0 +1,52 @@
+"""`descend`: three kinds of data, any optax optimiser, any pytree as a model, and when to look."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+import dynascope as ds
+
+key = jax.random.key(0)
+task = ds.tasks.StructuredIdentity(mu=(1.0, 2.0), sigma=0.05, dim=8)
+model = ds.models.MLP(dim=8, depth=2, key=key)
+
+# 1. the population loss: no data, no batch
+population = ds.descend(model, task, optax.sgd(0.1), steps=400)
+
+# 2. a finite set: all of it at every step, or minibatches from an order drawn anew every epoch
+data = task.dataset(jax.random.key(1), per_cluster=500).x
+full_batch = ds.descend(model, task, optax.sgd(0.1), steps=400, data=data)
+minibatch = ds.descend(model, task, optax.sgd(0.1), steps=400, data=data, batch=50, key=jax.random.key(2))
+
+# 3. fresh samples at every step
+fresh = ds.descend(model, task, optax.sgd(0.1), steps=400, batch=50, key=jax.random.key(3))
+
+for name, trace in {"population": population, "full batch": full_batch, "minibatch": minibatch, "fresh": fresh}.items():
+    print(f"{name:10} loss at step 100: {trace.loss.sel(step=100):.2e}")
+
+# any optax optimiser
+schedule = optax.cosine_decay_schedule(0.05, decay_steps=400)
+adam = ds.descend(model, task, optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule)), steps=400)
+assert adam.diverged_at.item() == -1  # never
+
+
+# a task can be a plain function of the model (or of model and batch), a model any pytree of arrays
+def rosenbrock(point):
+    return (1 - point["x"]) ** 2 + 100 * (point["y"] - point["x"] ** 2) ** 2
+
+
+start = {"x": jnp.asarray(-1.0), "y": jnp.asarray(1.0)}
+valley = ds.descend(
+    start, rosenbrock, optax.adam(0.02), steps=2000, probes={"x": lambda p: p["x"], "loss": ds.probes.loss()}
+)
+print(f"x after 2000 steps: {valley.x.values[-1]:.3f}")
+
+# when to look: every so many steps, at exactly these, or (the default) about a thousand times
+every_tenth = ds.descend(start, rosenbrock, optax.adam(0.02), steps=400, record=10)
+logarithmic = ds.descend(start, rosenbrock, optax.adam(0.02), steps=400, record=ds.log_steps(400, count=30))
+assert every_tenth.step.values[:3].tolist() == [0, 10, 20]
+assert logarithmic.step.values[:4].tolist() == [0, 1, 2, 3]
+
+# a run that blows up is an outcome
+unstable = ds.descend(start, rosenbrock, optax.sgd(0.1), steps=50)
+print("not finite from step", unstable.diverged_at.item())

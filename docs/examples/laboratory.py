@@ -1,0 +1,34 @@
+"""The lab from Python: run, read back, sweep, report."""
+
+from pathlib import Path
+
+from dynascope.lab import registry
+from dynascope.lab.fields import build
+from dynascope.lab.report import write
+from dynascope.lab.run import run
+from dynascope.lab.store import Store
+from dynascope.lab.sweep import sweep
+
+Plateau = registry.load(str(Path(__file__).with_name("plateau.py")))  # or an id: registry.load("concept.signal-order")
+store = Store("runs")
+
+stored = run(Plateau(seeds=3), store=store)
+for claim in stored.claims:
+    print(claim.verdict, claim.id, claim.measured)
+print("in", stored.folder, "with", sorted(stored.manifest["files"]))
+assert run(Plateau(seeds=3), store=store).reused  # the same configuration and code: nothing is run again
+
+# what was measured and predicted, as labelled arrays
+measured, predicted = stored.measured(), stored.predicted()
+assert predicted is not None
+print("largest distance from theory:", abs(measured.w - predicted.w).max().item())
+
+# the control, as `dynascope run ... --control` builds it
+control = run(build(Plateau, {"seeds": 3}, control=True), store=store)
+assert control.claims[0].verdict == "fails"
+
+# a grid; `executor` takes anything with the interface of concurrent.futures
+result = sweep(Plateau, {"spread": [0.0, 0.3]}, base={"seeds": 3}, seeds=2, store=store)
+print((result.folder / "summary.csv").read_text())
+
+print("report:", write(store, Path("report")))

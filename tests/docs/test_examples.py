@@ -1,0 +1,142 @@
+"""What the pages print is true: their examples run, their links lead somewhere, their commands are understood."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from dynascope.cli import app
+from dynascope.lab import registry
+from dynascope.lab.fields import assignment, build, grid_axis
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+SCRIPTS = sorted((DOCS / "examples").glob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+STRICT = """if True:
+    import runpy, sys
+    from jaxtyping import install_import_hook
+    with install_import_hook("dynascope", "beartype.beartype"):
+        runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def run_strictly(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a script as the tests are run: warnings are errors, dtypes are not mixed, shapes are checked."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", STRICT, str(script)],
+        cwd=folder,
+        env=os.environ | {"JAX_NUMPY_DTYPE_PROMOTION": "strict"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """The page's code blocks in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@cache
+def scripts_text() -> str:
+    return "\n".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_every_example_runs(script: Path, tmp_path: Path):
+    done = run_strictly(script, tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_is_part_of_an_example_or_runs_by_itself(page: Path, tmp_path: Path):
+    for number, block in enumerate(fenced(page, "python")):
+        if block.strip("\n") not in scripts_text():
+            script = tmp_path / f"block{number}.py"
+            script.write_text(block)
+            done = run_strictly(script, tmp_path)
+            assert done.returncode == 0, f"block {number} of {page.name}:\n{block}\n{done.stderr[-2000:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_relative_link_leads_to_a_file(page: Path):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+        assert there.exists(), f"{page.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+            assert anchor in anchors, f"{page.name} links to {target}; there are {anchors}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_page_of_the_docs_is_in_the_index(page: Path):
+    if page.parent == DOCS and page.name != "index.md":
+        assert f"({page.name})" in (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of the page's shell blocks, and the code spans of its text, that call dynascope with arguments."""
+    lines = [line for language in ("sh", "console") for block in fenced(page, language) for line in block.splitlines()]
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    lines += re.findall(r"`([^`\n]+)`", text)
+    calls = [re.sub(r"^(\$ )?(\.venv/bin/)?", "", line.strip()) for line in lines]
+    return [line for line in calls if line.startswith("dynascope ")]
+
+
+def parsed(line: str) -> tuple[str, dict]:
+    """The subcommand of a line and its parameters, as typer reads them; it fails where typer would."""
+    words = shlex.split(line, comments=True)[1:]
+    group = typer.main.get_command(app)
+    command = group.commands[words[0]]  # pyright: ignore[reportAttributeAccessIssue]
+    return words[0], command.make_context("dynascope", words[1:]).params
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_names_what_exists(page: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(DOCS / "examples")  # where the reader's own file lies
+    for line in commands(page):
+        if "..." in line or line.split()[1].startswith("-"):  # a pattern, or an option of the whole
+            continue
+        kind, given = parsed(line)
+        if kind == "list":
+            assert given["pattern"] == "*" or registry.match([given["pattern"]]), line
+        if kind not in ("run", "show", "sweep"):
+            continue
+        ids = given["ids"] if kind == "run" else [given["id"]]
+        changes = dict(assignment(text) for text in given.get("changes") or ())
+        for experiment in map(registry.load, registry.match(ids)):
+            build(experiment, changes, given.get("preset"), given.get("control", False))
+            for axis in given.get("grid") or ():
+                grid_axis(experiment, axis)
+
+
+def test_the_readme_names_every_experiment():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (DOCS / "concept-learning.md").read_text(encoding="utf-8")
+    for entry in registry.entries("concept.*"):
+        assert f"`{entry.id}`" in readme
+        assert f"`{entry.id}`" in page
+
+
+def test_pictures_are_small():
+    for picture in (DOCS / "pictures").iterdir():
+        assert picture.stat().st_size <= 120_000, picture.name
