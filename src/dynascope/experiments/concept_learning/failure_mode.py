@@ -33,7 +33,7 @@ class FailureMode(SymmetricExperiment):
 
     id = "concept.failure-mode"
     source = Source(PAPER, "Figure 10; Appendix E.3")
-    cost = {"quick": 12, "full": 20}
+    cost = {"quick": 12, "full": 16}
     presets = {"quick": {"starts": 1000, "narrow_starts": 50, "aligned_starts": 100}}
     control = {"narrow_width": 3}
     notes = """Lasting failure needs a start of too low a rank: with fewer columns of U than concepts the weakest is
@@ -214,7 +214,7 @@ class FailureMode(SymmetricExperiment):
         )
         grid[1, 0].axvline(self.steps, color=INK, linewidth=0.8)
         grid[1, 0].text(self.steps, 0.9, " horizon", fontsize=8)
-        grid[1, 0].legend(loc="center left")
+        grid[1, 0].legend(loc="upper left")
         grid[1, 0].set_title(f"Full rank, seed {self.shown_seed} (chosen): a plateau")
         draw_entries(grid[1, 1], measured.W.values[0], 3, predicted=predicted.W.values[0], half_steps=half)
         grid[1, 1].set_title("Jacobian; vertical: predicted stages")

@@ -32,7 +32,7 @@ class InitializationBreakdown(SymmetricExperiment):
 
     id = "concept.initialization-breakdown"
     source = Source(PAPER, "Appendix E.2; Section 4.2")
-    cost = {"quick": 8, "full": 12}
+    cost = {"quick": 9, "full": 13}
     presets = {"quick": {"starts": 1000}}
     control = {"size": 2e-6}
     notes = """Two concepts, μ = (1, 2). A wider U has relatively smaller minors (the paper's "variance is large when

@@ -41,7 +41,7 @@ class JacobianStages(SymmetricExperiment):
 
     id = "concept.jacobian-stages"
     source = Source(PAPER, "Figures 4, 5; Section 4.2; Appendix D")
-    cost = {"quick": 20, "full": 60}
+    cost = {"quick": 18, "full": 32}
     presets = {"quick": {"starts": 200, "predictor_starts": 60, "aligned_starts": 50, "long_benches": False}}
     control = {"scale": 0.001}
     notes = """Figure 5 does not state its μ, σ, size of start or seed: here μ = (1, 2), σ = 0.05, τ = 0.1, and a start

@@ -31,7 +31,7 @@ class PublishedFigures(Experiment):
 
     id = "concept.published-figures"
     source = Source(PAPER, "Figures 5, 8, 9, 10")
-    cost = {"quick": 3, "full": 3}
+    cost = {"quick": 12, "full": 12}
     presets = {"quick": {}}
     control = {"power": 1.0}
     notes = """The program published with the paper iterates the recursion (D.2) with A squared in every place where the

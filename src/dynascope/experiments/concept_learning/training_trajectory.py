@@ -23,7 +23,7 @@ class TrainingTrajectory(SymmetricExperiment):
 
     id = "concept.training-trajectory"
     source = Source(PAPER, "Figures 17, 18")
-    cost = {"quick": 5, "full": 10}
+    cost = {"quick": 5, "full": 6}
     presets = {"quick": {"starts": 200}}
     control = {"scale": 0.001}
     notes = """The start is the one of concept.jacobian-stages (NumPy seed 3, chosen, since it shows two descents). The

@@ -12,7 +12,7 @@ class TripleDescent(MultipleDescents):
 
     id = "concept.triple-descent"
     source = Source(PAPER, "Figure 8")
-    cost = {"quick": 10, "full": 30}
+    cost = {"quick": 9, "full": 24}
     presets = {"quick": {"starts": 2000, "grid_starts": 100}}
     control = {"scale": 0.001}
     notes = """The start drawn is chosen: about one Gaussian start in 500 has three descents. Nearly rank-one starts,
