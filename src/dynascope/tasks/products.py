@@ -1,0 +1,74 @@
+"""Products of parameters fitted to a number: the loss c (x_1 x_2 ... x_n - mu)^2.
+
+"Simple structures in neural networks": two factors with c = 1/2 are the model of Section 3.4, n factors with c = 1/n
+and mu = 1 that of Proposition 7. Parameters are arrays whose last axis holds the factors.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dynascope.tasks.scalar_losses import Reals, Values, real
+
+
+class ProductLoss(eqx.Module):
+    """`task(factors)` is the loss; `step` its gradient step, written out."""
+
+    target: Values
+    scale: float = eqx.field(static=True)
+
+    def __init__(self, target: Reals = 1.0, scale: float = 0.5) -> None:
+        self.target, self.scale = real(target), scale
+
+    def __call__(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+        return self.scale * self.excess(factors) ** 2
+
+    def excess(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+        """prod_i x_i - mu."""
+        return jnp.prod(factors, axis=-1) - self.target
+
+    def gradient(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+        """2 c (prod x - mu) prod_{j != i} x_j."""
+        return 2 * self.scale * self.excess(factors)[..., None] * products_of_others(factors)
+
+    def step(self, factors: Float[Array, "*batch n"], rate: Reals) -> Float[Array, "*batch n"]:
+        """One step of gradient descent; for two factors x+ = x - e y, y+ = y - e x with e = eta (xy - mu)."""
+        return factors - rate * self.gradient(factors)
+
+    def hessian(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
+        """2 c (q_i q_j + (prod x - mu) q_ij), q_i and q_ij the products without the factors named (q_ii = 0)."""
+        n = factors.shape[-1]
+        first = products_of_others(factors)
+        without_two = jnp.stack([products_of_others(_without(factors, i)) for i in range(n)], axis=-2)
+        second = jnp.where(jnp.eye(n, dtype=bool), 0, without_two)
+        curved = self.excess(factors)[..., None, None] * second
+        return 2 * self.scale * (first[..., :, None] * first[..., None, :] + curved)
+
+    def sharpness_at_minimum(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
+        """Where prod x = mu: 2 c sum_i (mu/x_i)^2, the one nonzero eigenvalue (x^2 + y^2 for two factors)."""
+        return 2 * self.scale * jnp.sum(products_of_others(factors) ** 2, axis=-1)
+
+
+def two_factors(mu: Reals = 1.0) -> ProductLoss:
+    """(xy - mu)^2 / 2."""
+    return ProductLoss(mu, 0.5)
+
+
+def many_factors(n: int) -> ProductLoss:
+    """(prod_i x_i - 1)^2 / n (Proposition 7)."""
+    return ProductLoss(1.0, 1 / n)
+
+
+def products_of_others(factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
+    """prod_{j != i} x_j for every i, without a division (a factor may be zero)."""
+    one = jnp.ones_like(factors[..., :1])
+    before = jnp.concatenate([one, jnp.cumprod(factors[..., :-1], axis=-1)], axis=-1)
+    after = jnp.concatenate([one, jnp.cumprod(factors[..., :0:-1], axis=-1)], axis=-1)[..., ::-1]
+    return before * after
+
+
+def _without(factors: Float[Array, "*batch n"], i: int) -> Float[Array, "*batch n"]:
+    """The factors with the i-th set to 1."""
+    return factors.at[..., i].set(1)

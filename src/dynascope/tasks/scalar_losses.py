@@ -1,0 +1,142 @@
+"""Losses of one parameter with a known minimum, and their derivatives to any order.
+
+"Simple structures in neural networks", Section 3.2 and Appendix B. What gradient descent does just above the rate
+2/f'' is decided by the third and fourth derivative at the minimum. All derivatives here are exact (nested forward
+differentiation), all functions act entry by entry on arrays, and a loss is a pytree whose numbers (`mu`, a target) can
+be mapped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Function = Callable[[Array], Array]
+Values = Float[Array, "..."]
+Reals = Values | Float[np.ndarray, "..."] | float | int
+
+
+def real(x: Reals) -> Values:
+    """A floating-point array: JAX arrays keep their precision, plain numbers take the default one."""
+    return x if isinstance(x, Array) else jnp.asarray(x, jnp.result_type(float))
+
+
+def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "orders ..."]:
+    """f(x), f'(x), ..., f^(order)(x), along a new first axis; `function` acts entry by entry."""
+    point, tower = real(x), [function]
+    for _ in range(order):
+        tower.append(_derivative(tower[-1]))
+    return jnp.stack([jnp.broadcast_to(f(point), point.shape) for f in tower])
+
+
+def _derivative(function: Function) -> Function:
+    return lambda x: jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
+
+
+class ScalarLoss(eqx.Module):
+    """A loss f of one parameter, and a local minimum of it."""
+
+    function: Function
+    minimum: Values
+    name: str = eqx.field(static=True, default="")
+
+    def __call__(self, x: Reals) -> Values:
+        return self.function(real(x))
+
+    def derivatives(self, x: Reals | None = None, order: int = 4) -> Float[Array, "orders ..."]:
+        """f, f', ..., f^(order), at x (None: at the minimum)."""
+        return derivatives(self.function, self.minimum if x is None else x, order)
+
+    def slope(self, x: Reals) -> Values:
+        """f'(x)."""
+        return _derivative(self.function)(real(x))
+
+    def step(self, x: Reals, rate: Reals) -> Values:
+        """One step of gradient descent, F(x) = x - eta f'(x) (3.1)."""
+        return real(x) - rate * self.slope(x)
+
+    @property
+    def threshold(self) -> Values:
+        """2 / f'' at the minimum: the rate above which it repels."""
+        return 2 / self.derivatives(order=2)[2]
+
+
+def quartic(mu: Reals = 1.0) -> ScalarLoss:
+    """f = (x^2 - mu)^2 / 4, at sqrt(mu): f'' = 2 mu, f3 = 6 sqrt(mu), f4 = 6."""
+    mu = real(mu)
+    return ScalarLoss(eqx.Partial(lambda mu, x: (x**2 - mu) ** 2 / 4, mu), jnp.sqrt(mu), "quartic")
+
+
+def sine(scale: Reals = 2.0) -> ScalarLoss:
+    """f = c sin x, at -pi/2: f'' = c, f3 = 0, f4 = -c."""
+    scale = real(scale)
+    return ScalarLoss(eqx.Partial(lambda c, x: c * jnp.sin(x), scale), jnp.full_like(scale, -jnp.pi / 2), "sine")
+
+
+def polynomial(coefficients: Sequence[float | int], minimum: Reals = 0.0) -> ScalarLoss:
+    """f = sum_k c_k (x - minimum)^k, lowest order first."""
+    minimum = real(minimum)
+    return ScalarLoss(eqx.Partial(lambda at, x: _horner(coefficients, x - at), minimum), minimum, "polynomial")
+
+
+def power_series(coefficients: Sequence[float | int]) -> Function:
+    """x -> sum_k c_k x^k, lowest order first."""
+    return lambda x: _horner(coefficients, x)
+
+
+def _horner(coefficients: Sequence[float | int], x: Array) -> Array:
+    total = jnp.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
+
+
+class BaseModel(NamedTuple):
+    """A scalar model g, and where it takes the value y."""
+
+    name: str
+    function: Function
+    inverse: Function
+
+
+def monomial(alpha: int) -> BaseModel:
+    """x^alpha."""
+    return BaseModel(f"x^{alpha}", lambda x: x**alpha, lambda y: jnp.sign(y) * jnp.abs(y) ** (1 / alpha))
+
+
+BASE_MODELS: dict[str, BaseModel] = {
+    "sin": BaseModel("sin", jnp.sin, jnp.arcsin),
+    "tanh": BaseModel("tanh", jnp.tanh, jnp.arctanh),
+    "exp": BaseModel("exp", jnp.exp, jnp.log),
+    "log": BaseModel("log", jnp.log, jnp.exp),
+    "sigmoid": BaseModel("sigmoid", jax.nn.sigmoid, lambda y: jnp.log(y) - jnp.log1p(-y)),
+    "softplus": BaseModel("softplus", jax.nn.softplus, lambda y: jnp.log(jnp.expm1(y))),
+    "gaussian": BaseModel("gaussian", lambda x: jnp.exp(-(x**2) / 2), lambda y: jnp.sqrt(-2 * jnp.log(y))),
+}
+"""The base models the document names, besides `monomial(alpha)`."""
+
+
+def compose(outer: Function, inner: Function) -> Function:
+    """x -> outer(inner(x))."""
+    return lambda x: outer(inner(x))
+
+
+def squared_loss(model: Function, minimum: Reals, name: str = "") -> ScalarLoss:
+    """f = (g(x) - y)^2 (no 1/2) with y = g(minimum).
+
+    At the minimum f'' = 2 g'^2, f3 = 6 g' g'', f4 = 6 g''^2 + 8 g' g'''.
+    """
+    minimum = real(minimum)
+    target = model(minimum)
+    return ScalarLoss(eqx.Partial(lambda y, x: (model(x) - y) ** 2, target), minimum, name)
+
+
+def squared_loss_to(model: BaseModel, target: Reals) -> ScalarLoss:
+    """f = (g(x) - y)^2 for a base model and a target y in its range."""
+    return squared_loss(model.function, model.inverse(real(target)), model.name)

@@ -1,0 +1,57 @@
+"""A teacher of n ReLU neurons along the axes, and a student of as many: sum_i v_i relu(w_i . x).
+
+"Simple structures in neural networks", Section 3.7.1 (3.13)-(3.17) with n = 16: labels sum_i relu(e_i . x), x uniform
+on the sphere, mean squared error over the samples. The minima w_i = k_i e_i, v_i = 1/k_i differ in sharpness.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope.tasks.scalar_losses import Reals, real
+from dynascope.tasks.single_neuron import sphere
+
+Student = dict[str, Array]
+"""`v`, the outer weights, and `w`, a row for each neuron."""
+
+
+class AxisTeacher(eqx.Module):
+    """The task, with as many neurons as dimensions."""
+
+    dim: int = eqx.field(static=True, default=16)
+
+    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
+        """`count` points, uniform on the sphere."""
+        return sphere(key, count, self.dim)
+
+    def label(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """What the teacher says: sum_i relu(x_i)."""
+        return jnp.sum(jax.nn.relu(x), axis=1)
+
+    def loss(self, student: Student, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        """The mean squared error on a sample."""
+        return jnp.mean((outputs(student, x) - self.label(x)) ** 2)
+
+    def minimum(self, scales: Float[Array, " d"]) -> Student:
+        """w_i = k_i e_i, v_i = 1/k_i, for the scales k."""
+        return {"v": 1 / scales, "w": jnp.diag(scales)}
+
+    def start(self, key: PRNGKeyArray, spacing: Reals = 0.0625, noise: Reals = 0.01) -> Student:
+        """Near a minimum with k_i = 1 + spacing (i - 1): w_i = k_i (e_i + noise N(0, I)), v_i = 1/k_i."""
+        scales = 1 + real(spacing) * jnp.arange(self.dim, dtype=jnp.result_type(float))
+        stray = real(noise) * jax.random.normal(key, (self.dim, self.dim))
+        return {"v": 1 / scales, "w": scales[:, None] * (jnp.eye(self.dim) + stray)}
+
+
+def outputs(student: Student, x: Float[Array, "n d"]) -> Float[Array, " n"]:
+    """sum_i v_i relu(w_i . x) at every point."""
+    hidden = jax.nn.relu(jnp.matmul(x, student["w"].T, precision="highest"))
+    return jnp.matmul(hidden, student["v"], precision="highest")
+
+
+def norm_ratios(student: Student) -> Float[Array, " d"]:
+    """|w_i| / v_i: k_i^2 at a minimum."""
+    return jnp.linalg.norm(student["w"], axis=1) / student["v"]
