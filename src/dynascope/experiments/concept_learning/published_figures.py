@@ -141,7 +141,7 @@ class PublishedFigures(Experiment):
         for n, published in enumerate(PUBLISHED_FIGURES):
             for row, form in zip(grid[1:, n], (0, 1), strict=True):
                 draw_entries(row, measured[f"W_{n}_jacobian_euler"].values[form], published.concepts, legend=False)
-                row.set_title(("A, as printed", "A², as coded")[form])
+                row.set_title(self._forms()[form])
                 row.label_outer()
             grid[0, n].label_outer()
         for row in grid[1:]:
@@ -153,12 +153,15 @@ class PublishedFigures(Experiment):
             axes.label_outer()
         return {"published-figures": figure, "published-figures-descending-on-u": on_U}
 
+    def _forms(self) -> tuple[str, str]:
+        return "A, as printed", "A², as coded" if self.power == 2 else f"A to the power {self.power:g}"
+
     def _draw_losses(self, row: Any, measured: xr.Dataset, integrator: str) -> None:
         for n, published in enumerate(PUBLISHED_FIGURES):
             loss = measured[f"loss_{n}_{integrator}"].values
             for form, colour in ((0, INK), (1, CONCEPT_COLOURS[0])):
                 count = int(stages.descents(loss[form], self.tolerance))
-                label = f"{('A, as printed', 'A², as coded')[form]}: {count} descent{'s' * (count > 1)}"
+                label = f"{self._forms()[form]}: {count} descent{'s' * (count > 1)}"
                 draw_test_loss(row[n], loss[form], tolerance=self.tolerance, colour=colour, label=label)
             row[n].set_ylim(0, 1.35)
             row[n].legend(loc="upper right")
