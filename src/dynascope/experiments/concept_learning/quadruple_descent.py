@@ -12,7 +12,7 @@ class QuadrupleDescent(MultipleDescents):
 
     id = "concept.quadruple-descent"
     source = Source(PAPER, "Figure 9")
-    cost = {"quick": 15, "full": 90}
+    cost = {"quick": 11, "full": 90}
     presets = {"quick": {"starts": 1000, "aligned_starts": 250, "grid_starts": 50}}
     control = {"scale": 0.001}
     notes = """The start drawn is chosen: about one Gaussian start in 40,000 has four descents (counted with a tolerance
