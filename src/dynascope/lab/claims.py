@@ -82,7 +82,7 @@ def _claim(
     )
 
 
-def plain(value: Any) -> JsonValue:
+def plain(value: Any) -> Any:
     """`value` as JSON can hold it: arrays become lists, numbers keep six significant digits, NaN becomes a word."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
@@ -107,7 +107,7 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def share_of(outcomes: Iterable[Any]) -> dict[str, JsonValue]:
+def share_of(outcomes: Iterable[Any]) -> dict[str, Any]:
     """How many of the outcomes are true: the share, its Wilson interval, and the counts, for `Claim.measured`."""
     values = [bool(outcome) for outcome in outcomes]
     low, high = wilson_interval(sum(values), len(values))
