@@ -28,7 +28,7 @@ class DiversityOrder(SimExperiment):
 
     id = "concept.diversity-order"
     source = Source(PAPER, "Figure 2b")
-    cost = {"quick": 8, "full": 40}
+    cost = {"quick": 6, "full": 20}
     presets = {
         "quick": {"seeds": 3},
         "code": {"first_spreads": (0.2236, 0.3162, 0.7071, 1.0, 1.4142), "second_spread": 0.2236, "origin": True,
@@ -86,6 +86,7 @@ class DiversityOrder(SimExperiment):
                 f"{name}-falls", f"The {what} (median over seeds) falls as σ₁ rises",
                 source="Figure 2b", measured=dict(zip(map(str, spreads.tolist()), values.tolist(), strict=True)),
                 expected="falling", holds=bool(np.all(np.diff(values[order]) < 0)), seeds=self.seeds,
+                diagnosis="Of a nearly straight path the largest lead can be the start's own." if name == "lead" else "",
             )  # fmt: skip
         if self.epochs >= 20 and not self.test_samples:
             yield self._sooner(measured, a)

@@ -30,7 +30,7 @@ class OneLayerTheory(SimExperiment):
 
     id = "concept.one-layer-theory"
     source = Source(PAPER, "Theorem 4.1")
-    cost = {"quick": 12, "full": 30}
+    cost = {"quick": 13, "full": 30}
     presets = {"quick": {"exact_seeds": 5, "small_seeds": 200, "seeds": 2}}
     control = {"depth": 2}
     notes = """The theorem is tested where it is exact (d = 5, population loss, double precision) and where it is used
@@ -54,7 +54,7 @@ class OneLayerTheory(SimExperiment):
         z = np.random.default_rng(seed).standard_normal(self.exact_dim)
         seeds = member_seeds(seed, self.exact_seeds)
         exact = run_population(self.exact_dim, self.depth, mu, sigma, z, self.learning_rates, seeds)
-        sgd = self.train([*zip(mu, sigma, strict=True)], seed)
+        sgd = self.train([(self.mu, self.sigma), (self.mu, self.diverse)], seed)
         small = {"dim": 2, "samples": None, "seeds": self.small_seeds, "steps": 3125}
         runs = [self.train([(self.mu, self.sigma)], seed, init_scale=scale, **small) for scale in (None, SMALL)]
         kept = [run[["output", "test_loss", "start"]].isel(signal=0, start_step=0) for run in runs]

@@ -86,7 +86,7 @@ def draw_plane(
             theory = (predicted.output / measured.mu).isel(signal=index, seed=seed).transpose("step", "concept")
             axes.plot(*theory.values.T, **THEORY, label="Theorem 4.1" if index == len(colours) - 1 else None)
     axes.plot([0, 1], [0, 1], color=INK, alpha=0.15, linewidth=1)
-    concept_plane(axes, (1, 1))
+    concept_plane(axes, (1.0, 1.0))
     axes.set_xlabel("output / target, concept 1")
     axes.set_ylabel("output / target, concept 2")
     legend_beside(axes)

@@ -58,7 +58,7 @@ class TerminalSlowdown(SimExperiment):
 
     id = "concept.terminal-slowdown"
     source = Source(PAPER, "Section 3.2")
-    cost = {"quick": 12, "full": 40}
+    cost = {"quick": 12, "full": 55}
     presets = {"quick": {"seeds": 2, "population_steps": 4000}}
     control = {"optimiser": "adam"}
     notes = """Three descents: the one-layer model on the population and on samples, and the symmetric model U Uᵀ x on

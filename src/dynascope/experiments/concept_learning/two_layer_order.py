@@ -25,7 +25,7 @@ class TwoLayerOrder(SimExperiment):
 
     id = "concept.two-layer-order"
     source = Source(PAPER, "Figures 11 and 12")
-    cost = {"quick": 20, "full": 130}
+    cost = {"quick": 16, "full": 110}
     presets = {
         "quick": {"seeds": 2, "first_signals": (0.5, 1.0, 3.0), "first_spreads": (0.5, 2.0)},
         "code": {"first_signals": (1.0, 2.0, 3.0), "first_spreads": (0.3162, 0.7071, 1.0, 1.4142),
@@ -33,8 +33,8 @@ class TwoLayerOrder(SimExperiment):
     }  # fmt: skip
     control = {"init_scale": 0.3}
     notes = """Figure 11 is the linear network, Figure 12 the one with ReLU (the text of Appendix F.2 has them the other
-    way round, the captions do not). Where two layers tie depends on the start too, so settings whose strengths are less
-    than a factor 1.5 apart are judged by themselves. The control starts from weights so large that the start, not the
+    way round, the captions do not). Where two layers tie depends on the start too, so settings whose strengths are a
+    factor 1.1 to 1.5 apart are judged by themselves. The control starts from weights so large that the start, not the
     data, sets the order. Preset `code` is what the authors' published program runs: a third cluster at the origin, σ₁
     in {.1, .5, 1, 2} and σ₂ = .05 read as variances, biases, one shuffle for all epochs, a test cluster."""
 
@@ -68,7 +68,7 @@ class TwoLayerOrder(SimExperiment):
         areas = {name: bulge(traces[name]) for name in NETWORKS}
         right = {name: np.sign(area) == sign[:, None] for name, area in areas.items()}
         weak = np.isclose(mu[:, 0], 0.5)
-        clear, near = ratio >= 1.5, (ratio < 1.5) & (ratio > 1 + 1e-6)
+        clear, near = ratio >= 1.5, (ratio < 1.5) & (ratio > 1.1)
         agree = np.concatenate([right["linear"][clear].ravel(), right["relu"][clear & ~weak].ravel()])
         yield claim(
             "strength-first", "The sign of the area is that of a₂ - a₁ in 95 % of runs, linear and ReLU (strengths a "
@@ -79,7 +79,7 @@ class TwoLayerOrder(SimExperiment):
         if near.any():
             agree = {name: share_of(values[near].ravel()) for name, values in right.items()}
             yield claim(
-                "near-ties", "With strengths less than a factor 1.5 apart the sign is right in most runs",
+                "near-ties", "With strengths a factor 1.1 to 1.5 apart the sign is right in most runs",
                 source="Figures 11, 12", measured=agree, expected="share > 0.5 for both networks",
                 holds=all(share["share"] > 0.5 for share in agree.values()), seeds=self.seeds,  # pyright: ignore
             )  # fmt: skip
@@ -118,14 +118,16 @@ class TwoLayerOrder(SimExperiment):
             holds=bool(kept.min() > 0.001 and kept.max() < 0.08 and np.median(left["linear"]) < np.median(kept)),
         )  # fmt: skip
         late = {name: late_speed(traces[name]) for name in NETWORKS}
+        slow = all(value.max() < 0.05 for value in late.values())
         rate = rate_between(traces["linear"], 0.01, 0.0, SINGLE_SPEEDS)
         straight = rate.r_squared[np.isfinite(rate.r_squared) & (left["linear"] < 1e-3)]
         yield claim(
             "slow-down", "The slow-down is kept: the last tenth of a run has under a twentieth of the largest speed, "
-            "and the linear network's log speed ends straight (where it gets below 0.1 % of the loss)",
+            "and the linear network's log speed ends straight (runs below 0.1 % of the loss; not judged with biases, "
+            "which add rates)",
             source="Figures 11, 12", measured={"largest": {name: value.max() for name, value in late.items()},
             "R², smallest": straight.min(initial=1)}, expected="< 0.05, R² > 0.98", seeds=self.seeds,
-            holds=bool(all(value.max() < 0.05 for value in late.values()) and straight.size and straight.min() > 0.98),
+            holds=bool(slow and (self.bias or (straight.size and straight.min() > 0.98))),
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
