@@ -102,12 +102,14 @@ def commands(page: Path) -> list[str]:
     return [line for line in calls if line.startswith("dynascope ")]
 
 
+def subcommands() -> dict:
+    return typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def parsed(line: str) -> tuple[str, dict]:
     """The subcommand of a line and its parameters, as typer reads them; it fails where typer would."""
     words = shlex.split(line, comments=True)[1:]
-    group = typer.main.get_command(app)
-    command = group.commands[words[0]]  # pyright: ignore[reportAttributeAccessIssue]
-    return words[0], command.make_context("dynascope", words[1:]).params
+    return words[0], subcommands()[words[0]].make_context("dynascope", words[1:]).params
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -115,6 +117,9 @@ def test_every_command_names_what_exists(page: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(DOCS / "examples")  # where the reader's own file lies
     for line in commands(page):
         if "..." in line or line.split()[1].startswith("-"):  # a pattern, or an option of the whole
+            continue
+        if len(line.split()) == 2:  # a command spoken of
+            assert line.split()[1] in subcommands(), line
             continue
         kind, given = parsed(line)
         if kind == "list":
