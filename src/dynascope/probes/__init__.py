@@ -1,8 +1,29 @@
 """Probes: pure functions of the learner, run inside the loop; and functions that read recorded curves."""
 
+from dynascope.probes import diagrams as diagrams
+from dynascope.probes import orbits as orbits
 from dynascope.probes import order as order
 from dynascope.probes import stages as stages
 from dynascope.probes import trajectory as trajectory
+from dynascope.probes.curvature import dense_hessian as dense_hessian
+from dynascope.probes.curvature import hessian_vector_product as hessian_vector_product
+from dynascope.probes.curvature import sharpness_gradient as sharpness_gradient
+from dynascope.probes.density import SpectralDensity as SpectralDensity
+from dynascope.probes.density import spectral_density as spectral_density
+from dynascope.probes.diagrams import Bifurcation as Bifurcation
+from dynascope.probes.diagrams import bifurcation as bifurcation
+from dynascope.probes.diagrams import escape_times as escape_times
+from dynascope.probes.directional import directional_derivatives as directional_derivatives
+from dynascope.probes.directional import discriminant as discriminant
+from dynascope.probes.directional import flip as flip
+from dynascope.probes.directional import line_search_minimum as line_search_minimum
+from dynascope.probes.eigenpairs import Eigenpairs as Eigenpairs
+from dynascope.probes.eigenpairs import top_eigenpairs as top_eigenpairs
+from dynascope.probes.hessian import flip_discriminant as flip_discriminant
+from dynascope.probes.hessian import gradient_alignment as gradient_alignment
+from dynascope.probes.hessian import hessian_density as hessian_density
+from dynascope.probes.hessian import sharpness as sharpness
+from dynascope.probes.hessian import top_eigenvalues as top_eigenvalues
 from dynascope.probes.learner import displacement as displacement
 from dynascope.probes.learner import jacobian as jacobian
 from dynascope.probes.learner import loss as loss

@@ -1,0 +1,87 @@
+"""Where trajectories are said to be confined: the manifolds M and M_c, for products fitted to 1.
+
+"Simple structures in neural networks", Section 3.6.3, Propositions 5-7, Definition 4. With u the top eigenvector of the
+Hessian, M = {lambda < 2/eta, grad L . u = 0} (Damian et al.), and M_c the same with the second eigenvalue in place of
+lambda. The propositions speak of minimizers: among those of (xy - 1)^2/2, M is {xy = 1, x + y < sqrt(2 + 2/eta)}, empty
+for eta >= 1, and M_c is all of {xy = 1}. Taken literally, both sets hold further points (see `in_manifold`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from dynascope.tasks.products import ProductLoss
+from dynascope.tasks.scalar_losses import Reals, real
+
+Which = Literal["M", "M_c"]
+
+GRID = 4001
+NEWTON_STEPS = 30
+
+
+def in_manifold(
+    factors: Float[Array, " n"],
+    rate: Reals,
+    which: Which = "M",
+    tolerance: float = 1e-9,
+    task: ProductLoss | None = None,
+    minimizers_only: bool = True,
+) -> Bool[Array, ""]:
+    """Whether a point lies on the manifold; with `minimizers_only=False`, by the literal definition, which asks for
+    grad L . u = 0 instead of a zero gradient: it admits, for one, x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
+    task = task or ProductLoss()
+    values, vectors = jnp.linalg.eigh(task.hessian(factors))
+    gradient = task.gradient(factors)
+    flat = values[-1 if which == "M" else -2] < 2 / real(rate)
+    still = jnp.max(jnp.abs(gradient)) if minimizers_only else jnp.abs(jnp.sum(gradient * vectors[:, -1]))
+    return flat & (still <= tolerance)
+
+
+def extent(rate: Reals) -> Float[Array, " 2"]:
+    """The ends in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
+    total = jnp.sqrt(2 + 2 / real(rate))
+    spread = jnp.sqrt(total**2 - 4)
+    return jnp.stack([(total - spread) / 2, (total + spread) / 2])
+
+
+def least_sharpness(count: int) -> float:
+    """2: the least of (2/n) sum_i 1/x_i^2 over prod x = 1, at x = (1, ..., 1), whatever n (Proposition 7). So M holds
+    no minimizer for eta > 1."""
+    if count < 2:
+        raise ValueError(f"a product needs two factors at least; got {count}")
+    return 2.0
+
+
+def project(factors: Float[Array, " 2"], rate: Reals, which: Which = "M") -> Float[Array, " 2"]:
+    """The nearest point of the closure of the manifold on xy = 1 (x > 0); nan where M has none (eta > 1)."""
+    if which == "M_c":
+        reach = jnp.max(jnp.abs(factors)) + 2
+        return _nearest(factors, jnp.stack([1 / reach, reach]))
+    return _nearest(factors, extent(rate))
+
+
+def _nearest(factors: Float[Array, " 2"], ends: Float[Array, " 2"]) -> Float[Array, " 2"]:
+    """The nearest (x, 1/x) with x between the ends: the best of a grid, then Newton's method on the derivative of half
+    the squared distance in s = ln x, (e^s - a) e^s - (e^-s - b) e^-s, held to one cell of the grid either side."""
+    a, b = factors
+    low, high = jnp.log(ends)
+    grid = jnp.linspace(low, high, GRID)
+    cell = (high - low) / (GRID - 1)
+
+    def distance(s: Array) -> Array:
+        return (jnp.exp(s) - a) ** 2 + (jnp.exp(-s) - b) ** 2
+
+    best = grid[jnp.argmin(distance(grid))]
+    left, right = jnp.maximum(best - cell, low), jnp.minimum(best + cell, high)
+
+    def newton(_: Array, s: Array) -> Array:
+        x, y = jnp.exp(s), jnp.exp(-s)
+        slope, bend = (x - a) * x - (y - b) * y, 2 * x**2 - a * x + 2 * y**2 - b * y
+        return jnp.clip(s - jnp.where(bend > 0, slope / bend, jnp.sign(slope) * cell), left, right)
+
+    s = lax.fori_loop(0, NEWTON_STEPS, newton, best)
+    return jnp.stack([jnp.exp(s), jnp.exp(-s)])

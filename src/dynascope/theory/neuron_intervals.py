@@ -1,0 +1,68 @@
+"""Interval propagation for the single neuron: from a box that holds v wx, v - wx and wy to one that holds their next.
+
+"Simple structures in neural networks", Appendix B.9, for every K in (1, 1.1]. The document's bound (B.90) on wy uses
+the ratio R = (S - d1/2)/(S + d1/2) > 1 where an enclosure needs its inverse, so its printed intervals for wy are too
+small (a gap in the proof, not in the conclusion); both variants are here. The arithmetic is not rounded outward.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+STEP = 1.1
+
+
+class Box(NamedTuple):
+    """product_low <= v wx <= product_high, gap_low <= v - wx <= gap_high, 0 <= wy <= height."""
+
+    product_low: float
+    product_high: float
+    gap_low: float
+    gap_high: float
+    height: float
+
+
+def split(box: Box) -> list[Box]:
+    """The parts with v wx <= 1 and v wx >= 1; `propagate` takes only boxes on one side."""
+    if box.product_low < 1 < box.product_high:
+        return [box._replace(product_high=1.0), box._replace(product_low=1.0)]
+    return [box]
+
+
+def propagate(box: Box, ratio: Literal["printed", "valid"] = "valid", cap: bool = False) -> Box:
+    """One step. `cap` keeps wy from growing, which is known in stage 2."""
+    m1, m2, d1, d2, e = (float(end) for end in box)
+    if m1 < 1 < m2 or not d1 < 0 < d2:
+        raise ValueError(f"a box must lie on one side of v wx = 1 (see split) and hold v = wx inside; got {box}")
+    slope = e / (_mean(m1, d2) - d2 / 2)
+    h = (math.atan(slope) - slope / (1 + slope**2)) / math.pi
+    largest = max(abs(d1), abs(d2))
+    if m1 >= 1:
+        low = m2 * (1 + STEP * (1 - m2 - h)) ** 2 + STEP * (1 - m2 - h) * largest**2 - STEP * e**2 * m2
+        high = m1 * (2 - m1) ** 2
+    else:
+        low = min(x * (2 - x - h) ** 2 - STEP * e**2 * x for x in _candidates(2 - h, 1.0, STEP * e**2, m1, m2))
+        high = max(
+            x * (1 + STEP * (1 - x)) ** 2 + STEP * (1 - x) * largest**2
+            for x in _candidates(1 + STEP, STEP, STEP * largest**2, m1, m2)
+        )
+    c = 1 + STEP * (m2 - 1 + h)
+    gap_low = d1 * c - STEP * e**2 * (_mean(m2, d2) + d2 / 2)
+    j1 = 1 - STEP * m2 * (_mean(m1, d2) + d2 / 2) / (_mean(m1, d2) - d2 / 2)
+    R = (_mean(m1, d1) - d1 / 2) / (_mean(m1, d1) + d1 / 2)
+    j2 = 1 - (R if ratio == "printed" else 1 / R) * (m1 - 1 / (2 * math.pi))
+    height = e * max(abs(j1), abs(j2))
+    return Box(low, high, gap_low, d2 * c, min(height, e) if cap else height)
+
+
+def _mean(product: float, gap: float) -> float:
+    """S = sqrt(m + d^2/4) = (v + wx)/2."""
+    return math.sqrt(product + gap**2 / 4)
+
+
+def _candidates(a: float, b: float, c: float, low: float, high: float) -> list[float]:
+    """Where x (a - b x)^2 - c x can be extreme on [low, high]: its ends, and where (a - b x)(a - 3 b x) = c."""
+    root = math.sqrt(a**2 + 3 * c)
+    inside = [x for x in ((2 * a - root) / (3 * b), (2 * a + root) / (3 * b)) if low < x < high]
+    return [low, high, *inside]

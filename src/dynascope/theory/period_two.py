@@ -1,0 +1,129 @@
+"""When gradient descent on one parameter has an orbit of period two just above the rate 2/f''.
+
+"Simple structures in neural networks", Theorem 3.1 and Lemma 3.2. With f'' and f^(k) taken at the minimum and
+
+    D = 3 f3^2 - f'' f4,
+
+D > 0 makes the flip at eta = 2/f'' supercritical: an orbit of half-width sqrt(3 f''^2 nu / D), nu = eta f'' - 2, is
+born there and attracts. With D < 0 there is no small orbit above the threshold and gradient descent leaves; a quadratic
+has D = 0. The expansions in nu follow from the theorem's proof by short algebra.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool
+
+from dynascope.tasks.scalar_losses import Reals, ScalarLoss, Values, real
+
+BISECTIONS = 64
+
+
+class Window(NamedTuple):
+    """An open interval of learning rates."""
+
+    low: Values
+    high: Values
+
+
+class OrbitRate(NamedTuple):
+    """The rate at which a point has period two, and whether the search had a sign change to start from."""
+
+    rate: Values
+    found: Bool[Array, " ..."]
+
+
+def flip_quantity(loss: ScalarLoss) -> Values:
+    """D = 3 f3^2 - f'' f4 at the minimum."""
+    _, _, second, third, fourth = loss.derivatives(order=4)
+    return 3 * third**2 - second * fourth
+
+
+def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -> int:
+    """k: the lowest order above 2 whose derivative at the minimum is not zero (compared with f'')."""
+    found = np.asarray(loss.derivatives(order=highest))
+    for k in range(3, highest + 1):
+        if np.all(np.abs(found[k]) > tolerance * np.abs(found[2])):
+            return k
+    raise ValueError(f"the derivatives of '{loss.name}' vanish from order 3 to {highest}")
+
+
+def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
+    """Whether Theorem 3.1 (k = 3: D > 0) or Lemma 3.2 (even k: f^(k) < 0; odd k: f^(k+1) < 0) promises an orbit."""
+    k = leading_order(loss) if order is None else order
+    if k == 3:
+        return bool(np.all(np.asarray(flip_quantity(loss)) > 0))
+    return bool(np.all(np.asarray(loss.derivatives(order=k + 1)[k + k % 2]) < 0))
+
+
+def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
+    """The rates among which every x0 between the minimum and minimum - eps (eps = `reach`) has one with period two.
+
+    (2/f'', 2/(f'' - f^(k) eps^(k-2))) for odd k (k = 3: Theorem 3.1), with eps of the sign of f^(k);
+    (2/f'', 2/(f'' + f^(k) eps^(k-2))) for even k (Lemma 3.2).
+    """
+    found = loss.derivatives(order=order)
+    bend = found[order] * real(reach) ** (order - 2)
+    sharper = found[2] - bend if order % 2 else found[2] + bend
+    return Window(2 / found[2], 2 / sharper)
+
+
+def reach_of(loss: ScalarLoss, size: Reals, order: int = 3) -> Values:
+    """eps of this size with the sign that `window` asks for."""
+    return jnp.sign(loss.derivatives(order=order)[order]) * size if order % 2 else real(size)
+
+
+def orbit_rate(loss: ScalarLoss, x: Reals, between: Window) -> OrbitRate:
+    """The rate in the window at which F(F(x)) = x, by bisection on f'(x) + f'(x - eta f'(x)) = 0."""
+    start = real(x)
+
+    def closing(rate: Values) -> Values:
+        return loss.slope(start) + loss.slope(loss.step(start, rate))
+
+    low, high = jnp.broadcast_arrays(between.low, between.high, start)[:2]
+    sign = jnp.sign(closing(low))
+
+    def halve(_: Array, ends: tuple[Values, Values]) -> tuple[Values, Values]:
+        low, high = ends
+        middle = (low + high) / 2
+        same = jnp.sign(closing(middle)) == sign
+        return jnp.where(same, middle, low), jnp.where(same, high, middle)
+
+    found = (sign * jnp.sign(closing(high)) < 0) & (sign != 0)
+    low, high = lax.fori_loop(0, BISECTIONS, halve, (low, high))
+    return OrbitRate((low + high) / 2, found)
+
+
+def excess(loss: ScalarLoss, rate: Reals) -> Values:
+    """nu = eta f'' - 2: how far beyond the threshold."""
+    return real(rate) * loss.derivatives(order=2)[2] - 2
+
+
+def half_width(loss: ScalarLoss, rate: Reals) -> Values:
+    """sqrt(3 f''^2 nu / D), the half-width of the orbit to leading order; nan where there is none."""
+    return jnp.sqrt(3 * loss.derivatives(order=2)[2] ** 2 * excess(loss, rate) / flip_quantity(loss))
+
+
+def multiplier(loss: ScalarLoss, rate: Reals) -> Values:
+    """1 - 4 nu, the multiplier of two steps on the orbit to leading order, whatever the loss."""
+    return 1 - 4 * excess(loss, rate)
+
+
+def rate_through(loss: ScalarLoss, x: Reals) -> Values:
+    """2/f'' + D (x - minimum)^2 / (3 f''^3), the rate whose orbit passes through x, to leading order."""
+    second = loss.derivatives(order=2)[2]
+    return 2 / second + flip_quantity(loss) * (real(x) - loss.minimum) ** 2 / (3 * second**3)
+
+
+def displacement_at_threshold(loss: ScalarLoss, reach: Reals) -> Values:
+    """(x2 - x0)/eta = D eps^3 / (3 f'') to leading order, from x0 = minimum - eps at eta = 2/f'' (proof of Thm 3.1)."""
+    return flip_quantity(loss) * real(reach) ** 3 / (3 * loss.derivatives(order=2)[2])
+
+
+def displacement_at_end(loss: ScalarLoss, reach: Reals) -> Values:
+    """(x2 - x0)/eta = -2 f3 eps^2 to leading order, at the upper end of the window (proof of Theorem 3.1)."""
+    return -2 * loss.derivatives(order=3)[3] * real(reach) ** 2

@@ -1,0 +1,119 @@
+"""The quartic (x^2 - mu)^2 / 4 above its threshold: the orbit of period two, its stability, and the cascade beyond.
+
+"Simple structures in neural networks", Theorem 3.3 and Appendix B.3-B.6. With K = eta mu the map is, in units of
+sqrt(mu), x -> x (1 + K - K x^2). Its orbit in closed form (ours; equivalent to (3.4) up to K = 1.5, without its limit):
+
+    d_1, d_2 = (sqrt(mu + 3/eta) -+ sqrt(mu - 1/eta)) / 2,    d_1 d_2 = 1/eta,    d_1^2 + d_2^2 = mu + 1/eta.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dynascope.probes.orbits import advance
+from dynascope.tasks.scalar_losses import Reals, Values, real
+
+SUPERSTABLE = math.sqrt(4.5) - 1
+"""Where the multiplier is 0, and up to where Theorem 3.3 proves convergence: 1.12132."""
+STABILITY_LIMIT = math.sqrt(5) - 1
+"""Where the multiplier is -1 (B.12) and period four takes over: 1.23607."""
+IMPLICIT_LIMIT = 1.5
+"""Up to where (3.4) covers both points (B.17)."""
+POSITIVITY_LIMIT = 1.5 * math.sqrt(3) - 1
+"""Up to where iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
+ONSET_OF_CHAOS = 1.3023
+"""About: between 1.302 and 1.303."""
+
+
+class Orbit(NamedTuple):
+    """The two points, the one below the minimum first."""
+
+    low: Values
+    high: Values
+
+
+def orbit(mu: Reals, rate: Reals) -> Orbit:
+    """{d_1, d_2}; nan below the threshold rate 1/mu."""
+    wide, narrow = jnp.sqrt(real(mu) + 3 / real(rate)), jnp.sqrt(real(mu) - 1 / real(rate))
+    return Orbit((wide - narrow) / 2, (wide + narrow) / 2)
+
+
+def normalized_orbit(K: Reals) -> Orbit:
+    """The orbit for mu = 1, eta = K: rho_1, rho_2, to which products, neurons and factorizations reduce."""
+    return orbit(1.0, K)
+
+
+def implicit_rate(mu: Reals, x: Reals) -> Values:
+    """eta = 1 / (d^2 (sqrt(mu/d^2 - 3/4) + 1/2)), the rate whose orbit passes through d (3.4); for d^2 <= 4 mu/3 and,
+    of the upper points, K <= 1.5 only."""
+    square = real(x) ** 2
+    return 1 / (square * (jnp.sqrt(real(mu) / square - 3 / 4) + 1 / 2))
+
+
+def multiplier(K: Reals) -> Values:
+    """9 - 2 (1 + K)^2, of two steps on the orbit: 1 at K = 1, 0 at sqrt(4.5) - 1, -1 at sqrt(5) - 1."""
+    return 9 - 2 * (1 + real(K)) ** 2
+
+
+def steps_needed(K: Reals, tolerance: Reals) -> Values:
+    """About how many steps until the orbit is reached to this tolerance: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|."""
+    return 2 * jnp.log(real(tolerance)) / jnp.log(jnp.abs(multiplier(K)))
+
+
+def critical_point(mu: Reals, rate: Reals) -> Values:
+    """x_s = sqrt((mu + 1/eta)/3), where F' = 0; [x_s, sqrt(mu)) is the invariant interval of the proof."""
+    return jnp.sqrt((real(mu) + 1 / real(rate)) / 3)
+
+
+def lower_bound(mu: Reals) -> Values:
+    """d_1^2 >= (3 + sqrt 2) mu / 7 for K up to sqrt(4.5) - 1 (B.18), as a bound on d_1."""
+    return jnp.sqrt((3 + math.sqrt(2)) / 7 * real(mu))
+
+
+def invariance(K: Reals) -> Values:
+    """(2/3)(1 + K)(1 + K - (4/27)(1 + K)^3), larger than 1 for K in (1, sqrt(4.5) - 1) (B.20); it is 1 where
+    (1 + K)^2 is 2.25 or 4.5."""
+    grown = 1 + real(K)
+    return 2 / 3 * grown * (grown - 4 / 27 * grown**3)
+
+
+def outer_orbit(mu: Reals, rate: Reals) -> Values:
+    """sqrt(mu + 2/eta): with its negative an unstable orbit; what starts beyond it diverges."""
+    return jnp.sqrt(real(mu) + 2 / real(rate))
+
+
+def step(x: Values, K: Reals) -> Values:
+    """x (1 + K - K x^2), gradient descent in units of sqrt(mu)."""
+    return x * (1 + K - K * x**2)
+
+
+def cascade(doublings: int = 4) -> Float[Array, " doubling"]:
+    """The K at which periods 1, 2, 4, ... lose their stability (1, sqrt(5) - 1, 1.2885, 1.2995, ...; they gather near
+    1.3023): Newton's method on F^p(x) = x, (F^p)'(x) = -1, begun where the ratio of successive gaps (Feigenbaum's
+    4.669) says."""
+    found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
+    for doubling in range(2, doublings):
+        guess = found[-1] + (found[-1] - found[-2]) / gap
+        found.append(_flip(2**doubling, guess))
+        gap = 4.669
+    return jnp.stack(found[:doublings])
+
+
+def _flip(period: int, guess: Float[Array, ""]) -> Float[Array, ""]:
+    """Where an orbit of this period has multiplier -1, near the guess."""
+
+    def conditions(unknown: Float[Array, " 2"]) -> Float[Array, " 2"]:
+        x, K = unknown
+        there, slope = jax.jvp(lambda x: advance(lambda x: step(x, K), x, period), (x,), (jnp.ones_like(x),))
+        return jnp.stack([there - x, slope + 1])
+
+    def newton(_: Array, unknown: Float[Array, " 2"]) -> Float[Array, " 2"]:
+        return unknown - jnp.linalg.solve(jax.jacfwd(conditions)(unknown), conditions(unknown))
+
+    settled = jax.lax.fori_loop(0, 4000, lambda _, x: step(x, guess), jnp.asarray(0.5, guess.dtype))
+    return jax.lax.fori_loop(0, 30, newton, jnp.stack([settled, guess]))[1]

@@ -1,0 +1,84 @@
+"""Which scalar models g make gradient descent on (g(x) - y)^2 oscillate: the margin 6 g''^2 - g' g'''.
+
+"Simple structures in neural networks", Propositions 1 and 2 and their corollaries. At a minimum with g' != 0 the flip
+quantity of Theorem 3.1 is D = 16 g'^2 (6 g''^2 - g' g'''), exactly. Proposition 2, that a composition inherits the
+condition, is false as printed; what holds is the identity in `composition_condition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from dynascope.tasks.scalar_losses import Function, Reals, Values, derivatives, real
+
+
+def margin(model: Function, x: Reals) -> Values:
+    """6 g''^2 - g' g''' (Proposition 1): positive where the orbit exists."""
+    _, first, second, third = derivatives(model, x, 3)
+    return 6 * second**2 - first * third
+
+
+def flip_from_margin(model: Function, x: Reals) -> Values:
+    """D = 16 g'^2 (6 g''^2 - g' g''')."""
+    return 16 * derivatives(model, x, 1)[1] ** 2 * margin(model, x)
+
+
+def monomial_margin(alpha: int, x: Reals) -> Values:
+    """alpha^2 (alpha - 1)(5 alpha - 4) x^(2 alpha - 4), of x^alpha."""
+    return alpha**2 * (alpha - 1) * (5 * alpha - 4) * real(x) ** (2 * alpha - 4)
+
+
+def _sigmoid(x: Array) -> Array:
+    s = jax.nn.sigmoid(x)
+    return s**2 * (1 - s) ** 2 * (6 * (1 - 2 * s) ** 2 - (1 - 6 * s + 6 * s**2))
+
+
+def _softplus(x: Array) -> Array:
+    s = jax.nn.sigmoid(x)
+    return s**2 * (1 - s) * (5 - 4 * s)
+
+
+MARGINS: dict[str, Callable[[Array], Array]] = {
+    "sin": lambda x: jnp.cos(x) ** 2 + 6 * jnp.sin(x) ** 2,
+    "tanh": lambda x: 2 / jnp.cosh(x) ** 6 + 20 * jnp.tanh(x) ** 2 / jnp.cosh(x) ** 4,
+    "exp": lambda x: 5 * jnp.exp(2 * x),
+    "log": lambda x: 4 / x**4,
+    "sigmoid": _sigmoid,
+    "softplus": _softplus,
+    "gaussian": lambda x: jnp.exp(-(x**2)) * (5 * x**4 - 9 * x**2 + 6),
+}
+"""The margins of the base models in closed form (Corollaries 2-8); those of softplus and gaussian are ours."""
+
+
+class Composition(NamedTuple):
+    """The margin of q(p(x)) and the three terms it is the sum of."""
+
+    margin: Values
+    from_outer: Values
+    """p'^4 (6 q''^2 - q' q''')."""
+    from_inner: Values
+    """q'^2 (6 p''^2 - p' p''')."""
+    mixed: Values
+    """9 q' q'' p'^2 p''."""
+    holds: Bool[Array, " ..."]
+    """The composite satisfies the condition."""
+    inherited: Bool[Array, " ..."]
+    """It is sure to, given that p and q do: q' q'' p'' >= 0."""
+
+
+def composition_condition(inner: Function, outer: Function, x: Reals) -> Composition:
+    """The margin of F = q(p(x)) from those of p (`inner`, at x) and q (`outer`, at p(x)):
+
+    6 F''^2 - F' F''' = p'^4 (6 q''^2 - q' q''') + q'^2 (6 p''^2 - p' p''') + 9 q' q'' p'^2 p''.
+    """
+    value, p1, p2, p3 = derivatives(inner, x, 3)
+    _, q1, q2, q3 = derivatives(outer, value, 3)
+    from_outer, from_inner = p1**4 * (6 * q2**2 - q1 * q3), q1**2 * (6 * p2**2 - p1 * p3)
+    mixed = 9 * q1 * q2 * p1**2 * p2
+    total = from_outer + from_inner + mixed
+    return Composition(total, from_outer, from_inner, mixed, total > 0, q1 * q2 * p2 >= 0)
