@@ -27,7 +27,7 @@ def test_a_numpy_start_is_drawn_layer_by_layer_from_the_input_side() -> None:
 
 
 def test_chosen_starts_turn_where_an_independent_program_found() -> None:
-    experiment = TransientMemorization.model_validate({"epochs": 4})
+    experiment = TransientMemorization.model_validate({"epochs": 8})
     runs = transients.from_starts(experiment, PAPER_SIGNAL, [97, 174], dim=2)
     for start in (97, 174):
         loss = runs.test_loss.isel(signal=0).sel(start=start).values

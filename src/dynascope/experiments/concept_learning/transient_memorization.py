@@ -165,7 +165,7 @@ class TransientMemorization(SimExperiment):
         low = transients.before_peak(loss, high)
         towards = [d[after] < d[before] for d, before, after in zip(distance, low, high, strict=True)]
         done = loss[:, -1] < 0.01 * loss[:, 0]
-        gap = trajectory.illusion_gap(path, high, cluster, self.mu)
+        gap = trajectory.illusion_gap(path, high, cluster, np.array(self.mu))
         return claim(
             "path", "Where it memorises, the output turns from the test point towards (0, μ₂), nearer at the loss's "
             "maximum than at the minimum before, and then converges to the test point: in 9 of 10 such seeds",
@@ -207,8 +207,8 @@ class TransientMemorization(SimExperiment):
         yield transients.judge_turns(turns, known, "Figure 3")
         reversal = {start: trajectory.reversal(o[:, 0] / self.mu[0]) for start, o in path.items()}
         peak = {start: stages.memorization_peak(curve) for start, curve in loss.items()}
-        cluster = (0.0, self.mu[1])
-        gap = {start: trajectory.illusion_gap(o, peak[start], cluster, self.mu) for start, o in path.items()}
+        cluster, target = np.array([0.0, self.mu[1]]), np.array(self.mu)
+        gap = {start: trajectory.illusion_gap(o, peak[start], cluster, target) for start, o in path.items()}
         near = [transients.within([value[k]], [reference[k]], digits=2)
                 for value, reference in ((reversal, REVERSAL), (gap, ILLUSION_GAP)) for k in known]  # fmt: skip
         yield claim(

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ class ReferenceShare(NamedTuple):
 
 def memorises(loss: np.ndarray) -> np.ndarray:
     """Whether each curve (last axis: steps) falls, rises and falls again: two descents or more."""
-    return stages.descents(loss) >= 2
+    return np.asarray(stages.descents(loss) >= 2)
 
 
 def first_turn(loss: np.ndarray, steps: np.ndarray) -> Turn:
@@ -92,10 +93,11 @@ def from_starts(experiment: SimExperiment, signals: Signals, seeds: Sequence[int
 def nearly_flow(
     experiment: SimExperiment, signals: Signals, seeds: Sequence[int], finer: int = 20, **changes: Any
 ) -> xr.Dataset:
-    """The same with a step so small that it follows the gradient flow; `step` is in steps of the original size."""
-    steps = experiment.steps(2)
+    """The same, in float64, with steps so small that they follow the gradient flow; `step` counts the original ones."""
+    steps, exact = experiment.steps(2), experiment.model_copy(update={"precision": "float64"})
     changes |= {"learning_rate": experiment.learning_rate / finer, "steps": finer * steps}
-    trace = from_starts(experiment, signals, seeds, record=finer * ds.log_steps(steps, 300), **changes)
+    with jax.enable_x64(True):
+        trace = from_starts(exact, signals, seeds, record=finer * ds.log_steps(steps, 300), **changes)
     return trace.assign_coords(step=trace.step / finer)
 
 
