@@ -140,7 +140,7 @@ class TopologicalOrder(SimExperiment):
         legend_beside(level)
         share.axhline(0.2, color=FAINT, linewidth=1)
         share.set(xlabel="epoch", ylabel="share of pairs out of order", title="Violations of (B.2)", ylim=(0, None))
-        share.legend()
+        share.legend(loc="upper left", bbox_to_anchor=(0, 0.94))
         return {"topological-order": diagrams, "levels": curves}
 
 
