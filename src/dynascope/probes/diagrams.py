@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Int, PyTree
 
 from dynascope.probes.orbits import diverged, period
 
@@ -55,14 +56,18 @@ def bifurcation(
     """Iterate `state <- rule(state, setting)` from `initial` for every setting; drop `burn_in` steps, keep the next.
 
     `settings` is an array of rates (or a pytree of arrays with a common first axis). `observe(state)` says what to
-    keep. Where the iteration diverges, what is kept is not finite. Give the same function again to compile only once.
+    keep. Where the iteration diverges, what is kept is not finite. Compiled once for a function, or for
+    the `step` of any task of the same kind.
     """
-    kept = _orbits(rule, observe, settings, jax.tree.map(jnp.asarray, initial), burn_in, keep)
+    started = jax.tree.map(jnp.asarray, initial)
+    kept = _orbits(rule, observe, settings, started, jnp.asarray(burn_in, jnp.int32), keep)
     return Bifurcation(settings, kept, burn_in)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5))
-def _orbits(rule: SettingRule, observe: Callable, settings: PyTree, initial: PyTree, burn_in: int, keep: int) -> PyTree:
+@eqx.filter_jit
+def _orbits(
+    rule: SettingRule, observe: Callable, settings: PyTree, initial: PyTree, burn_in: Int[Array, ""], keep: int
+) -> PyTree:
     state = _copies(initial, _count(settings))
     step = jax.vmap(rule)
     turns = burn_in // UNROLL
@@ -90,11 +95,11 @@ def escape_times(
 
     Starts and settings have a common first axis: every cell of a map of divergence, flattened.
     """
-    return _escapes(rule, settings, jax.tree.map(jnp.asarray, starts), steps, jnp.asarray(bound, float))
+    return _escapes(rule, settings, jax.tree.map(jnp.asarray, starts), jnp.asarray(steps, jnp.int32), bound)
 
 
-@partial(jax.jit, static_argnums=0)
-def _escapes(rule: SettingRule, settings: PyTree, starts: PyTree, steps: int, bound: Float[Array, ""]) -> Array:
+@eqx.filter_jit
+def _escapes(rule: SettingRule, settings: PyTree, starts: PyTree, steps: Int[Array, ""], bound: float) -> Array:
     def one(t: Array, state: PyTree, escaped: Array, setting: PyTree) -> tuple[PyTree, Array]:
         there = rule(state, setting)
         out = diverged(there, bound) & (escaped < 0)
@@ -106,7 +111,7 @@ def _escapes(rule: SettingRule, settings: PyTree, starts: PyTree, steps: int, bo
         return jax.vmap(partial(one, t))(*carry, settings)
 
     never = jnp.full(_count(settings), -1, jnp.int32)
-    return lax.fori_loop(jnp.asarray(0, jnp.int32), jnp.asarray(steps, jnp.int32), step, (starts, never))[1]
+    return lax.fori_loop(jnp.zeros_like(steps), steps, step, (starts, never))[1]
 
 
 def _count(settings: PyTree) -> int:

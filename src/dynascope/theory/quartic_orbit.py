@@ -26,8 +26,8 @@ IMPLICIT_LIMIT = 1.5
 """Up to where (3.4) covers both points (B.17)."""
 POSITIVITY_LIMIT = 1.5 * math.sqrt(3) - 1
 """Up to where iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
-ONSET_OF_CHAOS = 1.3023
-"""About: between 1.302 and 1.303."""
+ONSET_OF_CHAOS = 1.30228
+"""Where the thresholds of `cascade` gather."""
 
 
 class Orbit(NamedTuple):
@@ -93,7 +93,7 @@ def step(x: Values, K: Reals) -> Values:
 
 
 def cascade(doublings: int = 4) -> Float[Array, " doubling"]:
-    """The K at which periods 1, 2, 4, ... lose their stability (1, sqrt(5) - 1, 1.2885, 1.2995, ...; they gather near
+    """The K at which periods 1, 2, 4, ... lose their stability (1, sqrt(5) - 1, 1.28803, 1.29923, ...; they gather near
     1.3023): Newton's method on F^p(x) = x, (F^p)'(x) = -1, begun where the ratio of successive gaps (Feigenbaum's
     4.669) says."""
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
