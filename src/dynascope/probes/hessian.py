@@ -1,0 +1,119 @@
+"""Curvature inside the loop: sharpness, alignment, the discriminant of the flip, the spectrum; each with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dynascope.probes.curvature import flatten, linearised
+from dynascope.probes.density import spectral_density
+from dynascope.probes.directional import flip
+from dynascope.probes.eigenpairs import Eigenpairs, searched
+from dynascope.probes.probe import Dims, Moment, Probe, probe
+from dynascope.probes.ritz import Which
+
+Every = int | Sequence[int] | None
+
+
+def sharpness(
+    every: Every = None, tolerance: float = 1e-3, *, which: Which = "largest", max_products: int = 100
+) -> Probe:
+    """The largest eigenvalue of the Hessian, and how the gradient lies to its eigenvector.
+
+    In the trace, for a probe called `sharpness`: `sharpness`; `sharpness_residual`, within which there is an
+    eigenvalue; `sharpness_error`, an estimate of the error that is usually much smaller; `sharpness_alignment`,
+    |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of the alignment);
+    `sharpness_products` used. `tolerance` is on the relative error of the eigenvalue. Each look starts from the
+    vectors of the last one, and takes as many products as the residual asks for.
+    """
+    return _followed(1, every, tolerance, which, max_products, False)
+
+
+def top_eigenvalues(
+    k: int, every: Every = None, tolerance: float = 1e-3, *, which: Which = "largest", max_products: int = 200
+) -> Probe:
+    """The k largest eigenvalues of the Hessian, largest first, along the dimension `index`; else as `sharpness`."""
+    return _followed(k, every, tolerance, which, max_products, True)
+
+
+def gradient_alignment(every: Every = None, tolerance: float = 1e-5) -> Probe:
+    """|g.u| / |g|, with u the top eigenvector of the Hessian; entries `angle` (its error) and `sharpness` come along.
+
+    Where the sharpness is recorded anyway, its probe gives the same without a second search.
+    """
+    both = sharpness(every, tolerance)
+
+    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
+        found, memory = both.measure(moment, memory)
+        return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, memory
+
+    return Probe(measure, every=every, remember=both.remember)
+
+
+def flip_discriminant(learning_rate: Float[Array, ""] | float, every: Every = None) -> Probe:
+    """D = 3 f3^2 - f2 f4 along the unit gradient, at the minimum of the line of the gradient step.
+
+    Entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the part of the step at which it lies.
+    """
+
+    def measure(moment: Moment) -> dict[str, Any]:
+        found = flip(moment.loss, moment.model, learning_rate)
+        _, _, second, third, fourth = found.derivatives
+        return {
+            "value": found.discriminant,
+            "second": second,
+            "third": third,
+            "fourth": fourth,
+            "fraction": found.fraction,
+        }
+
+    return probe(measure, every=every)
+
+
+def hessian_density(
+    at: Float[Array, " x"], width: float, every: Every = None, *, draws: int = 8, degree: int = 32, seed: int = 0
+) -> Probe:
+    """The density of the Hessian's eigenvalues at the given points, smoothed; the entry `standard_error` beside it."""
+
+    def measure(moment: Moment) -> dict[str, Any]:
+        found = spectral_density(moment.loss, moment.model, jax.random.key(seed), draws=draws, degree=degree)
+        value, standard_error = found.density(at, width)
+        return {"value": value, "standard_error": standard_error}
+
+    dims = {"value": ("eigenvalue",), "standard_error": ("eigenvalue",)}
+    return probe(measure, dims=dims, coords={"eigenvalue": at}, every=every)  # pyright: ignore[reportArgumentType]
+
+
+def _followed(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
+    """Eigenpairs along a trajectory: the memory is the last subspace and the number of looks."""
+
+    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
+        subspace, looks = memory
+        flat = flatten(moment.loss, moment.model)
+        gradient, product = linearised(flat.objective, flat.point)
+        found = searched(
+            product, gradient, k, tolerance=tolerance, which=which, start=subspace, seed=looks,
+            max_products=max_products,
+        )  # fmt: skip
+        return entries(found, gradient), (found.subspace, looks + 1)
+
+    def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:
+        length = jnp.linalg.norm(gradient)
+        along = jnp.abs(found.vectors @ gradient) / jnp.where(length > 0, length, 1)
+        each = {"value": found.values, "residual": found.residuals, "error": found.errors}
+        each |= {"alignment": along, "angle": found.angles}
+        each = each if indexed else {name: entry[0] for name, entry in each.items()}
+        return each | {"products": found.products}
+
+    def remember(moment: Moment) -> Any:
+        point = flatten(moment.loss, moment.model).point
+        start = jax.random.normal(jax.random.key(1), (min(k + 1, point.size), point.size), point.dtype)
+        return start, jnp.zeros((), jnp.int32)
+
+    names = ("value", "residual", "error", "alignment", "angle")
+    dims: Dims | dict[str, Dims] = (dict.fromkeys(names, ("index",)) | {"products": ()}) if indexed else ()
+    return Probe(measure, dims, {"index": range(1, k + 1)} if indexed else {}, every, remember)

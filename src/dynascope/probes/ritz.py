@@ -1,0 +1,78 @@
+"""Rayleigh-Ritz: what an orthonormal basis knows of the extreme eigenpairs of a symmetric operator, and how well."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+Which = Literal["largest", "magnitude"]
+
+RIVAL_TOLERANCE = 0.25
+"""The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
+
+
+class Basis(NamedTuple):
+    """Orthonormal vectors, what the operator makes of them, and its matrix in them. Rows from `size` on are zero."""
+
+    vectors: Float[Array, "m n"]
+    images: Float[Array, "m n"]
+    matrix: Float[Array, "m m"]
+    size: Int[Array, ""]
+
+
+class Ritz(NamedTuple):
+    """The leading pairs of a basis, best first, the rival last; zero where the basis has fewer."""
+
+    values: Float[Array, " p"]
+    vectors: Float[Array, "p n"]
+    images: Float[Array, "p n"]
+    residuals: Float[Array, " p"]
+    """||Hv - lambda v||: an eigenvalue lies at most this far from the value."""
+    gaps: Float[Array, " p"]
+    """The distance to the nearest other pair, less that one's residual; 0 where there is none."""
+    errors: Float[Array, " p"]
+    """The smaller of the residual and residual^2 / gap."""
+    excess: Float[Array, " p"]
+    """How many times larger each pair's error is than is allowed; 0 for pairs the basis does not have."""
+
+
+def leading(basis: Basis, count: int, which: Which) -> tuple[Float[Array, " p"], Float[Array, "p m"]]:
+    """The best `count` values, and their eigenvectors as coefficients in the basis; zero where there are fewer."""
+    used = np.arange(basis.vectors.shape[0], dtype=np.int32) < basis.size
+    below = -2 * jnp.linalg.norm(basis.matrix) - 1  # unused rows: apart from every eigenvalue of the used ones
+    values, columns = jnp.linalg.eigh(basis.matrix + jnp.diag(jnp.where(used, 0, below)))
+    score = jnp.where(values > below / 2 - 0.25, values if which == "largest" else jnp.abs(values), -jnp.inf)
+    order = jnp.argsort(-score)[:count]
+    here = np.arange(count, dtype=np.int32) < basis.size
+    return jnp.where(here, values[order], 0), jnp.where(here[:, None], columns[:, order].T, 0)
+
+
+def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> tuple[Ritz, Bool[Array, ""]]:
+    """The best pairs of the basis, and whether all are settled.
+
+    A pair is settled when the estimated error of its value is within `tolerance`, relative to that value. The estimate
+    is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) where the other
+    pairs leave a gap, the residual itself where they do not.
+    """
+    values, coefficients = leading(basis, pairs, which)
+    vectors, images = coefficients @ basis.vectors, coefficients @ basis.images
+    residuals = jnp.linalg.norm(images - values[:, None] * vectors, axis=1)
+    here = np.arange(pairs, dtype=np.int32) < basis.size
+
+    others = here[None, :] & ~np.eye(pairs, dtype=bool)
+    distances = jnp.abs(values[:, None] - values[None, :]) - residuals[None, :]
+    gaps = jnp.min(jnp.where(others, distances, jnp.inf), axis=1)
+    gaps = jnp.where(jnp.isinf(gaps), 0, jnp.maximum(gaps, 0))
+    apart = gaps > residuals
+    errors = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
+
+    numbers = jnp.finfo(basis.vectors.dtype)
+    rounding = 20 * numbers.eps * jnp.max(jnp.abs(values)) + numbers.tiny
+    rival = np.arange(pairs) == pairs - 1
+    allowed = jnp.maximum(jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values), rounding)
+    excess = jnp.where(here, jnp.where(rival, residuals, errors) / allowed, 0)
+    settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
+    return Ritz(values, vectors, images, residuals, gaps, errors, excess), settled
