@@ -55,6 +55,7 @@ def test_the_deepest_rise_is_between_the_minimum_and_the_peak_after_it() -> None
     low, high = transients.deepest_rise(curves)
     np.testing.assert_allclose(low, [0.1, 0.25])
     np.testing.assert_allclose(high, [0.5, 0.75])
+    np.testing.assert_array_equal(transients.before_peak(np.array([[3.0, 2.0, 1.0]]), np.array([-1])), [2])
 
 
 def test_agreement_compares_only_what_has_a_reference() -> None:

@@ -34,7 +34,7 @@ class LowDimension(SimExperiment):
 
     id = "concept.low-dimension"
     source = Source(PAPER, "Figures 13 and 14")
-    cost = {"quick": 20, "full": 120}
+    cost = {"quick": 12, "full": 60}
     presets = {
         "quick": {"seeds": 50, "population_seeds": 100, "slow_seeds": 50, "sum_seeds": 50},
         "code": {"learning_rate": 0.01, "origin": True, "sigma": (0.2236, 0.2236), "bias": True, "reshuffle": False,

@@ -32,7 +32,7 @@ class OutOfDistribution(SimExperiment):
 
     id = "concept.out-of-distribution"
     source = Source(PAPER, "Figures 15 and 16 of the submission")
-    cost = {"quick": 15, "full": 60}
+    cost = {"quick": 14, "full": 35}
     presets = {"quick": {"seeds": 20, "high_seeds": 2, "epochs": 20}}
     control = {"sigma": (0.5, 0.5)}
     notes = """The nearest training cluster is μ₁ = 1 away from the test point: 20 of the paper's standard deviations

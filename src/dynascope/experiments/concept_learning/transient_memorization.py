@@ -42,7 +42,7 @@ class TransientMemorization(SimExperiment):
 
     id = "concept.transient-memorization"
     source = Source(PAPER, "Figures 2c and 3")
-    cost = {"quick": 14, "full": 150}
+    cost = {"quick": 16, "full": 100}
     presets = {
         "quick": {"seeds": 50, "high_seeds": 3, "dims": (2, 8), "depths": (1, 2, 4), "depth_dims": (2,),
                   "wide": None, "population_seeds": 200},

@@ -66,8 +66,8 @@ def deepest_rise(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def before_peak(loss: np.ndarray, peak: np.ndarray) -> np.ndarray:
-    """Where each curve (seed, step) is lowest before its peak."""
-    return np.array([np.argmin(curve[: at + 1]) for curve, at in zip(loss, peak, strict=True)], int)
+    """Where each curve (seed, step) is lowest before its peak (-1: it has none, and is lowest at its end)."""
+    return np.array([np.argmin(curve[: at + 1 or None]) for curve, at in zip(loss, peak, strict=True)], int)
 
 
 def numpy_starts(seeds: Sequence[int], dim: int, depth: int, width: int, precision: str) -> tuple[np.ndarray, ...]:
