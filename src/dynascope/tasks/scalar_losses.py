@@ -29,10 +29,15 @@ def real(x: Reals) -> Values:
 
 def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "orders ..."]:
     """f(x), f'(x), ..., f^(order)(x), along a new first axis; `function` acts entry by entry."""
-    point, tower = real(x), [function]
+    return _tower(function, real(x), order)
+
+
+@eqx.filter_jit
+def _tower(function: Function, point: Values, order: int) -> Float[Array, "orders ..."]:
+    floors = [function]
     for _ in range(order):
-        tower.append(_derivative(tower[-1]))
-    return jnp.stack([jnp.broadcast_to(f(point), point.shape) for f in tower])
+        floors.append(_derivative(floors[-1]))
+    return jnp.stack([jnp.broadcast_to(floor(point), point.shape) for floor in floors])
 
 
 def _derivative(function: Function) -> Function:
@@ -70,19 +75,31 @@ class ScalarLoss(eqx.Module):
 def quartic(mu: Reals = 1.0) -> ScalarLoss:
     """f = (x^2 - mu)^2 / 4, at sqrt(mu): f'' = 2 mu, f3 = 6 sqrt(mu), f4 = 6."""
     mu = real(mu)
-    return ScalarLoss(eqx.Partial(lambda mu, x: (x**2 - mu) ** 2 / 4, mu), jnp.sqrt(mu), "quartic")
+    return ScalarLoss(eqx.Partial(_quartic, mu), jnp.sqrt(mu), "quartic")
+
+
+def _quartic(mu: Array, x: Array) -> Array:
+    return (x**2 - mu) ** 2 / 4
 
 
 def sine(scale: Reals = 2.0) -> ScalarLoss:
     """f = c sin x, at -pi/2: f'' = c, f3 = 0, f4 = -c."""
     scale = real(scale)
-    return ScalarLoss(eqx.Partial(lambda c, x: c * jnp.sin(x), scale), jnp.full_like(scale, -jnp.pi / 2), "sine")
+    return ScalarLoss(eqx.Partial(_sine, scale), jnp.full_like(scale, -jnp.pi / 2), "sine")
+
+
+def _sine(scale: Array, x: Array) -> Array:
+    return scale * jnp.sin(x)
 
 
 def polynomial(coefficients: Sequence[float | int], minimum: Reals = 0.0) -> ScalarLoss:
     """f = sum_k c_k (x - minimum)^k, lowest order first."""
     minimum = real(minimum)
-    return ScalarLoss(eqx.Partial(lambda at, x: _horner(coefficients, x - at), minimum), minimum, "polynomial")
+    return ScalarLoss(eqx.Partial(_shifted, tuple(coefficients), minimum), minimum, "polynomial")
+
+
+def _shifted(coefficients: tuple[float | int, ...], at: Array, x: Array) -> Array:
+    return _horner(coefficients, x - at)
 
 
 def power_series(coefficients: Sequence[float | int]) -> Function:
@@ -134,7 +151,11 @@ def squared_loss(model: Function, minimum: Reals, name: str = "") -> ScalarLoss:
     """
     minimum = real(minimum)
     target = model(minimum)
-    return ScalarLoss(eqx.Partial(lambda y, x: (model(x) - y) ** 2, target), minimum, name)
+    return ScalarLoss(eqx.Partial(_squared, model, target), minimum, name)
+
+
+def _squared(model: Function, target: Array, x: Array) -> Array:
+    return (model(x) - target) ** 2
 
 
 def squared_loss_to(model: BaseModel, target: Reals) -> ScalarLoss:
