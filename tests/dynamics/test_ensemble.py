@@ -143,7 +143,8 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(monkeypatch):
         rows = jax.random.normal(jax.random.key(seed), (32, 3))
         return ds.Descent(
             jnp.ones(3), lambda w, rows: jnp.mean((rows @ w) ** 2), optax.adam(0.01),
-            data=rows, batch=8, key=jax.random.key(seed), probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+            data=rows, batch=8, key=jax.random.key(seed),
+            probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
         )  # fmt: skip
 
     def run():

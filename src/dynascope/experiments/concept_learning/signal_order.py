@@ -82,7 +82,8 @@ class SignalOrder(SimExperiment):
         if equal.size:
             strongest = np.abs(area[np.argmax(np.abs(strength_gap(measured, self.origin)))])
             yield claim(
-                "equal-signals", "With equal strengths the path is nearly straight: its area is under a tenth of the largest",
+                "equal-signals",
+                "With equal strengths the path is nearly straight: its area is under a tenth of the largest",
                 source="Figure 2a", measured=float(np.median(equal)), expected=f"< {np.median(strongest) / 10:.3f}",
                 holds=bool(np.median(equal) < np.median(strongest) / 10), seeds=self.seeds,
             )  # fmt: skip
@@ -95,8 +96,10 @@ class SignalOrder(SimExperiment):
         if predicted is not None:
             gap = np.abs(measured.output - predicted.output).max(("step", "concept")).values
             yield claim(
-                "theorem", "Theorem 4.1, from the run's own start, overlays the SGD path (largest deviation of an output)",
-                source="Theorem 4.1", measured={"median": np.median(gap), "largest": gap.max()}, expected="≤ 0.1, median ≤ 0.03",
+                "theorem",
+                "Theorem 4.1, from the run's own start, overlays the SGD path (largest deviation of an output)",
+                source="Theorem 4.1", measured={"median": np.median(gap), "largest": gap.max()},
+                expected="≤ 0.1, median ≤ 0.03",
                 holds=bool(gap.max() <= 0.1 and np.median(gap) <= 0.03), seeds=self.seeds,
             )  # fmt: skip
 
