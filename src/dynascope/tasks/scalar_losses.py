@@ -18,13 +18,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 Function = Callable[[Array], Array]
+Floors = Callable[[Array], tuple[Array, ...]]
 Values = Float[Array, "..."]
 Reals = Values | Float[np.ndarray, "..."] | float | int
 
 
 def real(x: Reals) -> Values:
-    """A floating-point array: JAX arrays keep their precision, plain numbers take the default one."""
-    return x if isinstance(x, Array) else jnp.asarray(x, jnp.result_type(float))
+    """A floating-point array: arrays keep their precision, plain numbers follow what they meet (weak types)."""
+    return jnp.asarray(float(x) if isinstance(x, int) else x)
 
 
 def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "orders ..."]:
@@ -34,10 +35,20 @@ def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "order
 
 @eqx.filter_jit
 def _tower(function: Function, point: Values, order: int) -> Float[Array, "orders ..."]:
-    floors = [function]
+    floors: Floors = lambda x: (jnp.broadcast_to(function(x), x.shape),)  # noqa: E731
     for _ in range(order):
-        floors.append(_derivative(floors[-1]))
-    return jnp.stack([jnp.broadcast_to(floor(point), point.shape) for floor in floors])
+        floors = _one_more(floors)
+    return jnp.stack(floors(point))
+
+
+def _one_more(floors: Floors) -> Floors:
+    """From f, ..., f^(k) to f, ..., f^(k+1)."""
+
+    def higher(point: Array) -> tuple[Array, ...]:
+        values, slopes = jax.jvp(floors, (point,), (jnp.ones_like(point),))
+        return (*values, slopes[-1])
+
+    return higher
 
 
 def _derivative(function: Function) -> Function:

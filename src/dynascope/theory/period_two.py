@@ -45,8 +45,8 @@ def flip_quantity(loss: ScalarLoss) -> Values:
 
 def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -> int:
     """k: the lowest order above 2 whose derivative at the minimum is not zero (compared with f'')."""
-    found = np.asarray(loss.derivatives(order=highest))
     for k in range(3, highest + 1):
+        found = np.asarray(loss.derivatives(order=k))
         if np.all(np.abs(found[k]) > tolerance * np.abs(found[2])):
             return k
     raise ValueError(f"the derivatives of '{loss.name}' vanish from order 3 to {highest}")

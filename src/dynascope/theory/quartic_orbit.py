@@ -9,13 +9,14 @@ sqrt(mu), x -> x (1 + K - K x^2). Its orbit in closed form (ours; equivalent to 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
-from dynascope.probes.orbits import advance
 from dynascope.tasks.scalar_losses import Reals, Values, real
 
 SUPERSTABLE = math.sqrt(4.5) - 1
@@ -104,16 +105,21 @@ def cascade(doublings: int = 4) -> Float[Array, " doubling"]:
     return jnp.stack(found[:doublings])
 
 
+@partial(jax.jit, static_argnames="period")
 def _flip(period: int, guess: Float[Array, ""]) -> Float[Array, ""]:
     """Where an orbit of this period has multiplier -1, near the guess."""
 
     def conditions(unknown: Float[Array, " 2"]) -> Float[Array, " 2"]:
         x, K = unknown
-        there, slope = jax.jvp(lambda x: advance(lambda x: step(x, K), x, period), (x,), (jnp.ones_like(x),))
+        there, slope = jax.jvp(lambda x: _advance(x, K, period), (x,), (jnp.ones_like(x),))
         return jnp.stack([there - x, slope + 1])
 
     def newton(_: Array, unknown: Float[Array, " 2"]) -> Float[Array, " 2"]:
         return unknown - jnp.linalg.solve(jax.jacfwd(conditions)(unknown), conditions(unknown))
 
-    settled = jax.lax.fori_loop(0, 4000, lambda _, x: step(x, guess), jnp.asarray(0.5, guess.dtype))
-    return jax.lax.fori_loop(0, 30, newton, jnp.stack([settled, guess]))[1]
+    settled = _advance(jnp.full_like(guess, 0.5), guess, 4096)
+    return lax.fori_loop(0, 30, newton, jnp.stack([settled, guess]))[1]
+
+
+def _advance(x: Float[Array, ""], K: Float[Array, ""], steps: int) -> Float[Array, ""]:
+    return lax.fori_loop(0, steps, lambda _, x: step(x, K), x)
