@@ -114,6 +114,7 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         start = jax.random.normal(jax.random.key(1), (min(k + 1, point.size), point.size), point.dtype)
         return start, jnp.zeros((), jnp.int32)
 
-    names = ("value", "residual", "error", "alignment", "angle")
-    dims: Dims | dict[str, Dims] = (dict.fromkeys(names, ("index",)) | {"products": ()}) if indexed else ()
-    return Probe(measure, dims, {"index": range(1, k + 1)} if indexed else {}, every, remember)
+    if not indexed:
+        return Probe(measure, every=every, remember=remember)
+    dims: dict[str, Dims] = dict.fromkeys(("value", "residual", "error", "alignment", "angle"), ("index",))
+    return Probe(measure, dims, {"index": range(1, k + 1)}, every, remember)

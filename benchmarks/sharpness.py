@@ -1,0 +1,100 @@
+"""Sharpness at every step of a run to the edge of stability: followed from step to step, or anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+
+import dynascope as ds
+from benchmarks.timing import cpu_seconds, tell
+from dynascope.probes.curvature import dense_hessian, flatten, linearised
+from dynascope.probes.probe import Moment, Probe, probe
+
+STEPS, ROWS, PRODUCTS = 1500, 200, 40
+SETTINGS = {"tanh": 0.1, "relu": 0.06}
+"""For each activation a learning rate with which the run reaches the edge."""
+
+
+def setting(activation: str) -> tuple[Any, Callable]:
+    net = ds.models.MLP(8, 3, width=16, out=1, key=jax.random.key(0), activation=activation, bias=True)
+    x = jax.random.normal(jax.random.key(1), (ROWS, 8))
+    y = jnp.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
+    return net, lambda net: jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
+
+
+def cold_lanczos(moment: Moment) -> Any:
+    """The top eigenvalue by Lanczos from a random vector, a fixed number of products, orthogonalised in full."""
+    flat = flatten(moment.loss, moment.model)
+    _, product = linearised(flat.objective, flat.point)
+    start = jax.random.normal(jax.random.key(0), flat.point.shape)
+
+    def step(carry: Any, i: Any) -> tuple[Any, Any]:
+        basis, vector = carry
+        basis = basis.at[i].set(vector)
+        image = product(vector)
+        diagonal = vector @ image
+        image = image - (basis @ image) @ basis
+        image = image - (basis @ image) @ basis
+        length = jnp.linalg.norm(image)
+        return (basis, image / length), (diagonal, length)
+
+    basis = jnp.zeros((PRODUCTS, start.size))
+    _, (diagonal, beside) = lax.scan(step, (basis, start / jnp.linalg.norm(start)), jnp.arange(PRODUCTS))
+    matrix = jnp.diag(diagonal) + jnp.diag(beside[:-1], 1) + jnp.diag(beside[:-1], -1)
+    return jnp.linalg.eigvalsh(matrix)[-1]
+
+
+def dense(moment: Moment) -> Any:
+    return jnp.linalg.eigvalsh(dense_hessian(moment.loss, moment.model))[-1]
+
+
+def main() -> None:
+    rows = []
+    for activation, learning_rate in SETTINGS.items():
+        net, loss = setting(activation)
+
+        def run(look: Probe, net: Any = net, loss: Any = loss, learning_rate: float = learning_rate) -> Any:
+            return ds.descend(net, loss, optax.sgd(learning_rate), steps=STEPS, record=1, probes={"sharpness": look})
+
+        exact = run(probe(dense)).sharpness.values
+        at_edge = np.mean(exact > 1.98 / learning_rate)
+        looks = {
+            "no sharpness": ds.probes.loss(),
+            f"cold Lanczos, {PRODUCTS} products": probe(cold_lanczos),
+            "ds.probes.sharpness()": ds.probes.sharpness(),
+        }
+        seconds, traces = {}, {}
+        for name, look in looks.items():
+            times = []
+            for _ in range(3):
+                traces[name] = run(look)
+                times.append(traces[name].run_seconds)
+            seconds[name] = min(times)
+        base = seconds["no sharpness"]
+        cold = seconds[f"cold Lanczos, {PRODUCTS} products"] - base
+        for name, trace in traces.items():
+            looked = name != "no sharpness"
+            error = np.max(np.abs(trace.sharpness.values - exact) / exact) if looked else None
+            products = trace.get("sharpness_products")
+            rows.append(
+                {
+                    "run": f"{activation}: {name}",
+                    "s": round(seconds[name], 2),
+                    "part of cold": f"1/{cold / (seconds[name] - base):.1f}" if looked else "",
+                    "worst relative error": f"{error:.1e}" if looked else "",
+                    "products a step": round(float(products.mean()), 2) if products is not None else "",
+                    "steps at the edge": f"{at_edge:.0%}",
+                }
+            )
+    tell(f"sharpness: every one of {STEPS} steps to the edge, MLP of 433 parameters, {ROWS} rows, one thread", rows)
+
+
+if __name__ == "__main__":
+    main()
