@@ -39,8 +39,8 @@ class SignalOrder(SimExperiment):
     notes = """A path that bulges to the upper left learns concept 2 first. The control gives the weaker signal so much
     diversity that it is learnt first all the same: signal strength alone then orders nothing. Preset `code` is what the
     authors' published program runs: a third cluster at the origin, σ read as a variance, biases, one shuffle for all
-    epochs, and the loss averaged over a test cluster; the cluster at the origin divides the strengths by 3 instead of 2,
-    which slows everything but changes no order."""
+    epochs, and the loss averaged over a test cluster; the cluster at the origin divides the strengths by 3 instead of
+    2, which slows everything but changes no order."""
 
     first_signals: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
     second_signal: float = 2.0
