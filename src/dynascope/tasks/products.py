@@ -34,8 +34,9 @@ class ProductLoss(eqx.Module):
         return 2 * self.scale * self.excess(factors)[..., None] * products_of_others(factors)
 
     def step(self, factors: Float[Array, "*batch n"], rate: Reals) -> Float[Array, "*batch n"]:
-        """One step of gradient descent; for two factors x+ = x - e y, y+ = y - e x with e = eta (xy - mu)."""
-        return factors - rate * self.gradient(factors)
+        """One step of gradient descent, at one rate or one for each point of the batch; for two factors
+        x+ = x - e y, y+ = y - e x with e = eta (xy - mu)."""
+        return factors - real(rate)[..., None] * self.gradient(factors)
 
     def hessian(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
         """2 c (q_i q_j + (prod x - mu) q_ij), q_i and q_ij the products without the factors named (q_ii = 0)."""
