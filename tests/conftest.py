@@ -21,7 +21,8 @@ TOY = Path(__file__).parent / "lab" / "toy.py"
 def pytest_configure(config: pytest.Config) -> None:
     """Mixing dtypes without saying so is an error; compiled programs are kept beside pytest's own cache."""
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    folder = config.cache.mkdir("dynascope") if config.cache else config.rootpath / ".pytest_cache"
+    cache = getattr(config, "cache", None)
+    folder = cache.mkdir("dynascope") if cache else config.rootpath / ".pytest_cache"
     os.environ.setdefault("DYNASCOPE_CACHE", str(folder))
 
 

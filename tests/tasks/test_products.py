@@ -16,11 +16,14 @@ def double_precision():
         yield
 
 
-@pytest.mark.parametrize("factors", [[1.5, 0.8], [1.5, 0.8, 0.3, 0.7], [0.0, 2.0, 3.0]])
+@pytest.mark.parametrize("factors", [[1.5, 0.8], [1.5, 0.8, 0.0, 0.7]])
 def test_gradient_and_hessian_are_those_of_the_loss(factors):
     task, x = many_factors(len(factors)), jnp.asarray(factors)
-    np.testing.assert_allclose(task.gradient(x), jax.grad(task)(x), atol=1e-14)
-    np.testing.assert_allclose(task.hessian(x), jax.hessian(task)(x), atol=1e-14)
+    written, derived = jax.jit(
+        lambda x: ((task.gradient(x), task.hessian(x)), (jax.grad(task)(x), jax.hessian(task)(x)))
+    )(x)
+    np.testing.assert_allclose(written[0], derived[0], atol=1e-14)
+    np.testing.assert_allclose(written[1], derived[1], atol=1e-14)
 
 
 def test_two_factors_move_as_the_document_writes():

@@ -26,11 +26,11 @@ def neuron():
 
 
 def test_population_loss_and_gradient_are_the_mean_over_samples(task, neuron):
-    x = task.sample(jax.random.key(0), 300_000)
-    np.testing.assert_allclose(task.loss(neuron, x), task.population_loss(neuron), atol=1e-3)
+    x = task.sample(jax.random.key(0), 100_000)
+    np.testing.assert_allclose(task.loss(neuron, x), task.population_loss(neuron), atol=2e-3)
     sampled, exact = jax.jit(jax.grad(task.loss))(neuron, x), task.gradient(neuron)
-    np.testing.assert_allclose(sampled["v"], exact["v"], atol=1.5e-3)
-    np.testing.assert_allclose(sampled["w"], exact["w"], atol=1.5e-3)
+    np.testing.assert_allclose(sampled["v"], exact["v"], atol=3e-3)
+    np.testing.assert_allclose(sampled["w"], exact["w"], atol=3e-3)
 
 
 def test_the_gradient_is_that_of_the_loss(task, neuron):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dynascope.models import MLP, Symmetric
-from dynascope.tasks import StructuredIdentity, concept_subsets, random_rotation
+from dynascope.probes.order import hierarchy
+from dynascope.tasks import StructuredIdentity, random_rotation
 
 MU, SIGMA = (1.0, 2.0), (0.05, 0.05)
 
@@ -82,9 +83,7 @@ def test_truncation_leaves_no_point_near_the_test_point_and_says_how_many_it_red
 
 
 def test_the_hierarchy_of_test_points():
-    subsets = concept_subsets(3)
-    assert subsets.shape == (8, 3)
-    assert subsets.sum(axis=1).tolist() == [0, 1, 1, 1, 2, 2, 2, 3]
+    subsets = hierarchy(3)
     points = StructuredIdentity((1.0, 2.0, 3.0), 0.1, 4).test_points(subsets)
     np.testing.assert_array_equal(points[:, :3], subsets * np.array([1, 2, 3]))
     np.testing.assert_array_equal(points[-1], StructuredIdentity((1.0, 2.0, 3.0), 0.1, 4).test_point)

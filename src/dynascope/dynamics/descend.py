@@ -156,6 +156,7 @@ def descend(
     data: PyTree = None,
     batch: int | None = None,
     key: PRNGKeyArray | None = None,
+    reshuffle: bool = True,
     probes: Mapping[str, Probe | Callable] | None = None,
     record: Record = None,
 ) -> xr.Dataset:
@@ -164,5 +165,5 @@ def descend(
     `record` says at which steps: every so many, exactly these, or about a thousand of them. What the gradient is of
     is told by `data` and `batch`: see `Descent`, which is also what an `ensemble`'s member returns.
     """
-    process = Descent(model, task, optimiser, data=data, batch=batch, key=key, probes=probes)
+    process = Descent(model, task, optimiser, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
     return solo(process, steps=steps, record=record)

@@ -137,9 +137,10 @@ def flow(
     probes: Mapping[str, Probe | Callable] | None = None,
     solver: diffrax.AbstractSolver | None = None,
     tolerance: float | None = None,
+    max_steps: int = 1_000_000,
 ) -> xr.Dataset:
     """Follow the gradient flow and return the trace of its probes (the loss, where none are given) at `times`."""
-    process = Flow(model, task, data=data, probes=probes, solver=solver, tolerance=tolerance)
+    process = Flow(model, task, data=data, probes=probes, solver=solver, tolerance=tolerance, max_steps=max_steps)
     return solo(process, times=times)
 
 

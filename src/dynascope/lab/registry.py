@@ -153,7 +153,7 @@ def _read(path: Path, module: str | None) -> list[Entry]:
         name = _literal(said.get("id"), str)
         if name is None:
             continue
-        document, place = _source(said.get("source"))
+        document, place = _source(said.get("source"), tree)
         title = (ast.get_docstring(node) or node.name).splitlines()[0]
         costs = _literal(said.get("cost"), dict) or {}
         cost = {str(key): float(value) for key, value in costs.items() if isinstance(value, int | float)}
@@ -171,11 +171,25 @@ def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
     return said
 
 
-def _source(node: ast.expr | None) -> tuple[str, str]:
+def _source(node: ast.expr | None, tree: ast.Module) -> tuple[str, str]:
     if not isinstance(node, ast.Call):
         return "", ""
     given = dict(zip(("document", "place"), node.args, strict=False)) | {word.arg: word.value for word in node.keywords}
-    return _literal(given.get("document"), str) or "", _literal(given.get("place"), str) or ""
+    document = given.get("document")
+    if isinstance(document, ast.Name):
+        document = _constant(document.id, tree)
+    return _literal(document, str) or "", _literal(given.get("place"), str) or ""
+
+
+def _constant(name: str, tree: ast.Module) -> ast.expr | None:
+    """What a name stands for: assigned in this module, or in the module of experiments it is imported from."""
+    for line in tree.body:
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == name:
+            return line.value
+        if isinstance(line, ast.ImportFrom) and name in (alias.name for alias in line.names):
+            path = EXPERIMENTS.parent.parent / Path(*(line.module or "").split(".")).with_suffix(".py")
+            return _constant(name, parse(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    return None
 
 
 def _literal(node: ast.expr | None, kind: type) -> Any:

@@ -16,6 +16,5 @@ from dynascope.tasks.separable import SeparableLoss as SeparableLoss
 from dynascope.tasks.single_neuron import SingleNeuron as SingleNeuron
 from dynascope.tasks.structured_identity import Samples as Samples
 from dynascope.tasks.structured_identity import StructuredIdentity as StructuredIdentity
-from dynascope.tasks.structured_identity import concept_subsets as concept_subsets
 from dynascope.tasks.structured_identity import random_rotation as random_rotation
 from dynascope.tasks.teachers import AxisTeacher as AxisTeacher

@@ -7,7 +7,6 @@ is far from all training data.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -177,9 +176,3 @@ def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
     """An orthogonal matrix, Haar-distributed: QR of a Gaussian matrix with the signs of R's diagonal taken out."""
     q, r = jnp.linalg.qr(jax.random.normal(key, (dim, dim)))
     return q * jnp.sign(jnp.diagonal(r))[None, :]
-
-
-def concept_subsets(count: int) -> Int[np.ndarray, "m s"]:
-    """All of {0,1}^s, by the number of concepts combined."""
-    rows = sorted(itertools.product((0, 1), repeat=count), key=lambda row: (sum(row), row[::-1]))
-    return np.asarray(rows)
