@@ -1,33 +1,35 @@
 """Propositions 5-7: which minimizers lie on M and M_c, and the nearest of them."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory import constraint_manifolds
 from dynascope.theory.constraint_manifolds import in_manifold, project
 
 
-@pytest.mark.parametrize("rate", [0.6, 0.95])
-def test_m_is_the_flat_part_of_the_hyperbola(rate):
+def test_m_is_the_flat_part_of_the_hyperbola():
+    rate = 0.6
     x = jnp.linspace(0.4, 2.2, 50)
     points = jnp.stack([x, 1 / x], axis=-1)
-    inside = jax.vmap(lambda p: in_manifold(p, rate))(points)
+    inside, all_of_it = (
+        jax.jit(jax.vmap(lambda p, w=which: in_manifold(p, rate, w)))(points) for which in ("M", "M_c")
+    )
     np.testing.assert_array_equal(inside, x + 1 / x < np.sqrt(2 + 2 / rate))
-    assert bool(jnp.all(jax.vmap(lambda p: in_manifold(p, rate, "M_c"))(points)))
+    assert bool(jnp.all(all_of_it))
 
 
 def test_above_one_m_holds_no_minimizer():
     assert not bool(in_manifold(jnp.ones(2), 1.001))
     assert bool(in_manifold(jnp.ones(2), 0.999))
     assert bool(jnp.all(jnp.isnan(constraint_manifolds.extent(1.001))))
-    for n in (2, 3, 6):
-        x = jnp.exp(jnp.asarray(np.random.default_rng(n).normal(0, 0.4, (200, n))))
-        x = x / jnp.prod(x, axis=-1, keepdims=True) ** (1 / n)
-        sharpness = many_factors(n).sharpness_at_minimum(x)
-        np.testing.assert_allclose(sharpness, 2 / n * jnp.sum(1 / x**2, axis=-1), rtol=1e-10)
+    for n in (2, 5):
+        x = np.exp(np.random.default_rng(n).normal(0, 0.4, (200, n)))
+        x = x / np.prod(x, axis=-1, keepdims=True) ** (1 / n)
+        sharpness = eqx.filter_jit(many_factors(n).sharpness_at_minimum)(jnp.asarray(x))
+        np.testing.assert_allclose(sharpness, 2 / n * np.sum(1 / x**2, axis=-1), rtol=1e-10)
         assert float(sharpness.min()) >= constraint_manifolds.least_sharpness(n)
 
 
@@ -44,10 +46,11 @@ def test_projections_are_nearest_points():
     for which, ends in (("M", constraint_manifolds.extent(0.7)), ("M_c", jnp.asarray([0.05, 20.0]))):
         found = jax.jit(jax.vmap(lambda p, which=which: project(p, 0.7, which)))(points)
         np.testing.assert_allclose(jnp.prod(found, axis=1), 1, rtol=1e-12)
-        x = jnp.exp(jnp.linspace(*jnp.log(ends), 20_001))
-        best = jnp.min((x - points[:, :1]) ** 2 + (1 / x - points[:, 1:]) ** 2, axis=1)
-        np.testing.assert_allclose(jnp.sum((found - points) ** 2, axis=1), best, atol=1e-6)
-        assert bool(jnp.all(jnp.sum((found - points) ** 2, axis=1) <= best + 1e-12))
+        x, there = np.exp(np.linspace(*np.log(ends), 20_001)), np.asarray(points)
+        best = np.min((x - there[:, :1]) ** 2 + (1 / x - there[:, 1:]) ** 2, axis=1)
+        reached = np.sum((np.asarray(found) - there) ** 2, axis=1)
+        np.testing.assert_allclose(reached, best, atol=1e-6)
+        assert np.all(reached <= best + 1e-12)
 
 
 def test_the_trajectory_of_figure_3_4():
