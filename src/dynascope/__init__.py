@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from dynascope import probes as probes
     from dynascope import tasks as tasks
     from dynascope import theory as theory
+    from dynascope.dynamics.central_flow import CentralFlow as CentralFlow
+    from dynascope.dynamics.central_flow import central_flow as central_flow
     from dynascope.dynamics.descend import Descent as Descent
     from dynascope.dynamics.descend import descend as descend
     from dynascope.dynamics.ensemble import ensemble as ensemble
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CentralFlow": "dynascope.dynamics.central_flow",
+    "central_flow": "dynascope.dynamics.central_flow",
     "Descent": "dynascope.dynamics.descend",
     "descend": "dynascope.dynamics.descend",
     "ensemble": "dynascope.dynamics.ensemble",

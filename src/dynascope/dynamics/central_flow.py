@@ -33,8 +33,11 @@ from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
 from dynascope.probes import learner
 from dynascope.probes.curvature import Vector
-from dynascope.probes.eigenpairs import DENSE, top_eigenpairs
+from dynascope.probes.eigenpairs import top_eigenpairs
 from dynascope.probes.probe import Moment, Probe, as_probe
+
+DENSE = 64
+"""Up to so many parameters the whole Hessian is diagonalised at each substep; with more, a warm search is cheaper."""
 
 
 class Oscillation(NamedTuple):
@@ -306,7 +309,9 @@ def complementary(
         tries = y + 0.4 ** jnp.arange(6, dtype=y.dtype)[:, None] * step
         misses = jax.vmap(miss)(tries)
         sizes = jnp.linalg.norm(misses, axis=1)
-        best = jnp.where(jnp.min(sizes) < 0.99 * jnp.linalg.norm(off), jnp.argmin(sizes), 0)  # stuck: leap, all the same
+        best = jnp.where(
+            jnp.min(sizes) < 0.99 * jnp.linalg.norm(off), jnp.argmin(sizes), 0
+        )  # stuck: leap, all the same
         return tries[best], misses[best], count + 1
 
     def unsolved(carry: tuple[Array, Array, Array]) -> Array:
