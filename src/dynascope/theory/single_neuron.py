@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
 from dynascope.tasks.single_neuron import Reduced, reduced_step
@@ -33,9 +33,9 @@ def growth_steps(size: Reals) -> Values:
     return jnp.ceil(jnp.log(1.35 / (math.pi * beta**2)) / math.log(GROWTH))
 
 
-def height_bound(steps: Float[Array, " time"], K: Reals, size: Reals) -> Float[Array, " time"]:
+def height_bound(steps: Reals, K: Reals, size: Reals) -> Values:
     """wy < 0.1 (1 - 0.030 K)^(t - T1 - 4) for t >= T1 + 4 (Theorem 3.5, K in (1, 1.1]); infinite before."""
-    since = steps - growth_steps(size) - 4
+    since = real(steps) - growth_steps(size) - 4
     return jnp.where(since >= 0, 0.1 * (1 - 0.030 * real(K)) ** jnp.maximum(since, 0), jnp.inf)
 
 
