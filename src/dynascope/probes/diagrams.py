@@ -1,7 +1,7 @@
 """What a map does in the long run over a grid of learning rates (or other settings), as one array program.
 
-The grid is one axis of one compiled loop: no recording, no bookkeeping, several steps to a turn of the loop, so that
-two thousand rates by twenty thousand steps of a scalar map take a fraction of a second.
+The grid is one axis of one compiled loop: no recording, no bookkeeping, for small states several steps to a turn of the
+loop, so that two thousand rates by twenty thousand steps of a scalar map take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from dynascope.probes.orbits import diverged, period
 SettingRule = Callable[[Any, Any], Any]
 """rule(state, setting) -> state; a setting is a learning rate, or a pytree of numbers."""
 
-UNROLL = 16
+UNROLL, SMALL = 16, 4
+"""Steps to a turn of the loop, for states of at most so many numbers; larger ones run and compile slower unrolled."""
 
 
 class Bifurcation(NamedTuple):
@@ -70,9 +71,10 @@ def _orbits(
 ) -> PyTree:
     state = _copies(initial, _count(settings))
     step = jax.vmap(rule)
-    turns = burn_in // UNROLL
-    state = lax.fori_loop(0, turns, lambda _, s: _several(step, s, settings), state)
-    state = lax.fori_loop(0, burn_in - turns * UNROLL, lambda _, s: step(s, settings), state)
+    at_once = UNROLL if sum(leaf.size for leaf in jax.tree.leaves(initial)) <= SMALL else 1
+    turns = burn_in // at_once
+    state = lax.fori_loop(0, turns, lambda _, s: _several(step, s, settings, at_once), state)
+    state = lax.fori_loop(0, burn_in - turns * at_once, lambda _, s: step(s, settings), state)
 
     def record(state: PyTree, _: None) -> tuple[PyTree, PyTree]:
         there = step(state, settings)
@@ -82,8 +84,8 @@ def _orbits(
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), kept)
 
 
-def _several(step: Callable, state: PyTree, settings: PyTree) -> PyTree:
-    for _ in range(UNROLL):
+def _several(step: Callable, state: PyTree, settings: PyTree, count: int) -> PyTree:
+    for _ in range(count):
         state = step(state, settings)
     return state
 
