@@ -109,7 +109,7 @@ class FactorizationBoundary(Experiment):
         assert predicted is not None
         finite = measured.escaped < 0
         first, second = xr.broadcast(measured["first"], measured.second)
-        judged = (np.abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
+        judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
         agree = (finite.mean("seed") > 0.5) == (first + second < 2)
         shares = {name: share_of(agree.sel(start=name).values[judged.values]) for name in NAMES}
         runs = int(judged.sum()) * self.seeds
@@ -190,18 +190,15 @@ class FactorizationBoundary(Experiment):
         titles = (f"(a) generic, scale {self.scales[0]:g}", f"(b) quasi-symmetric, α = {self.alpha:g}",
                   "(c) quasi-symmetric, α = 1", f"generic, scale {self.scales[1]:g}")  # fmt: skip
         colours = LinearSegmentedColormap.from_list("survival", ["#f0b9bf", "#fbf3e4", "#a9d3da"])
-        image = None
         for axes, name, title in zip(grid, NAMES, titles, strict=True):
-            image = axes.pcolormesh(
-                measured["first"], measured.second, share.sel(start=name).T, cmap=colours, vmin=0, vmax=1
-            )
+            axes.pcolormesh(measured["first"], measured.second, share.sel(start=name).T, cmap=colours, vmin=0, vmax=1)
             _draw_lines(axes, measured, predicted, name)
             axes.set(xlabel="a = η σ₁²", title=title, xlim=(1, self.highest[0]), ylim=(0, self.highest[1]))
             axes.grid(False)
         grid[0].set_ylabel("b = η σ₂²")
         for axes in grid[:3]:
             axes.legend(loc="upper right")
-        figure.colorbar(image, ax=grid, label="share of starts that stay finite", shrink=0.9, pad=0.01)
+        figure.colorbar(grid[0].collections[0], ax=grid, label="share of starts that stay finite", shrink=0.9, pad=0.01)
         return {"factorization-boundary": figure}
 
 
