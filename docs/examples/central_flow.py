@@ -1,0 +1,31 @@
+"""The central flow: where gradient descent goes on average, once it oscillates."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import dynascope as ds
+from dynascope.dynamics.central_flow import oscillation
+
+jax.config.update("jax_enable_x64", True)
+
+
+# a valley that gets sharper along its floor: curvature 15 + 2 y across it, a slope of 0.05 along it
+def valley(point):
+    x, y = point
+    return (15 + 2 * y) * x**2 / 2 - 0.05 * y
+
+
+rate, start = 0.1, jnp.array([0.2, 2.45])  # 2/rate = 20 is reached at y = 2.5
+where = {"point": lambda point: point}
+
+descent = ds.descend(start, valley, optax.sgd(rate), steps=1000, probes=where, record=1)
+central = ds.central_flow(start, valley, rate, steps=1000, probes={**where, "oscillation": oscillation()}, critical=1)
+plain = ds.flow(start, valley, times=[0.0, rate * 1000], probes=where, solver=diffrax.Tsit5())
+
+x, y = descent.point.values.T
+print(f"y: descent {y.mean():.3f} (mean), central flow {central.point[-1, 1]:.3f}, flow {plain.point[-1, 1]:.3f}")
+print(f"sharpness: central flow {15 + 2 * central.point[-1, 1]:.3f}, flow {15 + 2 * plain.point[-1, 1]:.3f}")
+print(f"variance of x: descent {np.mean(x**2):.4f}, central flow {central.oscillation[-1]:.4f}")
