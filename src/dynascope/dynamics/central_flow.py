@@ -11,8 +11,8 @@ and X is what keeps the eigenvalues at 2/eta from growing. With T_ij = D^3 L[u_i
 
     d/dt (U^T H U)_ij = -eta [T_ij . grad L + 1/2 sum_kl (T_ij . T_kl) X_kl],
 
-and X >= 0, d/dt (U^T H U) <= 0, <X, d/dt (U^T H U)> = 0: a semidefinite complementarity problem, with one solution where
-the T_ij are independent. The path is then that of gradient flow projected on {sharpness <= 2/eta}.
+and X >= 0, d/dt (U^T H U) <= 0, <X, d/dt (U^T H U)> = 0: a semidefinite complementarity problem, with one solution
+where the T_ij are independent. The path is then that of gradient flow projected on {sharpness <= 2/eta}.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class CentralFlow(Process):
         return CentralState(unravel(end[0]), *end[1:])
 
     def _substep(self, objective: Callable, point: Vector, subspace: Array, seed: Array) -> Any:
-        """On by h = 1/substeps: where gradient flow alone would go, the X that it takes to come out stable, and there."""
+        """On by h = 1/substeps: where gradient flow would go, the X that it takes to come out stable, and there."""
         span = self.learning_rate / self.substeps
         unforced = _runge_kutta(objective, point, jnp.zeros_like(point), span)
         start = None if point.size <= self.dense else subspace
@@ -167,7 +167,7 @@ class CentralFlow(Process):
 
         def held(_: Any) -> tuple[Vector, Array, Array]:
             third = third_derivatives(objective, unforced, pairs.vectors)
-            # the force shifts the end by -(eta h/2) sum_kl T_kl X_kl, so U^T H U by -(eta h/2) sum_kl (T_ij . T_kl) X_kl
+            # the force shifts the end by -(eta h/2) sum_kl T_kl X_kl, and so U^T H U by -(eta h/2) (T_ij . T_kl) X_kl
             response = span / 2 * jnp.einsum("ijn,kln->ijkl", third, third)
             covariance, residual = complementary(excess, response)
             force = jnp.einsum("kln,kl->n", third, covariance) / 2  # 1/2 grad <H, Sigma>

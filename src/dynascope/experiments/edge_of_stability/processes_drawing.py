@@ -6,20 +6,26 @@ from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.experiments.drawing import FAINT, INK, THEORY, panels
+from dynascope.experiments.drawing import INK, THEORY, panels, settings_colours
 
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
 """Gradient descent itself, its time average, and gradient flow; the central flow is theory."""
 
 
 def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, learning_rate: float) -> Mapping[str, Figure]:
-    """The four panels for the first seed, and distances and variances for all of them."""
+    """The four processes of the first seed; and distances and accumulated variances of all of them."""
+    return {
+        "mlp-processes": _first_seed(measured, predicted, 2 / learning_rate),
+        "all-seeds": _all_seeds(measured, predicted),
+    }
+
+
+def _first_seed(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> Figure:
     figure, ((loss, sharpness), (distance, variance)) = panels(2, 2, size=(5.4, 3.5))
     one, theory = measured.isel(seed=0), predicted.isel(seed=0)
-    step, edge = one.step.values, 2 / learning_rate
+    step = one.step.values
     reached = step[theory.oscillation.values > 0]
     for axes in (loss, sharpness, distance, variance):
         if reached.size:
@@ -35,50 +41,62 @@ def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, learning_rate: f
     loss.set_title("Loss")
     loss.legend(loc="lower left")
 
+    beyond = float(one.flow_sharpness[-1])
     sharpness.plot(step, one.sharpness, color=RAW, linewidth=0.8, label="gradient descent")
     sharpness.plot(step, one.centre_sharpness, color=AVERAGE, label="at its averaged weights")
-    sharpness.plot(step, one.flow_sharpness, color=FLOW, label="gradient flow")
+    sharpness.plot(step, one.flow_sharpness, color=FLOW, label=f"gradient flow: {beyond:.3g} at the end")
     sharpness.plot(step, theory.sharpness, label="central flow", **THEORY)
-    sharpness.axhline(edge, color=INK, linewidth=0.8)
-    sharpness.annotate("2/η", (step[-1], edge), xytext=(-2, 3), textcoords="offset points", ha="right", color=INK)
     top = max(float(one.sharpness.max()), float(one.centre_sharpness.max()))
-    sharpness.set_ylim(0, 1.8 * max(top, min(edge, float(one.flow_sharpness.max()))))
-    sharpness.set_title("Sharpness")
-    sharpness.legend(loc="upper left")
+    if edge < 2 * top:
+        sharpness.axhline(edge, color=INK, linewidth=0.8)
+        sharpness.annotate("2/η", (0, edge), xytext=(4, 3), textcoords="offset points", color=INK)
+    sharpness.set_ylim(0, 1.8 * top)
+    sharpness.set_title("Sharpness" if edge < 2 * top else f"Sharpness: 2/η = {edge:.3g} is far above")
+    sharpness.legend(loc="upper right" if edge < 2 * top else "upper left")
 
-    _distances(distance, measured, predicted)
-    _variances(variance, measured, predicted)
-    return {"mlp-processes": figure}
+    flow, central = _gaps(measured, predicted)
+    distance.plot(step, flow[0], color=FLOW, label="gradient flow")
+    distance.plot(step, central[0], label="central flow", **THEORY)
+    distance.set_ylim(bottom=0)
+    distance.set_title("Distance from the averaged weights")
+    distance.legend(loc="upper left")
+
+    label = "gradient descent, windowed"
+    variance.fill_between(step, one.oscillation, color=AVERAGE, alpha=0.3, linewidth=0, label=label)
+    variance.plot(step, theory.oscillation, label="central flow: tr Σ", **THEORY)
+    variance.set_ylim(bottom=0)
+    variance.set_title("Variance of the oscillation: it comes in bursts")
+    variance.legend(loc="upper right")
+    return figure
 
 
-def _distances(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
-    """Every seed, faint; the first, full."""
-    for seed in reversed(range(measured.sizes["seed"])):
-        centre = measured.weights.values[seed]
-        faint = {"alpha": 1.0 if seed == 0 else 0.3, "linewidth": 1.6 if seed == 0 else 0.9}
-        flow = np.linalg.norm(measured.flow_weights.values[seed] - centre, axis=1)
-        central = np.linalg.norm(predicted.weights.values[seed] - centre, axis=1)
-        axes.plot(measured.step, flow, color=FLOW, label="gradient flow" if seed == 0 else None, **faint)
-        style = {**THEORY, **faint}
-        axes.plot(measured.step, central, label="central flow" if seed == 0 else None, **style)
-    axes.set_ylim(bottom=0)
-    axes.set_title("Distance from the time average, in weight space")
-    axes.legend(loc="upper left", title="other seeds faint", title_fontsize=8)
+def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
+    figure, (distance, variance) = panels(2, size=(5.4, 3.5))
+    step, colours = measured.step.values, settings_colours(measured.sizes["seed"])
+    flow, central = _gaps(measured, predicted)
+    every = step[1] - step[0]
+    for seed, colour in enumerate(colours):
+        distance.plot(step, flow[seed], color=colour, linewidth=1.1)
+        distance.plot(step, central[seed], color=colour, linestyle=THEORY["linestyle"])
+        sums = (every * np.cumsum(trace.oscillation.values[seed]) for trace in (measured, predicted))
+        variance.plot(step, next(sums), color=colour, label=f"seed {measured.seed.values[seed]}")
+        variance.plot(step, next(sums), color=colour, linestyle=THEORY["linestyle"])
+    for style, name in (("-", "gradient flow"), (THEORY["linestyle"], "central flow")):
+        distance.plot([], [], color=INK, linestyle=style, label=name)
+    for style, name in (("-", "gradient descent"), (THEORY["linestyle"], "central flow: tr Σ")):
+        variance.plot([], [], color=INK, linestyle=style, label=name)
+    distance.set_title("Distance from the averaged weights")
+    variance.set_title("Variance of the oscillation, summed over steps")
+    distance.legend(loc="upper left")
+    variance.legend(loc="lower right")
+    for axes in (distance, variance):
+        axes.set_xlabel("step")
+        axes.set_ylim(bottom=0)
+    return figure
 
 
-def _variances(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
-    """The running mean since the edge was reached, which is what is compared: bursts come and go."""
-    step = measured.step.values
-    axes.fill_between(step, measured.oscillation.values[0], color=AVERAGE, alpha=0.22, linewidth=0, label="measured")
-    axes.plot(step, predicted.oscillation.values[0], label="central flow: tr Σ", **THEORY)
-    begun = np.maximum.accumulate(predicted.oscillation.values[0] > 0)
-    if begun.any():
-        count = np.arange(1, begun.sum() + 1)
-        for values, colour, line, name in (
-            (measured.oscillation.values[0], AVERAGE, "-", "measured, mean since the edge"),
-            (predicted.oscillation.values[0], FAINT, (0, (4, 2.5)), "tr Σ, mean since the edge"),
-        ):
-            axes.plot(step[begun], np.cumsum(values[begun]) / count, color=colour, linestyle=line, label=name)
-    axes.set_ylim(bottom=0)
-    axes.set_title("Variance of the oscillation")
-    axes.legend(loc="upper right")
+def _gaps(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """How far gradient flow and the central flow are from the averaged weights, for each seed and step."""
+    centre = measured.weights.values
+    flow, central = measured.flow_weights.values - centre, predicted.weights.values - centre
+    return np.linalg.norm(flow, axis=2), np.linalg.norm(central, axis=2)
