@@ -163,6 +163,14 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(monkeypatch):
         np.testing.assert_array_equal(resumed[name], undisturbed[name])
 
 
+def test_every_finished_batch_is_kept():
+    watch = Memory()
+    watch.keep_every = 1e-3
+    with ds.watched_by(watch):
+        ds.ensemble(member, OVER, steps=200_000, record=100_000, width=5)
+    assert len(watch.kept) == 3
+
+
 def test_the_checkpoint_of_another_run_is_not_taken():
     watch = Memory()
     with ds.watched_by(watch):

@@ -175,7 +175,8 @@ def run_batch(
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
         done = end
         told(float(plan.times[done - 1]))
-        if time.perf_counter() - kept_at > watch.keep_every:
+        patience = watch.keep_every if done < recordings else watch.keep_every / 10  # a finished batch is worth more
+        if time.perf_counter() - kept_at > patience:
             watch.keep(name, _flat(progress, done, label))
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
