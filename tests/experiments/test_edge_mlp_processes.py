@@ -10,11 +10,11 @@ from dynascope.probes.curvature import dense_hessian
 
 
 def test_the_average_of_an_oscillation_about_a_line_is_the_line():
-    time = np.arange(400)
-    rows = averaging(np.arange(0, 301, 5), 400, 40, 100)
+    time = np.arange(401)
+    rows = averaging(np.arange(0, 301, 5), 401, 40, 100)
     np.testing.assert_allclose(rows @ (0.1 * time), 0.1 * np.arange(0, 301, 5), atol=1e-10)
     assert np.max(np.abs((rows @ (-1.0) ** time)[20:])) < 0.01
-    np.testing.assert_array_equal(rows[0], np.eye(1, 400)[0])  # at the start it is the start
+    np.testing.assert_array_equal(rows[0], np.eye(1, 401)[0])  # at the start it is the start
 
 
 def test_sharpness_along_a_path_is_that_of_the_dense_hessian():
