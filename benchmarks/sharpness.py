@@ -17,7 +17,7 @@ from benchmarks.timing import cpu_seconds, tell
 from dynascope.probes.curvature import dense_hessian, flatten, linearised
 from dynascope.probes.probe import Moment, Probe, probe
 
-STEPS, ROWS, PRODUCTS = 1500, 200, 40
+STEPS, ROWS, PRODUCTS = 1500, 500, 40
 SETTINGS = {"tanh": 0.1, "relu": 0.06}
 """For each activation a learning rate with which the run reaches the edge."""
 
@@ -59,9 +59,10 @@ def main() -> None:
     rows = []
     for activation, learning_rate in SETTINGS.items():
         net, loss = setting(activation)
+        optimiser = optax.sgd(learning_rate)
 
-        def run(look: Probe, net: Any = net, loss: Any = loss, learning_rate: float = learning_rate) -> Any:
-            return ds.descend(net, loss, optax.sgd(learning_rate), steps=STEPS, record=1, probes={"sharpness": look})
+        def run(look: Probe, net: Any = net, loss: Any = loss, optimiser: Any = optimiser) -> Any:
+            return ds.descend(net, loss, optimiser, steps=STEPS, record=1, probes={"sharpness": look})
 
         exact = run(probe(dense)).sharpness.values
         at_edge = np.mean(exact > 1.98 / learning_rate)
@@ -72,11 +73,8 @@ def main() -> None:
         }
         seconds, traces = {}, {}
         for name, look in looks.items():
-            times = []
-            for _ in range(3):
-                traces[name] = run(look)
-                times.append(traces[name].run_seconds)
-            seconds[name] = min(times)
+            traces[name] = run(look)
+            seconds[name] = cpu_seconds(lambda look=look: run(look), repeats=5)
         base = seconds["no sharpness"]
         cold = seconds[f"cold Lanczos, {PRODUCTS} products"] - base
         for name, trace in traces.items():

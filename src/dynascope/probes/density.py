@@ -78,12 +78,10 @@ def tridiagonal(product: Product, start: Vector, spare: Vector, degree: int) -> 
         basis = basis.at[i].set(vector)
         image = product(vector)
         diagonal = vector @ image
-        rest = image - basis.T @ (basis @ image)
-        rest = rest - basis.T @ (basis @ rest)
-        length = jnp.linalg.norm(rest)
-        exhausted = length <= rounding * jnp.linalg.norm(image)
-        following = orthonormal(jnp.where(exhausted, 0, rest), basis, spare)
-        return (basis, following), (diagonal, jnp.where(exhausted, 0, length))
+        following = orthonormal(image, basis, rounding * jnp.linalg.norm(image), spare)
+        coupling = following @ image
+        coupling = jnp.where(coupling > rounding * jnp.linalg.norm(image), coupling, 0)
+        return (basis, following), (diagonal, coupling)
 
     basis = jnp.zeros((degree, start.size), start.dtype)
     _, (diagonal, couplings) = lax.scan(step, (basis, start), jnp.arange(degree))

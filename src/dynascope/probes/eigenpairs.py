@@ -19,6 +19,9 @@ DENSE = 400
 MIXED_IN = 0.1
 """How much of another direction goes into a warm start, beside vectors of length 1."""
 
+EXPLORE = 8
+"""The least number of products with which a search from given vectors looks elsewhere."""
+
 
 class Eigenpairs(eqx.Module):
     """The top k eigenvalues, largest first, with eigenvectors and what is known of their errors."""
@@ -29,7 +32,7 @@ class Eigenpairs(eqx.Module):
     residuals: Float[Array, " k"]
     """||Hv - lambda v||. Some eigenvalue lies within this distance of the value: always, up to rounding."""
     errors: Float[Array, " k"]
-    """An estimate of the value's error: residual^2 / gap, where the gap to the next pair is known to be wider."""
+    """An estimate of the value's error: residual^2 / gap, where the gap to the next pair is wider; and rounding."""
     angles: Float[Array, " k"]
     """An estimate of the vector's error, as the sine of an angle: residual / gap, at most 1 (Davis & Kahan 1970)."""
     converged: Bool[Array, " k"]
@@ -50,6 +53,7 @@ def top_eigenpairs(
     which: Which = "largest",
     start: Float[Array, "s n"] | None = None,
     seed: Int[Array, ""] | int = 0,
+    explore: int = EXPLORE,
     max_products: int = 300,
     dense: int = DENSE,
 ) -> Eigenpairs:
@@ -58,8 +62,8 @@ def top_eigenpairs(
     With at most `dense` parameters the whole Hessian is diagonalised; with more, `krylov.extreme_pairs` searches until
     the estimated relative error of each value is within `tolerance`, or `max_products` are spent. `start` are vectors
     to start from, usually the `subspace` of a neighbouring point. Into the last of them goes some of the gradient and
-    of a random direction, drawn from `seed`: from vectors that are eigenvectors already, no product would lead
-    to a larger eigenvalue elsewhere.
+    of a random direction, drawn from `seed`, and `explore` products at least follow it: from vectors that are
+    eigenvectors already, no product would lead to a larger eigenvalue elsewhere.
 
     Compiled once for each `loss` (a function, by identity, or a module, by structure) and shape.
     """
@@ -67,33 +71,32 @@ def top_eigenpairs(
     gradient, product = linearised(flat.objective, flat.point)
     if flat.point.size <= dense and start is None:
         return _diagonalised(product, flat.point, k, which)
-    return searched(
-        product, gradient, k, tolerance=tolerance, which=which, start=start, seed=seed, max_products=max_products
-    )
+    return searched(product, gradient, k, tolerance, which, start, seed, explore, max_products)
 
 
 def searched(
     product: Product,
     gradient: Vector,
     k: int,
-    *,
     tolerance: float,
     which: Which,
     start: Float[Array, "s n"] | None,
     seed: Any,
+    explore: int,
     max_products: int,
 ) -> Eigenpairs:
     """The same, given what a linearisation gives."""
     key = jax.random.fold_in(jax.random.key(0), seed)
     random = jax.random.normal(key, gradient.shape, gradient.dtype)
     elsewhere = _unit(_unit(gradient) + _unit(random))
-    if start is None:
-        rows, explore = elsewhere[None], 0
-    else:
-        rows, explore = start.at[-1].add(MIXED_IN * elsewhere), 1
-        rows = jnp.concatenate([rows, elsewhere[None]]) if start.shape[0] < min(k + 1, gradient.size) else rows
+    rows = elsewhere[None]
+    if start is not None:
+        rows = start.at[-1].add(MIXED_IN * elsewhere)
+        if start.shape[0] < min(k + 1, gradient.size):
+            rows = jnp.concatenate([rows, elsewhere[None]])
+    least = 0 if start is None else explore
     found = extreme_pairs(
-        product, rows, random, k, which=which, tolerance=tolerance, max_products=max_products, explore=explore
+        product, rows, random, k, which=which, tolerance=tolerance, max_products=max_products, explore=least
     )
     ritz = found.ritz
     angles = jnp.minimum(1, ritz.residuals / jnp.maximum(ritz.gaps, ritz.residuals))

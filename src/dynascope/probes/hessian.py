@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dynascope.probes.curvature import flatten, linearised
@@ -84,8 +85,7 @@ def hessian_density(
         value, standard_error = found.density(at, width)
         return {"value": value, "standard_error": standard_error}
 
-    dims = {"value": ("eigenvalue",), "standard_error": ("eigenvalue",)}
-    return probe(measure, dims=dims, coords={"eigenvalue": at}, every=every)  # pyright: ignore[reportArgumentType]
+    return probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every)
 
 
 def _followed(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
@@ -95,10 +95,7 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         subspace, looks = memory
         flat = flatten(moment.loss, moment.model)
         gradient, product = linearised(flat.objective, flat.point)
-        found = searched(
-            product, gradient, k, tolerance=tolerance, which=which, start=subspace, seed=looks,
-            max_products=max_products,
-        )  # fmt: skip
+        found = searched(product, gradient, k, tolerance, which, subspace, looks, 1, max_products)
         return entries(found, gradient), (found.subspace, looks + 1)
 
     def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -47,22 +46,25 @@ def extreme_pairs(
 ) -> Search:
     """Search from the rows of `start` for k pairs and their rival.
 
-    `explore` is the least number of products beyond the start, which go along the rival's residual; `explorer` steps
-    in where a residual vanishes, so that the basis does grow.
+    `explore` is the least number of products beyond the start: where no pair needs them, they carry on the Krylov space
+    of the last row. `explorer`, a random vector, steps in where nothing new comes out of that.
     """
     begun, dimension = start.shape
     pairs = min(k + 1, dimension)
-    capacity = min(dimension, max(4 * pairs, 16, begun + 1))
+    capacity = min(dimension, max(4 * pairs, 8 if begun >= pairs else 16))
+
+    def known(basis: Basis, products: Int[Array, ""]) -> Search:
+        return Search(basis, *rayleigh_ritz(basis, pairs, which, tolerance), products)
 
     def grow(search: Search) -> Search:
-        _, ritz, _, products = search
-        exploring = (products < begun + explore) & (search.basis.size >= pairs)
-        target = jnp.where(exploring, pairs - 1, jnp.argmax(ritz.excess))
-        direction = ritz.images[target] - ritz.values[target] * ritz.vectors[target]
         full = search.basis.size >= capacity
         basis = lax.cond(full, lambda b: shrink(b, max(pairs, capacity // 2), which), lambda b: b, search.basis)
-        basis = extend(basis, orthonormal(direction, basis.vectors, explorer), product)
-        return Search(basis, *rayleigh_ritz(basis, pairs, which, tolerance), products + 1)
+        ritz, target = search.ritz, jnp.argmax(search.ritz.excess)
+        residual = ritz.images[target] - ritz.values[target] * ritz.vectors[target]
+        direction = jnp.where(search.settled, basis.images[basis.size - 1], residual)
+        nothing = 50 * np.finfo(start.dtype).eps * jnp.max(jnp.abs(ritz.values))
+        new = orthonormal(direction, basis.vectors, nothing, jnp.roll(explorer, basis.size))
+        return known(extend(basis, new, product), search.products + 1)
 
     def go_on(search: Search) -> Bool[Array, ""]:
         wanted = ~search.settled | (search.products < begun + explore)
@@ -70,12 +72,18 @@ def extreme_pairs(
         return wanted & finite & (search.basis.size < dimension) & (search.products < max_products)
 
     rows = jnp.linalg.qr(start.T)[0].T
-    vectors = jnp.zeros((capacity, dimension), start.dtype).at[:begun].set(rows)
-    images = jnp.zeros_like(vectors).at[:begun].set(jax.vmap(product)(rows))
-    matrix = vectors @ images.T
-    basis = Basis(vectors, images, (matrix + matrix.T) / 2, jnp.asarray(begun, jnp.int32))
-    first = Search(basis, *rayleigh_ritz(basis, pairs, which, tolerance), basis.size)
-    return lax.while_loop(go_on, grow, first)
+    images = lax.map(product, rows)
+    matrix = rows @ images.T
+    basis = Basis(rows, images, (matrix + matrix.T) / 2, jnp.asarray(begun, jnp.int32))
+    first = known(with_room(basis, max(begun, pairs)), basis.size)  # small arrays are diagonalised faster
+    return lax.while_loop(go_on, grow, first._replace(basis=with_room(basis, capacity)))
+
+
+def with_room(basis: Basis, capacity: int) -> Basis:
+    """The same basis with unused rows up to a capacity."""
+    more = (0, capacity - basis.vectors.shape[0])
+    vectors, images = (jnp.pad(rows, (more, (0, 0))) for rows in (basis.vectors, basis.images))
+    return Basis(vectors, images, jnp.pad(basis.matrix, (more, more)), basis.size)
 
 
 def extend(basis: Basis, vector: Vector, product: Product) -> Basis:
@@ -96,14 +104,15 @@ def shrink(basis: Basis, size: int, which: Which) -> Basis:
     return Basis(vectors, images, matrix, jnp.asarray(size, basis.size.dtype))
 
 
-def orthonormal(direction: Vector, rows: Float[Array, "m n"], instead: Vector) -> Vector:
-    """The direction made orthogonal to the rows, twice is enough (Parlett); another one where nothing is left of it."""
+def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Array, ""], instead: Vector) -> Vector:
+    """The direction made orthogonal to the rows and of unit length; `instead` where no more than `nothing` is left."""
 
-    def cleaned(vector: Vector) -> tuple[Vector, Float[Array, ""]]:
-        vector = vector / jnp.maximum(jnp.linalg.norm(vector), np.finfo(vector.dtype).tiny)
-        vector = vector - (rows @ vector) @ rows
-        return vector, jnp.linalg.norm(vector)
+    def cleaned(vector: Vector) -> Vector:
+        return vector - (rows @ vector) @ rows
 
-    vector, left = cleaned(direction)
-    vector, left = cleaned(jnp.where(left > 0.1, vector, instead))
-    return vector / jnp.maximum(left, np.finfo(vector.dtype).tiny)
+    def unit(vector: Vector) -> Vector:
+        return vector / jnp.maximum(jnp.linalg.norm(vector), np.finfo(vector.dtype).tiny)
+
+    left = cleaned(direction)
+    left = jnp.where(jnp.linalg.norm(left) > nothing, left, instead)
+    return unit(cleaned(unit(cleaned(unit(left)))))

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 Which = Literal["largest", "magnitude"]
@@ -34,7 +35,7 @@ class Ritz(NamedTuple):
     gaps: Float[Array, " p"]
     """The distance to the nearest other pair, less that one's residual; 0 where there is none."""
     errors: Float[Array, " p"]
-    """The smaller of the residual and residual^2 / gap."""
+    """The smaller of the residual and residual^2 / gap, and a few units of rounding."""
     excess: Float[Array, " p"]
     """How many times larger each pair's error is than is allowed; 0 for pairs the basis does not have."""
 
@@ -44,8 +45,9 @@ def leading(basis: Basis, count: int, which: Which) -> tuple[Float[Array, " p"],
     used = np.arange(basis.vectors.shape[0], dtype=np.int32) < basis.size
     below = -2 * jnp.linalg.norm(basis.matrix) - 1  # unused rows: apart from every eigenvalue of the used ones
     values, columns = jnp.linalg.eigh(basis.matrix + jnp.diag(jnp.where(used, 0, below)))
-    score = jnp.where(values > below / 2 - 0.25, values if which == "largest" else jnp.abs(values), -jnp.inf)
-    order = jnp.argsort(-score)[:count]
+    order = np.arange(values.size - 1, -1, -1)[:count]  # they come in ascending order, the unused ones first
+    if which == "magnitude":
+        order = lax.top_k(jnp.where(values > below / 2 - 0.25, jnp.abs(values), -jnp.inf), count)[1]
     here = np.arange(count, dtype=np.int32) < basis.size
     return jnp.where(here, values[order], 0), jnp.where(here[:, None], columns[:, order].T, 0)
 
@@ -66,11 +68,11 @@ def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> t
     distances = jnp.abs(values[:, None] - values[None, :]) - residuals[None, :]
     gaps = jnp.min(jnp.where(others, distances, jnp.inf), axis=1)
     gaps = jnp.where(jnp.isinf(gaps), 0, jnp.maximum(gaps, 0))
-    apart = gaps > residuals
-    errors = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
-
     numbers = jnp.finfo(basis.vectors.dtype)
     rounding = 20 * numbers.eps * jnp.max(jnp.abs(values)) + numbers.tiny
+    apart = gaps > residuals
+    errors = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals) + rounding / 5
+
     rival = np.arange(pairs) == pairs - 1
     allowed = jnp.maximum(jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values), rounding)
     excess = jnp.where(here, jnp.where(rival, residuals, errors) / allowed, 0)
