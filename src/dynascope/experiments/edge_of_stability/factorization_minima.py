@@ -44,7 +44,7 @@ class FactorizationMinima(Experiment):
     theorem's condition: the loss along the line is then a parabola, D = 0, and descent leaves."""
 
     precision: Literal["float32", "float64"] = "float64"
-    shapes: tuple[tuple[int, int, int], ...] = ((5, 5, 5), (4, 6, 3), (6, 3, 2), (3, 4, 7), (8, 8, 8))
+    shapes: tuple[tuple[int, int, int], ...] = ((5, 5, 5), (4, 6, 3), (6, 3, 2), (3, 4, 7), (6, 6, 4))
     """(m, q, p): Y is m by p, Z is q by p."""
     seeds: PositiveInt = 50
     orthogonal: bool = False
