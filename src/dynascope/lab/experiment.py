@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from dynascope.lab.claims import Claim
 
 if TYPE_CHECKING:  # heavy libraries: only the types are needed here
     import xarray as xr
     from matplotlib.figure import Figure
+
+
+Values = Annotated[tuple[float, ...], Field(min_length=1)]
+"""A field with one number or more."""
 
 
 class Source(NamedTuple):

@@ -20,7 +20,7 @@ from dynascope.experiments.concept_learning.slowing import SINGLE_SPEEDS, draw_s
 from dynascope.experiments.concept_learning.training import PAPER, SimExperiment, signal_label
 from dynascope.experiments.drawing import THEORY, legend_beside, panels, settings_colours
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 
 
 class DiversityOrder(SimExperiment):
@@ -42,7 +42,7 @@ class DiversityOrder(SimExperiment):
     almost a tie), there are biases, one shuffle serves all epochs, and the loss is averaged over a test cluster. Speeds
     are read down to 1e-4 of the largest, where single precision begins to show."""
 
-    first_spreads: tuple[float, ...] = (0.05, 0.5, 1.0, 1.5, 2.0)
+    first_spreads: Values = (0.05, 0.5, 1.0, 1.5, 2.0)
     second_spread: float = 0.05
     mu: tuple[float, float] = (1.0, 2.0)
 

@@ -20,7 +20,7 @@ from dynascope.experiments.concept_learning.symmetric_drawing import draw_entrie
 from dynascope.experiments.concept_learning.training import PAPER
 from dynascope.experiments.drawing import CONCEPT_COLOURS, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 from dynascope.theory.starts import aligned_factor
 
 SCALES = (0.1, 0.3, 0.5, 1.0)
@@ -42,8 +42,8 @@ class FailureMode(SymmetricExperiment):
     chosen start (NumPy seed 1370); one Gaussian start in 500 or so is still on it after 400 steps. The control gives
     the narrow model its third column, and nothing fails."""
 
-    mu: tuple[float, ...] = (0.7, 1.7, 3.0)
-    sigma: tuple[float, ...] = (0.05, 0.05, 0.05)
+    mu: Values = (0.7, 1.7, 3.0)
+    sigma: Values = (0.05, 0.05, 0.05)
     scale: float = Field(0.3, gt=0)
     learning_rate: float = Field(0.05, gt=0)
     steps: PositiveInt = 400

@@ -16,7 +16,7 @@ from dynascope.experiments.concept_learning.order import one_layer_prediction
 from dynascope.experiments.concept_learning.training import PAPER, SimExperiment, member_seeds, named, part_of
 from dynascope.experiments.drawing import panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 from dynascope.probes import stages, trajectory
 
 REFERENCE = {0.1: 8.4e-3, 0.01: 8.3e-4, 0.001: 8.3e-5}
@@ -43,7 +43,7 @@ class OneLayerTheory(SimExperiment):
     sigma: tuple[float, float] = (0.05, 0.05)
     diverse: tuple[float, float] = (1.0, 0.5)
     """A second spread, large enough for the two coefficients to differ."""
-    learning_rates: tuple[float, ...] = (0.1, 0.01, 0.001)
+    learning_rates: Values = (0.1, 0.01, 0.001)
     exact_dim: PositiveInt = 5
     exact_seeds: PositiveInt = 20
     small_seeds: PositiveInt = 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynascope.experiments.concept_learning.multiple_descents import MultipleDescents, Occurrence, Reference
 from dynascope.experiments.concept_learning.training import PAPER
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 
 
 class QuadrupleDescent(MultipleDescents):
@@ -43,8 +43,8 @@ class QuadrupleDescent(MultipleDescents):
     best_cells = ((0.5, 0.01), (0.5, 0.03))
     other_cells = (0.0, 0.16)
 
-    mu: tuple[float, ...] = (1.0, 1.5, 2.2, 2.7)
-    sigma: tuple[float, ...] = (0.05, 0.05, 0.05, 0.5)
+    mu: Values = (1.0, 1.5, 2.2, 2.7)
+    sigma: Values = (0.05, 0.05, 0.05, 0.5)
     scale: float = 0.2
     steps: int = 9000
     shown_seed: int = 10440

@@ -20,7 +20,7 @@ from dynascope.experiments.concept_learning.order import (
 from dynascope.experiments.concept_learning.training import PAPER, SimExperiment
 from dynascope.experiments.drawing import panels
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 from dynascope.probes import stages
 
 
@@ -42,7 +42,7 @@ class SignalOrder(SimExperiment):
     epochs, and the loss averaged over a test cluster; the cluster at the origin divides the strengths by 3 instead of
     2, which slows everything but changes no order."""
 
-    first_signals: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+    first_signals: Values = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
     second_signal: float = 2.0
     sigma: tuple[float, float] = (0.05, 0.05)
 

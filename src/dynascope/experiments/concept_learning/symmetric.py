@@ -8,7 +8,7 @@ Steps are those of gradient descent on U with the given learning rate on the los
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,10 +16,10 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Experiment, Values
 from dynascope.probes import learner, stages
 from dynascope.probes.probe import probe
 from dynascope.tasks.structured_identity import StructuredIdentity
@@ -65,14 +65,20 @@ class SymmetricExperiment(Experiment):
     """Fields that every experiment on the symmetric model has."""
 
     precision: Literal["float32", "float64"] = "float64"
-    mu: tuple[float, ...] = (1.0, 2.0)
-    sigma: tuple[float, ...] = (0.05, 0.05)
+    mu: Values = (1.0, 2.0)
+    sigma: Values = (0.05, 0.05)
     scale: float = Field(0.1, gt=0)
     """Standard deviation τ of the entries of U(0)."""
     learning_rate: float = Field(0.01, gt=0)
     steps: PositiveInt = 3000
     tolerance: float = Field(0.01, gt=0, lt=1)
     """The loss has turned when it has come back by this share of its first value."""
+
+    @model_validator(mode="after")
+    def _as_many_spreads_as_signals(self) -> Self:
+        if len(self.mu) != len(self.sigma):
+            raise ValueError(f"sigma needs as many entries as mu, {len(self.mu)}; it has {len(self.sigma)}")
+        return self
 
     @property
     def strengths(self) -> Float[np.ndarray, " s"]:

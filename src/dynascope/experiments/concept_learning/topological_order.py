@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from dynascope.experiments.concept_learning.training import PAPER, SimExperiment
 from dynascope.experiments.drawing import FAINT, INK, legend_beside, panels, settings_colours
 from dynascope.lab.claims import Claim, claim, erratum, share_of
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 from dynascope.models.mlp import Activation
 from dynascope.probes import order, stages
 
@@ -40,8 +40,8 @@ class TopologicalOrder(SimExperiment):
     lists first: one linear layer, not two with ReLU; σ = 0.5 read as a variance; biases; a cluster at the origin; test
     clusters in the place of points. So it shares the control's failing at the bottom."""
 
-    mu: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0)
-    sigma: tuple[float, ...] = (0.5, 0.5, 0.5, 0.5)
+    mu: Values = (1.0, 2.0, 3.0, 4.0)
+    sigma: Values = (0.5, 0.5, 0.5, 0.5)
     depth: int = 2
     activation: Activation = "relu"
     looked_at: tuple[int, ...] = (1, 3, 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynascope.experiments.concept_learning.multiple_descents import MultipleDescents, Occurrence, Reference
 from dynascope.experiments.concept_learning.training import PAPER
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 
 
 class TripleDescent(MultipleDescents):
@@ -38,8 +38,8 @@ class TripleDescent(MultipleDescents):
     best_cells = ((0.5, 0.01), (0.5, 0.03))
     other_cells = (0.018, 0.664)
 
-    mu: tuple[float, ...] = (1.0, 1.5, 2.2)
-    sigma: tuple[float, ...] = (0.05, 0.05, 0.05)
+    mu: Values = (1.0, 1.5, 2.2)
+    sigma: Values = (0.05, 0.05, 0.05)
     steps: int = 6000
     shown_seed: int = 62
     starts: int = 20_000

@@ -14,7 +14,7 @@ from dynascope.experiments.concept_learning.slowing import SINGLE_SPEEDS, rate_b
 from dynascope.experiments.concept_learning.training import PAPER, SimExperiment, named, part_of
 from dynascope.experiments.drawing import INK, legend_beside, panels
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Source, Values
 from dynascope.probes import stages
 
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
@@ -39,9 +39,9 @@ class TwoLayerOrder(SimExperiment):
     in {.1, .5, 1, 2} and σ₂ = .05 read as variances, biases, one shuffle for all epochs, a test cluster."""
 
     depth: PositiveInt = 2
-    first_signals: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+    first_signals: Values = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
     """μ₁ of the settings with σ = (σ₂, σ₂)."""
-    first_spreads: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+    first_spreads: Values = (0.5, 1.0, 1.5, 2.0)
     """σ₁ of the settings with μ = (1, μ₂)."""
     second_signal: float = 2.0
     second_spread: float = 0.05
