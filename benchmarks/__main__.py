@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-RACES = ("cold_start", "probe_cost", "sim_ensembles")
+RACES = ("cold_start", "probe_cost", "sharpness", "sim_ensembles", "top_eigenvalue")
 
 
 def main() -> None:
