@@ -16,19 +16,18 @@ with warnings.catch_warnings():
     curvlinops = pytest.importorskip("curvlinops", reason="curvlinops-for-pytorch is not installed")
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
-def test_the_top_eigenvalues_are_those_of_curvlinops(activation):
+def test_the_top_eigenvalues_are_those_of_curvlinops():
     with jax.enable_x64(True):
-        net = ds.models.MLP(64, 3, width=190, out=10, key=jax.random.key(0), activation=activation, bias=True)
+        net = ds.models.MLP(64, 3, width=190, out=10, key=jax.random.key(0), activation="relu", bias=True)
         assert sum(leaf.size for leaf in jax.tree.leaves(net)) == 50_550
-        x = jax.random.normal(jax.random.key(1), (100, 64))
-        y = jax.random.normal(jax.random.key(2), (100, 10))
-        found = ds.probes.top_eigenpairs(lambda net: jnp.mean((jax.vmap(net)(x) - y) ** 2), net, 3, tolerance=1e-10)
+        x = 1 + jax.random.normal(jax.random.key(1), (50, 64))
+        y = jax.random.normal(jax.random.key(2), (50, 10))
+        found = ds.probes.top_eigenpairs(lambda net: jnp.mean((jax.vmap(net)(x) - y) ** 2), net, 2, tolerance=1e-9)
     layers = []
     for index, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
         layer = torch.nn.Linear(*weight.shape[::-1], dtype=torch.float64)
         layer.weight.data, layer.bias.data = torch.tensor(np.array(weight)), torch.tensor(np.array(bias))
-        layers += [layer, {"tanh": torch.nn.Tanh(), "relu": torch.nn.ReLU()}[activation]]
+        layers += [layer, torch.nn.ReLU()]
         layers = layers[:-1] if index == 2 else layers
     model = torch.nn.Sequential(*layers)
     data = [(torch.tensor(np.array(x)), torch.tensor(np.array(y)))]
@@ -37,6 +36,6 @@ def test_the_top_eigenvalues_are_those_of_curvlinops(activation):
         operator = curvlinops.HessianLinearOperator(
             model, torch.nn.MSELoss(), list(model.parameters()), data, check_deterministic=False
         )
-        expected = eigsh(operator.to_scipy(), k=3, which="LA", return_eigenvectors=False)
+        expected = eigsh(operator.to_scipy(), k=2, which="LA", tol=1e-9, return_eigenvectors=False)
     assert found.converged.all()
-    np.testing.assert_allclose(found.values, np.sort(expected)[::-1], rtol=1e-9)
+    np.testing.assert_allclose(found.values, np.sort(expected)[::-1], rtol=1e-8)

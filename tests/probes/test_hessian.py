@@ -10,8 +10,8 @@ import dynascope as ds
 from dynascope.probes.probe import Moment
 
 
-def regression(activation="tanh", width=12):
-    net = ds.models.MLP(4, 3, width=width, out=1, key=jax.random.key(0), activation=activation, bias=True)
+def regression():
+    net = ds.models.MLP(4, 2, width=12, out=1, key=jax.random.key(0), activation="tanh", bias=True)
     x = jax.random.normal(jax.random.key(1), (40, 4))
     return net, lambda net: jnp.mean((jax.vmap(net)(x)[:, 0] - jnp.sin(2 * x[:, 0])) ** 2)
 

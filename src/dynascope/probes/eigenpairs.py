@@ -70,7 +70,7 @@ def top_eigenpairs(
     flat = flatten(loss, params)
     gradient, product = linearised(flat.objective, flat.point)
     if flat.point.size <= dense and start is None:
-        return _diagonalised(product, flat.point, k, which)
+        return diagonalised(product, flat.point, k, which)
     return searched(product, gradient, k, tolerance, which, start, seed, explore, max_products)
 
 
@@ -118,7 +118,8 @@ def _unit(vector: Vector) -> Vector:
     return vector / jnp.where(length > 0, length, 1)
 
 
-def _diagonalised(product: Product, point: Vector, k: int, which: Which) -> Eigenpairs:
+def diagonalised(product: Product, point: Vector, k: int, which: Which) -> Eigenpairs:
+    """The same from the whole matrix."""
     matrix = jax.vmap(product)(jnp.eye(point.size, dtype=point.dtype))
     values, columns = jnp.linalg.eigh((matrix + matrix.T) / 2)
     order = jnp.argsort(-values if which == "largest" else -jnp.abs(values))

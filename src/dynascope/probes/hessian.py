@@ -13,11 +13,14 @@ from jaxtyping import Array, Float
 from dynascope.probes.curvature import flatten, linearised
 from dynascope.probes.density import spectral_density
 from dynascope.probes.directional import flip
-from dynascope.probes.eigenpairs import Eigenpairs, searched
+from dynascope.probes.eigenpairs import Eigenpairs, diagonalised, searched
 from dynascope.probes.probe import Dims, Moment, Probe, probe
 from dynascope.probes.ritz import Which
 
 Every = int | Sequence[int] | None
+
+SMALL = 32
+"""Up to so many parameters it is as cheap to diagonalise the whole Hessian at every look."""
 
 
 def sharpness(
@@ -95,7 +98,10 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         subspace, looks = memory
         flat = flatten(moment.loss, moment.model)
         gradient, product = linearised(flat.objective, flat.point)
-        found = searched(product, gradient, k, tolerance, which, subspace, looks, 1, max_products)
+        if gradient.size <= SMALL:
+            found = diagonalised(product, flat.point, k, which)
+        else:
+            found = searched(product, gradient, k, tolerance, which, subspace, looks, 1, max_products)
         return entries(found, gradient), (found.subspace, looks + 1)
 
     def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:

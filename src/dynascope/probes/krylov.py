@@ -97,11 +97,10 @@ def extend(basis: Basis, vector: Vector, product: Product) -> Basis:
 def shrink(basis: Basis, size: int, which: Which) -> Basis:
     """The basis of its best Ritz vectors; no products are needed."""
     size = min(size, basis.vectors.shape[0] - 1)
-    values, coefficients = leading(basis, size, which)
     spare = ((0, basis.vectors.shape[0] - size), (0, 0))
+    values, vectors, images = leading(basis, size, which)
     matrix = jnp.diag(jnp.pad(values, spare[0]))
-    vectors, images = (jnp.pad(coefficients @ rows, spare) for rows in (basis.vectors, basis.images))
-    return Basis(vectors, images, matrix, jnp.asarray(size, basis.size.dtype))
+    return Basis(jnp.pad(vectors, spare), jnp.pad(images, spare), matrix, jnp.asarray(size, basis.size.dtype))
 
 
 def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Array, ""], instead: Vector) -> Vector:

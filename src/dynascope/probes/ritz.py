@@ -40,8 +40,10 @@ class Ritz(NamedTuple):
     """How many times larger each pair's error is than is allowed; 0 for pairs the basis does not have."""
 
 
-def leading(basis: Basis, count: int, which: Which) -> tuple[Float[Array, " p"], Float[Array, "p m"]]:
-    """The best `count` values, and their eigenvectors as coefficients in the basis; zero where there are fewer."""
+def leading(
+    basis: Basis, count: int, which: Which
+) -> tuple[Float[Array, " p"], Float[Array, "p n"], Float[Array, "p n"]]:
+    """The best `count` values, their unit vectors and the images of those; zero where there are fewer."""
     used = np.arange(basis.vectors.shape[0], dtype=np.int32) < basis.size
     below = -2 * jnp.linalg.norm(basis.matrix) - 1  # unused rows: apart from every eigenvalue of the used ones
     values, columns = jnp.linalg.eigh(basis.matrix + jnp.diag(jnp.where(used, 0, below)))
@@ -49,7 +51,11 @@ def leading(basis: Basis, count: int, which: Which) -> tuple[Float[Array, " p"],
     if which == "magnitude":
         order = lax.top_k(jnp.where(values > below / 2 - 0.25, jnp.abs(values), -jnp.inf), count)[1]
     here = np.arange(count, dtype=np.int32) < basis.size
-    return jnp.where(here, values[order], 0), jnp.where(here[:, None], columns[:, order].T, 0)
+    coefficients = jnp.where(here[:, None], columns[:, order].T, 0)
+    vectors, images = coefficients @ basis.vectors, coefficients @ basis.images
+    squares = jnp.where(here, jnp.sum(vectors**2, axis=1), 1)  # not quite 1: with it the quotient has a digit more
+    length = jnp.sqrt(squares)[:, None]
+    return jnp.sum(vectors * images, axis=1) / squares, vectors / length, images / length
 
 
 def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> tuple[Ritz, Bool[Array, ""]]:
@@ -59,8 +65,7 @@ def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> t
     is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) where the other
     pairs leave a gap, the residual itself where they do not.
     """
-    values, coefficients = leading(basis, pairs, which)
-    vectors, images = coefficients @ basis.vectors, coefficients @ basis.images
+    values, vectors, images = leading(basis, pairs, which)
     residuals = jnp.linalg.norm(images - values[:, None] * vectors, axis=1)
     here = np.arange(pairs, dtype=np.int32) < basis.size
 
@@ -68,13 +73,14 @@ def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> t
     distances = jnp.abs(values[:, None] - values[None, :]) - residuals[None, :]
     gaps = jnp.min(jnp.where(others, distances, jnp.inf), axis=1)
     gaps = jnp.where(jnp.isinf(gaps), 0, jnp.maximum(gaps, 0))
-    numbers = jnp.finfo(basis.vectors.dtype)
-    rounding = 20 * numbers.eps * jnp.max(jnp.abs(values)) + numbers.tiny
     apart = gaps > residuals
-    errors = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals) + rounding / 5
+    estimates = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
 
+    numbers = jnp.finfo(basis.vectors.dtype)
+    rounding = numbers.eps * jnp.max(jnp.abs(values)) + numbers.tiny
     rival = np.arange(pairs) == pairs - 1
-    allowed = jnp.maximum(jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values), rounding)
-    excess = jnp.where(here, jnp.where(rival, residuals, errors) / allowed, 0)
+    allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
+    allowed = jnp.maximum(allowed, rounding * jnp.where(apart & ~rival, 1, 20))  # no residual gets to less than that
+    excess = jnp.where(here, jnp.where(rival, residuals, estimates) / allowed, 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
-    return Ritz(values, vectors, images, residuals, gaps, errors, excess), settled
+    return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled
