@@ -1,5 +1,6 @@
 """Hessian-vector products, eigenpairs and the gradient of the sharpness, on losses whose Hessian is known."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +10,21 @@ import dynascope as ds
 from dynascope.probes.curvature import flatten
 
 
+class Quadratic(eqx.Module):
+    """A loss with given curvatures along given orthogonal directions; a module, so that it is compiled once a shape."""
+
+    curvatures: jax.Array
+    columns: jax.Array
+
+    def __call__(self, x):
+        return jnp.sum(self.curvatures * (x @ self.columns) ** 2) / 2
+
+
 def quadratic(eigenvalues, seed=0):
     """A quadratic loss with these curvatures along random orthogonal directions (the columns returned)."""
     size = len(eigenvalues)
-    columns = jnp.linalg.qr(jax.random.normal(jax.random.key(seed), (size, size)))[0]
-    values = jnp.asarray(eigenvalues)
-    return (lambda x: jnp.sum(values * (x @ columns) ** 2) / 2), columns
+    columns = np.linalg.qr(np.random.default_rng(seed).standard_normal((size, size)))[0].astype(np.float32)
+    return Quadratic(jnp.asarray(eigenvalues, jnp.float32), jnp.asarray(columns)), columns
 
 
 def falling(size, top=10.0):
@@ -50,23 +60,23 @@ def test_the_largest_eigenvalues_of_a_quadratic(size, k, dense):
 
 
 def test_magnitude_finds_negative_curvature_and_largest_does_not():
-    loss, _ = quadratic(np.concatenate([falling(99, 2.0), [-5.0]]))
-    at = jnp.ones(100)
+    loss, _ = quadratic(np.concatenate([falling(599, 2.0), [-5.0]]))
+    at = jnp.ones(600)
     assert float(ds.probes.top_eigenpairs(loss, at, which="magnitude", dense=0).values[0]) == pytest.approx(-5, 1e-5)
     assert float(ds.probes.top_eigenpairs(loss, at, dense=0).values[0]) == pytest.approx(2, 1e-5)
 
 
 def test_repeated_eigenvalues_do_not_stop_it():
-    loss, _ = quadratic([3.0, 3.0, 3.0, *falling(97, 1.0)])
-    found = ds.probes.top_eigenpairs(loss, jnp.ones(100), 2, dense=0)
+    loss, _ = quadratic([3.0, 3.0, 3.0, *falling(597, 1.0)])
+    found = ds.probes.top_eigenpairs(loss, jnp.ones(600), 2, dense=0)
     assert float(found.values[0]) == pytest.approx(3, 1e-5)
-    flat = ds.probes.top_eigenpairs(lambda x: jnp.sum(x), jnp.ones(500))
-    assert float(flat.values[0]) == 0
+    flat, _ = quadratic(np.zeros(600))
+    assert ds.probes.top_eigenpairs(flat, jnp.ones(600), 2, dense=0).values.tolist() == [0, 0]
 
 
 def test_too_few_products_are_told():
-    loss, _ = quadratic(np.linspace(0.9, 1.0, 500))
-    found = ds.probes.top_eigenpairs(loss, jnp.ones(500), tolerance=1e-7, max_products=5)
+    loss, _ = quadratic(np.linspace(0.9, 1.0, 600))
+    found = ds.probes.top_eigenpairs(loss, jnp.ones(600), tolerance=1e-7, max_products=5)
     assert not found.converged.any()
     assert int(found.products) == 5
     assert abs(float(found.values[0]) - 1) <= float(found.residuals[0])
