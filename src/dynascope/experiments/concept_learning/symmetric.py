@@ -8,7 +8,7 @@ Steps are those of gradient descent on U with the given learning rate on the los
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -75,7 +75,7 @@ class SymmetricExperiment(Experiment):
     """The loss has turned when it has come back by this share of its first value."""
 
     @model_validator(mode="after")
-    def _as_many_spreads_as_signals(self) -> Self:
+    def _as_many_spreads_as_signals(self) -> SymmetricExperiment:
         if len(self.mu) != len(self.sigma):
             raise ValueError(f"sigma needs as many entries as mu, {len(self.mu)}; it has {len(self.sigma)}")
         return self
