@@ -1,0 +1,56 @@
+"""Curvature: how sharp the loss is, along which direction, how it bends there; in the loop and at one point."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+import dynascope as ds
+
+rate = 0.1
+net = ds.models.MLP(8, 3, width=16, out=1, key=jax.random.key(0), activation="tanh", bias=True)
+x = jax.random.normal(jax.random.key(1), (100, 8))
+y = jnp.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2]
+
+
+def loss(net):
+    return jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
+
+
+# in the loop: at every step, with as many Hessian-vector products as the residual asks for
+trace = ds.descend(
+    net, loss, optax.sgd(rate), steps=600, record=1,
+    probes={
+        "loss": ds.probes.loss(),
+        "sharpness": ds.probes.sharpness(),
+        "flip": ds.probes.flip_discriminant(rate, every=20),
+    },
+)  # fmt: skip
+edge = trace.sharpness > 2 / rate
+print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps, at {float(trace.sharpness_products.mean()):.2f} products")
+print(f"largest relative error, as estimated: {float((trace.sharpness_error / trace.sharpness).max()):.1e}")
+print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).median()):.2f}")
+print(f"an oscillation can live in {float((trace.flip > 0).mean()):.0%} of the looks")
+
+# at one point: eigenpairs with their residuals
+found = ds.probes.top_eigenpairs(loss, net, k=3, tolerance=1e-6)
+for value, residual, error in zip(found.values, found.residuals, found.errors, strict=True):
+    print(f"  {float(value):8.4f}   residual {float(residual):.0e}   estimated error {float(error):.0e}")
+assert found.converged.all()
+
+# along a line: f, f', f'', f''', f'''' in the direction of the top eigenvector
+f0, f1, f2, f3, f4 = ds.probes.directional_derivatives(loss, net, found.vectors[0])
+print(f"curvature {float(f2):.4f}; D = {float(3 * f3**2 - f2 * f4):.1f}")
+
+# the minimum of the line of one gradient step, and D at it along the unit gradient
+minimum = ds.probes.line_search_minimum(loss, net, rate)
+print(f"the loss is least after {float(minimum.fraction):.2f} of the step; D = {ds.probes.flip(loss, net, rate)[0]:.1f}")
+
+# which way the sharpness grows
+uphill = ds.probes.sharpness_gradient(loss, net, found.vectors[0])
+moved = jax.tree.map(lambda weight, slope: weight + 1e-3 * slope, net, uphill)
+print(f"uphill of it: {float(ds.probes.top_eigenpairs(loss, moved).values[0]):.4f}")
+
+# the whole spectrum, from 16 random vectors, with standard errors
+spectrum = ds.probes.spectral_density(loss, net, jax.random.key(2), draws=16, degree=32)
+trace_of_hessian, standard_error = spectrum.moment(1)
+print(f"trace {float(trace_of_hessian):.2f} +- {float(standard_error):.2f}")
