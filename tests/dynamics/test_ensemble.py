@@ -136,19 +136,29 @@ class Memory(ds.Watch):
         return self.kept.get(name)
 
 
-def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(monkeypatch):
+def minibatches(seed):
+    rows = jax.random.normal(jax.random.key(seed), (32, 3))
+    return ds.Descent(
+        jnp.ones(3), lambda w, rows: jnp.mean((rows @ w) ** 2), optax.adam(0.01),
+        data=rows, batch=8, key=jax.random.key(seed),
+        probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+    )  # fmt: skip
+
+
+def central_flows(seed):
+    tilt = 0.1 * jax.random.uniform(jax.random.key(seed), ())  # a valley that sharpens as w[1] grows, to the edge
+    return ds.CentralFlow(
+        jnp.array([0.0, 2.0]), lambda w: 0.5 * (15 + 2 * w[1]) * w[0] ** 2 - tilt * w[1], 0.1,
+        probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("process", [minibatches, central_flows])
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
     monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)  # a slice per recording
 
-    def noisy(seed):
-        rows = jax.random.normal(jax.random.key(seed), (32, 3))
-        return ds.Descent(
-            jnp.ones(3), lambda w, rows: jnp.mean((rows @ w) ** 2), optax.adam(0.01),
-            data=rows, batch=8, key=jax.random.key(seed),
-            probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
-        )  # fmt: skip
-
     def run():
-        return ds.ensemble(noisy, {"seed": range(3)}, steps=400, record=10)
+        return ds.ensemble(process, {"seed": range(3)}, steps=400, record=10)
 
     undisturbed = run()
     watch = Memory(stop_after=0.4)
