@@ -18,7 +18,7 @@ from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
 from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
 from dynascope.probes import learner
-from dynascope.probes.probe import Moment, Probe, as_probe
+from dynascope.probes.probe import Batch, Moment, Probe, as_probe
 
 
 class DescentState(eqx.Module):
@@ -108,7 +108,7 @@ class Descent(Process):
 
             def loss(parameters: PyTree) -> Array:
                 model = eqx.combine(parameters, fixed)
-                return self.objective(model) if self.batch is None else self._loss(model, batch)
+                return self.objective(model) if self.batch is None else self._loss(model, batch.data)
 
             value, gradient = jax.value_and_grad(loss)(state.parameters)
             with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
@@ -121,23 +121,27 @@ class Descent(Process):
 
         return lax.fori_loop(now, until, step, state)
 
-    def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, PyTree]:
+    def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, Batch]:
         """This step's batch, and the epoch's order it comes from."""
         if self.batch is None:
-            return order, None
+            return order, Batch(None, self.data)
         key = self.key
         assert key is not None  # checked when it was made
         if order is None:
-            return None, self.task.sample(jax.random.fold_in(key, t), self.batch)
+            return None, Batch(None, self.task.sample(jax.random.fold_in(key, t), self.batch))
         per_epoch = self._rows() // self.batch
         epoch, place = t // per_epoch, t % per_epoch
         drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
         words = lax.cond(place == 0, lambda: epoch_words(key, drawn), lambda: order)
         rows = permuted(words, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
-        return words, jax.tree.map(lambda leaf: leaf[rows], self.data)
+        return words, Batch(rows, jax.tree.map(lambda leaf: leaf[rows], self.data))
 
     def moment(self, state: DescentState, now: Array) -> Moment:
-        return Moment(eqx.combine(state.parameters, self.model), now, self.objective)
+        def batch() -> Batch:
+            return self._draw(now, state.order)[1]
+
+        model = eqx.combine(state.parameters, self.model)
+        return Moment(model, now, self.objective, state.optimiser, batch)
 
     def diverged_at(self, state: DescentState) -> Array:
         return state.diverged_at

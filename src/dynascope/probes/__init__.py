@@ -29,6 +29,9 @@ from dynascope.probes.learner import jacobian as jacobian
 from dynascope.probes.learner import loss as loss
 from dynascope.probes.learner import output as output
 from dynascope.probes.learner import outputs as outputs
+from dynascope.probes.optimiser import batch_rows as batch_rows
+from dynascope.probes.optimiser import learning_rate as learning_rate
+from dynascope.probes.probe import Batch as Batch
 from dynascope.probes.probe import Moment as Moment
 from dynascope.probes.probe import Probe as Probe
 from dynascope.probes.probe import probe as probe

@@ -10,6 +10,19 @@ import numpy as np
 from jaxtyping import PyTree
 
 
+class Batch(NamedTuple):
+    """What one step's gradient is taken of."""
+
+    rows: Any
+    """Which rows of the data; None where it is all of them, or a fresh sample."""
+    data: Any
+    """Those rows; None where the loss needs no data."""
+
+
+def _no_batch() -> Batch:
+    return Batch(None, None)
+
+
 class Moment(NamedTuple):
     """What a probe sees."""
 
@@ -19,6 +32,10 @@ class Moment(NamedTuple):
     """The number of steps taken, or the time of a flow."""
     loss: Callable[[PyTree], Any]
     """The objective as a function of the model, on all the data (not on a minibatch)."""
+    optimiser: Any = None
+    """A descent's memory of its optimiser, as it is after the last step; None for what has no optimiser."""
+    batch: Callable[[], Batch] = _no_batch
+    """The batch of the step to come, drawn when it is called."""
 
 
 Dims = tuple[str, ...]
