@@ -1,0 +1,215 @@
+"""Networks on directed acyclic graphs: a neuron divides by the root of its own in-degree, an edge is one weight.
+
+f~_v = in(v)^(-1/2) sum over u -> v of w_uv f_u, and f_v = sigma(f~_v); outputs are f~_v itself, or a function of it.
+Weights are N(0, 1), without biases ("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
+equations 2.2 and 2.5). Edges between two layers are one matrix, with a mask where some are missing, or one convolution
+kernel: layer by layer, which is fast, and no edge is ever visited by itself. `architectures` builds the usual ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from dynascope.models.graph import Graph
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda x: x,
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "swish": jax.nn.silu,
+    "shifted tanh": lambda x: jnp.tanh(x + 1),
+}
+"""`shifted tanh`, tanh(x + 1), is for nonlinear outputs: tanh''(0) = 0 would hide what it does to a Hessian."""
+
+
+class Edges(eqx.Module):
+    """All edges from one layer to another: a matrix, its entries without an edge masked (and zero)."""
+
+    weights: Float[Array, "to from"]
+    mask: Bool[Array, "to from"] | None
+
+    def __call__(self, x: Float[Array, " from"]) -> Float[Array, " to"]:
+        return (self.weights if self.mask is None else jnp.where(self.mask, self.weights, 0)) @ x
+
+    def in_degrees(self) -> Int[Array, " to"]:
+        to, sources = self.weights.shape
+        return jnp.full(to, sources, jnp.int32) if self.mask is None else jnp.sum(self.mask, axis=1, dtype=jnp.int32)
+
+    def numbered(self) -> Int[np.ndarray, "to from"]:
+        """Which entry of the flattened weights each possible edge carries; -1 for no edge."""
+        numbers = np.arange(self.weights.size).reshape(self.weights.shape)
+        return numbers if self.mask is None else np.where(np.asarray(self.mask), numbers, -1)
+
+
+class SharedEdges(eqx.Module):
+    """A 1-D convolution with zero padding and stride 1; neurons are ordered by channel, then by place. Padding counts
+    as edges: every neuron has in-degree channels x window."""
+
+    weights: Float[Array, "to from window"]
+    places: int = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, " from"]) -> Float[Array, " to"]:
+        window = self.weights.shape[2]
+        before = (window - 1) // 2
+        image = x.reshape(1, -1, self.places)
+        padding = [(before, window - 1 - before)]
+        return lax.conv_general_dilated(image, self.weights, (1,), padding).reshape(-1)
+
+    def in_degrees(self) -> Int[Array, " to"]:
+        to, channels, window = self.weights.shape
+        return jnp.full(to * self.places, channels * window, jnp.int32)
+
+    def numbered(self) -> Int[np.ndarray, "to from"]:
+        to, channels, window = self.weights.shape
+        numbers = np.arange(self.weights.size).reshape(to, channels, window)
+        table = np.full((to, self.places, channels, self.places), -1)
+        for place in range(self.places):
+            for offset in range(window):
+                seen = place + offset - (window - 1) // 2
+                if 0 <= seen < self.places:
+                    table[:, place, :, seen] = numbers[:, :, offset]
+        return table.reshape(to * self.places, channels * self.places)
+
+
+class DAG(eqx.Module):
+    """A network on a graph. Its floating-point leaves are the weights, and nothing else is trained."""
+
+    edges: list[list[Edges | SharedEdges]]
+    """For each layer from 1 on, the edges into it, one group for each layer they come from."""
+    in_degrees: list[Int[Array, " _"]]
+    skips: list[Int[Array, " _"] | None]
+    """For each layer, which earlier neuron's output is added to each neuron's: a place in all earlier layers laid end
+    to end, inputs first; -1 for none."""
+    sources: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    """The layers that the groups of `edges` come from."""
+    outputs: tuple[tuple[int, int], ...] | None = eqx.field(static=True)
+    """(layer, place) of each output; None: all of the last layer."""
+    activation: str = eqx.field(static=True)
+    output: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        edges: Sequence[Sequence[Edges | SharedEdges]],
+        sources: Sequence[Sequence[int]],
+        *,
+        activation: str = "relu",
+        output: str = "linear",
+        skips: Sequence[Int[Array, " _"] | None] | None = None,
+        outputs: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        for name in (activation, output):
+            if name not in ACTIVATIONS:
+                raise ValueError(f"activations are {', '.join(ACTIVATIONS)}; got {name!r}")
+        self.edges = [list(groups) for groups in edges]
+        self.sources = tuple(tuple(layers) for layers in sources)
+        self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
+        self.skips = list(skips) if skips is not None else [None] * len(self.edges)
+        self.outputs = None if outputs is None else tuple(outputs)
+        self.activation, self.output = activation, output
+
+    @classmethod
+    def from_graph(cls, graph: Graph, *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear") -> DAG:
+        """A network on any graph whose edges have weights of their own; neurons of a layer in the order of vertices."""
+        if len(np.unique(graph.parameter)) < len(graph.parameter):
+            raise ValueError("from_graph takes graphs without shared weights")
+        members = [np.flatnonzero(graph.layer == layer) for layer in range(graph.depth + 1)]
+        place = np.argsort(np.argsort(graph.layer, kind="stable"))
+        rank = place - np.array([int(np.sum(graph.layer < layer)) for layer in graph.layer])
+        edges, sources, skips = [], [], []
+        for layer in range(1, graph.depth + 1):
+            into = graph.layer[graph.target] == layer
+            origins = sorted({int(origin) for origin in graph.layer[graph.source[into]]})
+            groups = []
+            for origin in origins:
+                these = into & (graph.layer[graph.source] == origin)
+                mask = np.zeros((len(members[layer]), len(members[origin])), dtype=bool)
+                mask[rank[graph.target[these]], rank[graph.source[these]]] = True
+                groups.append(drawn(jax.random.fold_in(key, len(members) * layer + origin), mask.shape, mask))
+            edges.append(groups)
+            sources.append(tuple(origins))
+            skip = graph.skip[members[layer]]
+            there = np.where(skip >= 0, place[skip], -1).astype(np.int32)
+            skips.append(jnp.asarray(there) if np.any(skip >= 0) else None)
+        outputs = [(int(graph.layer[v]), int(rank[v])) for v in graph.outputs]
+        return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs)
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        before, _ = self.layers(x)
+        if self.outputs is None:
+            return ACTIVATIONS[self.output](before[-1])
+        return ACTIVATIONS[self.output](jnp.stack([before[layer - 1][place] for layer, place in self.outputs]))
+
+    def layers(self, x: Float[Array, " in"]) -> tuple[list[Float[Array, " _"]], list[Float[Array, " _"]]]:
+        """The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1."""
+        before, after = [], [x]
+        for groups, origins, degrees, skip in zip(self.edges, self.sources, self.in_degrees, self.skips, strict=True):
+            total = sum_of([group(after[origin]) for group, origin in zip(groups, origins, strict=True)])
+            before.append(total / jnp.sqrt(jnp.maximum(degrees, 1).astype(total.dtype)))
+            activated = ACTIVATIONS[self.activation](before[-1])
+            if skip is not None:
+                activated = activated + jnp.where(skip >= 0, jnp.concatenate(after)[skip], 0)
+            after.append(activated)
+        return before, after[:-1]
+
+    def layer_numbers(self) -> PyTree:
+        """For each leaf of weights the layer it leads into, 1 to L, in the structure of the network's parameters."""
+        parameters = eqx.filter(self, eqx.is_inexact_array)
+        numbers = [jax.tree.map(lambda _, at=at: at + 1, groups) for at, groups in enumerate(parameters.edges)]
+        return eqx.tree_at(lambda net: net.edges, parameters, numbers)
+
+    def graph(self) -> Graph:
+        """The explicit graph; an edge's parameter is its place in the flattened weights of the network. For small
+        networks: every edge is listed, and the padding of shared edges is not."""
+        sizes = self.sizes
+        first = np.cumsum([0, *sizes])
+        sources, targets, parameters, passed = [], [], [], 0
+        for layer, (groups, origins) in enumerate(zip(self.edges, self.sources, strict=True), start=1):
+            for group, origin in zip(groups, origins, strict=True):
+                numbers = group.numbered()
+                to, source = np.nonzero(numbers >= 0)
+                sources.append(first[origin] + source)
+                targets.append(first[layer] + to)
+                parameters.append(passed + numbers[to, source])
+                passed += group.weights.size
+        skips = [np.full(sizes[0], -1)]
+        for size, skip in zip(sizes[1:], self.skips, strict=True):
+            skips.append(np.full(size, -1) if skip is None else np.asarray(skip))
+        together = [np.concatenate(parts).astype(np.int64) for parts in (sources, targets, parameters, skips)]
+        return Graph(int(first[-1]), *together)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many neurons each layer has, inputs first."""
+        group = self.edges[0][0]
+        inputs = group.weights.shape[1] * (group.places if isinstance(group, SharedEdges) else 1)
+        return [inputs, *(degrees.shape[0] for degrees in self.in_degrees)]
+
+    def width(self) -> Int[Array, ""]:
+        """The smallest in-degree past the first layer (Definition 2.2.7), of neurons that have any."""
+        past = jnp.concatenate(self.in_degrees[1:])
+        return jnp.min(jnp.where(past > 0, past, jnp.iinfo(jnp.int32).max))
+
+
+def drawn(key: PRNGKeyArray, shape: tuple[int, int], mask: Any = None) -> Edges:
+    """Edges with N(0, 1) weights, zero where there is none."""
+    weights = jax.random.normal(key, shape)
+    if mask is None:
+        return Edges(weights, None)
+    mask = jnp.asarray(mask)
+    return Edges(jnp.where(mask, weights, 0), mask)
+
+
+def sum_of(terms: Sequence[Any]) -> Any:
+    """The sum of one array or more."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

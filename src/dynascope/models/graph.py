@@ -1,0 +1,95 @@
+"""Directed acyclic graphs of neurons: who feeds whom, layers by the longest path, in-degrees and the width.
+
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 2.2. A vertex without incoming edges
+is an input, one without outgoing edges an output. Several edges may carry one parameter (shared weights).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Vertices 0, 1, ..., `vertices` - 1 and the edges between them."""
+
+    vertices: int
+    source: Int[np.ndarray, " e"]
+    target: Int[np.ndarray, " e"]
+    parameter: Int[np.ndarray, " e"]
+    """Which weight an edge carries; edges with the same number share it."""
+    skip: Int[np.ndarray, " v"]
+    """The vertex whose output is added to each vertex's own, untrained; -1 where there is none."""
+
+    @classmethod
+    def from_edges(cls, edges: Iterable[tuple[int, int]], *, parameters: Sequence[int] | None = None) -> Graph:
+        """The graph of these (source, target) pairs; each has a weight of its own unless `parameters` are given."""
+        pairs = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
+        if len(pairs) == 0:
+            raise ValueError("a graph needs an edge at least")
+        vertices = int(pairs.max()) + 1
+        numbers = np.arange(len(pairs)) if parameters is None else np.asarray(parameters, dtype=np.int64)
+        if len(numbers) != len(pairs):
+            raise ValueError(f"{len(pairs)} edges need as many parameter numbers; got {len(numbers)}")
+        return cls(vertices, pairs[:, 0], pairs[:, 1], numbers, np.full(vertices, -1))
+
+    @cached_property
+    def layer(self) -> Int[np.ndarray, " v"]:
+        """The length of the longest path from any input to each vertex (Definition 2.2.1)."""
+        layer = np.zeros(self.vertices, dtype=np.int64)
+        linked = np.flatnonzero(self.skip >= 0)
+        sources, targets = np.append(self.source, self.skip[linked]), np.append(self.target, linked)
+        for _ in range(self.vertices + 1):
+            longer = layer.copy()
+            np.maximum.at(longer, targets, layer[sources] + 1)
+            if np.array_equal(longer, layer):
+                return layer
+            layer = longer
+        raise ValueError("the edges form a cycle: no vertex order has every edge going forwards")
+
+    @cached_property
+    def in_degree(self) -> Int[np.ndarray, " v"]:
+        """The number of incoming edges; skips are not counted."""
+        return np.bincount(self.target, minlength=self.vertices)
+
+    @cached_property
+    def out_degree(self) -> Int[np.ndarray, " v"]:
+        """The number of outgoing edges, and of skips that start here."""
+        return np.bincount(np.append(self.source, self.skip[self.skip >= 0]), minlength=self.vertices)
+
+    @property
+    def depth(self) -> int:
+        """L, the number of the last layer."""
+        return int(self.layer.max())
+
+    @property
+    def inputs(self) -> Int[np.ndarray, " i"]:
+        return np.flatnonzero(self.layer == 0)
+
+    @property
+    def outputs(self) -> Int[np.ndarray, " o"]:
+        return np.flatnonzero(self.out_degree == 0)
+
+    @property
+    def width(self) -> int:
+        """The smallest in-degree past the first layer (Definition 2.2.7): not a layer's size."""
+        past = self.in_degree[self.layer >= 2]
+        if past.size == 0:
+            raise ValueError("a graph with a single layer of neurons has no width")
+        return int(past.min())
+
+    def ancestors(self, vertex: int) -> Bool[np.ndarray, " v"]:
+        """The vertices from which a path leads to this one, itself among them."""
+        reached = np.zeros(self.vertices, dtype=bool)
+        reached[vertex] = True
+        for layer in range(int(self.layer[vertex]), 0, -1):
+            here = reached & (self.layer == layer)
+            reached[self.source[here[self.target]]] = True
+            skips = self.skip[here]
+            reached[skips[skips >= 0]] = True
+        return reached
