@@ -1,0 +1,84 @@
+"""Attention whose heads keep their four matrices apart, so that products of them can be followed."""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope.models.linear import Init, Scale, drawn, factor
+
+
+class Attention(eqx.Module):
+    """Σ over heads of softmax(X W_Q W_Kᵀ Xᵀ / √head_dim) X W_V W_Oᵀ, each W of shape (dim, head_dim).
+
+    No biases but one after W_O. The softmax runs in float32, whatever the inputs are.
+    """
+
+    key: Float[Array, "heads dim head_dim"]
+    query: Float[Array, "heads dim head_dim"]
+    value: Float[Array, "heads dim head_dim"]
+    output: Float[Array, "heads dim head_dim"]
+    bias: Float[Array, " dim"] | None
+    causal: bool = eqx.field(static=True)
+    factors: tuple[float, float] = eqx.field(static=True)
+    """Of the maps into the heads and of the map out of them (see `linear.factor`)."""
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        head_dim: int | None = None,
+        *,
+        key: PRNGKeyArray,
+        causal: bool = False,
+        init: Init | str = "framework",
+        scale: Scale = 1.0,
+        residual_scale: float = 1.0,
+        bias: bool = True,
+    ) -> None:
+        head_dim = head_size(dim, heads, head_dim)
+        keys = jax.random.split(key, 5)
+        into, inner = (heads, dim, head_dim), heads * head_dim
+        self.key, self.query, self.value = (drawn(init, k, into, dim, scale) for k in keys[:3])
+        self.output = residual_scale * drawn(init, keys[3], into, inner, scale)
+        self.bias = None
+        if bias:
+            self.bias = drawn(init, keys[4], (dim,), inner, scale) if init == "framework" else jnp.zeros(dim)
+        self.causal, self.factors = causal, (factor(init, dim), factor(init, inner))
+
+    def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
+        # one matrix product for all heads of the three maps
+        into = jnp.stack([self.query, self.key, self.value]).astype(x.dtype)
+        q, k, v = jnp.moveaxis(self.factors[0] * jnp.einsum("td,ahde->tahe", x, into), 1, 0)
+        mixed = mix(q, k, v, self.causal)
+        out = self.factors[1] * jnp.einsum("the,hde->td", mixed, self.output.astype(x.dtype))
+        return out if self.bias is None else out + self.bias.astype(x.dtype)
+
+
+def mix(
+    query: Float[Array, "tokens heads head_dim"],
+    key: Float[Array, "tokens heads head_dim"],
+    value: Float[Array, "tokens heads head_dim"],
+    causal: bool,
+) -> Float[Array, "tokens heads head_dim"]:
+    """Each head's average of the values, by the softmax of its logits (what `jax.nn.dot_product_attention` computes,
+    which cannot mix bfloat16 with float32 where a user forbids implicit promotion)."""
+    tokens, _, head_dim = query.shape
+    wide = jnp.float64 if query.dtype == jnp.float64 else jnp.float32
+    logits = jnp.einsum("qhe,khe->hqk", query, key, preferred_element_type=wide) / math.sqrt(head_dim)
+    if causal:
+        logits = jnp.where(jnp.tri(tokens, dtype=bool), logits, -jnp.inf)
+    return jnp.einsum("hqk,khe->qhe", jax.nn.softmax(logits).astype(value.dtype), value)
+
+
+def head_size(dim: int, heads: int, head_dim: int | None) -> int:
+    """`head_dim`, or dim / heads where it is not given."""
+    if dim < 1 or heads < 1 or (head_dim is not None and head_dim < 1):
+        raise ValueError(f"attention needs dim, heads and head_dim >= 1; got dim={dim}, heads={heads}, {head_dim=}")
+    if head_dim is None and dim % heads:
+        raise ValueError(f"dim must be a multiple of heads, or head_dim be given; got dim={dim}, heads={heads}")
+    return head_dim or dim // heads

@@ -1,0 +1,124 @@
+"""The trunk that vision transformers and language models share: blocks of attention and a two-layer network."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope.models.attention import Attention
+from dynascope.models.linear import Init, Linear, Scale, check_init
+
+Compute = Literal["float32", "bfloat16"]
+
+
+class Products(NamedTuple):
+    """The pairs of matrices whose products A Bᵀ say what a head does: first W_K and W_Q, then W_V and W_O."""
+
+    left: Float[Array, "product layer head dim head_dim"]
+    right: Float[Array, "product layer head dim head_dim"]
+
+
+class LayerNorm(eqx.Module):
+    """Rows to mean 0 and variance 1 (in float32), then a gain and an offset for each coordinate."""
+
+    gain: Float[Array, " dim"]
+    offset: Float[Array, " dim"]
+
+    def __init__(self, dim: int) -> None:
+        self.gain, self.offset = jnp.ones(dim), jnp.zeros(dim)
+
+    def __call__(self, x: Float[Array, "*rows dim"]) -> Float[Array, "*rows dim"]:
+        wide = x.astype(self.gain.dtype)
+        centred = wide - wide.mean(axis=-1, keepdims=True)
+        spread = jnp.sqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
+        return (centred / spread * self.gain + self.offset).astype(x.dtype)
+
+
+class Block(eqx.Module):
+    """Attention, then a network with one hidden layer of GELUs, each added to what comes in; the layer norm acts on
+    the input of each (`pre_norm`) or after each sum."""
+
+    attention: Attention
+    up: Linear
+    down: Linear
+    norms: tuple[LayerNorm, LayerNorm]
+    pre_norm: bool = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
+        first, second = self.norms
+        if self.pre_norm:
+            x = x + self.attention(first(x))
+            return x + self.down(jax.nn.gelu(self.up(second(x)), approximate=False))
+        x = first(x + self.attention(x))
+        return second(x + self.down(jax.nn.gelu(self.up(x), approximate=False)))
+
+
+class Transformer(eqx.Module):
+    """`depth` blocks on rows of tokens, and a last layer norm where the blocks have theirs at the input.
+
+    `scale` multiplies all initial weights and biases of attention and networks, not the layer norms. With
+    `residual_scale` the two maps of a block that write to the sum begin that much smaller. With
+    `compute="bfloat16"` matrix products run in that precision, from float32 weights; norms and softmax stay in float32.
+    """
+
+    blocks: list[Block]
+    norm: LayerNorm | None
+    compute: Compute | str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim: int,
+        depth: int,
+        heads: int,
+        hidden: int,
+        head_dim: int | None = None,
+        *,
+        key: PRNGKeyArray,
+        causal: bool = False,
+        pre_norm: bool = True,
+        init: Init | str = "framework",
+        scale: Scale = 1.0,
+        residual_scale: float = 1.0,
+        bias: bool = True,
+        compute: Compute | str = "float32",
+    ) -> None:
+        check_init(init, scale)
+        if depth < 1 or hidden < 1:
+            raise ValueError(f"a transformer needs depth >= 1 and hidden >= 1; got depth={depth}, hidden={hidden}")
+        if compute not in ("float32", "bfloat16"):
+            raise ValueError(f"compute must be float32 or bfloat16; got {compute!r}")
+        self.blocks = []
+        for block_key in jax.random.split(key, depth):
+            keys, same = jax.random.split(block_key, 3), {"init": init, "bias": bias}
+            attention = Attention(
+                dim, heads, head_dim, key=keys[0], causal=causal, scale=scale, residual_scale=residual_scale, **same
+            )
+            up = Linear(dim, hidden, key=keys[1], scale=scale, **same)
+            down = Linear(hidden, dim, key=keys[2], scale=scale * residual_scale, **same)
+            self.blocks.append(Block(attention, up, down, (LayerNorm(dim), LayerNorm(dim)), pre_norm))
+        self.norm = LayerNorm(dim) if pre_norm else None
+        self.compute = compute
+
+    def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
+        if self.compute == "bfloat16":
+            x = x.astype(jnp.bfloat16)
+        for block in self.blocks:
+            x = block(x)
+        return x if self.norm is None else self.norm(x)
+
+    def products(self) -> Products:
+        """Of every layer and head: (W_K, W_Q) and (W_V, W_O)."""
+        heads = [block.attention for block in self.blocks]
+        left = [[head.key for head in heads], [head.value for head in heads]]
+        right = [[head.query for head in heads], [head.output for head in heads]]
+        return Products(*(jnp.stack([jnp.stack(layers) for layers in side]) for side in (left, right)))
+
+
+def residual_scale(depth: int) -> float:
+    """GPT-2's: 1/sqrt(the number of maps that write to the sum)."""
+    return 1 / math.sqrt(2 * depth)
