@@ -1,0 +1,197 @@
+"""The quadratic model of a two-layer ReLU network on one example: exact maps, their thresholds and fixed points.
+
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 3.3, Appendices B.3 to B.9. The model
+is g = (md)^(-1/2) sum_i v_i (u_i . x) 1{gate i is on}, trained on (g - y)^2/2 (loss "sum"). With r = g - y, the kernel
+lambda = |grad g|^2 and the curvature c = |x|^2/(md), gradient descent at rate eta is exactly (3.11-3.12)
+
+    r' = (1 - eta lambda + c eta^2 r g) r,    lambda' = lambda - eta c (4 r g - eta lambda r^2),
+
+and in u = c eta^2 r^2, w = c eta^2 r y, v = eta lambda (3.13-3.14)
+
+    u' = k^2 u,    w' = k w,    v' = v - u (4 - v) - 4 w,    k = 1 - v + u + w.
+
+u and v alone are not closed: w^2 = c eta^2 y^2 u fixes the size of w, its sign flips with k. c = 0 is the linear model.
+All functions act entry by entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from dynascope.tasks.scalar_losses import Reals, Values, real
+
+CRITICAL, LARGEST = 2.0, 4.0
+"""eta lambda_0 above which the loss rises, and above which it never comes back (Theorems 3.3.1 and B.7.1)."""
+
+
+class State(NamedTuple):
+    """Where training is."""
+
+    residual: Values
+    """r = g - y."""
+    kernel: Values
+    """lambda, the squared norm of the gradient of g."""
+
+
+class Normalized(NamedTuple):
+    """The same without units."""
+
+    u: Values
+    w: Values
+    v: Values
+
+
+def curvature(squared_norm: Reals, width: Reals, dim: Reals = 1) -> Values:
+    """c = |x|^2 / (m d)."""
+    return real(squared_norm) / (real(width) * real(dim))
+
+
+def step(state: State, rate: Reals, label: Reals, curvature: Reals) -> State:
+    """One step of gradient descent, exactly (3.11-3.12)."""
+    r, kernel = state
+    c, eta, output = real(curvature), real(rate), r + real(label)
+    return State(
+        (1 - eta * kernel + c * eta**2 * r * output) * r,
+        kernel - eta * c * (4 * r * output - eta * kernel * r**2),
+    )
+
+
+def normalize(state: State, rate: Reals, label: Reals, curvature: Reals) -> Normalized:
+    """u, w and v of a state."""
+    scale = real(curvature) * real(rate) ** 2
+    return Normalized(scale * state.residual**2, scale * state.residual * real(label), real(rate) * state.kernel)
+
+
+def multiplier(state: Normalized) -> Values:
+    """k = 1 - v + u + w, by which the residual is multiplied."""
+    return 1 - state.v + state.u + state.w
+
+
+def normalized_step(state: Normalized) -> Normalized:
+    """The same step in u, w, v."""
+    u, w, v = state
+    k = multiplier(state)
+    return Normalized(k**2 * u, k * w, v - u * (4 - v) - 4 * w)
+
+
+def normalized_path(state: Normalized, steps: int) -> Normalized:
+    """The states at 0..steps, along a new first axis."""
+    start = Normalized(*jnp.broadcast_arrays(*state))
+    _, path = lax.scan(lambda now, _: (normalized_step(now), now), start, None, length=steps + 1)
+    return path
+
+
+def bounded(state: Normalized, steps: int = 3000, bound: float = 1e3) -> Bool[Array, " ..."]:
+    """Whether the loss stays bounded (u below `bound`: from there nothing comes back), entry by entry. It stops as soon
+    as every entry has left or has settled (u < 1e-14 where v < 2)."""
+
+    def settled(now: Normalized) -> Array:
+        left = ~(now.u <= bound)
+        return left | ((now.u < 1e-14) & (now.v < CRITICAL))
+
+    def going(carry: tuple[Array, Normalized]) -> Array:
+        return (carry[0] < steps) & ~jnp.all(settled(carry[1]))
+
+    def advance(carry: tuple[Array, Normalized]) -> tuple[Array, Normalized]:
+        done = settled(carry[1])
+        moved = jax.tree.map(
+            lambda old, new: jnp.where(done, old, new), carry[1], normalized_step(carry[1])
+        )  # a path that has left stays where it left
+        return carry[0] + 1, moved
+
+    start = Normalized(*jnp.broadcast_arrays(*state))
+    return lax.while_loop(going, advance, (jnp.asarray(0), start))[1].u <= bound
+
+
+def peak_loss(peak: Reals, rate: Reals, curvature: Reals) -> Values:
+    """u / (2 c eta^2): the loss at a height of u. Since the peak of u tends to a number that does not depend on the
+    width, the loss climbs in proportion to it."""
+    return real(peak) / (2 * real(curvature) * real(rate) ** 2)
+
+
+class SmallCatapult(NamedTuple):
+    """What a catapult just above the critical rate does, to leading order in delta = eta lambda_0 - 2."""
+
+    peak: Values
+    """max u: delta^2/2."""
+    final: Values
+    """v at the end: 2 - delta. The kernel falls as far below the threshold as it began above."""
+    time: Values
+    """Steps to the peak: ln(peak/u_0) / (2 ln(1 + delta)); 10 to 20 % too few."""
+
+
+def small_catapult(excess: Reals, start: Reals) -> SmallCatapult:
+    """From d(delta)/du = -1/delta while |r| grows by 1 + delta a step. `start` is u at step 0."""
+    delta = real(excess)
+    peak = delta**2 / 2
+    return SmallCatapult(peak, 2 - delta, jnp.log(peak / real(start)) / (2 * jnp.log1p(delta)))
+
+
+def falling_above(v: Reals, label_size: Reals, width: Reals) -> Values:
+    """u above which v decreases, if v < 4 (Proposition B.5.2): 16 C^2 / (m (4 - v)^2), C = eta |x| |y| / sqrt(d).
+    Sufficient for either sign of w, and necessary for one of them. Printed with 4 C."""
+    return 16 * real(label_size) ** 2 / (real(width) * (4 - real(v)) ** 2)
+
+
+class GrowthPhase(NamedTuple):
+    """The constants of Lemma 3.3.2, which holds while u <= C_u' delta^2 / log m."""
+
+    multiplier: Values
+    """C_kappa: k^2 >= (1 + delta - C_kappa delta/log m)^2."""
+    kernel: Values
+    """C_v: |v - v_0| <= C_v delta / log m."""
+    width: Values
+    """The width from which on it is proved."""
+
+
+def growth_phase(excess: Reals, label_size: Reals, height: Reals, start: Reals, margin: Reals) -> GrowthPhase:
+    """With C_u' = `height`, u_0 <= C_u/m with C_u = `start`, delta >= C_eps log m / sqrt(m) with C_eps = `margin`."""
+    delta, C, tall, low = real(excess), real(label_size), real(height), real(start)
+    kappa = 28 * tall + tall * delta + C * jnp.sqrt(tall)
+    kernel = 28 * tall
+    conditions = (
+        kappa * delta / (low * (C + 1)),
+        ((2 * low + 4 * C * jnp.sqrt(low)) / (kappa * real(margin))) ** 2,
+        576 * C**2 / (tall * delta**2),
+        jnp.exp(kernel * delta),
+        jnp.exp(4 * kappa),
+    )
+    return GrowthPhase(kappa, kernel, jnp.max(jnp.stack(jnp.broadcast_arrays(*conditions)), axis=0))
+
+
+class FixedPoints(NamedTuple):
+    """Fixed points of (r, lambda) besides the line r = 0 of minima, on which eta lambda < 2 is stable."""
+
+    origin: State
+    """g = 0 and lambda = 0: all active weights are zero."""
+    high: State
+    """u = 4, v = 4 + w, with r > 0; the document misses it."""
+    low: State
+    """The same with r < 0."""
+
+
+def fixed_points(rate: Reals, label: Reals, curvature: Reals) -> FixedPoints:
+    """Where k = 1 and v' = v: (u + w)(4 - u) = 0 with v = u + w."""
+    eta, y, c = real(rate), real(label), real(curvature)
+    tall = 2 / (eta * jnp.sqrt(c))
+
+    def at(r: Values) -> State:
+        return State(r, (4 + c * eta**2 * r * y) / eta)
+
+    return FixedPoints(State(-y, jnp.zeros_like(y)), at(tall), at(-tall))
+
+
+def jacobian(state: State, rate: Reals, label: Reals, curvature: Reals) -> Float[Array, "2 2"]:
+    """The derivative of `step` with respect to (r, lambda), at one state. On r = 0 its eigenvalues are 1 and 1 - v."""
+    return jax.jacfwd(lambda now: jnp.stack(step(State(*now), rate, label, curvature)))(jnp.stack(state))
+
+
+def initial_kernel(squared_norm: Reals, dim: Reals) -> tuple[Values, Values, Values]:
+    """|x|^2/(2d), |x|^2/d, 3|x|^2/(2d): bounds on lambda_0 with high probability, the mean between them (B.9.1)."""
+    mean = real(squared_norm) / real(dim)
+    return mean / 2, mean, 3 * mean / 2

@@ -1,0 +1,160 @@
+"""The quadratic model on one example: its maps against gradient descent in weights, its thresholds and fixed points."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynascope.theory import quadratic_model
+from dynascope.theory.catapult_errata import Gated
+from dynascope.theory.largest_rate import bisect_rate, largest_convergent
+from dynascope.theory.quadratic_model import Normalized, State
+
+X, WIDTH, LABEL = np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), 2000, 1.3
+CURVATURE = float(X[0] @ X[0]) / (WIDTH * X.shape[1])
+
+
+def in_weights(product: float, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Residuals and kernels of gradient descent on the weights themselves."""
+    net = Gated(X, np.array([LABEL]), WIDTH)
+    rate = product / net.kernel().item()
+    path = []
+    for _ in range(steps + 1):
+        path.append(((net.outputs() - net.y).item(), net.kernel().item()))
+        net.step(rate)
+    residuals, kernels = np.array(path).T
+    return residuals, kernels, rate
+
+
+def test_the_gated_network_is_the_second_order_expansion_of_the_relu_network():
+    net = Gated(X, np.array([LABEL]), 7)
+    start = jnp.concatenate([jnp.asarray(net.u).ravel(), jnp.asarray(net.v)])
+
+    def relu_network(weights):
+        u, v = weights[: net.u.size].reshape(net.u.shape), weights[net.u.size :]
+        return net.scale * v @ jax.nn.relu(u @ jnp.asarray(X[0]))
+
+    move = jnp.asarray(np.random.default_rng(1).standard_normal(start.size))
+    value, first = jax.jvp(relu_network, (start,), (move,))
+    second = jax.jvp(lambda w: jax.jvp(relu_network, (w,), (move,))[1], (start,), (move,))[1]
+    net.u, net.v = net.u + np.asarray(move[: net.u.size]).reshape(net.u.shape), net.v + np.asarray(move[net.u.size :])
+    np.testing.assert_allclose(net.outputs()[0], value + first + second / 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize("product", [1.0, 2.5, 3.5, 3.9])
+def test_the_map_is_gradient_descent(product):
+    residuals, kernels, rate = in_weights(product, 60)
+    state = State(jnp.asarray(residuals[0]), jnp.asarray(kernels[0]))
+    _, path = jax.lax.scan(
+        lambda now, _: (quadratic_model.step(now, rate, LABEL, CURVATURE), now), state, None, length=61
+    )
+    np.testing.assert_allclose(path.residual, residuals, atol=1e-10 * np.abs(residuals).max())
+    np.testing.assert_allclose(path.kernel, kernels, atol=1e-10)
+
+
+@pytest.mark.parametrize("product", [1.5, 3.0])
+def test_the_map_without_units_is_the_same_map(product):
+    residuals, kernels, rate = in_weights(product, 60)
+    state = quadratic_model.normalize(State(jnp.asarray(residuals), jnp.asarray(kernels)), rate, LABEL, CURVATURE)
+    path = quadratic_model.normalized_path(Normalized(*(part[0] for part in state)), 60)
+    for found, expected in zip(path, state, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    label_size = CURVATURE * WIDTH * rate**2 * LABEL**2
+    np.testing.assert_allclose(path.w**2, label_size * path.u / WIDTH, atol=1e-12)
+    losses = 0.5 * residuals**2
+    np.testing.assert_allclose(quadratic_model.peak_loss(state.u, rate, CURVATURE), losses, rtol=1e-12)
+
+
+def test_zero_curvature_is_the_linear_model():
+    state = quadratic_model.step(State(jnp.asarray(0.7), jnp.asarray(1.5)), 2.0, 1.0, 0.0)
+    assert float(state.residual) == pytest.approx(0.7 * (1 - 3.0))
+    assert float(state.kernel) == 1.5
+
+
+def test_the_largest_convergent_rate_tends_to_four_over_the_kernel():
+    """As m grows, over 20 random starts, in numbers of an independent computation."""
+    key = np.random.default_rng(0)
+    widths = np.array([1e3, 1e4, 1e5])[:, None]
+    output, label = key.standard_normal((3, 20)) / np.sqrt(2), key.standard_normal((3, 20))
+    kernel = 1 + key.standard_normal((3, 20)) * 1.5 / np.sqrt(widths)
+    found = jax.jit(largest_convergent)(
+        jnp.asarray(output - label), jnp.asarray(kernel), jnp.asarray(label), jnp.asarray(1 / widths)
+    )
+    assert bool(jnp.all(found.found))
+    median = np.median(np.asarray(found.low), axis=1)
+    np.testing.assert_allclose(median, 4, atol=0.03)
+    assert np.all(np.abs(median[1:] - 4) < 2e-3)
+    spread = np.ptp(np.asarray(found.low), axis=1)
+    assert np.all(spread < np.log(widths[:, 0]) / np.sqrt(widths[:, 0]))
+    assert spread[2] < spread[1] < spread[0]
+
+
+def test_bisection_finds_a_known_threshold_and_says_when_there_is_none():
+    thresholds = jnp.asarray([0.3, 2.5, 7.0])
+    found = bisect_rate(lambda rate: rate < thresholds, jnp.zeros(3), jnp.full(3, 5.0))
+    np.testing.assert_allclose(found.low[:2], thresholds[:2], atol=1e-12)
+    assert found.found.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("delta", "peak", "fall"), [(0.003, 0.502, 1.003), (0.01, 0.503, 1.007), (0.03, 0.51, 1.02)])
+def test_small_catapults(delta, peak, fall):
+    path = quadratic_model.normalized_path(
+        Normalized(jnp.asarray(1e-9), jnp.asarray(0.0), jnp.asarray(2 + delta)), 12_000
+    )
+    assert float(path.u.max()) / delta**2 == pytest.approx(peak, abs=0.002)
+    assert (2 - float(path.v[-1])) / delta == pytest.approx(fall, abs=0.002)
+    law = quadratic_model.small_catapult(delta, 1e-9)
+    assert float(law.peak) == pytest.approx(delta**2 / 2)
+    assert float(law.final) == pytest.approx(2 - delta)
+    if delta >= 0.01:
+        assert 1 <= float(jnp.argmax(path.u)) / float(law.time) < 1.35
+
+
+@pytest.mark.parametrize(("width", "end"), [(1e3, 0.997), (1e4, 0.9997), (1e5, 0.99997)])
+def test_below_the_threshold_the_kernel_moves_by_one_over_the_width(width, end):
+    start = Normalized(jnp.asarray(1 / width), jnp.asarray(0.0), jnp.asarray(1.0))
+    path = quadratic_model.normalized_path(start, 100)
+    assert float(path.v[-1]) == pytest.approx(end, abs=0.3 * (1 - end))
+
+
+def test_above_the_catapult_window_everything_grows():
+    path = quadratic_model.normalized_path(Normalized(jnp.asarray(1e-4), jnp.asarray(1e-6), jnp.asarray(4.1)), 6)
+    assert np.all(np.diff(path.u) > 0)
+    assert np.all(np.diff(path.v) > 0)
+    assert not bool(quadratic_model.bounded(Normalized(path.u[0], path.w[0], path.v[0])))
+
+
+def test_minima_are_fixed_with_multipliers_one_and_one_minus_v():
+    for v in (0.5, 1.7):
+        state = State(jnp.asarray(0.0), jnp.asarray(v / 2.5))
+        found = np.sort(np.linalg.eigvals(np.asarray(quadratic_model.jacobian(state, 2.5, 1.0, 1e-4))))
+        np.testing.assert_allclose(found, np.sort([1, 1 - v]), atol=1e-12)
+
+
+def test_the_other_fixed_points_are_fixed_and_repel():
+    points = quadratic_model.fixed_points(2.5, 1.0, 1e-4)
+    for point, expected in ((points.origin, (0.951, 1.051)), (points.high, (5.05, 9)), (points.low, (4.95, 9))):
+        after = quadratic_model.step(point, 2.5, 1.0, 1e-4)
+        np.testing.assert_allclose(after, point, atol=1e-9)
+        found = np.sort(np.abs(np.linalg.eigvals(np.asarray(quadratic_model.jacobian(point, 2.5, 1.0, 1e-4)))))
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+def test_the_growth_phase_keeps_its_promise():
+    delta, width = 0.5, 1e6
+    path = quadratic_model.normalized_path(
+        Normalized(jnp.asarray(1 / width), jnp.asarray(0.0), jnp.asarray(2 + delta)), 60
+    )
+    law = quadratic_model.growth_phase(delta, 0.0, 1.0, 1.0, 1.0)
+    low = np.asarray(path.u) <= delta**2 / np.log(width)
+    low = low & (np.arange(61) < np.argmax(path.u))
+    assert np.all(np.abs(np.asarray(path.v) - 2.5)[low] <= float(law.kernel) * delta / np.log(width))
+    assert float(law.width) == pytest.approx(float(np.exp(4 * law.multiplier)))
+
+
+def test_the_kernel_at_the_start():
+    low, mean, high = quadratic_model.initial_kernel(3.0, 5)
+    draws = [float(Gated(X * np.sqrt(3 / (X[0] @ X[0])), np.ones(1), 1000, seed).kernel()[0, 0]) for seed in range(100)]
+    assert float(low) <= min(draws)
+    assert max(draws) <= float(high)
+    assert np.mean(draws) == pytest.approx(float(mean), rel=0.02)
