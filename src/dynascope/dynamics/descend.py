@@ -20,6 +20,9 @@ from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
 from dynascope.probes import learner
 from dynascope.probes.probe import Batch, Moment, Probe, as_probe
 
+NO_EPOCH = 2**31 - 1
+"""Sets the keys of augmentation apart from those of the epochs' orders."""
+
 
 class DescentState(eqx.Module):
     """Where a descent is: the trainable arrays, the optimiser's memory, this epoch's order, when it blew up."""
@@ -40,7 +43,8 @@ class Descent(Process):
     | given | n | the same on n rows, from an order drawn anew every epoch (what does not fill a batch is left out) |
     | none | n | the same on `task.sample(key, n)`, drawn anew every step |
 
-    With `reshuffle=False` the first epoch's order serves for all.
+    With `reshuffle=False` the first epoch's order serves for all. A task with `augment(key, batch)` has every batch of
+    rows changed by it before the step.
     """
 
     model: PyTree
@@ -134,7 +138,10 @@ class Descent(Process):
         drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
         words = lax.cond(place == 0, lambda: epoch_words(key, drawn), lambda: order)
         rows = permuted(words, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
-        return words, Batch(rows, jax.tree.map(lambda leaf: leaf[rows], self.data))
+        data = jax.tree.map(lambda leaf: leaf[rows], self.data)
+        if hasattr(self.task, "augment"):
+            data = self.task.augment(jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t), data)
+        return words, Batch(rows, data)
 
     def moment(self, state: DescentState, now: Array) -> Moment:
         def batch() -> Batch:

@@ -3,6 +3,7 @@
 from dynascope.probes import diagrams as diagrams
 from dynascope.probes import orbits as orbits
 from dynascope.probes import order as order
+from dynascope.probes import spectra as spectra
 from dynascope.probes import stages as stages
 from dynascope.probes import trajectory as trajectory
 from dynascope.probes.curvature import dense_hessian as dense_hessian
@@ -35,3 +36,6 @@ from dynascope.probes.probe import Batch as Batch
 from dynascope.probes.probe import Moment as Moment
 from dynascope.probes.probe import Probe as Probe
 from dynascope.probes.probe import probe as probe
+from dynascope.probes.spectra import perturbation_spectrum as perturbation_spectrum
+from dynascope.probes.spectra import product_spectrum as product_spectrum
+from dynascope.probes.spectra import random_spectrum as random_spectrum

@@ -1,0 +1,140 @@
+"""Spectra of products A Bᵀ and of how far they have moved, for many small factors at once, on the device.
+
+A product of d x k factors has rank k at most, and what it has gained since the start,
+
+    ΔM = A Bᵀ − A₀ B₀ᵀ = [A − A₀, A₀] [B, B − B₀]ᵀ,
+
+has rank 2k at most. Its singular values are those of the 2k x 2k core R₁ R₂ᵀ, with R the triangular factors of the two
+d x 2k matrices; written with differences, nothing cancels while the weights have hardly moved. "Transformers learn
+through gradual rank increase" follows W_K W_Qᵀ and W_V W_Oᵀ of every head in this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import xarray as xr
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope.probes.probe import Moment, Probe, probe
+
+Every = int | Sequence[int] | None
+Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
+Pairs = Callable[[Any], Pair]
+"""From a model to factors A and B, with any axes before the last two (layers, heads)."""
+
+HEADS = ("product", "layer", "head", "singular")
+"""Dimensions of the spectra of a transformer's `products()`."""
+PRODUCTS = ("key-query", "value-output")
+
+
+def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
+    left, right = (jnp.linalg.qr(factor, mode="r") for factor in (a, b))
+    core = jnp.einsum("...ik,...jk->...ij", left, right, precision="highest")
+    return jnp.linalg.svd(core, compute_uv=False)
+
+
+def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
+    (a, b), (a0, b0) = now, then
+    left, right = jnp.concatenate([a - a0, a0], axis=-1), jnp.concatenate([b, b - b0], axis=-1)
+    values = product_singular_values(left, right)
+    return jnp.where(jnp.max(values, axis=-1, keepdims=True) > 0, values, jnp.nan)
+
+
+def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
+    """Factors that have moved from `then` as far as those of `now`, matrix by matrix, but in random directions."""
+
+    def moved(key: PRNGKeyArray, was: Array, to: Array) -> Array:
+        noise = jax.random.normal(key, was.shape, was.dtype)
+        size = [jnp.linalg.norm(x, axis=(-2, -1), keepdims=True) for x in (to - was, noise)]
+        return was + noise * size[0] / size[1]
+
+    keys = jax.random.split(key)
+    return moved(keys[0], then[0], now[0]), moved(keys[1], then[1], now[1])
+
+
+def product_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
+    """The singular values of the products A Bᵀ themselves."""
+    return probe(lambda moment: product_singular_values(*pairs(moment.model)), dims, _coords(dims), every)
+
+
+def perturbation_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
+    """The singular values of what the products A Bᵀ have gained since the start of the run (NaN at the start)."""
+
+    def measure(moment: Moment, start: Pair) -> tuple[Any, Pair]:
+        return perturbation_singular_values(_pair(pairs, moment), start), start
+
+    return Probe(measure, dims, _coords(dims), every, remember=lambda moment: _pair(pairs, moment))
+
+
+def random_spectrum(pairs: Pairs, key: PRNGKeyArray, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
+    """The null beside `perturbation_spectrum`: every factor's change replaced by noise of the same Frobenius norm."""
+
+    def measure(moment: Moment, start: Pair) -> tuple[Any, Pair]:
+        noisy = random_perturbation(key, _pair(pairs, moment), start)
+        return perturbation_singular_values(noisy, start), start
+
+    return Probe(measure, dims, _coords(dims), every, remember=lambda moment: _pair(pairs, moment))
+
+
+def _pair(pairs: Pairs, moment: Moment) -> Pair:
+    a, b = pairs(moment.model)
+    return a, b
+
+
+def _coords(dims: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {"product": PRODUCTS} if "product" in dims else {}
+
+
+# Reading spectra: singular values in descending order along the last axis, of any kind of array.
+
+
+def stable_rank(values: Any) -> Any:
+    """Σσ²/σ₁², between 1 and the rank; NaN where all is zero."""
+    return (normalised(values) ** 2).sum(-1)
+
+
+def effective_rank(values: Any) -> Any:
+    """exp of the entropy of the shares σ²/Σσ²: as many equal values have the same entropy."""
+    shares = normalised(values) ** 2
+    shares = shares / shares.sum(-1)[..., None]
+    return jnp.exp(-jax.scipy.special.xlogy(shares, shares).sum(-1))
+
+
+def count_above(values: Any, share: float = 0.1) -> Any:
+    """How many σ are above `share` of σ₁ (NaN where all is zero)."""
+    relative = normalised(values)
+    return jnp.where(jnp.isnan(relative).any(-1), jnp.nan, (relative > share).sum(-1))
+
+
+def energy_rank(values: Any, share: float = 0.9) -> Any:
+    """The smallest number of directions that hold `share` of Σσ²."""
+    energy = jnp.cumsum(jnp.asarray(normalised(values)) ** 2, axis=-1)
+    short = (energy < share * energy[..., -1:]).sum(-1) + 1
+    return jnp.where(jnp.isnan(energy[..., -1]), jnp.nan, short)
+
+
+def normalised(values: Any) -> Any:
+    """σ/σ₁."""
+    return values / values[..., :1]
+
+
+def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
+    """Stable rank, effective rank, σ above a tenth of the largest, and directions for 90 % and 99 % of the energy."""
+    statistics = {
+        "stable_rank": stable_rank,
+        "effective_rank": effective_rank,
+        "count": count_above,
+        "energy_90": energy_rank,
+        "energy_99": lambda values: energy_rank(values, 0.99),
+    }
+
+    def read(statistic: Callable) -> xr.DataArray:
+        return xr.apply_ufunc(lambda array: jax.device_get(statistic(array)), values, input_core_dims=[[dim]])
+
+    return xr.Dataset({name: read(statistic) for name, statistic in statistics.items()})
