@@ -7,6 +7,8 @@ from dynascope.tasks import scalar_losses as scalar_losses
 from dynascope.tasks import separable as separable
 from dynascope.tasks import single_neuron as single_neuron
 from dynascope.tasks import teachers as teachers
+from dynascope.tasks.classification import Classification as Classification
+from dynascope.tasks.classification import Labelled as Labelled
 from dynascope.tasks.factorization import Factorization as Factorization
 from dynascope.tasks.factorization import SymmetricFactorization as SymmetricFactorization
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex
