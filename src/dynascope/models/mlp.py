@@ -12,9 +12,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-Activation = Literal["linear", "relu", "tanh", "gelu"]
+from dynascope.models.tapping import Tap, untapped
 
-_ACTIVATIONS = {"linear": lambda x: x, "relu": jax.nn.relu, "tanh": jnp.tanh, "gelu": jax.nn.gelu}
+Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
+Parameterisation = Literal["standard", "ntk"]
+
+ACTIVATIONS = {
+    "linear": lambda x: x,
+    "relu": jax.nn.relu,
+    "tanh": jnp.tanh,
+    "gelu": jax.nn.gelu,
+    "swish": jax.nn.swish,
+}
 
 
 class MLP(eqx.Module):
@@ -22,11 +31,15 @@ class MLP(eqx.Module):
 
     Without `scale`, entries are uniform in +-1/sqrt(fan-in), the usual framework default, for biases too; with it,
     weights are normal with that standard deviation and biases zero.
+
+    In the "ntk" parameterisation all entries, biases too, are normal with standard deviation `scale` (1 if not given;
+    0.1 is a start near zero), and each matrix is divided by sqrt(fan-in) as it acts: z = W h / sqrt(fan-in) + b.
     """
 
     weights: list[Float[Array, "_ _"]]
     biases: list[Float[Array, " _"]] | None
     activation: Activation | str = eqx.field(static=True)
+    parameterisation: Parameterisation | str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -39,15 +52,21 @@ class MLP(eqx.Module):
         activation: Activation | str = "linear",
         bias: bool = False,
         scale: float | Float[Array, ""] | None = None,
+        parameterisation: Parameterisation | str = "standard",
     ) -> None:
         if depth < 1 or dim < 1:
             raise ValueError(f"an MLP needs depth >= 1 and dim >= 1; got depth={depth}, dim={dim}")
-        if activation not in _ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}; got {activation!r}")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
+        if parameterisation not in ("standard", "ntk"):
+            raise ValueError(f"parameterisation must be standard or ntk; got {parameterisation!r}")
         sizes = [dim, *[width or dim] * (depth - 1), out or dim]
         keys = jax.random.split(key, 2 * depth)
         shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
         bounds = [1 / math.sqrt(fan_in) for _, fan_in in shapes]
+        ntk = parameterisation == "ntk"
+        if ntk and scale is None:
+            scale = 1.0
         if scale is None:
             self.weights = [
                 jax.random.uniform(k, shape, minval=-b, maxval=b)
@@ -62,7 +81,12 @@ class MLP(eqx.Module):
                 for k, shape, b in zip(keys[depth:], shapes, bounds, strict=True)
             ]
             self.biases = draws if scale is None else [jnp.zeros_like(draw) for draw in draws]
+            if ntk:
+                self.biases = [
+                    scale * jax.random.normal(k, draw.shape) for k, draw in zip(keys[depth:], draws, strict=True)
+                ]
         self.activation = activation
+        self.parameterisation = parameterisation
 
     @classmethod
     def from_weights(cls, weights: Sequence[Float[Array, "_ _"]], activation: Activation = "linear") -> MLP:
@@ -72,17 +96,33 @@ class MLP(eqx.Module):
         return eqx.tree_at(lambda net: net.weights, blank, weights)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        return self.tapped(x, untapped)
+
+    def tapped(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
+        """The forward pass, open to a look at its affine maps: see `models.tapping`."""
         last = len(self.weights) - 1
-        for layer, weight in enumerate(self.weights):
-            x = weight @ x
-            if self.biases is not None:
-                x = x + self.biases[layer]
+        for layer in range(last + 1):
+            scale, bias = self._scale(layer), self.biases is not None
+            x = tap(self.affine(layer, x), x, scale=scale, bias=bias, windows=None)
             if layer < last:
-                x = _ACTIVATIONS[self.activation](x)
+                x = ACTIVATIONS[self.activation](x)
         return x
+
+    def affine(self, layer: int, x: Float[Array, " fan_in"]) -> Float[Array, " fan_out"]:
+        """What one layer makes of its inputs, before the activation."""
+        x = self.weights[layer] @ x
+        if self.parameterisation == "ntk":
+            x = self._scale(layer) * x
+        return x if self.biases is None else x + self.biases[layer]
+
+    def _scale(self, layer: int) -> float:
+        return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterisation == "ntk" else 1.0
 
     def matrix(self) -> Float[Array, "out in"]:
         """The end-to-end matrix of a linear network: the product of its weights."""
         if self.activation != "linear" or self.biases is not None:
             raise ValueError("only a linear network without biases is a matrix")
-        return reduce(lambda product, weight: weight @ product, self.weights)
+        product = reduce(lambda product, weight: weight @ product, self.weights)
+        if self.parameterisation == "ntk":
+            product = product / math.sqrt(math.prod(weight.shape[1] for weight in self.weights))
+        return product

@@ -1,0 +1,83 @@
+"""Wide residual networks on images, without normalisation: the tangent kernel of one example knows no batch."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope.models.convnet import Affine, Image
+from dynascope.models.mlp import Parameterisation
+from dynascope.models.tapping import Tap, untapped
+
+STEM = 16
+"""Channels of the first convolution; the three groups have 1, 2 and 4 times as many, times the widening."""
+
+
+class Block(eqx.Module):
+    """x + conv(relu(conv(relu(x)))); where the shape changes, a 1 x 1 convolution of relu(x) instead of x."""
+
+    first: Affine
+    second: Affine
+    shortcut: Affine | None
+
+    def __call__(self, x: Image, tap: Tap) -> Image:
+        open_ = jax.nn.relu(x)
+        branch = self.second(jax.nn.relu(self.first(open_, tap)), tap)
+        return branch + (x if self.shortcut is None else self.shortcut(open_, tap))
+
+
+class WideResNet(eqx.Module):
+    """WRN-depth-widening (Zagoruyko & Komodakis 2016): depth = 6 n + 4, three groups of n blocks, the second and third
+    at half the resolution; mean over the image, a linear map. No normalisation, no dropout.
+
+    `WideResNet((32, 32, 3), 10, 10, key=key)` is WRN-10-10, with 7.4 million weights.
+    """
+
+    stem: Affine
+    blocks: list[Block]
+    head: Affine
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        depth: int = 10,
+        widening: int = 10,
+        *,
+        key: PRNGKeyArray,
+        out: int = 1,
+        stem: int = STEM,
+        parameterisation: Parameterisation | str = "ntk",
+        bias: bool = False,
+    ) -> None:
+        if depth < 10 or (depth - 4) % 6:
+            raise ValueError(f"the depth of a wide residual network is 10, 16, 22, ...; got {depth}")
+        each = (depth - 4) // 6
+        keys = iter(jax.random.split(key, 2 + 9 * each))
+
+        def affine(*shape: int, stride: int = 1) -> Affine:
+            return Affine(shape, key=next(keys), parameterisation=parameterisation, bias=bias, stride=stride)
+
+        self.stem, self.blocks, fan_in = affine(3, 3, shape[-1], stem), [], stem
+        for group in range(3):
+            channels = stem * widening * 2**group
+            for place in range(each):
+                stride = 2 if group and not place else 1
+                first = affine(3, 3, fan_in, channels, stride=stride)
+                second = affine(3, 3, channels, channels)
+                changes = fan_in != channels or stride > 1
+                shortcut = affine(1, 1, fan_in, channels, stride=stride) if changes else None
+                self.blocks.append(Block(first, second, shortcut))
+                fan_in = channels
+        self.head = affine(fan_in, out)
+
+    def __call__(self, x: Image) -> Float[Array, " out"]:
+        return self.tapped(x, untapped)
+
+    def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
+        """The forward pass, open to a look at its affine maps: see `models.tapping`."""
+        x = self.stem(x, tap)
+        for block in self.blocks:
+            x = block(x, tap)
+        return self.head(jnp.mean(jax.nn.relu(x), axis=(0, 1)), tap)

@@ -1,0 +1,113 @@
+"""Networks on images and in the NTK parameterisation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynascope.models import MLP, ConvNet, WideResNet, myrtle5
+from dynascope.models.convnet import Affine, halved
+
+
+def count(model) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(model) if hasattr(leaf, "size"))
+
+
+def test_ntk_networks_divide_by_the_root_of_the_fan_in():
+    net = MLP(50, 2, key=jax.random.key(0), width=400, out=1, activation="relu", parameterisation="ntk")
+    np.testing.assert_allclose([weight.std() for weight in net.weights], 1, rtol=0.1)
+    x = jnp.ones(50)
+    hidden = np.maximum(np.asarray(net.weights[0]) @ np.ones(50) / np.sqrt(50), 0)
+    np.testing.assert_allclose(net(x), np.asarray(net.weights[1]) @ hidden / 20, rtol=1e-5)
+
+
+def test_a_scale_makes_an_ntk_network_small_at_the_start():
+    common = {"key": jax.random.key(0), "width": 30, "out": 1, "activation": "relu", "parameterisation": "ntk"}
+    x = jnp.arange(4.0)
+    np.testing.assert_allclose(MLP(4, 3, scale=0.1, **common)(x), 1e-3 * MLP(4, 3, **common)(x), rtol=1e-5)
+
+
+def test_an_ntk_linear_network_is_its_matrix():
+    net = MLP(3, 3, key=jax.random.key(0), width=5, parameterisation="ntk")
+    np.testing.assert_allclose(net.matrix(), jax.jacfwd(net)(jnp.ones(3)), rtol=1e-5)
+
+
+def test_swish_is_x_times_its_sigmoid():
+    net = MLP.from_weights([jnp.eye(2), jnp.eye(2)], "swish")
+    np.testing.assert_allclose(net(jnp.array([1.0, -2.0])), [0.731059, -0.238406], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("stride", "window"), [(1, 3), (2, 3), (2, 1)])
+def test_a_convolution_is_its_weight_on_every_window(stride, window):
+    conv = Affine((window, window, 2, 4), key=jax.random.key(0), stride=stride, bias=True)
+    x = jax.random.normal(jax.random.key(1), (6, 6, 2))
+    by_windows = conv.scale * conv._windows(x) @ conv.weight.reshape(-1, 4) + conv.bias
+    np.testing.assert_allclose(conv(x), by_windows, rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_pads_with_zeros():
+    conv = Affine((3, 3, 1, 1), key=jax.random.key(0))
+    kernel, image = np.asarray(conv.weight)[:, :, 0, 0], np.arange(9.0).reshape(3, 3)
+    padded = np.pad(image, 1)
+    corner = np.sum(kernel * padded[:3, :3]) / 3
+    np.testing.assert_allclose(conv(jnp.asarray(image[..., None], jnp.float32))[0, 0, 0], corner, rtol=1e-5)
+
+
+def test_cnn5_has_four_convolutions_and_a_linear_map_over_all_pixels():
+    net = ConvNet((8, 8, 3), (16,) * 4, key=jax.random.key(0), out=10)
+    assert count(net) == 9 * 3 * 16 + 3 * 9 * 16 * 16 + 8 * 8 * 16 * 10
+    assert net(jnp.ones((8, 8, 3))).shape == (10,)
+
+
+def test_myrtle5_pools_to_one_pixel():
+    net = myrtle5((32, 32, 3), (4, 8, 8, 16), key=jax.random.key(0))
+    assert net.head.weight.shape == (16, 1)
+    assert myrtle5((8, 8, 1), (4, 8, 8, 16), key=jax.random.key(0))(jnp.ones((8, 8, 1))).shape == (1,)
+
+
+def test_wide_resnet_10_10_has_its_seven_million_weights():
+    shapes = jax.eval_shape(lambda key: WideResNet((32, 32, 3), key=key), jax.random.key(0))
+    assert 7.3e6 < count(shapes) < 7.5e6
+    assert len(shapes.blocks) == 3
+    small = WideResNet((8, 8, 1), 16, 2, key=jax.random.key(0), out=3, stem=4)
+    assert len(small.blocks) == 6
+    assert small(jnp.ones((8, 8, 1))).shape == (3,)
+
+
+def test_the_standard_parameterisation_is_the_framework_default():
+    net = ConvNet((8, 8, 3), (64,), key=jax.random.key(0), parameterisation="standard", bias=True)
+    bound = 1 / np.sqrt(27)
+    assert 0.98 * bound < np.abs(net.convolutions[0].weight).max() <= bound
+    assert 0 < np.abs(net.convolutions[0].bias).max() <= bound
+
+
+def test_a_convolutional_network_agrees_with_torch():
+    torch = pytest.importorskip("torch")
+    net = ConvNet((6, 6, 2), (5, 7), key=jax.random.key(0), parameterisation="standard", bias=True, pools=(0, 1))
+    x = np.array(jax.random.normal(jax.random.key(1), (6, 6, 2)))
+    z = torch.tensor(x).permute(2, 0, 1)[None]
+    for conv, pools in zip(net.convolutions, net.pools, strict=True):
+        weight = torch.tensor(np.array(conv.weight)).permute(3, 2, 0, 1)
+        z = torch.relu(torch.nn.functional.conv2d(z, weight, torch.tensor(np.array(conv.bias)), padding=1))
+        z = torch.nn.functional.avg_pool2d(z, 2) if pools else z
+    flat = z[0].permute(1, 2, 0).reshape(-1).numpy()
+    np.testing.assert_allclose(net(jnp.asarray(x)), flat @ net.head.weight + net.head.bias, rtol=1e-4, atol=1e-5)
+
+
+def test_pooling_takes_means_and_leaves_an_odd_row_out():
+    image = jnp.arange(15.0).reshape(5, 3, 1)
+    np.testing.assert_allclose(halved(image)[:, :, 0], [[2.0], [8.0]])
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda key: MLP(3, 2, key=key, parameterisation="mup"), "standard or ntk"),
+        (lambda key: ConvNet((8, 8, 1), (4,), key=key, parameterisation="torch"), "standard or ntk"),
+        (lambda key: ConvNet((8, 8, 1), (4, 4), key=key, pools=(1,)), "2 convolutions"),
+        (lambda key: WideResNet((8, 8, 1), 11, 1, key=key), "10, 16, 22"),
+    ],
+)
+def test_wrong_use_gets_one_clear_line(build, message):
+    with pytest.raises(ValueError, match=message):
+        build(jax.random.key(0))
