@@ -10,6 +10,8 @@ from dynascope.models.gated import gated as gated
 from dynascope.models.gpt import GPT as GPT
 from dynascope.models.graph import Graph as Graph
 from dynascope.models.mlp import MLP as MLP
+from dynascope.models.quadratic_model import DiagonalForm as DiagonalForm
+from dynascope.models.quadratic_model import QuadraticModel as QuadraticModel
 from dynascope.models.residual import WideResNet as WideResNet
 from dynascope.models.symmetric import Symmetric as Symmetric
 from dynascope.models.taylor import Taylor as Taylor
