@@ -4,11 +4,12 @@ import gzip
 import hashlib
 import os
 import urllib.error
+import urllib.request
 
 import numpy as np
 import pytest
 
-from dynascope.tasks import images
+from dynascope.tasks import image_sources, images
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_offline_says_so_in_one_line(nowhere, monkeypatch):
     def no_network(*_, **__):
         raise urllib.error.URLError("no route to host")
 
-    monkeypatch.setattr(images.urllib.request, "urlopen", no_network)
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
     with pytest.raises(images.DataNotFoundError, match=r"'mnist' .*could not be fetched.*put mnist\.npz"):
         images.load("mnist")
 
@@ -59,7 +60,7 @@ def test_what_is_fetched_is_checked_and_kept(nowhere, monkeypatch):
     x, y = np.arange(12).reshape(3, 2, 2), np.arange(3)
     files = {"a": idx(x), "b": idx(y), "c": idx(x[:1]), "d": idx(y[:1])}
     sums = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-    monkeypatch.setitem(images.SOURCES, "tiny", images.Source("https://x/", sums, images._read_idx))
+    monkeypatch.setitem(images.SOURCES, "tiny", image_sources.Source("https://x/", sums, image_sources.read_idx))
 
     class Answer:
         def __init__(self, url, **_):
@@ -74,7 +75,7 @@ def test_what_is_fetched_is_checked_and_kept(nowhere, monkeypatch):
         def read(self):
             return self.content
 
-    monkeypatch.setattr(images.urllib.request, "urlopen", Answer)
+    monkeypatch.setattr(urllib.request, "urlopen", Answer)
     np.testing.assert_array_equal(images.load("tiny").x_train, x)
     assert [file.name for file in (nowhere / "cache" / "data").iterdir()] == ["tiny.npz"]
 

@@ -1,5 +1,6 @@
 """Tasks: a data-generating process, its loss, and the points at which we look."""
 
+from dynascope.tasks import datasets as datasets
 from dynascope.tasks import factorization as factorization
 from dynascope.tasks import images as images
 from dynascope.tasks import products as products
@@ -9,6 +10,7 @@ from dynascope.tasks import single_neuron as single_neuron
 from dynascope.tasks import teachers as teachers
 from dynascope.tasks.classification import Classification as Classification
 from dynascope.tasks.classification import Labelled as Labelled
+from dynascope.tasks.datasets import two_classes as two_classes
 from dynascope.tasks.factorization import Factorization as Factorization
 from dynascope.tasks.factorization import SymmetricFactorization as SymmetricFactorization
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex
