@@ -1,6 +1,7 @@
 """Probes: pure functions of the learner, run inside the loop; and functions that read recorded curves."""
 
 from dynascope.probes import diagrams as diagrams
+from dynascope.probes import linearity as linearity
 from dynascope.probes import orbits as orbits
 from dynascope.probes import order as order
 from dynascope.probes import spectra as spectra
@@ -30,6 +31,10 @@ from dynascope.probes.learner import jacobian as jacobian
 from dynascope.probes.learner import loss as loss
 from dynascope.probes.learner import output as output
 from dynascope.probes.learner import outputs as outputs
+from dynascope.probes.linearity import block_norms as block_norms
+from dynascope.probes.linearity import hessian_norm as hessian_norm
+from dynascope.probes.linearity import linearity_gap as linearity_gap
+from dynascope.probes.linearity import output_hessian_norm as output_hessian_norm
 from dynascope.probes.optimiser import batch_rows as batch_rows
 from dynascope.probes.optimiser import learning_rate as learning_rate
 from dynascope.probes.probe import Batch as Batch
