@@ -58,7 +58,7 @@ def test_images_keep_their_shape_and_labels_can_be_flipped():
 @real
 def test_a_nearest_mean_tells_the_classes_apart_so_the_labels_belong_to_their_inputs():
     for name, classes in (("mnist", (0, 1)), ("ag_news", (0, 1)), ("free_spoken_digits", (1, 3))):
-        data = datasets.two_classes(name, classes, 200, 60, jax.random.key(0))
+        data = datasets.two_classes(name, classes, 150, 60, jax.random.key(0))
         direction = data.x[data.y > 0].mean(axis=0) - data.x[data.y < 0].mean(axis=0)
         middle = (data.x[data.y > 0].mean(axis=0) + data.x[data.y < 0].mean(axis=0)) / 2
         right = np.sign((data.x_test - middle) @ direction) == data.y_test

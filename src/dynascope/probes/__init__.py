@@ -7,6 +7,10 @@ from dynascope.probes import order as order
 from dynascope.probes import spectra as spectra
 from dynascope.probes import stages as stages
 from dynascope.probes import trajectory as trajectory
+from dynascope.probes.agop import agop as agop
+from dynascope.probes.agop import agop_alignment as agop_alignment
+from dynascope.probes.agop import agop_factored as agop_factored
+from dynascope.probes.agop import alignment as alignment
 from dynascope.probes.curvature import dense_hessian as dense_hessian
 from dynascope.probes.curvature import hessian_vector_product as hessian_vector_product
 from dynascope.probes.curvature import sharpness_gradient as sharpness_gradient

@@ -1,5 +1,6 @@
 """Theory: closed forms, recursions and bounds, with the names of what is measured."""
 
+from dynascope.theory import agop as agop
 from dynascope.theory import assumptions as assumptions
 from dynascope.theory import catapult_errata as catapult_errata
 from dynascope.theory import constraint_manifolds as constraint_manifolds
