@@ -1,0 +1,1 @@
+"""Catapults: training beyond the critical learning rate, in quadratic models and networks."""
