@@ -9,12 +9,16 @@ from dynascope.theory import edge_errata as edge_errata
 from dynascope.theory import entries as entries
 from dynascope.theory import factorization as factorization
 from dynascope.theory import factorization_stability as factorization_stability
+from dynascope.theory import gaussian_series as gaussian_series
 from dynascope.theory import general_quadratic as general_quadratic
+from dynascope.theory import hessian_recursion as hessian_recursion
 from dynascope.theory import jacobian_paths as jacobian_paths
 from dynascope.theory import jacobian_recursion as jacobian_recursion
 from dynascope.theory import largest_rate as largest_rate
 from dynascope.theory import lemmas as lemmas
 from dynascope.theory import linear_loss as linear_loss
+from dynascope.theory import linearity as linearity
+from dynascope.theory import linearity_errata as linearity_errata
 from dynascope.theory import minor_entries as minor_entries
 from dynascope.theory import neuron_intervals as neuron_intervals
 from dynascope.theory import one_layer as one_layer

@@ -1,0 +1,136 @@
+"""Transition to linearity: how small the Hessian of a wide network's output is, and what follows from that.
+
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", Chapter 2 and Appendix A. Networks are those
+of `models.dag`: N(0, 1) weights, each neuron divided by the root of its in-degree. What the document proves is an order
+of magnitude, ||H|| = O((log m + R)^(L^2) / sqrt m) with m the smallest in-degree past the first layer; here is what of
+it can be evaluated. Losses are half the sum of squares, so that ||grad L||^2 = r^T K r. `hessian_recursion` has the
+exact Hessian of a small network, `gaussian_series` the concentration lemmas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from dynascope.models.graph import Graph
+
+Number = float | int | Float[Array, "..."] | Float[np.ndarray, "..."] | np.floating
+
+
+# The Hessian
+
+
+def two_layer_relu_norm(x: Float[Array, " d"], width: int) -> Float[Array, ""]:
+    """||H|| = ||x|| / sqrt(m d) of a two-layer ReLU network's output, exactly, wherever any unit is active: on active
+    units H pairs the second weight with the first ones along x, and H^2 is a multiple of the identity there."""
+    return jnp.linalg.norm(x) / jnp.sqrt(jnp.asarray(width * x.size, x.dtype))
+
+
+def linear_model_gap(norm: Number, radius: Number) -> Number:
+    """|f - f_lin| <= sup ||H|| R^2 / 2 in the ball (Corollary 2.3.7)."""
+    return norm * radius**2 / 2
+
+
+def vector_norm_bound(norms: Float[Array, " outputs"]) -> Float[Array, ""]:
+    """The norm of the Hessian tensor of several outputs is at most d_L max_k ||H_k|| (Corollary A.3.1)."""
+    return norms.size * jnp.max(norms)
+
+
+def block_sum_bound(blocks: Float[Array, "l l"]) -> Float[Array, ""]:
+    """||H|| <= the sum of the norms of its blocks (Lemma A.11.1)."""
+    return jnp.sum(blocks)
+
+
+def jacobian_scale(degree: int, smallest: Sequence[int], layer: int, of: int) -> float:
+    """The order of ||d f_S / d w^(of)||, f_S the `degree` incoming values of a neuron in `layer` (Lemma A.2.1):
+    max over of < p <= layer of sqrt(degree / m_p), m_p the smallest in-degree of layer p (`smallest`: m_1, m_2, ...).
+    Its Frobenius norm is of order sqrt(degree)."""
+    return float(np.sqrt(degree / np.min(_between(smallest, of, layer))))
+
+
+def hessian_block_scale(smallest: Sequence[int], layer: int, first: int) -> float:
+    """The order of ||d^2 f~ / d w^(l1) d w^(l2)|| of a neuron in `layer`, `first` = l1 <= l2: max over l1 < p <= layer
+    of 1 / sqrt m_p (Lemma A.2.2)."""
+    return float(1 / np.sqrt(np.min(_between(smallest, first, layer))))
+
+
+def _between(smallest: Sequence[int], below: int, top: int) -> Sequence[int]:
+    if not 1 <= below < top <= len(smallest):
+        raise ValueError(f"layers must satisfy 1 <= l' < l <= {len(smallest)}; got l' = {below}, l = {top}")
+    return smallest[below:top]
+
+
+def weights_reached(graph: Graph, vertex: int) -> Int[np.ndarray, " layers"]:
+    """How many weights into layers 1, 2, ... a neuron depends on, by backward reachability (Proposition A.9.1): the
+    dimensions to use in `gaussian_series.series_tail`, not the total number of weights."""
+    reached = graph.ancestors(vertex)[graph.target]
+    counts = np.zeros(graph.depth, dtype=np.int64)
+    for layer in range(1, graph.depth + 1):
+        counts[layer - 1] = len(np.unique(graph.parameter[reached & (graph.layer[graph.target] == layer)]))
+    return counts
+
+
+# The gradient
+
+
+def gradient_bound(depth: int, *, homogeneity: float | int = 1, second_moment: float = 0.5) -> float:
+    """A lower bound of sqrt E ||grad f||^2, for x ~ N(0, I) and an activation with sigma(a z) = a^r sigma(z), a > 0:
+    sqrt min(1, min over 1 <= j <= L of C^(1 + r + ... + r^(j-1))), C = E sigma(z)^2 (Proposition 2.4.4; r >= 1).
+
+    The document states it for E ||grad f||; its proof passes from E ||.||^2 to (E ||.||)^2, which goes the other way:
+    `linearity_errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
+    """
+    if homogeneity < 1:
+        raise ValueError("the bound's Jensen step needs a homogeneity of 1 at least")
+    exponents = np.cumsum(float(homogeneity) ** np.arange(depth))
+    return float(np.sqrt(min(1.0, np.min(second_moment**exponents))))
+
+
+def relu_gradient_second_moment(depth: int) -> float:
+    """E ||grad f||^2 = L / 2^(L-1) of a fully connected ReLU network of any widths, x ~ N(0, I): each of L layers of
+    weights has the same share, and each of L - 1 layers of gates halves it."""
+    return depth / 2 ** (depth - 1)
+
+
+# The tangent kernel
+
+
+def kernel_change_bound(jacobian_norm: Number, hessian_norm: Number, radius: Number, points: int) -> Number:
+    """||K(w) - K(w_0)|| <= 2 ||J_0|| e + e^2 with e = sqrt(n) sup ||H|| R, for n scalar outputs. By Weyl's inequality
+    no eigenvalue of K moves further, lambda_min neither (Section 2.4.1)."""
+    moved = np.sqrt(points) * hessian_norm * radius
+    return 2 * jacobian_norm * moved + moved**2
+
+
+def relu_kernel_slope(kernel: Number, squared_length: Number, width: int, dim: int) -> Number:
+    """2 ||H grad f||, by which K = ||grad f||^2 of a two-layer ReLU network changes per distance in the worst
+    direction: 2 sqrt(K ||x||^2 / (m d)), of order m^(-1/2)."""
+    return 2 * (kernel * squared_length / (width * dim)) ** 0.5
+
+
+def relu_kernel_slope_along_gradient(output: Number, squared_length: Number, width: int, dim: int) -> Number:
+    """2 grad f^T H grad f = 4 f ||x||^2 / (m d): the same along the gradient, where descent goes; of order 1/m."""
+    return 4 * output * squared_length / (width * dim)
+
+
+# The Polyak-Lojasiewicz condition
+
+
+def polyak_ratio(residual: Float[Array, " n"], kernel: Float[Array, "n n"]) -> Float[Array, ""]:
+    """||grad L||^2 / (2 L) = r^T K r / r^T r (equation 2.16): at least lambda_min(K), so that lambda_min(K) >= mu in a
+    ball is the condition PL* with mu there. A nonlinear output has it too, with the kernel of the output."""
+    return residual @ kernel @ residual / (residual @ residual)
+
+
+def polyak_loss_bound(start: Number, mu: Number, rate: Number, steps: Int[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """(1 - eta mu)^t L_0 bounds the loss of gradient descent under PL* with mu, for eta at most 1 / smoothness."""
+    return np.asarray(start * (1 - rate * mu) ** steps, dtype=float)
+
+
+def polyak_radius(start: Number, mu: Number, smoothness: Number) -> Number:
+    """PL* in a ball of this radius, 2 sqrt(2 beta L_0) / mu, suffices for descent to converge inside (Liu, Zhu & Belkin
+    2022, Loss landscapes and optimization in over-parameterized non-linear systems and neural networks, theorem 6)."""
+    return 2 * (2 * smoothness * start) ** 0.5 / mu
