@@ -7,6 +7,10 @@ A product of d x k factors has rank k at most, and what it has gained since the 
 has rank 2k at most. Its singular values are those of the 2k x 2k core R₁ R₂ᵀ, with R the triangular factors of the two
 d x 2k matrices; written with differences, nothing cancels while the weights have hardly moved. "Transformers learn
 through gradual rank increase" follows W_K W_Qᵀ and W_V W_Oᵀ of every head in this way.
+
+Accelerators factor many small matrices one after another, except for symmetric eigenproblems; there the singular values
+are the square roots of the eigenvalues of √G₁ G₂ √G₁, G the Gram matrices of the two. In float32 that is exact to about
+10⁻⁴ of the largest singular value (against 10⁻⁷ on a CPU), at a fiftieth of the cost.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import xarray as xr
+from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.probes.probe import Moment, Probe, probe
@@ -33,15 +38,32 @@ PRODUCTS = ("key-query", "value-output")
 
 def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
+    return lax.platform_dependent(a, b, cpu=by_triangles, default=by_eigenvalues)
+
+
+def by_triangles(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ from those of R₁ R₂ᵀ: to the last digits."""
     left, right = (jnp.linalg.qr(factor, mode="r") for factor in (a, b))
     core = jnp.einsum("...ik,...jk->...ij", left, right, precision="highest")
     return jnp.linalg.svd(core, compute_uv=False)
 
 
+def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The same from eigenvalues of Gram matrices: those below the root of the precision are lost."""
+    left, right = (jnp.einsum("...ik,...ij->...kj", factor, factor, precision="highest") for factor in (a, b))
+    squares, turn = jnp.linalg.eigh(left)
+    root = turn * jnp.sqrt(jnp.maximum(squares, 0))[..., None, :]
+    gram = jnp.einsum("...ki,...kl,...lj->...ij", root, right, root, precision="highest")
+    count = min(a.shape[-2], b.shape[-2], a.shape[-1])
+    return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(gram)[..., ::-1], 0))[..., :count]
+
+
 def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
     (a, b), (a0, b0) = now, then
-    left, right = jnp.concatenate([a - a0, a0], axis=-1), jnp.concatenate([b, b - b0], axis=-1)
+    share = jnp.linalg.norm(a - a0, axis=(-2, -1), keepdims=True) / jnp.linalg.norm(a0, axis=(-2, -1), keepdims=True)
+    share = jnp.where(share > 0, share, 1)  # brings both halves of each factor to one size
+    left, right = jnp.concatenate([(a - a0) / share, a0], axis=-1), jnp.concatenate([share * b, b - b0], axis=-1)
     values = product_singular_values(left, right)
     return jnp.where(jnp.max(values, axis=-1, keepdims=True) > 0, values, jnp.nan)
 
@@ -108,15 +130,16 @@ def effective_rank(values: Any) -> Any:
 
 def count_above(values: Any, share: float = 0.1) -> Any:
     """How many σ are above `share` of σ₁ (NaN where all is zero)."""
-    relative = normalised(values)
-    return jnp.where(jnp.isnan(relative).any(-1), jnp.nan, (relative > share).sum(-1))
+    relative = normalised(jnp.asarray(values))
+    count = (relative > share).sum(-1).astype(relative.dtype)
+    return jnp.where(jnp.isnan(relative).any(-1), jnp.nan, count)
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
     """The smallest number of directions that hold `share` of Σσ²."""
     energy = jnp.cumsum(jnp.asarray(normalised(values)) ** 2, axis=-1)
-    short = (energy < share * energy[..., -1:]).sum(-1) + 1
-    return jnp.where(jnp.isnan(energy[..., -1]), jnp.nan, short)
+    count = (energy < share * energy[..., -1:]).sum(-1).astype(energy.dtype) + 1
+    return jnp.where(jnp.isnan(energy[..., -1]), jnp.nan, count)
 
 
 def normalised(values: Any) -> Any:
