@@ -117,6 +117,19 @@ def test_below_the_threshold_the_kernel_moves_by_one_over_the_width(width, end):
     assert float(path.v[-1]) == pytest.approx(end, abs=0.3 * (1 - end))
 
 
+@pytest.mark.parametrize("product", [0.5, 1.0, 1.8])
+def test_the_constant_of_the_kernels_change_below_the_threshold(product):
+    errors = []
+    for width in (1e4, 1e5):
+        start = State(jnp.asarray(0.8), jnp.asarray(1.2))
+        rate, c = product / 1.2, 1 / width
+        law = float(quadratic_model.monotone_change(start, rate, -0.3, c))
+        path = quadratic_model.normalized_path(quadratic_model.normalize(start, rate, -0.3, c), 300)
+        errors.append(abs(float(path.v[-1] / rate - 1.2) / law - 1))
+    assert errors[0] < 0.02
+    assert errors[1] < 0.15 * errors[0] + 1e-9  # an error of the next order
+
+
 def test_above_the_catapult_window_everything_grows():
     path = quadratic_model.normalized_path(Normalized(jnp.asarray(1e-4), jnp.asarray(1e-6), jnp.asarray(4.1)), 6)
     assert np.all(np.diff(path.u) > 0)

@@ -132,6 +132,18 @@ def small_catapult(excess: Reals, start: Reals) -> SmallCatapult:
     return SmallCatapult(peak, 2 - delta, jnp.log(peak / real(start)) / (2 * jnp.log1p(delta)))
 
 
+def monotone_change(state: State, rate: Reals, label: Reals, curvature: Reals) -> Values:
+    """By how much the kernel has moved when a run with v = eta lambda_0 < 2 has converged, to leading order in c:
+
+        -eta c ((4 - v) sum r_t^2 + 4 y sum r_t),    sum r_t^2 = r_0^2 / (v (2 - v)),    sum r_t = r_0 / v,
+
+    with r_t = (1 - v)^t r_0. This is the O(1/(m delta)) of Theorem B.3.1 with its constant.
+    """
+    r, v = state.residual, real(rate) * state.kernel
+    squares, sums = r**2 / (v * (2 - v)), r / v
+    return -real(rate) * real(curvature) * ((4 - v) * squares + 4 * real(label) * sums)
+
+
 def falling_above(v: Reals, label_size: Reals, width: Reals) -> Values:
     """u above which v decreases, if v < 4 (Proposition B.5.2): 16 C^2 / (m (4 - v)^2), C = eta |x| |y| / sqrt(d).
     Sufficient for either sign of w, and necessary for one of them. Printed with 4 C."""
