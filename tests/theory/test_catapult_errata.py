@@ -23,6 +23,6 @@ def test_the_corrected_threshold_is_where_the_kernel_turns():
     assert numbers["printed"] == pytest.approx(8.1e-5, rel=5e-3)
 
 
-def test_a_statement_that_holds_is_not_refuted():
-    """With nu = 1 the printed bound on Gaussian series and the right one agree."""
-    assert not catapult_errata.gaussian_series(scale=1.0, shift=5.0, t=2.0).refutes
+def test_where_printed_and_right_agree_nothing_is_refuted():
+    assert not catapult_errata.falling_kernel(label_size=0.25).refutes
+    assert not catapult_errata.kernel_recursion(curvature=0.0).refutes

@@ -175,9 +175,9 @@ class QuadraticEigenvalues(Experiment):
         holds = bool(pattern.all())
         return claim(
             "each-direction" if main else f"each-direction-{kind}",
-            f"{name[0].upper()}{name[1:]}: a direction whose own critical rate is below η catapults, its eigenvalue falls "
-            + (f"below n/η; no other one falls by {STILL:.0%}" if kind == "network" else f"below n/η; any other stays "
-            f"within {STILL:.0%}; at 2.1 times the first critical rate training diverges"),
+            f"{name[0].upper()}{name[1:]}: a direction whose own critical rate is below η catapults, its eigenvalue "
+            + (f"falls below n/η; no other one falls by {STILL:.0%}" if kind == "network" else "falls below n/η; any other "
+            f"stays within {STILL:.0%}; at 2.1 times the first critical rate training diverges"),
             source="Figure 3.3" if kind == "quadratic" else "Figure B.1",
             measured=share_of(pattern.ravel()) | {"directions that catapulted, mean by rate": catapults.mean(axis=1),
             "diverged, by rate": (~finite).mean(axis=1), "other directions, change":
@@ -229,5 +229,7 @@ def _why(kind: str) -> str:
     if kind == "linear":
         return "The kernel of a linear model is constant: above the first critical rate it diverges."
     if kind == "network":
-        return "Gates of the network may switch during a large catapult, which its quadratic model does not have."
+        return (
+            "A unit whose weight changes its sign in a catapult carries its part of the kernel to the other direction."
+        )
     return ""
