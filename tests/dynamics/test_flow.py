@@ -62,3 +62,16 @@ def test_a_flow_that_blows_up_is_an_outcome():
 def test_wrong_times_get_one_clear_line(times):
     with pytest.raises(ValueError, match="times of a flow"):
         ds.flow(jnp.zeros(1), quadratic([1.0]), times=times)
+
+
+def test_a_task_may_say_itself_where_the_model_moves():
+    class Turning:
+        def population_loss(self, x):
+            return jnp.sum(x**2)
+
+        def velocity(self, x):
+            return jnp.stack([-x[1], x[0]])
+
+    trace = ds.flow(jnp.array([1.0, 0.0]), Turning(), times=TIMES, probes={"x": lambda x: x, "loss": ds.probes.loss()})
+    np.testing.assert_allclose(trace.x, np.stack([np.cos(TIMES), np.sin(TIMES)], axis=1), atol=1e-3)
+    np.testing.assert_allclose(trace.loss, 1.0, atol=1e-3)

@@ -32,6 +32,7 @@ class FlowState(eqx.Module):
 
 class Flow(Process):
     """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
+    A task with a `velocity(model)` says itself where the model moves, as a flow in reduced coordinates does.
 
     The solver is Kvaerno's implicit fifth-order method for small problems in float64, where stiffness then costs
     nothing, and Dormand-Prince with a step-size controller for large ones and in float32, in whose rounding the
@@ -86,10 +87,12 @@ class Flow(Process):
         return max(self.tolerance / 1000, 10 * float(jnp.finfo(dtype).eps))
 
     def solve(self, parameters: PyTree, now: Any, until: Any, step_size: Any, saveat: diffrax.SaveAt) -> Any:
-        """One call of diffrax; the field is minus the gradient of the objective."""
+        """One call of diffrax; the field is minus the gradient of the objective, or the task's own velocity."""
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
 
         def field(t: Any, parameters: PyTree, args: Any) -> PyTree:
+            if hasattr(self.task, "velocity"):
+                return eqx.filter(self.task.velocity(eqx.combine(parameters, fixed)), eqx.is_inexact_array)
             gradient = jax.grad(lambda p: self.objective(eqx.combine(p, fixed)))(parameters)
             return jax.tree.map(jnp.negative, gradient)
 

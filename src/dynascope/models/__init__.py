@@ -5,6 +5,10 @@ from dynascope.models.attention import Attention as Attention
 from dynascope.models.convnet import ConvNet as ConvNet
 from dynascope.models.convnet import myrtle5 as myrtle5
 from dynascope.models.dag import DAG as DAG
+from dynascope.models.diagonal import AttentionHead as AttentionHead
+from dynascope.models.diagonal import Diagonal as Diagonal
+from dynascope.models.diagonal import DiagonalTransformer as DiagonalTransformer
+from dynascope.models.diagonal import LinearNetwork as LinearNetwork
 from dynascope.models.gated import Gated as Gated
 from dynascope.models.gated import gated as gated
 from dynascope.models.gpt import GPT as GPT

@@ -1,6 +1,7 @@
 """Tasks: a data-generating process, its loss, and the points at which we look."""
 
 from dynascope.tasks import datasets as datasets
+from dynascope.tasks import diagonal as diagonal
 from dynascope.tasks import factorization as factorization
 from dynascope.tasks import images as images
 from dynascope.tasks import products as products
@@ -11,6 +12,8 @@ from dynascope.tasks import teachers as teachers
 from dynascope.tasks.classification import Classification as Classification
 from dynascope.tasks.classification import Labelled as Labelled
 from dynascope.tasks.datasets import two_classes as two_classes
+from dynascope.tasks.diagonal import DiagonalRegression as DiagonalRegression
+from dynascope.tasks.diagonal import QuadraticLoss as QuadraticLoss
 from dynascope.tasks.factorization import Factorization as Factorization
 from dynascope.tasks.factorization import SymmetricFactorization as SymmetricFactorization
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex

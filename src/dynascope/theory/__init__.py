@@ -5,6 +5,7 @@ from dynascope.theory import assumptions as assumptions
 from dynascope.theory import catapult_errata as catapult_errata
 from dynascope.theory import constraint_manifolds as constraint_manifolds
 from dynascope.theory import critical_rates as critical_rates
+from dynascope.theory import diagonal_flow as diagonal_flow
 from dynascope.theory import edge_errata as edge_errata
 from dynascope.theory import entries as entries
 from dynascope.theory import factorization as factorization

@@ -1,0 +1,107 @@
+"""Losses of a product beta = u * v: regression on the outputs of a diagonal teacher, and a quadratic.
+
+"Transformers learn through gradual rank increase", Section 2 and Appendix A. The loss is half the mean over samples
+of the squared error summed over outputs; stage times depend on this choice. Both tasks are functions of beta, and
+losses of any model with a `product()`, so that theory, `descend` and `flow` share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+Product = Float[Array, " p"]
+Numbers = Float[np.ndarray, " ..."]
+
+
+class DiagonalRegression(eqx.Module):
+    """Half the mean squared error of h(x; beta), summed over outputs."""
+
+    network: Callable
+    x: Float[Array, "samples ..."]
+    y: Float[Array, "samples ..."]
+
+    def __call__(self, beta: Product) -> Float[Array, ""]:
+        return self._error(beta, self.x, self.y)
+
+    def population_loss(self, model: Any) -> Float[Array, ""]:
+        """The loss of a model, on all the samples."""
+        return self(model.product())
+
+    def loss(self, model: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
+        """The loss of a model on some of the samples."""
+        return self._error(model.product(), *batch)
+
+    def _error(self, beta: Product, x: Array, y: Array) -> Float[Array, ""]:
+        outputs = jax.vmap(lambda tokens: self.network(tokens, beta))(x)
+        return jnp.sum((outputs - y) ** 2) / (2 * x.shape[0])
+
+
+class QuadraticLoss(eqx.Module):
+    """beta^T S beta / 2 - c^T beta: the linear network with S = E[x x^T], c = E[x y], less the constant E[y^2]/2."""
+
+    S: Float[Array, "p p"]
+    c: Product
+
+    def __call__(self, beta: Product) -> Float[Array, ""]:
+        return jnp.dot(beta, jnp.matmul(self.S, beta, precision="highest")) / 2 - jnp.dot(self.c, beta)
+
+    def population_loss(self, model: Any) -> Float[Array, ""]:
+        """The loss of a model."""
+        return self(model.product())
+
+
+class ToyHead(NamedTuple):
+    """The toy task in numbers: token sequences, the teacher's product, and the student's start before its scale."""
+
+    x: Numbers
+    teacher: Numbers
+    u: Numbers
+    v: Numbers
+
+
+def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, kept: int | None = None) -> ToyHead:
+    """Appendix A: sequences and all four weight vectors of the teaching head normal, and so the student's u and v.
+
+    `kept` makes the teacher sparse: that many random coordinates of each of its two products are not zero. NumPy
+    draws them, so that seed 0 with dim 6, 5 tokens and 500 samples is the same example in any program.
+    """
+    if kept is not None and not 1 <= kept <= dim:
+        raise ValueError(f"kept must be 1 to {dim}, the coordinates there are; got {kept}")
+    if min(dim, tokens, samples) < 1:
+        raise ValueError(f"dim, tokens and samples must be at least 1; got {dim}, {tokens}, {samples}")
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, tokens, dim))
+    weights = rng.normal(size=(4, dim))
+    teacher = np.stack([weights[0] * weights[1], weights[2] * weights[3]])
+    if kept is not None:
+        for product in teacher:
+            product[rng.permutation(dim)[kept:]] = 0.0
+    student = np.random.default_rng(100 + seed)
+    return ToyHead(x, teacher.ravel(), student.normal(size=2 * dim), student.normal(size=2 * dim))
+
+
+class LinearExample(NamedTuple):
+    """A quadratic loss in numbers, and a start before its scale."""
+
+    S: Numbers
+    c: Numbers
+    u: Numbers
+    v: Numbers
+
+
+def exit_and_return() -> LinearExample:
+    """Four coordinates, of which one is learnt, leaves the support and comes back with the other sign."""
+    return LinearExample(
+        S=np.array([[1.6947, 0.0455, -2.6385, -1.0019], [0.0455, 0.7027, -0.0937, -0.2892],
+                    [-2.6385, -0.0937, 4.7084, 1.5180], [-1.0019, -0.2892, 1.5180, 0.9308]]),
+        c=np.array([3.1024, 0.3802, -4.4999, -2.0589]),
+        u=np.array([-0.3499, -1.9005, 0.8432, 0.1662]),
+        v=np.array([1.3967, 0.2259, -2.3233, -1.0363]),
+    )  # fmt: skip
