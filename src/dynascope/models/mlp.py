@@ -80,11 +80,13 @@ class MLP(eqx.Module):
                 jax.random.uniform(k, (shape[0],), minval=-b, maxval=b)
                 for k, shape, b in zip(keys[depth:], shapes, bounds, strict=True)
             ]
-            self.biases = draws if scale is None else [jnp.zeros_like(draw) for draw in draws]
-            if ntk:
-                self.biases = [
-                    scale * jax.random.normal(k, draw.shape) for k, draw in zip(keys[depth:], draws, strict=True)
+            if scale is not None and ntk:
+                draws = [
+                    scale * jax.random.normal(k, (shape[0],)) for k, shape in zip(keys[depth:], shapes, strict=True)
                 ]
+            elif scale is not None:
+                draws = [jnp.zeros_like(draw) for draw in draws]
+            self.biases = draws
         self.activation = activation
         self.parameterisation = parameterisation
 

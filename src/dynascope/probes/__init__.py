@@ -30,6 +30,14 @@ from dynascope.probes.hessian import gradient_alignment as gradient_alignment
 from dynascope.probes.hessian import hessian_density as hessian_density
 from dynascope.probes.hessian import sharpness as sharpness
 from dynascope.probes.hessian import top_eigenvalues as top_eigenvalues
+from dynascope.probes.kernel import batch_critical_rate as batch_critical_rate
+from dynascope.probes.kernel import kernel_distance as kernel_distance
+from dynascope.probes.kernel import kernel_norm as kernel_norm
+from dynascope.probes.kernel_spectrum import critical_rate as critical_rate
+from dynascope.probes.kernel_spectrum import eigenspace_losses as eigenspace_losses
+from dynascope.probes.kernel_spectrum import kernel_change as kernel_change
+from dynascope.probes.kernel_spectrum import kernel_eigenpairs as kernel_eigenpairs
+from dynascope.probes.kernel_spectrum import polyak_ratio as polyak_ratio
 from dynascope.probes.learner import displacement as displacement
 from dynascope.probes.learner import jacobian as jacobian
 from dynascope.probes.learner import loss as loss
@@ -48,3 +56,5 @@ from dynascope.probes.probe import probe as probe
 from dynascope.probes.spectra import perturbation_spectrum as perturbation_spectrum
 from dynascope.probes.spectra import product_spectrum as product_spectrum
 from dynascope.probes.spectra import random_spectrum as random_spectrum
+from dynascope.probes.tangent_kernel import kernel_product as kernel_product
+from dynascope.probes.tangent_kernel import tangent_kernel as tangent_kernel

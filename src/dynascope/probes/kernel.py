@@ -1,0 +1,111 @@
+"""The tangent kernel inside the loop: its norm, the critical rate, where the loss lies, how far it has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from dynascope.probes.kernel_spectrum import (
+    DENSE,
+    Convention,
+    errors_of,
+    kernel_change,
+    kernel_eigenpairs,
+    kernel_operator,
+    pairs_of,
+    rate_of,
+    split_loss,
+)
+from dynascope.probes.probe import Dims, Moment, Probe, probe
+from dynascope.probes.tangent_kernel import Apply
+
+Every = int | Sequence[int] | None
+
+
+def kernel_norm(
+    x: PyTree,
+    y: Float[Array, "n ..."] | None = None,
+    splits: Sequence[int] = (1, 5),
+    every: Every = None,
+    apply: Apply | None = None,
+    *,
+    convention: Convention = "mse",
+    tolerance: float = 1e-4,
+    max_products: int = 100,
+    formed: bool | None = None,
+    rows: int | None = None,
+) -> Probe:
+    """||K||, the largest eigenvalue of the tangent kernel at the examples x.
+
+    In the trace, for a probe called `kernel`: `kernel`; `kernel_critical_rate`; `kernel_residual`, within which of the
+    value there is an eigenvalue; `kernel_products` used (of the matrix, where it is made). With targets y also
+    `kernel_top` and `kernel_rest`, along `split`: the mean squared error in the span of the top s eigenvectors of the
+    kernel as it is at that step, and in the rest; their sum is the loss. How K is known, and what `formed` and `rows`
+    mean, is told at `kernel_eigenpairs`. Where it is searched, each look starts from the vectors of the last one.
+    """
+    k = 1 if y is None else max(splits)
+
+    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
+        subspace, looks = memory
+        size, product, matrix = kernel_operator(moment.model, x, apply, formed=formed, rows=rows)
+        found = pairs_of(size, product, matrix, k, tolerance, subspace, looks, max_products)
+        value = {
+            "value": found.values[0],
+            "critical_rate": rate_of(found.values[0], size, convention),
+            "residual": found.residuals[0],
+            "products": found.products,
+        }
+        if y is not None:
+            split = split_loss(found.vectors, errors_of(moment.model, x, y, apply), splits)
+            value |= {"top": split.top, "rest": split.rest}
+        return value, (None if subspace is None else found.subspace, looks + 1)
+
+    def remember(moment: Moment) -> Any:
+        size, product, matrix = kernel_operator(moment.model, x, apply, formed=formed, rows=rows)
+        looks = jnp.zeros((), jnp.int32)
+        if matrix is not None and size <= DENSE:
+            return None, looks
+        number = jax.eval_shape(product, jnp.zeros(size)).dtype
+        return jax.random.normal(jax.random.key(1), (min(k + 1, size), size), number), looks
+
+    if y is None:
+        return Probe(measure, every=every, remember=remember)
+    dims: dict[str, Dims] = {"top": ("split",), "rest": ("split",)}
+    return Probe(measure, dims, {"split": tuple(splits)}, every, remember)
+
+
+def kernel_distance(
+    x: PyTree, every: Every = None, apply: Apply | None = None, *, tolerance: float = 1e-4, formed: bool | None = None
+) -> Probe:
+    """||K - K0|| / ||K0||, spectral norms, with K0 the kernel at the start; the start's parameters are remembered."""
+
+    def measure(moment: Moment, start: PyTree) -> tuple[Any, Any]:
+        return kernel_change(moment.model, start, x, apply, tolerance=tolerance, formed=formed), start
+
+    return Probe(measure, every=every, remember=lambda moment: moment.model)
+
+
+def batch_critical_rate(
+    every: Every = None,
+    apply: Apply | None = None,
+    *,
+    inputs: Callable[[Any], PyTree] = lambda data: data[0],
+    convention: Convention = "mse",
+) -> Probe:
+    """The critical rate of the batch that the step to come will use: its size over the norm of its own kernel.
+
+    `inputs` picks the examples out of the batch's data, by default the first of (x, y).
+    """
+
+    def measure(moment: Moment) -> Any:
+        data = moment.batch().data
+        if data is None:
+            raise ValueError("only a descent with data has batches whose critical rate could be told")
+        found = kernel_eigenpairs(moment.model, inputs(data), 1, apply)
+        return rate_of(found.values[0], found.vectors.shape[1], convention)
+
+    return probe(measure, every=every)

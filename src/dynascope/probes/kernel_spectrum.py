@@ -1,0 +1,194 @@
+"""What the tangent kernel says of training on squared loss: eigenpairs, critical rates, where the loss lies.
+
+Two conventions for squared loss are in use, and a learning rate means nothing without one: "mse", the mean over all
+entries of (f - y)^2, and "sum", half the sum over them. With N entries (n examples of k outputs) gradient descent on a
+linear model is stable below N / lambda_max(K), or 2 / lambda_max(K): the critical rate. "Toward Understanding the
+Dynamics of Over-parameterized Neural Networks", Sections 3.2 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from dynascope.probes.eigenpairs import EXPLORE, Eigenpairs, diagonalised, searched
+from dynascope.probes.layerwise import has_layers
+from dynascope.probes.tangent_kernel import (
+    BUDGET,
+    Apply,
+    Vector,
+    bytes_of_gradients,
+    examples,
+    flat_outputs,
+    kernel_product,
+    tangent_kernel,
+)
+
+Convention = Literal["mse", "sum"]
+
+FORMED = 2000
+"""Up to so many rows the kernel is made as a matrix, if its making fits: it costs a few products by derivatives."""
+DENSE = 256
+"""Up to so many rows it is diagonalised, unless the search starts from given vectors."""
+
+
+def kernel_operator(
+    model: PyTree, x: PyTree, apply: Apply | None = None, *, formed: bool | None = None, rows: int | None = None
+) -> tuple[int, Callable[[Vector], Vector], Float[Array, "nk nk"] | None]:
+    """The kernel as an operator: its size, v -> K v, and the matrix where it is made.
+
+    It is made (`formed`) unless there are too many rows for that or, for a model that does not know its layers, too
+    many derivatives; `rows` at a time are looked at where it is not.
+    """
+    size = examples(x) * flat_outputs(model, apply).count(x)
+    if formed is None:
+        layers = apply is None and has_layers(model)
+        formed = size <= FORMED and (layers or bytes_of_gradients(model, x, apply) <= BUDGET)
+    if not formed:
+        return size, kernel_product(model, x, apply, rows=rows)[1], None
+    matrix = tangent_kernel(model, x, apply)
+    return size, lambda vector: matrix @ vector, matrix
+
+
+@eqx.filter_jit
+def kernel_eigenpairs(
+    model: PyTree,
+    x: PyTree,
+    k: int = 1,
+    apply: Apply | None = None,
+    *,
+    tolerance: float = 1e-5,
+    start: Float[Array, "s nk"] | None = None,
+    seed: Int[Array, ""] | int = 0,
+    max_products: int = 300,
+    formed: bool | None = None,
+    rows: int | None = None,
+) -> Eigenpairs:
+    """The k largest eigenvalues of the tangent kernel at the examples x, with vectors and residuals.
+
+    The kernel is made as a matrix where that is cheap, and else known only by its products (`formed` decides). Up to
+    256 rows it is diagonalised; above, or with `start` (the `subspace` found at a neighbouring point), it is searched
+    by Rayleigh-Ritz until the estimated relative errors are within `tolerance`, or `max_products` are spent.
+    """
+    size, product, matrix = kernel_operator(model, x, apply, formed=formed, rows=rows)
+    return pairs_of(size, product, matrix, k, tolerance, start, seed, max_products)
+
+
+def pairs_of(
+    size: int,
+    product: Callable[[Vector], Vector],
+    matrix: Float[Array, "nk nk"] | None,
+    k: int,
+    tolerance: float = 1e-5,
+    start: Float[Array, "s nk"] | None = None,
+    seed: Any = 0,
+    max_products: int = 300,
+) -> Eigenpairs:
+    """The same, for what `kernel_operator` gives."""
+    number = jax.eval_shape(product, jnp.zeros(size)).dtype if matrix is None else matrix.dtype
+    everywhere = jnp.ones(size, number)
+    k = min(k, size)
+    if matrix is not None and size <= DENSE and start is None:
+        return diagonalised(product, everywhere, k, "largest")
+    return searched(product, everywhere, k, tolerance, "largest", start, seed, EXPLORE, max_products)
+
+
+def critical_rate(
+    model: PyTree,
+    x: PyTree,
+    apply: Apply | None = None,
+    *,
+    convention: Convention = "mse",
+    tolerance: float = 1e-4,
+    formed: bool | None = None,
+    rows: int | None = None,
+) -> Float[Array, ""]:
+    """The learning rate above which gradient descent on the linearised model diverges: of the whole set if x is the
+    whole set, of a batch if x is a batch."""
+    found = kernel_eigenpairs(model, x, 1, apply, tolerance=tolerance, formed=formed, rows=rows)
+    return rate_of(found.values[0], found.vectors.shape[1], convention)
+
+
+def rate_of(largest: Float[Array, ""], size: int, convention: Convention = "mse") -> Float[Array, ""]:
+    """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+    return (size if convention == "mse" else 2) / largest
+
+
+@eqx.filter_jit
+def kernel_change(
+    model: PyTree,
+    start: PyTree,
+    x: PyTree,
+    apply: Apply | None = None,
+    *,
+    tolerance: float = 1e-4,
+    formed: bool | None = None,
+) -> Float[Array, ""]:
+    """||K - K0|| / ||K0||, in the spectral norm: how far the kernel at `model` is from the one at `start`."""
+    size, now, matrix = kernel_operator(model, x, apply, formed=formed)
+    _, then, before = kernel_operator(start, x, apply, formed=formed)
+    if matrix is not None and before is not None and size <= DENSE:
+        return jnp.max(jnp.abs(jnp.linalg.eigvalsh(matrix - before))) / jnp.linalg.eigvalsh(before)[-1]
+    number = jax.eval_shape(now, jnp.zeros(size)).dtype
+    difference = searched(
+        lambda vector: now(vector) - then(vector),
+        jnp.ones(size, number), 1, tolerance, "magnitude", None, 0, EXPLORE, 300,
+    )  # fmt: skip
+    return jnp.abs(difference.values[0]) / pairs_of(size, then, before, 1, tolerance).values[0]
+
+
+class Split(NamedTuple):
+    """Mean squared error in the span of the top s eigenvectors of the kernel, and in the rest, for several s."""
+
+    top: Float[Array, " splits"]
+    rest: Float[Array, " splits"]
+
+
+def split_loss(vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int]) -> Split:
+    """The mean of errors^2 = L_top + L_rest, for the first s of these orthonormal vectors, largest eigenvalue first."""
+    along = vectors @ errors
+    top = [jnp.sum(along[:s] ** 2) for s in splits]
+    rest = [jnp.sum((errors - along[:s] @ vectors[:s]) ** 2) for s in splits]
+    return Split(jnp.stack(top) / errors.size, jnp.stack(rest) / errors.size)
+
+
+@eqx.filter_jit
+def eigenspace_losses(
+    model: PyTree,
+    x: PyTree,
+    y: Float[Array, "n ..."],
+    splits: Sequence[int] = (1, 5),
+    apply: Apply | None = None,
+    *,
+    tolerance: float = 1e-5,
+    formed: bool | None = None,
+) -> Split:
+    """L_{<=s} and L_{>s} (4.2): the mean squared error split by the eigenvectors of the model's CURRENT kernel."""
+    found = kernel_eigenpairs(model, x, max(splits), apply, tolerance=tolerance, formed=formed)
+    return split_loss(found.vectors, errors_of(model, x, y, apply), splits)
+
+
+def errors_of(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Vector:
+    """f - y, laid flat like the rows of the kernel."""
+    flat = flat_outputs(model, apply)
+    found = jax.vmap(lambda x: flat.function(flat.weights, x))(x)
+    return (found - y.reshape(found.shape)).ravel()
+
+
+@eqx.filter_jit
+def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Float[Array, ""]:
+    """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r: the PL* condition with
+    constant mu says that it is at least mu, and it is at least the smallest eigenvalue of K."""
+    flat = flat_outputs(model, apply)
+
+    def half_sum(weights: PyTree) -> Any:
+        found = jax.vmap(lambda x: flat.function(weights, x))(x)
+        return jnp.sum((found - y.reshape(found.shape)) ** 2) / 2
+
+    value, gradient = jax.value_and_grad(half_sum)(flat.weights)
+    return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)) / (2 * value)
