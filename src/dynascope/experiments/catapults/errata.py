@@ -34,10 +34,10 @@ class Errata(Experiment):
     control = {"curvature": 0.0}
     notes = """Each erratum says what is printed, what holds, and the numbers that tell them apart. The main results
     stand: three regimes of the quadratic model, its thresholds, its stable equilibria, the bounds on the Hessian. What
-    falls is constants, signs and one recursion. Slips without consequence for a number (indices, cross references, captions that
-    name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's 15 and 20) are not listed,
-    nor what was measured and did not reproduce: see the other experiments. The control takes the curvature out of the
-    random model, whose kernel is then constant: (3.16) holds there."""
+    falls is constants, signs and one recursion. Slips without consequence for a number (indices, cross
+    references, captions that name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's
+    15 and 20) are not listed, nor what was measured and did not reproduce: see the other experiments. The control takes
+    the curvature out of the random model, whose kernel is then constant: (3.16) holds there."""
 
     precision: Literal["float32", "float64"] = "float64"
     curvature: float = 1.0
@@ -109,7 +109,7 @@ def _falling(axes: Axes, size: float = 1.3, v: float = 3.2, width: float = 1e5) 
     axes.axvline(16 * size**2 / (width * (4 - v) ** 2), color=RIGHT, label="corrected")
     axes.set(xlabel="u", ylabel="change of v = ηλ in a step", title="Prop. B.5.2: when the kernel falls")
     axes.ticklabel_format(scilimits=(-2, 3))
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper right")
 
 
 def _slightly_above(axes: Axes, measured: xr.Dataset) -> None:
@@ -127,4 +127,5 @@ def _directions(axes: Axes, measured: xr.Dataset) -> None:
     axes.barh(range(4), values, color=[FAINT, RIGHT, WRONG, WRONG])
     axes.set_yticks(range(4), ["in weights", "corrected", "printed, |p| = 1", "printed, p = x₊"])
     axes.invert_yaxis()
+    axes.locator_params(axis="x", nbins=5)
     axes.set(xlabel="change of λ₁ in the first step", title="App. B.12: one direction of many examples")

@@ -176,8 +176,8 @@ class QuadraticEigenvalues(Experiment):
         return claim(
             "each-direction" if main else f"each-direction-{kind}",
             f"{name[0].upper()}{name[1:]}: a direction whose own critical rate is below η catapults, its eigenvalue "
-            + (f"falls below n/η; no other one falls by {STILL:.0%}" if kind == "network" else "falls below n/η; any other "
-            f"stays within {STILL:.0%}; at 2.1 times the first critical rate training diverges"),
+            + (f"falls below n/η; no other one falls by {STILL:.0%}" if kind == "network" else "falls below n/η; any "
+            f"other stays within {STILL:.0%}; at 2.1 times the first critical rate training diverges"),
             source="Figure 3.3" if kind == "quadratic" else "Figure B.1",
             measured=share_of(pattern.ravel()) | {"directions that catapulted, mean by rate": catapults.mean(axis=1),
             "diverged, by rate": (~finite).mean(axis=1), "other directions, change":

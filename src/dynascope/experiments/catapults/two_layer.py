@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from dynascope.models import MLP, gated, linearised
+from dynascope.models import MLP, Gated, Taylor, gated, linearised
 
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
@@ -50,16 +50,21 @@ def squared_gradient(model: Any, output: Any) -> Float[Array, ""]:
     return jnp.sum(jnp.stack(squares))
 
 
-def tangent_kernel(model: Any, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
-    """K of the first output at these points, from the whole Jacobian (for small models)."""
-    parameters, rest = eqx.partition(model, eqx.is_inexact_array)
+def kernel_matrix(model: Any, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
+    """The tangent kernel of a `variant` without biases, in closed form: with h = W x/sqrt(d), gates 1{h > 0} (of the
+    start, for the quadratic model) and outer weights v, K = (D D^T) o (X X^T/d) + H H^T, D = gates v/sqrt(m), H = gates
+    h/sqrt(m). A linearised network keeps the kernel of its start."""
+    start = model.base.value() if isinstance(model, Taylor) else model
+    net = start.network if isinstance(start, Gated) else start
+    hidden = jax.vmap(lambda point: net.affine(0, point))(x)
+    gated_by = jax.vmap(lambda point: start.start.value().affine(0, point))(x) if isinstance(start, Gated) else hidden
+    gates = (gated_by > 0).astype(x.dtype) / jnp.sqrt(jnp.asarray(hidden.shape[1], x.dtype))
+    back, forward = gates * net.weights[1][0], gates * hidden
 
-    def row(point: Array) -> Array:
-        gradient = jax.grad(lambda parameters: eqx.combine(parameters, rest)(point)[0])(parameters)
-        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(gradient)])
+    def gram(rows: Array) -> Array:
+        return jnp.matmul(rows, rows.T, precision="highest")
 
-    J = jax.vmap(row)(x)
-    return jnp.matmul(J, J.T, precision="highest")
+    return gram(back) * gram(x) / x.shape[1] + gram(forward)
 
 
 def regime(loss: ArrayLike) -> Int[np.ndarray, " ..."]:
