@@ -171,12 +171,10 @@ class TopEigenspace(Experiment):
             whole.legend(loc="upper right")
             every = measured.sel(model=kind)
             for axes, name, label in ((one, "beyond_residual", "p1ᵀ R_f p1"), (two, "beyond_kernel", "p1ᵀ R_K p1")):
-                step = np.broadcast_to(every.step, (self.seeds, self.steps))
-                seen = (every[part].transpose("seed", "step").values.ravel() for part in ("loss", name))
-                points = axes.scatter(*seen, c=step.ravel(), s=12, cmap="viridis")
-                axes.axhline(0, color=FAINT, linewidth=0.8)
-                axes.set(xscale="log", xlabel="loss", ylabel=label)
-                small = float(np.nanmax(np.abs(every[name]))) * 1e-4 or 1e-12
-                axes.set_yscale("symlog", linthresh=small)
-                figure.colorbar(points, ax=axes, label="step")
+                x, value = (every[part].transpose("seed", "step").values.ravel() for part in ("loss", name))
+                for sign, colour, word in ((1, CONCEPT_COLOURS[1], "positive"), (-1, CONCEPT_COLOURS[0], "negative")):
+                    here = sign * value > 0
+                    axes.loglog(x[here], sign * value[here], "o", markersize=3.5, color=colour, alpha=0.7, label=word)
+                axes.set(xlabel="loss", ylabel=f"|{label}|", title="All seeds and steps")
+                axes.legend(loc="upper left")
         return {"top-eigenspace": figure}
