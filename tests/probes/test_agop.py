@@ -113,6 +113,6 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
     np.testing.assert_allclose(
         ds.probes.alignment(jnp.asarray(reference.outer), target), trace.alignment[-1], rtol=1e-4
     )
-    np.testing.assert_allclose(reference.loss, trace.loss[-1], rtol=1e-4)
+    np.testing.assert_allclose(reference.score, trace.loss[-1], rtol=1e-4)
     untrained = theory.reference_outer_product(net, task, optax.sgd(1.0), data[0], steps=0, data=data)
     np.testing.assert_allclose(ds.probes.alignment(jnp.asarray(untrained.outer), target), at_start, rtol=1e-5)

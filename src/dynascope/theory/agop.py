@@ -6,7 +6,7 @@ are with their task (`tasks.MultiIndex.gradient_outer_product`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -20,8 +20,9 @@ from dynascope.probes.learner import loss
 from dynascope.probes.probe import probe
 
 
-def blind_alignment(target: Float[Array, "d d"]) -> Float[Array, ""]:
+def blind_alignment(target: Float[Array | np.ndarray, "d d"]) -> Float[Array, ""]:
     """The alignment of G = I, which listens to all directions alike: tr(G*) / (sqrt(d) |G*|_F)."""
+    target = jnp.asarray(target)
     dim = jnp.asarray(target.shape[0], target.dtype)
     return jnp.trace(target) / (jnp.sqrt(dim) * jnp.linalg.norm(target))
 
@@ -52,7 +53,7 @@ class Reference(NamedTuple):
     """The outer product of a trained model, taken for the target's, and how well it does."""
 
     outer: Float[np.ndarray, "d d"]
-    loss: float
+    score: float
 
 
 def reference_outer_product(
@@ -65,9 +66,13 @@ def reference_outer_product(
     data: Any,
     batch: int | None = None,
     key: PRNGKeyArray | None = None,
+    score: Callable[[Any], Array] | None = None,
 ) -> Reference:
     """Train a model that does well on real data, and take its outer product over the inputs `x` for G*. With no steps
-    it is that of the model as given."""
-    looks = {"outer": probe(lambda moment: agop(lambda net, point: net(point), moment.model, x)), "loss": loss()}
+    it is that of the model as given. `score(model)` says how well it does; its loss, if nothing is given."""
+    looks = {
+        "outer": probe(lambda moment: agop(lambda net, point: net(point), moment.model, x)),
+        "score": loss() if score is None else probe(lambda moment: score(moment.model)),
+    }
     trace = descend(model, task, optimiser, steps=steps, data=data, batch=batch, key=key, probes=looks, record=[steps])
-    return Reference(trace.outer.values[-1], float(trace.loss[-1]))
+    return Reference(trace.outer.values[-1], float(trace.score[-1]))

@@ -1,0 +1,1 @@
+"""Which directions of the input a network listens to, and whether catapults teach it."""

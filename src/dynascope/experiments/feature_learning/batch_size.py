@@ -1,0 +1,190 @@
+"""Figure 4.9, Table 4.1, C.18 to C.22: stochastic gradient descent with smaller and smaller batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt, model_validator
+
+from dynascope.experiments.feature_learning.drawing import draw_outcomes, draw_progress
+from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.problems import Problem
+from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
+from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.experiment import Source
+from dynascope.theory.agop import blind_alignment
+
+LOOKS = 50
+"""Recordings in a run."""
+NONE = 0.005
+"""A share of super-critical steps below which they are taken to play no part."""
+PRINTED = {2000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
+"""Table 4.1: alignment and test loss by batch size."""
+
+
+class Batches(FeatureExperiment):
+    """Fields and training for experiments that compare batch sizes."""
+
+    batches: tuple[PositiveInt, ...] = Field((5, 10, 50, 100, 2000), min_length=2)
+    """Batch sizes, smallest first; the number of examples is gradient descent."""
+    steps: tuple[PositiveInt, ...] = (6000, 6000, 4000, 4000, 4000)
+    """How many steps with each."""
+    flips: float = Field(0.0, ge=0, le=1)
+    """The share of a real set's training labels that is turned round."""
+
+    @model_validator(mode="after")
+    def _as_many_steps_as_batches(self) -> Any:
+        if len(self.steps) != len(self.batches):
+            raise ValueError(f"steps says for each of {len(self.batches)} batch sizes how many; got {len(self.steps)}")
+        if max(self.batches) > self.samples or any(steps % LOOKS for steps in self.steps):
+            raise ValueError(f"batches are at most the {self.samples} examples, and steps multiples of {LOOKS}")
+        return self
+
+    def train(self, given: Problem, ratios: tuple[float, ...], seed: int, *, stretch: tuple[int, ...]) -> xr.Dataset:
+        """At each batch size, and at each of these multiples of the critical rate of the whole set at the start, with
+        `stretch` times the steps. Looks are numbered along `step`; `taken` says after how many steps."""
+        critical = self.critical_at_start(given, seed)
+        runs = []
+        for batch, steps in zip(self.batches, self.steps, strict=True):
+            whole = batch == self.samples
+            along = [
+                self._one(given, ratio, seed, steps * times, None if whole else batch, critical)
+                for ratio, times in zip(ratios, stretch, strict=True)
+            ]
+            runs.append(xr.concat(along, "ratio", join="outer"))
+        trace = xr.concat(runs, "batch", join="outer").assign_coords(batch=list(self.batches), ratio=list(ratios))
+        return trace.assign(critical=("seed", critical)).assign_attrs(data=given.about)
+
+    def _one(
+        self, given: Problem, ratio: float, seed: int, steps: int, batch: int | None, critical: np.ndarray
+    ) -> xr.Dataset:
+        each = steps // LOOKS
+        trace = self.learn(
+            given, "ratio", [ratio], seed, steps=steps, record=each, optimiser="constant", batch=batch, unit=critical,
+            watch=each if batch is None else 1,
+        ).isel(ratio=0, drop=True)  # fmt: skip
+        over = trace.batch_critical.values < (ratio * critical)[:, None] - 1e-8
+        if batch is not None:  # a share of all steps, counted up to each look
+            counted = np.cumsum(over, axis=1)[:, ::each]
+        else:
+            counted = each * np.cumsum(over, axis=1)
+        kept = trace[["train", "validation", "test", "alignment", "alignment_corner", "diverged_at"]]
+        kept = kept.assign(supercritical=(("seed", "step"), counted), taken=("step", trace.step.values))
+        return kept.assign_coords(step=np.arange(LOOKS + 1))
+
+
+class SmallBatchesTeachFeatures(Batches):
+    """Do smaller batches, whose critical rates are exceeded more often, learn better features at the same rate?"""
+
+    id = "agop.batch-size"
+    source = Source(
+        "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
+        "Figure 4.9, Table 4.1, Figures C.18 to C.21",
+    )
+    cost = {"quick": 20, "full": 1500}
+    presets = {
+        "quick": {
+            "dim": 20, "samples": 240, "held_out": 500, "width": 128,
+            "batches": (4, 20, 240), "steps": (2000, 1000, 800),
+        },
+        "table-4.1": {"batches": (5, 10, 50, 2000), "steps": (6000, 6000, 4000, 4000), "seeds": 3},
+        "rank-3": {"task": "rank-3", "depth": 4, "width": 256},
+        "rank-4": {"task": "rank-4", "depth": 4, "width": 256},
+        "standard": {"parameterisation": "standard", "bias": True, "rate": 0.01},
+        "usps": {"task": "usps", "depth": 4, "width": 256, "flips": 0.1},
+        "fashion-mnist": {"task": "fashion_mnist", "depth": 4, "width": 256, "flips": 0.1},
+    }  # fmt: skip
+    control = {"task": "full-rank"}
+    notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical where
+    the rate exceeds the critical rate of its batch (for gradient descent this is looked at at every recording, not at
+    every step). Test loss and alignment are those of the recorded iterate with the best validation loss, up to a
+    training loss of 1e-3. The document's Table 4.1 has alignments 0.81, 0.84, 0.89, 0.95 and test losses 0.74, 0.71,
+    0.59, 0.42 for batches of 2000, 50, 10 and 5. Smaller batches also take noisier steps, which this comparison does
+    not take apart from catapults: where a batch size without super-critical steps is better than gradient descent, the
+    claim `only-by-catapults` says so. The preset `standard` (Figures C.18 and C.20) has an absolute rate, as the
+    document does there. In the control no direction of the input matters more than others."""
+
+    ratio: float = Field(0.5, gt=0)
+    """Learning rate over the critical rate of all the data at the start."""
+    rate: float | None = Field(None, gt=0)
+    """An absolute learning rate instead."""
+
+    def measure(self, seed: int) -> xr.Dataset:
+        given = self.problem(seed, self.flips)
+        trace = self.train(given, (self.ratio,), seed, stretch=(1,)).isel(ratio=0, drop=True)
+        return trace.assign(blind=float(blind_alignment(given.target)))
+
+    def critical_at_start(self, given: Problem, seed: int) -> np.ndarray:
+        """The unit of the rate: where an absolute one is asked for, what makes `ratio` of it that."""
+        if self.rate is not None:
+            return np.full(self.seeds, self.rate / self.ratio, np.float32)
+        return super().critical_at_start(given, seed)
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        best = best_iterate(measured)
+        aligned, test = (best[name].transpose("batch", "seed").values for name in ("alignment", "test"))
+        counts = best.supercritical.transpose("batch", "seed").values
+        shares = counts / np.maximum(best.taken.transpose("batch", "seed").values, 1)
+        small, large, where = self.batches[0], self.batches[-1], measured.attrs["data"]
+        common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure 4.9, Table 4.1"}
+        means = {"batches": list(self.batches), "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1)}
+        printed = {"printed": [PRINTED.get(batch) for batch in self.batches]} if self.task == "rank-2" else {}
+        better = aligned[0] > aligned[-1]
+        yield claim(
+            "alignment", f"Batches of {small} end better aligned with the target than batches of {large}, in every "
+            f"seed ({where})", expected="share = 1", holds=better.all(), **common,
+            measured=share_of(better) | {"change": paired_difference(aligned[0], aligned[-1])} | means,
+            diagnosis="" if better.all() else "Where all directions of the input matter alike there is no alignment "
+            "to gain.",
+        )  # fmt: skip
+        lower = test[0] < test[-1]
+        yield claim(
+            "test-loss", f"Batches of {small} end with a lower test loss than batches of {large}, in every seed",
+            measured=share_of(lower) | {"change": paired_difference(test[0], test[-1])}, expected="share = 1",
+            holds=lower.all(), **common, diagnosis="" if lower.all() else "Small batches do not help in every seed.",
+        )  # fmt: skip
+        in_seeds = np.all(np.diff(aligned, axis=0) < 0, axis=0) & np.all(np.diff(test, axis=0) > 0, axis=0)
+        ordered = bool(np.all(np.diff(aligned.mean(axis=1)) < 0) and np.all(np.diff(test.mean(axis=1)) > 0))
+        yield claim(
+            "order", "On average over the seeds, the smaller the batch the better the alignment and the lower the test "
+            "loss, at every batch size", measured=means | {"the same in single seeds": share_of(in_seeds)},
+            expected={"order": "monotone"} | printed, holds=ordered, **common,
+            diagnosis="" if ordered else "Neighbouring batch sizes differ by less than the seeds do.",
+        )  # fmt: skip
+        more = bool(np.all(np.diff(shares.mean(axis=1)) <= 0) and shares[0].mean() > shares[-1].mean())
+        yield claim(
+            "super-critical", "The smaller the batch, the larger the share of steps at which the rate exceeds the "
+            "critical rate of the batch, up to the best iterate",
+            measured={"batches": list(self.batches), "shares": shares.mean(axis=1), "steps": counts.mean(axis=1)},
+            expected="monotone", holds=more, **common,
+            diagnosis="" if more else "The critical rates of the batches spread less than the rate is away from them.",
+        )  # fmt: skip
+        related = correlation(test, aligned)
+        yield claim(
+            "correlation", "Over all runs, test loss and alignment are negatively correlated", measured=related,
+            expected="the 95 % interval is below 0", holds=related["interval"][1] < 0, **common,
+            diagnosis="" if related["interval"][1] < 0 else "Without directions to find, the test loss depends on "
+            "other things.",
+        )  # fmt: skip
+        quiet = [i for i, share in enumerate(shares[:-1]) if share.max() < NONE]
+        if quiet:
+            i = quiet[0]
+            no_better = aligned[i] <= aligned[-1]
+            yield claim(
+                "only-by-catapults", f"Batches of {self.batches[i]}, of which hardly any is super-critical, are no "
+                f"better aligned than batches of {large}", measured=share_of(no_better) | {"change":
+                paired_difference(aligned[i], aligned[-1])}, expected="share = 1", holds=no_better.all(), **common,
+                diagnosis="" if no_better.all() else "The noise of the batches, or their number of steps, helps "
+                "without any catapult: catapults are not the whole of the gap.",
+            )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        best = best_iterate(measured)
+        return {
+            "batch-size": draw_outcomes(best, "batch", "batch size", float(measured.blind)),
+            "curves": draw_progress(measured, "batch", "batch"),
+        }
