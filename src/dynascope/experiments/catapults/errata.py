@@ -34,10 +34,10 @@ class Errata(Experiment):
     control = {"curvature": 0.0}
     notes = """Each erratum says what is printed, what holds, and the numbers that tell them apart. The main results
     stand: three regimes of the quadratic model, its thresholds, its stable equilibria, the bounds on the Hessian. What
-    falls is constants, signs and one recursion. Slips without consequence for a number (indices, cross
-    references, captions that name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's
-    15 and 20) are not listed, nor what was measured and did not reproduce: see the other experiments. The control takes
-    the curvature out of the random model, whose kernel is then constant: (3.16) holds there."""
+    falls is constants, signs and one recursion. Slips without consequence for a number (indices, cross references,
+    captions that name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's 15 and 20)
+    are not listed, nor what was measured and did not reproduce: see the other experiments. The control takes the
+    curvature out of the random model, whose kernel is then constant: (3.16) holds there."""
 
     precision: Literal["float32", "float64"] = "float64"
     curvature: float = 1.0

@@ -74,11 +74,11 @@ class GeneralQuadratic(Experiment):
     presets = {"quick": {"seeds": 3, "data": "mnist", "pool": 4, "widths": (250, 1000), "net_steps": 100}}
     control = {"rate": 1.8, "rhos": (0.5, 0.7)}
     notes = """g = w·x/|x| + γ/2 wᵀΣw with Σ a diagonal of random signs (one draw for each seed), w ~ N(0, I) in 100
-    dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss
-    (g - y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own start
-    (the document's 2.8 is one of its data). Full setting: airplanes and birds of CIFAR-10; quick: digits 0 and 2 of
-    MNIST, averaged to 7 × 7; where no data is to be had, two Gaussians. One program serves all widths: units beyond a
-    width are zero and stay so. The control takes rates below the critical one."""
+    dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
+    y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own
+    start (the document's 2.8 is one of its data). Full setting: airplanes and birds of CIFAR-10; quick: digits 0 and 2
+    of MNIST, averaged to 7 × 7; where no data is to be had, two Gaussians. One program serves all widths: units beyond
+    a width are zero and stay so. The control takes rates below the critical one."""
 
     precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = 100
@@ -199,12 +199,12 @@ class GeneralQuadratic(Experiment):
             for axes in grid[row]:
                 axes.set(xlabel="step", ylabel=label, xlim=(0, 40))
                 if name == "loss":
-                    axes.set(yscale="log", ylim=(1e-4, 1e6))
+                    axes.set(yscale="log", ylim=(1e-4, 1e8))
         grid[0, 0].set_title(f"γ varied, η = {self.rate:g}")
         grid[0, 1].set_title(f"η varied, γ = {self.gamma:g}")
         grid[0, 2].set_title(f"ReLU network, {self.rhos[len(self.rhos) // 2]:g} critical rates")
         for axes in grid[0]:
-            axes.legend(loc="upper right", fontsize=7.5)
+            axes.legend(loc="upper right", fontsize=7.5, ncols=2)
         grid[1, 1].set_ylim(0, 2)
         for rate, axes in ((self.rate, grid[1, 0]),):
             axes.axhline(2 / rate, **THEORY)

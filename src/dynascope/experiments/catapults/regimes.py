@@ -104,10 +104,10 @@ class Regimes(Experiment):
     states no setting; dimension 5 and the widths are ours. The rate is given as ηλ₀, with λ₀ the kernel of the run's
     own start. A run is monotone if no step raises the loss by more than 1e-9 of it, divergent if the loss does not end
     below its start, a catapult otherwise. The boundaries are read off a grid of rates with steps of 0.02. The control
-    is the linearised network: it has no catapult, and its second boundary falls together with the first. How far
-    a monotone run moves the kernel is asked 5 % away from the boundary only, and against the leading order in 1/m: a
-    first reading, within 2 % of the start, failed at ηλ₀ = 1.98, where the theorem's own bound, O(1/(m (2 - ηλ₀))),
-    is as large."""
+    is the linearised network: it has no catapult, and its second boundary falls together with the first. How far a
+    monotone run moves the kernel is asked 5 % away from the boundary only, and against the leading order in 1/m: a
+    first reading, within 2 % of the start, failed at ηλ₀ = 1.98, where the theorem's own bound, O(1/(m (2 - ηλ₀))), is
+    as large."""
 
     precision: Literal["float32", "float64"] = "float64"
     model: Kind = "quadratic"

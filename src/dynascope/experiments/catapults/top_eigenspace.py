@@ -84,11 +84,11 @@ class TopEigenspace(Experiment):
                          "seeds": 2}}  # fmt: skip
     control = {"rho": 0.5}
     notes = """Beyond the linear model a step multiplies the residual along the top eigenvector p1 by 1 - ηλ + R_f and
-    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row, and
-    R_f is exact only where the residual lies along p1. The document states no rate; 1.5 critical rates are ours. Full
-    setting: airplanes and birds of CIFAR-10, 128 of them, width 2048 (the convolutional panels are not here). Where the
-    data is not to be had two Gaussians take its place, and the claims say so. The control takes half the critical rate:
-    there is no spike to carry."""
+    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row,
+    and R_f is exact only where the residual lies along p1. The document states no rate; 1.5 critical rates are ours.
+    Full setting: airplanes and birds of CIFAR-10, 128 of them, width 2048 (the convolutional panels are not here).
+    Where the data is not to be had two Gaussians take its place, and the claims say so. The control takes half the
+    critical rate: there is no spike to carry."""
 
     precision: Literal["float32", "float64"] = "float64"
     models: tuple[Kind, ...] = ("quadratic", "network")
@@ -168,7 +168,7 @@ class TopEigenspace(Experiment):
             rest = np.maximum(run.loss - run.top_loss, 1e-16 * run.loss)
             whole.semilogy(run.step, rest, color=FAINT, label="the rest")
             whole.set(ylabel="loss", title=NAMES[kind][0].upper() + NAMES[kind][1:], xlabel="step")
-            whole.legend(loc="upper right")
+            whole.legend(loc="lower left")
             every = measured.sel(model=kind)
             for axes, name, label in ((one, "beyond_residual", "p1ᵀ R_f p1"), (two, "beyond_kernel", "p1ᵀ R_K p1")):
                 x, value = (every[part].transpose("seed", "step").values.ravel() for part in ("loss", name))
