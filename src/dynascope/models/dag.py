@@ -8,6 +8,7 @@ kernel: layer by layer, which is fast, and no edge is ever visited by itself. `a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -132,7 +133,8 @@ class DAG(eqx.Module):
                 these = into & (graph.layer[graph.source] == origin)
                 mask = np.zeros((len(members[layer]), len(members[origin])), dtype=bool)
                 mask[rank[graph.target[these]], rank[graph.source[these]]] = True
-                groups.append(drawn(jax.random.fold_in(key, len(members) * layer + origin), mask.shape, mask))
+                (weights,) = drawn(jax.random.fold_in(key, len(members) * layer + origin), [mask.shape])
+                groups.append(Edges(jnp.where(mask, weights, 0), jnp.asarray(mask)))
             edges.append(groups)
             sources.append(tuple(origins))
             skip = graph.skip[members[layer]]
@@ -164,6 +166,14 @@ class DAG(eqx.Module):
         parameters = eqx.filter(self, eqx.is_inexact_array)
         numbers = [jax.tree.map(lambda _, at=at: at + 1, groups) for at, groups in enumerate(parameters.edges)]
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
+
+    def edge_marks(self) -> list[Array]:
+        """For each leaf of weights, in their order, which entries are edges."""
+        return [
+            jnp.ones(group.weights.shape, bool) if isinstance(group, SharedEdges) or group.mask is None else group.mask
+            for groups in self.edges
+            for group in groups
+        ]
 
     def graph(self) -> Graph:
         """The explicit graph; an edge's parameter is its place in the flattened weights of the network. For small
@@ -198,13 +208,11 @@ class DAG(eqx.Module):
         return jnp.min(jnp.where(past > 0, past, jnp.iinfo(jnp.int32).max))
 
 
-def drawn(key: PRNGKeyArray, shape: tuple[int, int], mask: Any = None) -> Edges:
-    """Edges with N(0, 1) weights, zero where there is none."""
-    weights = jax.random.normal(key, shape)
-    if mask is None:
-        return Edges(weights, None)
-    mask = jnp.asarray(mask)
-    return Edges(jnp.where(mask, weights, 0), mask)
+def drawn(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Arrays of N(0, 1) weights, from one draw: one compiles faster than many."""
+    sizes = [math.prod(shape) for shape in shapes]
+    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def sum_of(terms: Sequence[Any]) -> Any:

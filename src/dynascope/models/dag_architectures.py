@@ -7,6 +7,7 @@ one program serves many widths and seeds.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +21,8 @@ def fully_connected(
     sizes: Sequence[int], *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear"
 ) -> DAG:
     """Layers of these sizes, inputs first and outputs last, each fed by the one before (equation A.4)."""
-    keys = jax.random.split(key, len(sizes) - 1)
-    edges = [[drawn(k, (to, source))] for k, source, to in zip(keys, sizes[:-1], sizes[1:], strict=True)]
+    weights = drawn(key, [(to, source) for source, to in pairwise(sizes)])
+    edges = [[Edges(matrix, None)] for matrix in weights]
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
 
 
@@ -34,12 +35,10 @@ def densenet(
     with_input: bool = True,
 ) -> DAG:
     """Each layer sees all earlier ones (equations A.5, A.6); without the input, later ones see hidden layers only."""
-    edges, sources = [], []
-    for layer in range(1, len(sizes)):
-        origins = range(0 if with_input or layer == 1 else 1, layer)
-        keys = jax.random.split(jax.random.fold_in(key, layer), layer)
-        edges.append([drawn(keys[origin], (sizes[layer], sizes[origin])) for origin in origins])
-        sources.append(tuple(origins))
+    sources = [tuple(range(0 if with_input or layer == 1 else 1, layer)) for layer in range(1, len(sizes))]
+    shapes = [(sizes[to], sizes[source]) for to, origins in enumerate(sources, start=1) for source in origins]
+    weights = iter(drawn(key, shapes))
+    edges = [[Edges(next(weights), None) for _ in origins] for origins in sources]
     return DAG(edges, sources, activation=activation, output=output)
 
 
@@ -54,28 +53,20 @@ def convolutional(
     output: str = "linear",
 ) -> DAG:
     """1-D convolutions between these numbers of channels, then a full inner product (equations A.14, A.15)."""
-    keys = jax.random.split(key, len(channels))
-    edges: list[list[Edges | SharedEdges]] = [
-        [SharedEdges(jax.random.normal(k, (to, source, window)), places)]
-        for k, source, to in zip(keys[:-1], channels[:-1], channels[1:], strict=True)
-    ]
-    edges.append([drawn(keys[-1], (outputs, channels[-1] * places))])
+    shapes = [(to, source, window) for source, to in pairwise(channels)]
+    *kernels, last = drawn(key, [*shapes, (outputs, channels[-1] * places)])
+    edges: list[list[Edges | SharedEdges]] = [[SharedEdges(kernel, places)] for kernel in kernels]
+    edges.append([Edges(last, None)])
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
 
 
 def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKeyArray) -> DAG:
     """Each edge goes with this probability, once; neurons divide by the root of the in-degree that is left."""
-    edges = []
-    for layer, groups in enumerate(net.edges):
-        keys = jax.random.split(jax.random.fold_in(key, layer), len(groups))
-        chance = 1 - probability
-        edges.append(
-            [
-                _keep(g, jax.random.bernoulli(k, chance, _unshared(g).weights.shape))
-                for g, k in zip(groups, keys, strict=True)
-            ]
-        )
-    return _rebuilt(net, edges)
+    shapes = [_unshared(group).weights.shape for groups in net.edges for group in groups]
+    sizes = [to * source for to, source in shapes]
+    kept = jnp.split(jax.random.bernoulli(key, 1 - probability, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    marks = (part.reshape(shape) for part, shape in zip(kept, shapes, strict=True))
+    return _rebuilt(net, [[_keep(group, next(marks)) for group in groups] for groups in net.edges])
 
 
 def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG:

@@ -101,18 +101,31 @@ class LinearityGap(NamedTuple):
     """Over the two Hessian eigenvectors of largest eigenvalue in size."""
     norm: Float[Array, ""]
     """The Hessian norm at the centre."""
+    norm_error: Float[Array, ""]
 
 
 @eqx.filter_jit
 def linearity_gap(
-    function: Loss, params: PyTree, radius: Float[Array, ""] | float, key: PRNGKeyArray, *, directions: int = 16
+    function: Loss,
+    params: PyTree,
+    radius: Float[Array, ""] | float,
+    key: PRNGKeyArray,
+    *,
+    directions: int = 16,
+    among: PyTree | None = None,
 ) -> LinearityGap:
     """|f - f_lin| at `radius` from `params`, f_lin the linearisation there: over random directions, along the gradient
-    and along the top eigenvectors of the Hessian, both ways. A lower bound of the supremum over the sphere."""
+    and along the top eigenvectors of the Hessian, both ways. A lower bound of the supremum over the sphere.
+
+    `among`, in the structure of the parameters, marks those that count; random directions leave the others alone
+    (`DAG.edge_marks()` marks the weights of edges).
+    """
     flat = flatten(function, params)
     value, gradient = jax.value_and_grad(flat.objective)(flat.point)
     top = top_eigenpairs(flat.objective, flat.point, 2, tolerance=1e-3, which="magnitude")
     random = jax.random.normal(key, (directions, flat.point.size), flat.point.dtype)
+    if among is not None:
+        random = random * jnp.concatenate([jnp.ravel(mark) for mark in jax.tree.leaves(among)]).astype(random.dtype)
     rows = jnp.concatenate([random, gradient[None], top.vectors])
     lengths = jnp.linalg.norm(rows, axis=1, keepdims=True)
     rows = rows / jnp.where(lengths > 0, lengths, 1)
@@ -125,7 +138,7 @@ def linearity_gap(
 
     gaps = lax.map(apart, rows)
     parts = jnp.max(gaps[:directions]), gaps[directions], jnp.max(gaps[directions + 1 :])
-    return LinearityGap(jnp.max(gaps), *parts, jnp.abs(top.values[0]))
+    return LinearityGap(jnp.max(gaps), *parts, jnp.abs(top.values[0]), top.errors[0])
 
 
 def output_hessian_norm(
