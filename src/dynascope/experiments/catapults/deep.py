@@ -1,0 +1,126 @@
+"""What the experiments on catapults of deep networks share: data, the architectures of Chapter 4, and their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from pydantic import Field, PositiveInt
+
+from dynascope.experiments.catapults.two_classes import Sample, sample
+from dynascope.lab.experiment import Experiment
+from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
+from dynascope.tasks import datasets
+from dynascope.tasks.multi_index import MultiIndex
+
+Architecture = Literal["fcn", "cnn", "myrtle", "residual", "vit"]
+Pictures = Literal["cifar10", "svhn", "mnist", "fashion_mnist", "usps", "gaussians"]
+Regression = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
+REGRESSION = ("rank-2", "rank-3", "rank-4", "full-rank")
+DIVERGED = 1e6
+"""A loss of so many times the initial one is a divergence."""
+
+
+class Network(eqx.Module):
+    """An architecture, to be built for data of any shape."""
+
+    architecture: Architecture = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    parameterisation: Literal["ntk", "standard"] = eqx.field(static=True)
+
+    def __call__(self, key: PRNGKeyArray, x: Float[Array, "n ..."], y: Float[Array, "n k"]) -> Any:
+        shape, out, bias = x.shape[1:], y.shape[1], self.parameterisation == "standard"
+        common: dict[str, Any] = {"key": key, "out": out, "parameterisation": self.parameterisation, "bias": bias}
+        if self.architecture == "fcn":
+            return MLP(shape[0], self.depth, width=self.width, activation="relu", **common)
+        if self.architecture == "cnn":
+            return ConvNet(shape, (self.width,) * (self.depth - 1), **common)
+        if self.architecture == "myrtle":
+            return myrtle5(shape, (self.width,) * 4, **common)
+        if self.architecture == "residual":
+            return WideResNet(shape, self.depth, self.width, **common)
+        init = "ntk" if self.parameterisation == "ntk" else "framework"
+        return ViT(
+            shape, out, key=key, dim=self.width, hidden=self.width, depth=self.depth, heads=4, pool="mean", init=init,
+            bias=bias,
+        )  # fmt: skip
+
+
+def mean_squares(model: Any, data: tuple[Array, Array]) -> Float[Array, ""]:
+    """The mean over examples and outputs, `mse`."""
+    x, y = data
+    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+
+class Examples(NamedTuple):
+    """Inputs, a column of targets for each output, and what they are."""
+
+    x: np.ndarray
+    y: np.ndarray
+    name: str
+
+
+class DeepExperiment(Experiment):
+    """Fields that the experiments on deep networks have in common; the defaults are those of Figure 4.3a."""
+
+    data: Pictures | Regression = "cifar10"
+    """Where a set of pictures is not to be had, two Gaussians stand in."""
+    classes: Annotated[tuple[int, ...], Field(min_length=2)] = (7, 9)
+    """Two are told apart by ±1, more by one output each."""
+    samples: PositiveInt = 128
+    pool: PositiveInt = 1
+    """Pictures are averaged over squares of so many pixels a side."""
+    architecture: Architecture = "fcn"
+    depth: PositiveInt = Field(5, ge=2)
+    """Layers of weights; of the residual network 10, 16, ...; blocks of the transformer."""
+    width: PositiveInt = 1024
+    """Neurons or channels of a layer; the widening of the residual network; the dimension of the transformer."""
+    parameterisation: Literal["ntk", "standard"] = "ntk"
+    """NTK without biases; or the framework's default, with them."""
+    seeds: PositiveInt = 5
+
+    def network(self) -> Network:
+        return Network(self.architecture, self.depth, self.width, self.parameterisation)
+
+    def examples(self, seed: int) -> Examples:
+        """The data, the same for all seeds of the network."""
+        number, flat = np.dtype(self.precision), self.architecture == "fcn"
+        if self.data in REGRESSION:
+            if not flat:
+                raise ValueError(f"{self.data} has no pictures: only architecture=fcn can learn it")
+            x, y = MultiIndex(self.data).sample(jax.random.key(seed), self.samples)
+            return Examples(np.asarray(x, number), np.asarray(y, number)[:, None], f"{self.data} regression")
+        found = self._pictures(seed, flat)
+        y = found.y if found.y.ndim == 2 else found.y[:, None]
+        return Examples(found.x.astype(number), y.astype(number), found.name)
+
+    def _pictures(self, seed: int, flat: bool) -> Any:
+        if len(self.classes) == 2:
+            first, second = self.classes
+            return sample(self.data, (first, second), self.samples, 1, seed, pool=self.pool, flat=flat)
+        return many_classes(self.data, self.classes, self.samples, seed, pool=self.pool, flat=flat)
+
+    def seed_values(self, seed: int) -> np.ndarray:
+        return np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+
+
+def many_classes(
+    data: str, classes: tuple[int, ...], count: int, seed: int, *, pool: int, flat: bool
+) -> Sample | Examples:
+    """More than two classes with one-hot targets; pictures pooled, and standardised channel by channel."""
+    loaded = datasets.load(data)
+    chosen = np.flatnonzero(np.isin(loaded.y_train, classes))
+    chosen = np.random.default_rng(seed).permutation(chosen)[:count]
+    x = loaded.x_train[chosen].astype(float)
+    x = x[..., None] if x.ndim == 3 else x
+    rows, columns = x.shape[1] // pool, x.shape[2] // pool
+    x = x[:, : rows * pool, : columns * pool].reshape(count, rows, pool, columns, pool, -1).mean(axis=(2, 4))
+    centre, spread = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2))
+    x = (x - centre) / np.where(spread > 0, spread, 1)
+    y = (loaded.y_train[chosen][:, None] == np.asarray(classes)).astype(float)
+    return Examples(x.reshape(count, -1) if flat else x, y, f"{data}, {len(classes)} classes")
