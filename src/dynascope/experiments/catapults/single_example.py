@@ -168,7 +168,7 @@ class SingleExample(Experiment):
             after, run.loss.values[after], "o", color=CONCEPT_COLOURS[0], markersize=4, label="after a draw of x*"
         )
         loss.set(xlabel="step", ylabel="loss on all the data", title="Spikes, and the draws of x*")
-        loss.legend(loc="upper right")
+        loss.legend(loc="lower left")
         for seed in range(self.seeds):
             one = measured.isel(seed=seed).sel(arm="between")
             kernel.plot(

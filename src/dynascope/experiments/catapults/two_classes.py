@@ -28,15 +28,16 @@ class Sample(NamedTuple):
 def sample(
     data: str, classes: tuple[int, int], count: int, test: int, seed: int, *, pool: int = 1, flat: bool = True
 ) -> Sample:
-    """Two classes of `data`, standardised; images averaged over squares of `pool` pixels a side first, which are then
-    standardised again. With data="gaussians", or where the file is not to be had, two Gaussians of 49 dimensions."""
+    """`count` training and up to `test` test examples of two classes of `data`, standardised; images averaged over
+    squares of `pool` pixels a side first, and then standardised again. With data="gaussians", or where the file is
+    not to be had, two Gaussians of 49 dimensions."""
     if data != "gaussians":
         try:
-            found = datasets.two_classes(data, classes, count, test, jax.random.key(seed), flat=flat and pool == 1)
+            found = datasets.two_classes(data, classes, count, None, jax.random.key(seed), flat=flat and pool == 1)
         except DataNotFoundError:
             pass
         else:
-            x, x_test = found.x, found.x_test
+            x, x_test = found.x, found.x_test[:test]
             if pool > 1 and x.ndim == 4:
                 x, x_test = (_pooled(part, pool) for part in (x, x_test))
                 axes = tuple(range(x.ndim - 1))
@@ -44,7 +45,7 @@ def sample(
                 x, x_test = ((part - centre) / np.where(spread > 0, spread, 1) for part in (x, x_test))
             if flat:
                 x, x_test = (part.reshape(len(part), -1) for part in (x, x_test))
-            return Sample(x, found.y, x_test, found.y_test, f"{data}, classes {classes[0]} and {classes[1]}")
+            return Sample(x, found.y, x_test, found.y_test[:test], f"{data}, classes {classes[0]} and {classes[1]}")
     x, y = _gaussians(count + test, seed)
     if not flat:
         x = x.reshape(-1, 7, 7, 1)
