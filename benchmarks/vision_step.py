@@ -137,17 +137,20 @@ def main() -> None:
     data = draw.integers(0, 256, (IMAGES, 32, 32, 3), dtype=np.uint8), draw.integers(0, 10, IMAGES, dtype=np.int32)
     on_device = jnp.asarray(data[0]), jnp.asarray(data[1])
     for compute in sys.argv[1:] or ("bfloat16", "float32"):
-        peer = in_torch(compute, data)
-        rows.append({"compute": compute, "step": "PyTorch, torch.compile", "ms": round(peer, 2), "ratio": 1.0})
         plain = in_jax(compute, on_device)
+        print(f"{compute}: {plain:.2f} ms a step", flush=True)
+        peer = in_torch(compute, data)
+        print(f"PyTorch: {peer:.2f} ms", flush=True)
+        rows.append({"compute": compute, "step": "PyTorch, torch.compile", "ms": round(peer, 2), "ratio": 1.0})
         rows.append({"compute": compute, "step": "dynascope", "ms": round(plain, 2), "ratio": round(plain / peer, 3)})
         for name, options in (
             ("with crops and flips", {"augmented": True}),
             ("with spectra each epoch", {"probed": True}),
         ):
             found = in_jax(compute, on_device, **options)
+            print(f"{name}: {found:.2f} ms", flush=True)
             rows.append({"compute": compute, "step": name, "ms": round(found, 2), "extra": f"{found / plain - 1:.1%}"})
-    names = {name: "" for row in rows for name in row}
+    names = dict.fromkeys((name for row in rows for name in row), "")
     device = jax.devices()[0].device_kind
     tell(f"vision-step: ViT 6 x 8 heads, 512/128, batch {BATCH}, Adam, {device}", [names | row for row in rows])
 

@@ -49,7 +49,17 @@ class Progress(NamedTuple):
 
 
 def _per_member(function: Callable, batched: bool) -> Callable:
-    return jax.vmap(function) if batched else function
+    """For all members side by side; a single one without the batch axis, which would cost large networks time."""
+    if not batched:
+        return function
+
+    def run(*members: PyTree) -> PyTree:
+        if jax.tree.leaves(members)[0].shape[0] > 1:
+            return jax.vmap(function)(*members)
+        alone = jax.tree.map(lambda leaf: leaf[0], members)
+        return jax.tree.map(lambda leaf: leaf[None], function(*alone))
+
+    return run
 
 
 @eqx.filter_jit

@@ -20,9 +20,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 from jax import lax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from dynascope.probes.probe import Moment, Probe, probe
 
@@ -61,8 +62,8 @@ def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"])
 def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
     (a, b), (a0, b0) = now, then
-    share = jnp.linalg.norm(a - a0, axis=(-2, -1), keepdims=True) / jnp.linalg.norm(a0, axis=(-2, -1), keepdims=True)
-    share = jnp.where(share > 0, share, 1)  # brings both halves of each factor to one size
+    moved, whole = (jnp.linalg.norm(factor, axis=(-2, -1), keepdims=True) for factor in (a - a0, a0))
+    share = jnp.where((moved > 0) & (whole > 0), moved / whole, 1)  # brings both halves of each factor to one size
     left, right = jnp.concatenate([(a - a0) / share, a0], axis=-1), jnp.concatenate([share * b, b - b0], axis=-1)
     values = product_singular_values(left, right)
     return jnp.where(jnp.max(values, axis=-1, keepdims=True) > 0, values, jnp.nan)
@@ -85,21 +86,25 @@ def product_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = 
     return probe(lambda moment: product_singular_values(*pairs(moment.model)), dims, _coords(dims), every)
 
 
-def perturbation_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
-    """The singular values of what the products A Bᵀ have gained since the start of the run (NaN at the start)."""
+def perturbation_spectrum(
+    pairs: Pairs,
+    every: Every = None,
+    dims: tuple[str, ...] = HEADS,
+    null: PRNGKeyArray | None = None,
+    noisy: bool | Bool[Array, ""] = True,
+) -> Probe:
+    """The singular values of what the products A Bᵀ have gained since the start of the run (NaN at the start).
+
+    With a key in `null`: the null beside it, every factor's change replaced by noise of the same Frobenius norm
+    (where `noisy` is true, which need not be known when the program is compiled).
+    """
 
     def measure(moment: Moment, start: Pair) -> tuple[Any, Pair]:
-        return perturbation_singular_values(_pair(pairs, moment), start), start
-
-    return Probe(measure, dims, _coords(dims), every, remember=lambda moment: _pair(pairs, moment))
-
-
-def random_spectrum(pairs: Pairs, key: PRNGKeyArray, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
-    """The null beside `perturbation_spectrum`: every factor's change replaced by noise of the same Frobenius norm."""
-
-    def measure(moment: Moment, start: Pair) -> tuple[Any, Pair]:
-        noisy = random_perturbation(key, _pair(pairs, moment), start)
-        return perturbation_singular_values(noisy, start), start
+        now = _pair(pairs, moment)
+        if null is not None:
+            noise = random_perturbation(null, now, start)
+            now = (jnp.where(noisy, noise[0], now[0]), jnp.where(noisy, noise[1], now[1]))
+        return perturbation_singular_values(now, start), start
 
     return Probe(measure, dims, _coords(dims), every, remember=lambda moment: _pair(pairs, moment))
 
@@ -113,7 +118,12 @@ def _coords(dims: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return {"product": PRODUCTS} if "product" in dims else {}
 
 
-# Reading spectra: singular values in descending order along the last axis, of any kind of array.
+# Reading spectra: singular values in descending order along the last axis, of NumPy or of JAX.
+
+
+def normalised(values: Any) -> Any:
+    """σ/σ₁."""
+    return values / values[..., :1]
 
 
 def stable_rank(values: Any) -> Any:
@@ -123,28 +133,34 @@ def stable_rank(values: Any) -> Any:
 
 def effective_rank(values: Any) -> Any:
     """exp of the entropy of the shares σ²/Σσ²: as many equal values have the same entropy."""
+    xp = _numpy(values)
     shares = normalised(values) ** 2
     shares = shares / shares.sum(-1)[..., None]
-    return jnp.exp(-jax.scipy.special.xlogy(shares, shares).sum(-1))
+    return xp.exp(-(shares * xp.log(xp.where(shares > 0, shares, 1))).sum(-1))
 
 
 def count_above(values: Any, share: float = 0.1) -> Any:
     """How many σ are above `share` of σ₁ (NaN where all is zero)."""
-    relative = normalised(jnp.asarray(values))
+    relative = normalised(values)
     count = (relative > share).sum(-1).astype(relative.dtype)
-    return jnp.where(jnp.isnan(relative).any(-1), jnp.nan, count)
+    return _numpy(values).where(relative[..., 0] > 0, count, np.nan)
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
     """The smallest number of directions that hold `share` of Σσ²."""
-    energy = jnp.cumsum(jnp.asarray(normalised(values)) ** 2, axis=-1)
+    xp = _numpy(values)
+    energy = xp.cumsum(normalised(values) ** 2, axis=-1)
     count = (energy < share * energy[..., -1:]).sum(-1).astype(energy.dtype) + 1
-    return jnp.where(jnp.isnan(energy[..., -1]), jnp.nan, count)
+    return xp.where(energy[..., -1] > 0, count, np.nan)
 
 
-def normalised(values: Any) -> Any:
-    """σ/σ₁."""
-    return values / values[..., :1]
+def _numpy(values: Any) -> Any:
+    return jnp if isinstance(values, jax.Array) else np
+
+
+def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "singular") -> xr.DataArray:
+    """One of the functions above, along a dimension of a trace."""
+    return xr.apply_ufunc(statistic, values, input_core_dims=[[dim]])
 
 
 def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
@@ -152,12 +168,8 @@ def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
     statistics = {
         "stable_rank": stable_rank,
         "effective_rank": effective_rank,
-        "count": count_above,
+        "above_tenth": count_above,
         "energy_90": energy_rank,
         "energy_99": lambda values: energy_rank(values, 0.99),
     }
-
-    def read(statistic: Callable) -> xr.DataArray:
-        return xr.apply_ufunc(lambda array: jax.device_get(statistic(array)), values, input_core_dims=[[dim]])
-
-    return xr.Dataset({name: read(statistic) for name, statistic in statistics.items()})
+    return xr.Dataset({name: read(statistic, values, dim) for name, statistic in statistics.items()})

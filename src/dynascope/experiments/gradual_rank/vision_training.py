@@ -1,0 +1,118 @@
+"""What the vision experiments share: the fields, the training of a ViT, and the spectra that are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jaxtyping import Array
+from pydantic import Field, PositiveInt
+
+import dynascope as ds
+from dynascope.experiments.gradual_rank.spectra_of_heads import head_probes, looks, of_heads
+from dynascope.experiments.gradual_rank.vision_data import Data, vision_data
+from dynascope.lab.experiment import Experiment
+from dynascope.tasks.classification import Classification, Labelled, classification
+
+SHOWN = 512
+"""Training images on which the loss is recorded."""
+
+
+class VisionLearner(eqx.Module):
+    """An ensemble member: a ViT trained by Adam or SGD, with linear warm-up and one cosine cycle of the rate."""
+
+    size: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    """Of the ViT: its options by name."""
+    classes: int = eqx.field(static=True)
+    optimiser: str = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    warmup: int = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+
+    def __call__(
+        self,
+        seed: Array,
+        scale: Array,
+        rate: Array,
+        random: Array,
+        task: Classification,
+        train: Labelled,
+        test: Labelled,
+    ) -> ds.Descent:
+        init, order, noise = jax.random.split(jax.random.key(seed), 3)
+        model = ds.models.ViT(train.x.shape[1:], self.classes, key=init, scale=scale, **dict(self.size))
+        shape = optax.warmup_cosine_decay_schedule(0.0, 1.0, self.warmup, self.steps)
+        rule = {"adam": optax.adam, "sgd": optax.sgd}[self.optimiser](lambda step: rate * shape(step))
+        shown = jax.tree.map(lambda leaf: leaf[:SHOWN], train)
+        few = np.linspace(0, self.steps, 11).astype(np.int32).tolist()
+        probes = head_probes(noise, self.steps, random) | {
+            "loss": ds.probes.probe(lambda moment: task.loss(moment.model, shown), every=few),
+            "accuracy": ds.probes.probe(lambda moment: task.accuracy(moment.model, test), every=few),
+        }
+        return ds.Descent(model, task, rule, data=train, batch=self.batch, key=order, probes=probes)
+
+
+class VisionExperiment(Experiment):
+    """Fields of the vision experiments: the paper's ViT on CIFAR-10, and what the paper leaves open."""
+
+    matmul_precision: ClassVar[str] = "default"  # no theory is compared: TF32 where the device has it
+
+    data: Data = "cifar10"
+    folder: str = ""
+    """For data = folder: one subfolder of pictures for each class."""
+    images: PositiveInt | None = None
+    """How many training images; none: all (of digit pairs 6,000)."""
+    augment: bool = True
+    """Random crops with a margin of 4 pixels, and mirror images. Digits are never augmented."""
+    patch: PositiveInt = 4
+    dim: PositiveInt = 512
+    depth: PositiveInt = 6
+    heads: PositiveInt = 8
+    head_dim: PositiveInt = 128
+    hidden: PositiveInt = 512
+    batch: PositiveInt = 512
+    epochs: PositiveInt = 500
+    warmup_epochs: float = Field(15, ge=0)
+    compute: Literal["float32", "bfloat16"] = "float32"
+    """Of matrix products; weights, optimiser and spectra are in float32 in any case."""
+    looks: int = Field(200, ge=10)
+    """At how many steps, about, the spectra are recorded."""
+    perturbation: Literal["trained", "random"] = "trained"
+    """Spectra of what training changed, or (the null) of noise of the same size, matrix by matrix."""
+    seeds: PositiveInt = 1
+
+    def train(self, optimiser: str, rate: float, scales: Sequence[float], seed: int) -> xr.Dataset:
+        """The spectra of all heads, (scale, seed, step, product, layer, head, singular), and how well it learns."""
+        found = vision_data(self.data, self.images, self.folder)
+        if self.batch > len(found.x):
+            raise ValueError(f"batch must be at most the number of training images, {len(found.x)}; got {self.batch}")
+        per_epoch = len(found.x) // self.batch
+        steps, changed = self.epochs * per_epoch, self.augment and self.data != "digit-pairs"
+        number = np.dtype(self.precision)
+        size = {
+            name: getattr(self, name) for name in ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
+        }
+        learner = VisionLearner(
+            tuple(size.items()), found.classes, optimiser, steps, round(self.warmup_epochs * per_epoch), self.batch
+        )  # fmt: skip
+        train, test = (
+            Labelled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
+        )
+        trace = ds.ensemble(
+            learner,
+            {"scale": np.asarray(scales, number), "seed": np.arange(self.seeds, dtype=np.int32) + 1000 * seed},
+            steps=steps,
+            record=looks(steps, per_epoch, self.looks),
+            fixed={
+                "rate": number.type(rate), "random": self.perturbation == "random", "train": train, "test": test,
+                "task": classification(found.x, 4 if changed else 0, changed),
+            },
+            width=1,
+        )  # fmt: skip
+        return of_heads(trace, per_epoch).assign_attrs(data=found.name, perturbation=self.perturbation)
