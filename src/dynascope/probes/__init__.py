@@ -55,6 +55,5 @@ from dynascope.probes.probe import Probe as Probe
 from dynascope.probes.probe import probe as probe
 from dynascope.probes.spectra import perturbation_spectrum as perturbation_spectrum
 from dynascope.probes.spectra import product_spectrum as product_spectrum
-from dynascope.probes.spectra import random_spectrum as random_spectrum
 from dynascope.probes.tangent_kernel import kernel_product as kernel_product
 from dynascope.probes.tangent_kernel import tangent_kernel as tangent_kernel
