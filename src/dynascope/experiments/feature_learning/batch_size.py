@@ -44,15 +44,18 @@ class Batches(FeatureExperiment):
             raise ValueError(f"batches are at most the {self.samples} examples, and steps multiples of {LOOKS}")
         return self
 
-    def train(self, given: Problem, ratios: tuple[float, ...], seed: int, *, stretch: tuple[int, ...]) -> xr.Dataset:
+    def train(
+        self, given: Problem, ratios: tuple[float, ...], seed: int, *, stretch: tuple[int, ...], every_step: bool
+    ) -> xr.Dataset:
         """At each batch size, and at each of these multiples of the critical rate of the whole set at the start, with
-        `stretch` times the steps. Looks are numbered along `step`; `taken` says after how many steps."""
+        `stretch` times the steps. Looks are numbered along `step`; `taken` says after how many steps. Super-critical
+        steps are counted by their batches (`every_step`) or estimated from those at the looks."""
         critical = self.critical_at_start(given, seed)
         runs = []
         for batch, steps in zip(self.batches, self.steps, strict=True):
             whole = batch == self.samples
             along = [
-                self._one(given, ratio, seed, steps * times, None if whole else batch, critical)
+                self._one(given, ratio, seed, steps * times, None if whole else batch, critical, every_step)
                 for ratio, times in zip(ratios, stretch, strict=True)
             ]
             runs.append(xr.concat(along, "ratio", join="outer"))
@@ -60,18 +63,17 @@ class Batches(FeatureExperiment):
         return trace.assign(critical=("seed", critical)).assign_attrs(data=given.about)
 
     def _one(
-        self, given: Problem, ratio: float, seed: int, steps: int, batch: int | None, critical: np.ndarray
-    ) -> xr.Dataset:
+        self, given: Problem, ratio: float, seed: int, steps: int, batch: int | None, critical: np.ndarray,
+        every_step: bool,
+    ) -> xr.Dataset:  # fmt: skip
         each = steps // LOOKS
+        watch = 1 if every_step and batch is not None else each
         trace = self.learn(
             given, "ratio", [ratio], seed, steps=steps, record=each, optimiser="constant", batch=batch, unit=critical,
-            watch=each if batch is None else 1,
+            watch=watch,
         ).isel(ratio=0, drop=True)  # fmt: skip
         over = trace.batch_critical.values < (ratio * critical)[:, None] - 1e-8
-        if batch is not None:  # a share of all steps, counted up to each look
-            counted = np.cumsum(over, axis=1)[:, ::each]
-        else:
-            counted = each * np.cumsum(over, axis=1)
+        counted = (watch * np.cumsum(over, axis=1))[:, :: each // watch]
         kept = trace[["train", "validation", "test", "alignment", "alignment_corner", "diverged_at"]]
         kept = kept.assign(supercritical=(("seed", "step"), counted), taken=("step", trace.step.values))
         return kept.assign_coords(step=np.arange(LOOKS + 1))
@@ -115,7 +117,7 @@ class SmallBatchesTeachFeatures(Batches):
 
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed, self.flips)
-        trace = self.train(given, (self.ratio,), seed, stretch=(1,)).isel(ratio=0, drop=True)
+        trace = self.train(given, (self.ratio,), seed, stretch=(1,), every_step=True).isel(ratio=0, drop=True)
         return trace.assign(blind=float(blind_alignment(given.target)))
 
     def critical_at_start(self, given: Problem, seed: int) -> np.ndarray:

@@ -71,23 +71,19 @@ def draw_corners(best: xr.Dataset, dim: str, label: str) -> Figure:
 
 
 def draw_progress(measured: xr.Dataset, dim: str, label: str) -> Figure:
-    """Validation loss, alignment and super-critical steps of every seed, against the steps taken."""
+    """Validation loss, alignment and the share of super-critical steps of every seed, against the steps taken."""
     figure, axes = panels(3, size=(4.4, 3.6))
     for place, colour in enumerate(settings_colours(measured.sizes[dim])):
-        value = float(measured[dim][place])
         for seed in range(measured.sizes["seed"]):
-            one = measured.isel({dim: place, "seed": seed})
-            style = {
-                "color": colour,
-                "linewidth": 1.0,
-                "alpha": 0.8,
-                "label": f"{label} {value:g}" if not seed else None,
-            }
-            for where, variable in zip(axes, (one.validation, one.alignment, one.supercritical), strict=True):
-                where.plot(np.maximum(one.taken, 0.5), variable, **style)
-    for where, title in zip(axes, ("Validation loss", "Alignment", "Super-critical steps so far"), strict=True):
+            one = measured.isel({dim: place, "seed": seed}).isel(step=slice(1, None))
+            name = f"{label} {float(measured[dim][place]):g}" if seed == 0 else None
+            curves = one.validation, one.alignment, one.supercritical / one.taken
+            for where, curve in zip(axes, curves, strict=True):
+                where.plot(one.taken, curve, color=colour, linewidth=1.0, alpha=0.8, label=name)
+    titles = ("Validation loss", "Alignment", "Share of super-critical steps so far")
+    for where, title in zip(axes, titles, strict=True):
         where.set(xlabel="step", xscale="log", title=title)
     axes[0].set_yscale("log")
-    axes[2].set_yscale("symlog")
+    axes[2].set_ylim(-0.02, 1.02)
     axes[0].legend(fontsize=7)
     return figure

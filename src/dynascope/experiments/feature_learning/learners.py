@@ -20,7 +20,7 @@ from dynascope.lab.experiment import Experiment
 from dynascope.models import MLP
 from dynascope.probes.agop import agop, alignment
 from dynascope.probes.kernel_spectrum import critical_rate
-from dynascope.probes.probe import Moment, Probe, probe
+from dynascope.probes.probe import Probe, probe
 
 CORNER = 10
 """So many rows and columns of the outer product are kept for a look."""
@@ -82,7 +82,7 @@ class Learner(eqx.Module):
         if self.optimiser in ("catapults", "constant"):
             probes["rate"] = ds.probes.learning_rate()
         if self.watch:
-            probes["batch_critical"] = probe(batch_critical_rate, every=self.watch)
+            probes["batch_critical"] = ds.probes.batch_critical_rate(every=self.watch)
         key = jax.random.fold_in(jax.random.key(number), 1)
         return ds.Descent(model, squared_error, optimiser, data=(x, y), batch=self.batch, key=key, probes=probes)
 
@@ -96,11 +96,6 @@ def outer_product(x: Array, target: Array) -> Probe:
 
     dims = {"corner": ("row", "column")}
     return probe(lambda moment: measure(moment.model), dims=dims)
-
-
-def batch_critical_rate(moment: Moment) -> Array:
-    """Of the batch that the next step takes."""
-    return critical_rate(moment.model, moment.batch().data[0])
 
 
 class FeatureExperiment(Experiment):

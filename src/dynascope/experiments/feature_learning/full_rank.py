@@ -1,0 +1,83 @@
+"""Figure C.17: a target that depends on all directions alike has no features for catapults to teach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from dynascope.experiments.feature_learning.drawing import draw_curves, draw_outcomes
+from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.problems import Name
+from dynascope.experiments.feature_learning.statistics import paired_difference
+from dynascope.lab.claims import Claim, claim
+from dynascope.lab.experiment import Source
+from dynascope.theory.agop import blind_alignment
+
+UNCHANGED = 0.2
+"""A test loss within this share of another is about the same."""
+
+
+class NothingToAlign(FeatureExperiment):
+    """Do catapults leave the alignment as it is where the target depends on all directions alike?"""
+
+    id = "agop.full-rank"
+    source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.17")
+    cost = {"quick": 12, "full": 60}
+    presets = {"quick": {"dim": 30, "width": 160, "held_out": 500, "steps": 240}}
+    control = {"task": "rank-2", "samples": 300}
+    notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the reacting rate of agop.gradient-descent in
+    place of its list of iterations. That the test loss is about unchanged is read as within 20 %, a number set here.
+    The control is a target of two directions with 300 examples, where catapults do raise the alignment."""
+
+    task: Name = "full-rank"
+    samples: PositiveInt = Field(128, ge=10)
+    held_out: PositiveInt = 2000
+    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
+    factor: float = Field(1.4, gt=1)
+    steps: PositiveInt = 600
+    record: PositiveInt = 10
+
+    def measure(self, seed: int) -> xr.Dataset:
+        given = self.problem(seed)
+        trace = self.learn(
+            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
+            factor=self.factor,
+        )  # fmt: skip
+        return trace.assign(blind=float(blind_alignment(given.target)))
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        best = best_iterate(measured)
+        aligned, test = best.alignment.values, best.test.values
+        done = measured.rate_catapults.values[..., -1]
+        common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure C.17"}
+        change = paired_difference(aligned[-1], aligned[0])
+        flat = change["interval"][0] <= 0
+        yield claim(
+            "alignment", f"From {self.catapults[0]} to {self.catapults[-1]} catapults the alignment does not rise by "
+            f"more than the seeds vary ({measured.attrs['data']})",
+            measured={"change": change, "means": aligned.mean(axis=1), "catapults completed": done.mean(axis=1)},
+            expected="the 95 % interval of the change reaches down to 0", holds=flat, **common,
+            diagnosis="" if flat else "The alignment rises: this target has directions that matter more than others.",
+        )  # fmt: skip
+        ratio = test[-1].mean() / test[0].mean()
+        same = abs(ratio - 1) <= UNCHANGED
+        yield claim(
+            "test-loss", "The test loss is about what it is without catapults, within 20 %",
+            measured={"ratio of means": ratio, "means": test.mean(axis=1),
+            "change": paired_difference(test[-1], test[0])},
+            expected="0.8 to 1.2", holds=same, **common,
+            diagnosis="" if same else "The alignment does not change, but the test loss does: catapults, or the larger "
+            "rates they allow, help for another reason than features.",
+        )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        best = best_iterate(measured)
+        return {
+            "full-rank": draw_outcomes(best, "count", "number of catapults", float(measured.blind)),
+            "curves": draw_curves(measured, "count", "catapults"),
+        }

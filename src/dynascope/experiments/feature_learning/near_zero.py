@@ -1,0 +1,104 @@
+"""Figure C.14: a start near zero learns features without any catapult."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from dynascope.experiments.drawing import FAINT, panels, settings_colours
+from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.statistics import paired_difference
+from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.experiment import Source
+
+
+class NearZero(FeatureExperiment):
+    """Does a start near zero learn the features that catapults teach?"""
+
+    id = "agop.near-zero"
+    source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.14")
+    cost = {"quick": 20, "full": 1500}
+    presets = {
+        "quick": {
+            "dim": 30, "samples": 300, "held_out": 500, "width": 160, "catapults": (0, 2),
+            "steps": 260, "steps_near_zero": 600,
+        }
+    }  # fmt: skip
+    control = {"task": "full-rank"}
+    notes = """Weights N(0, 0.1²) at the start, trained at a fixed rate of 3: half the critical rate at such a start is
+    some hundreds, at which the kernel grows at once and training diverges. Beside it, the starts N(0, 1) of
+    agop.gradient-descent. In the control the target depends on all directions alike."""
+
+    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
+    factor: float = Field(1.4, gt=1)
+    steps: PositiveInt = 1500
+    scale: float = Field(0.1, gt=0)
+    """The spread of the weights near zero."""
+    rate: float = Field(3.0, gt=0)
+    """The learning rate from there."""
+    steps_near_zero: PositiveInt = 2000
+    record: PositiveInt = 10
+
+    def measure(self, seed: int) -> xr.Dataset:
+        given = self.problem(seed)
+        trace = self.learn(
+            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
+            factor=self.factor,
+        )  # fmt: skip
+        from_one = best_iterate(trace)
+        near_zero = self.learn(
+            given, "start", [self.rate], seed, steps=self.steps_near_zero, record=self.record, optimiser="constant",
+            scale=self.scale,
+        )  # fmt: skip
+        small = best_iterate(near_zero)
+        kept = ["test", "alignment", "train", "at"]
+        found = xr.concat(
+            [from_one[kept].rename(count="start").drop_vars("start"), small[kept].drop_vars("start")], "start"
+        )
+        names = [*(f"{count} catapults" for count in self.catapults), "near zero"]
+        curve = near_zero[["train", "validation", "alignment"]].isel(start=0, drop=True)
+        curve = curve.rename({name: f"near_zero_{name}" for name in curve.data_vars})
+        return xr.merge([found.assign_coords(start=names), curve]).assign_attrs(data=given.about)
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        aligned, test = measured.alignment.values, measured.test.values
+        common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure C.14"}
+        names = list(measured.start.values)
+        means = {"starts": names, "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1)}
+        better = aligned[-1] > aligned[0]
+        yield claim(
+            "beside-no-catapult", f"Near zero the alignment is better than with {names[0]} from the usual start, in "
+            f"every seed ({measured.attrs['data']})",
+            measured=share_of(better) | {"change": paired_difference(aligned[-1], aligned[0])} | means,
+            expected="share = 1", holds=better.all(), **common,
+            diagnosis="" if better.all() else "Without directions to find, a small start is no better aligned.",
+        )  # fmt: skip
+        for name, values, sign in (("alignment", aligned, 1), ("test-loss", test, -1)):
+            best = sign * values[-1] >= (sign * values[:-1]).max(axis=0)
+            yield claim(
+                f"best-{name}", f"Near zero the {name.replace('-', ' ')} is the best of all starts and numbers of "
+                "catapults, in every seed", measured=share_of(best) | {"change from the most catapults":
+                paired_difference(values[-1], values[-2])}, expected="share = 1", holds=best.all(), **common,
+                diagnosis="" if best.all() else "It is a tie with the most catapults, within the spread of the seeds.",
+            )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        figure, axes = panels(3, size=(4.2, 3.7))
+        places, colours = np.arange(measured.sizes["start"]), settings_colours(measured.sizes["start"])
+        shown = ((measured.alignment, "Alignment with the target"), (measured.test, "Test loss"))
+        for where, (variable, title) in zip(axes[:2], shown, strict=True):
+            values = variable.values
+            where.plot(places, values, color=FAINT, linewidth=0.8, zorder=1)
+            for place, colour in zip(places, colours, strict=True):
+                where.scatter(np.full(values.shape[1], place), values[place], color=colour, s=22, zorder=2)
+            where.set(title=title)
+            where.set_xticks(places, [str(name).replace(" ", "\n") for name in measured.start.values])
+            where.margins(x=0.12)
+        axes[2].plot(measured.step, measured.near_zero_alignment.T, color=colours[-1], linewidth=1.0)
+        axes[2].set(xlabel="step", title="Alignment from near zero, all seeds")
+        return {"near-zero": figure}
