@@ -1,0 +1,187 @@
+"""What the experiments on quadratic models count and compute, on cases whose answer is known."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import xarray as xr
+
+import dynascope as ds
+from dynascope.experiments.catapults import quadratic_eigenvalues, single_example, top_eigenspace, two_classes
+from dynascope.experiments.catapults.general_quadratic import Digits
+from dynascope.experiments.catapults.generalization import best_of
+from dynascope.experiments.catapults.regimes import OneExample, boundary
+from dynascope.experiments.catapults.two_layer import (
+    CATAPULT,
+    DIVERGENT,
+    MONOTONE,
+    kernel_matrix,
+    network,
+    regime,
+    squared_gradient,
+    variant,
+)
+from dynascope.models import MLP
+from dynascope.probes.tangent_kernel import tangent_kernel
+from dynascope.theory import general_quadratic
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def test_a_run_is_told_by_its_loss():
+    t = np.arange(50)
+    falling, bump = np.exp(-t / 3), np.exp(-((t - 10) ** 2) / 20) + 0.5 * np.exp(-t / 10)
+    with np.errstate(over="ignore"):
+        leaving = np.exp(np.minimum(t**2.0, 800.0))
+    noisy = np.maximum(np.exp(-3.0 * t), 1e-30) * (1 + 0.5 * (t % 2))  # rounding noise at the bottom is no rise
+    noisy[:8] = np.exp(-3.0 * t[:8])
+    assert regime(np.stack([falling, bump, leaving])).tolist() == [MONOTONE, CATAPULT, DIVERGENT]
+    assert regime(np.where(t < 20, falling, np.nan)) == DIVERGENT
+    assert regime(noisy) == MONOTONE
+
+
+def test_boundaries_are_the_middle_of_the_first_change():
+    products = np.array([1.0, 2.0, 3.0, 4.0])
+    beyond = np.array([[False, False], [True, False], [True, False], [True, False]])
+    found = boundary(products, beyond)
+    assert found[0] == 1.5
+    assert np.isnan(found[1])
+
+
+@pytest.mark.parametrize("kind", ["network", "quadratic", "linear"])
+def test_the_kernel_in_closed_form_is_the_jacobian_contraction_also_away_from_the_start(kind):
+    x = jax.random.normal(jax.random.key(1), (6, 4))
+    net, _ = network(jax.random.key(0), 4, 30)
+    model = variant(net, kind)
+    noise = jax.tree.map(
+        lambda leaf: 0.3 * jnp.ones_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else None, model
+    )
+    moved = jax.tree.map(
+        lambda leaf, by: leaf if by is None else leaf + by, model, noise, is_leaf=lambda leaf: leaf is None
+    )
+    np.testing.assert_allclose(kernel_matrix(moved, x), tangent_kernel(moved, x), rtol=1e-10)
+
+
+def test_a_network_of_a_traced_width_is_a_network_of_that_width():
+    """Its hidden units are the first ones, its kernel is K of the small network, and training keeps it so."""
+    x, y = jax.random.normal(jax.random.key(1), (5, 3)), jnp.ones(5)
+    wide, factor = network(jax.random.key(0), 3, 64, 16)
+    small = MLP.from_weights([wide.weights[0][:16], wide.weights[1][:, :16]], "relu")
+    scale = 1 / np.sqrt(3 * 16)
+    np.testing.assert_allclose(factor * jax.vmap(wide)(x), scale * jax.vmap(small)(x), rtol=1e-12)
+    process = Digits(64)(jnp.asarray(16), jnp.asarray(1.5), jnp.asarray(0), x, y)
+    state = process.advance(process.start(), jnp.asarray(0, jnp.int32), jnp.asarray(5, jnp.int32))
+    end = process.moment(state, jnp.asarray(5, jnp.int32)).model
+    assert np.all(np.asarray(end.weights[0])[16:] == 0)
+    assert np.all(np.asarray(end.weights[1])[:, 16:] == 0)
+    assert np.any(np.asarray(end.weights[0])[:16] != np.asarray(process.model.weights[0])[:16])
+
+
+def test_the_rate_of_a_run_is_its_product_over_its_kernel():
+    process = OneExample(3, 20, "quadratic")(jnp.asarray(3.0), jnp.asarray(0), jnp.asarray(20))
+    trace = ds.ensemble(
+        OneExample(3, 20, "quadratic"), {"product": np.array([3.0])},
+        fixed={"seed": np.int32(0), "width": np.int32(20)}, steps=1, record=1,
+    )  # fmt: skip
+    start = process.moment(process.start(), jnp.asarray(0, jnp.int32)).model
+    kernel = float(trace.kernel.values[0, 0])
+    moved = float(trace.distance.values[0, 1])
+    assert moved == pytest.approx(3.0 / kernel * abs(float(trace.residual.values[0, 0])) * np.sqrt(kernel), rel=1e-9)
+    assert start.network.weights[0].shape == (20, 3)
+
+
+@pytest.mark.parametrize("kind", ["network", "quadratic"])
+def test_the_two_eigenvalues_on_scalar_inputs_are_those_of_the_kernel(kind):
+    x, _ = quadratic_eigenvalues.two_sided(jax.random.key(3), 20)
+    net, _ = network(jax.random.key(0), 1, 50)
+    model = variant(net, kind)
+    trace = ds.descend(
+        model, lambda model: jnp.mean((jax.vmap(lambda p: model(p[None])[0])(x) - 1) ** 2), optax.sgd(0.3), steps=4,
+        record=4, probes={"eigenvalue": lambda model: quadratic_eigenvalues.eigenvalues(model, x),
+                          "kernel": lambda model: tangent_kernel(model, x[:, None])},
+    )  # fmt: skip
+    for found, K in zip(trace.eigenvalue.values, trace.kernel.values, strict=True):
+        whole = np.linalg.eigvalsh(K)
+        np.testing.assert_allclose(np.sort(found), whole[-2:], rtol=1e-9)
+        assert abs(whole[-3]) < 1e-9 * whole[-1]
+
+
+def test_remainders_along_the_top_direction_are_those_of_the_general_recursion():
+    x = jax.random.normal(jax.random.key(1), (4, 3))
+    y = jnp.asarray([1.0, -1.0, 1.0, -1.0])
+    process = top_eigenspace.ManyExamples(8, "quadratic")(jnp.asarray(0), jnp.asarray(1.3), x, y)
+    model = process.model
+    flat, unravel = jax.flatten_util.ravel_pytree(model.network)
+
+    def outputs(weights):
+        whole = type(model)(unravel(weights), model.start)
+        return jax.vmap(lambda point: whole(point)[0])(x)
+
+    J, H, r = jax.jacfwd(outputs)(flat), jax.jacfwd(jax.jacfwd(outputs))(flat), outputs(flat) - y
+    top = jnp.linalg.eigh(J @ J.T)[1][:, -1]
+    rate = 1.3 * 2 / jnp.linalg.eigvalsh(J @ J.T)[-1]
+    beyond = general_quadratic.remainders(J, general_quadratic.turning(J, H, r), rate)
+    trace = ds.ensemble(
+        top_eigenspace.ManyExamples(8, "quadratic"), {"seed": np.array([0])}, steps=1, record=1,
+        fixed={"rho": np.float64(1.3), "x": x, "y": y},
+    )  # fmt: skip
+    assert float(trace.top_beyond_kernel[0, 1]) == pytest.approx(float(top @ beyond.kernel @ top), rel=1e-8)
+    exact = float(top @ beyond.residual @ r / (top @ r))
+    assert float(trace.top_beyond_residual[0, 1]) == pytest.approx(exact, rel=1e-7)
+    assert float(trace.top_loss[0, 1]) == pytest.approx(float(r @ r) / 2)
+
+
+def test_the_kernel_of_a_fixed_readout_is_the_squared_gradient():
+    process = single_example.SingleDraws(6, 4, 30)(jnp.asarray(1.0), jnp.asarray(0))
+    x = process.data[0]
+    expected = [squared_gradient(process.model, lambda model, p=point: model(p)) for point in x]
+    np.testing.assert_allclose(process.model.kernels(x), expected, rtol=1e-10)
+
+
+def test_the_row_recorded_is_the_example_that_the_next_step_uses():
+    member = single_example.SingleDraws(6, 4, 30)
+    trace = ds.ensemble(member, {"seed": np.array([0])}, fixed={"rate": np.float64(0.5)}, steps=8, record=1)
+    process = member(jnp.asarray(0.5), jnp.asarray(0))
+    x, y = process.data
+    hidden = process.model.hidden
+    for t in range(8):
+        row = int(trace.drawn.values[0, t, 0])
+        model = type(process.model)(hidden, process.model.readout)
+        assert float(process.objective(model)) == pytest.approx(float(trace.loss.values[0, t]))
+        gradient = jax.grad(lambda model, row=row: (model(x[row]) - y[row]) ** 2, allow_int=True)(model)
+        hidden = hidden - 0.5 * gradient.hidden
+
+
+def test_pooled_samples_are_standardised_and_the_stand_in_says_so(monkeypatch, tmp_path):
+    drawn = two_classes.sample("gaussians", (0, 1), 30, 20, 0)
+    assert drawn.x.shape == (30, 49)
+    assert drawn.x_test.shape == (20, 49)
+    assert set(drawn.y) == {-1.0, 1.0}
+    assert "stand-in" in drawn.name
+    draw = np.random.default_rng(0)
+    images = {"x_train": draw.integers(0, 255, (80, 8, 8), np.uint8), "y_train": np.arange(80) % 4,
+              "x_test": draw.integers(0, 255, (40, 8, 8), np.uint8), "y_test": np.arange(40) % 4}  # fmt: skip
+    np.savez(tmp_path / "noise.npz", **images)
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    pooled = two_classes.sample("noise", (1, 3), 20, 1000, 0, pool=4)
+    assert pooled.x.shape == (20, 4)
+    assert pooled.x_test.shape == (20, 4)  # as many as there are
+    assert pooled.x.mean() == pytest.approx(0, abs=1e-9)
+    assert pooled.x.std() == pytest.approx(1)
+
+
+def test_runs_that_do_not_end_below_their_start_have_no_best_loss():
+    loss = np.array([[[[1.0, 0.5, 0.2], [1.0, 3.0, 2.0], [1.0, np.nan, np.nan]]]])
+    data = xr.Dataset(dict.fromkeys(("loss", "test_loss", "test_accuracy"), (("model", "rho", "seed", "step"), loss)))
+    trained, best, accuracy = best_of(data)
+    assert trained.tolist() == [[[True, False, False]]]
+    assert best[0, 0, 0] == 0.2
+    assert np.isnan(best[0, 0, 1:]).all()
+    assert accuracy[0, 0, 0] == 1.0
