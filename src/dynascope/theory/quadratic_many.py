@@ -53,7 +53,7 @@ def curvatures(x: Float[Array, " n"], width: Reals) -> Float[Array, " 2"]:
     return quadratic_model.curvature(jnp.sum(directions(x) ** 2, axis=1), width)
 
 
-def step(state: State, rate: Reals, labels: Float[Array, " 2"], curvatures: Float[Array, " 2"]) -> State:
+def step(state: State, rate: Reals, labels: Float[Array, "*batch 2"], curvatures: Float[Array, "*batch 2"]) -> State:
     """One step in both directions: (3.11-3.12) with |x|^2 -> |p|^2, d -> 1, y -> <y, p>/|p|."""
     return quadratic_model.step(state, rate, labels, curvatures)
 

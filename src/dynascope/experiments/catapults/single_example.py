@@ -90,7 +90,7 @@ class SingleExample(Experiment):
     precision: Literal["float32", "float64"] = "float32"
     count: PositiveInt = Field(100, ge=2)
     dim: PositiveInt = 100
-    width: PositiveInt = 5000
+    width: PositiveInt = 1000
     rate: float = Field(1.0, gt=0)
     low_rate: float = Field(0.4, gt=0)
     """A rate below all critical ones, beside it."""
