@@ -73,7 +73,7 @@ class Batches(FeatureExperiment):
             watch=watch,
         ).isel(ratio=0, drop=True)  # fmt: skip
         over = trace.batch_critical.values < (ratio * critical)[:, None] - 1e-8
-        counted = (watch * np.cumsum(over, axis=1))[:, :: each // watch]
+        counted = (watch * (np.cumsum(over, axis=1) - over))[:, :: each // watch]  # of the steps taken before a look
         kept = trace[["train", "validation", "test", "alignment", "alignment_corner", "diverged_at"]]
         kept = kept.assign(supercritical=(("seed", "step"), counted), taken=("step", trace.step.values))
         return kept.assign_coords(step=np.arange(LOOKS + 1))

@@ -1,0 +1,156 @@
+"""What the experiments on feature learning count and choose, against cases made by hand."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import xarray as xr
+from scipy import stats
+
+import dynascope as ds
+from dynascope.dynamics import rates
+from dynascope.experiments.feature_learning.batch_size import LOOKS, SmallBatchesTeachFeatures
+from dynascope.experiments.feature_learning.gradient_descent import CatapultsTeachFeatures
+from dynascope.experiments.feature_learning.learners import Shape, best_iterate
+from dynascope.experiments.feature_learning.optimizers import TABLE, OptimisersAlign
+from dynascope.experiments.feature_learning.problems import problem
+from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
+
+
+def made(train, validation, phase=None):
+    count = len(train)
+    variables = {
+        "train": train, "validation": validation, "test": np.arange(count) / 10.0, "alignment": np.arange(count) / 100.0
+    }  # fmt: skip
+    if phase is not None:
+        variables["rate_phase"] = phase
+    found = {name: (("count", "seed", "step"), np.array(values)[None, None]) for name, values in variables.items()}
+    corner = np.zeros((1, 1, count, 2, 2))
+    found["alignment_corner"] = (("count", "seed", "step", "row", "column"), corner)
+    return xr.Dataset(found, {"step": 10 * np.arange(count), "count": [0]})
+
+
+def test_the_best_iterate_has_the_smallest_validation_loss():
+    best = best_iterate(made([1, 0.5, 0.2, 0.1], [1, 0.3, 0.4, 0.5]))
+    assert best["at"].item() == 10
+    assert best.test.item() == 0.1
+    assert best.alignment.item() == 0.01
+
+
+def test_it_is_not_taken_from_within_a_catapult_nor_from_what_diverged():
+    settled, raised = rates.SETTLED, rates.RAISED
+    trace = made([1, 0.5, 0.2, 0.1], [1, 0.3, 0.1, np.nan], [settled, settled, raised, settled])
+    assert best_iterate(trace)["at"].item() == 10
+
+
+def test_it_is_not_taken_from_after_the_stop():
+    trace = made([1, 0.5, 5e-4, 0.1, 5e-4], [1, 0.9, 0.5, 0.2, 0.1])
+    assert best_iterate(trace)["at"].item() == 20
+
+
+def test_intervals_are_those_of_student_and_fisher():
+    one, other = np.array([1.0, 2.0, 4.0, 4.5, 7.0]), np.array([0.5, 1.5, 2.0, 4.0, 5.0])
+    found = paired_difference(one, other)
+    low, high = stats.t.interval(0.95, 4, loc=np.mean(one - other), scale=stats.sem(one - other))
+    np.testing.assert_allclose([found["mean"], *found["interval"]], [np.mean(one - other), low, high])
+    related = correlation(one, -other)
+    exact = stats.pearsonr(one, -other)
+    np.testing.assert_allclose(related["pearson"], exact.statistic)
+    interval = exact.confidence_interval(0.95)
+    np.testing.assert_allclose(related["interval"], [interval.low, interval.high], rtol=1e-4)
+    np.testing.assert_allclose(related["spearman"], stats.spearmanr(one, -other).statistic)
+    assert correlation([1, 1, 1, 1], [1, 2, 3, 4])["interval"] == [-1.0, 1.0]
+
+
+def test_every_seed_has_data_of_its_own_and_the_same_seed_the_same():
+    sizes = dict(dim=4, samples=20, held_out=5, noise=0.1)
+    one, again, other = (problem("rank-2", 2, seed, **sizes) for seed in (0, 0, 1))
+    assert one.x.shape == (2, 20, 4)
+    assert one.x_test.shape == (2, 5, 4)
+    np.testing.assert_array_equal(one.x, again.x)
+    assert not np.array_equal(one.x[0], one.x[1])
+    assert not np.array_equal(one.x, other.x)
+    np.testing.assert_allclose(np.var(one.y - one.x[..., 0] * one.x[..., 1]), 0.01, rtol=0.6)
+
+
+@pytest.mark.skipif("DYNASCOPE_DATA" not in os.environ, reason="needs fashion_mnist.npz in $DYNASCOPE_DATA")
+def test_a_real_set_takes_its_outer_product_from_a_network_that_is_good_at_it(monkeypatch):
+    monkeypatch.setattr("dynascope.experiments.feature_learning.problems.REFERENCE_STEPS", 40)
+    given = problem("fashion_mnist", 2, 0, dim=0, samples=64, held_out=1000, noise=0.0, flips=0.25)
+    assert given.x.shape == (2, 64, 784)
+    assert given.x_test.shape == given.x_validation.shape == (2, 200, 784)
+    assert given.target.shape == (784, 784)
+    right = float(given.about.split("right on ")[1].split("%")[0])
+    assert right > 80
+
+
+def test_super_critical_steps_are_counted_as_by_hand():
+    experiment = SmallBatchesTeachFeatures(
+        dim=3, samples=12, held_out=10, width=8, seeds=1, batches=(3, 12), steps=(LOOKS, LOOKS), ratio=0.9
+    )
+    measured = experiment.measure(0)
+    given = experiment.problem(0)
+    x, y = jnp.asarray(given.x[0]), jnp.asarray(given.y[0])
+    start = Shape(2, 8, False, "ntk").network(jnp.asarray(0, jnp.int32), 3)
+
+    def outputs(weights, points):
+        return jax.nn.relu(points @ weights[0].T / np.sqrt(3)) @ weights[1].T[:, 0] / np.sqrt(8)
+
+    @jax.jit
+    def rows(weights, points):
+        jacobians = jax.jacrev(outputs)(weights, points)
+        return jnp.concatenate([part.reshape(len(points), -1) for part in jacobians], axis=1)
+
+    @jax.jit
+    def slope(weights, points, labels):
+        return jax.grad(lambda w: jnp.mean((outputs(w, points) - labels) ** 2))(weights)
+
+    def critical(weights, points):
+        jacobian = rows(weights, points)
+        return len(points) / np.linalg.eigvalsh(np.asarray(jacobian @ jacobian.T, float))[-1]
+
+    np.testing.assert_allclose(measured.critical[0], critical(start.weights, x), rtol=1e-3)
+    key = jax.random.fold_in(jax.random.key(0), 1)
+    draws = ds.Descent(start.weights, lambda w, b: 0.0, optax.sgd(0.1), data=(x, y), batch=3, key=key)
+    rate, weights, order, count = 0.9 * critical(start.weights, x), start.weights, jnp.zeros(8, jnp.uint32), [0]
+    for t in range(LOOKS):
+        order, batch = draws._draw(jnp.asarray(t, jnp.int32), order)
+        points, labels = batch.data
+        count.append(count[-1] + int(critical(weights, points) < rate))
+        gradient = slope(weights, points, labels)
+        weights = jax.tree.map(lambda w, g: w - rate.astype(np.float32) * g, weights, gradient)
+    found = measured.supercritical.sel(batch=3).values[0]
+    assert 0 < count[-1] < LOOKS
+    assert np.mean(found == count) > 0.9  # a tie may go either way by rounding
+    np.testing.assert_allclose(found[:5], count[:5])
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="steps says for each of 2"):
+        SmallBatchesTeachFeatures(batches=(5, 2000), steps=(100,))
+    with pytest.raises(ValueError, match="at most the 2000 examples"):
+        SmallBatchesTeachFeatures(batches=(5, 4000), steps=(100, 100))
+    with pytest.raises(ValueError, match="got 'lion'"):
+        OptimisersAlign(optimisers=("gd", "lion"))
+    assert all(set(row) == set(rates.OPTIMISERS) for row in TABLE.values())
+
+
+def test_the_comparison_at_equal_training_loss_looks_where_it_says():
+    count, steps = 2, 5
+    train = np.array([[[1, 0.8, 0.6, 0.5, 0.4]], [[1, 0.3, 2.0, 0.39, 0.1]]])
+    aligned = np.array([[[0.1, 0.2, 0.3, 0.4, 0.5]], [[0.1, 0.9, 0.2, 0.6, 0.9]]])
+    phase = np.array([[[2] * 5], [[0, 0, 1, 2, 2]]])
+    done = np.array([[[0] * 5], [[0, 0, 0, 2, 2]]])
+    dims = ("count", "seed", "step")
+    trace = xr.Dataset(
+        {"train": (dims, train), "alignment": (dims, aligned), "rate_phase": (dims, phase),
+         "rate_catapults": (dims, done), "rate": (dims, np.ones((count, 1, steps)))},
+        {"step": np.arange(steps)},
+    )  # fmt: skip
+    said = CatapultsTeachFeatures(seeds=1, catapults=(0, 2))._at_equal_loss(trace)
+    assert said.verdict == "holds"
+    assert said.measured["at step"] == [3]
+    assert said.measured["alignment with"] == [0.6]
