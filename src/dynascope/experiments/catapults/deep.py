@@ -34,10 +34,12 @@ class Network(eqx.Module):
     parameterisation: Literal["ntk", "standard"] = eqx.field(static=True)
 
     def __call__(self, key: PRNGKeyArray, x: Float[Array, "n ..."], y: Float[Array, "n k"]) -> Any:
-        shape, out, bias = x.shape[1:], y.shape[1], self.parameterisation == "standard"
+        out, bias = y.shape[1], self.parameterisation == "standard"
         common: dict[str, Any] = {"key": key, "out": out, "parameterisation": self.parameterisation, "bias": bias}
         if self.architecture == "fcn":
-            return MLP(shape[0], self.depth, width=self.width, activation="relu", **common)
+            return MLP(x.shape[1], self.depth, width=self.width, activation="relu", **common)
+        _, height, width, channels = x.shape
+        shape = height, width, channels
         if self.architecture == "cnn":
             return ConvNet(shape, (self.width,) * (self.depth - 1), **common)
         if self.architecture == "myrtle":

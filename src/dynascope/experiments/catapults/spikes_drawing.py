@@ -78,3 +78,27 @@ def draw_raises(measured: xr.Dataset, top: int) -> Figure:
     rate.set(ylabel="learning rate", title="Rates")
     stamp(figure, measured)
     return figure
+
+
+def draw_sgd(measured: xr.Dataset, top: int) -> Figure:
+    """Loss with its part in the top, for one seed; the rest; the norm of the kernel for all."""
+    step, one = measured.step.values, measured.isel(seed=0)
+    figure, (loss, split, norm) = panels(3, size=(4.5, 3.5))
+    loss.semilogy(step, one.loss, color=INK, linewidth=1.3)
+    split.semilogy(step, one.kernel_top.sel(split=top), color=TOP, linewidth=1.2, label=f"top {top}")
+    split.semilogy(step, one.kernel_rest.sel(split=top), color=REST, linewidth=1.2, label="the rest")
+    for seed in range(measured.sizes["seed"]):
+        style: dict[str, Any] = {"linewidth": 1.4} if seed == 0 else FADED
+        norm.plot(step, measured.kernel.isel(seed=seed), color=NORM, **style)
+    loss.set(xlabel="step", ylabel="loss on all the data", title="Loss, one seed")
+    split.set(xlabel="step", ylabel="loss", title="Loss by eigenspace, the same seed")
+    norm.set(xlabel="step", ylabel="‖K‖", title="Norm of the kernel, all seeds", ylim=(0, None))
+    split.legend(loc="lower left")
+    if "rate" in measured and float(one.rate.max() - one.rate.min()) > 0:
+        beside = loss.twinx()
+        beside.plot(step, one.rate, color=FAINT, linewidth=1.0)
+        beside.set_ylabel("learning rate", color=FAINT)
+        beside.set_ylim(0, 3 * float(one.rate.max()))
+        beside.grid(False)
+    stamp(figure, measured)
+    return figure
