@@ -49,6 +49,7 @@ from dynascope.probes.linearity import linearity_gap as linearity_gap
 from dynascope.probes.linearity import output_hessian_norm as output_hessian_norm
 from dynascope.probes.optimiser import batch_rows as batch_rows
 from dynascope.probes.optimiser import learning_rate as learning_rate
+from dynascope.probes.polyak import polyak as polyak
 from dynascope.probes.probe import Batch as Batch
 from dynascope.probes.probe import Moment as Moment
 from dynascope.probes.probe import Probe as Probe

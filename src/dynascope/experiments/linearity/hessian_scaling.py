@@ -40,7 +40,6 @@ class HessianScaling(Experiment):
                 "fcn3-tanh",
                 "fcn2-relu",
                 "thin-neurons",
-                "densenet",
                 "single-neuron-layer",
                 "nonlinear-output",
             ),
@@ -183,7 +182,7 @@ class HessianScaling(Experiment):
         top = float(measured.gap_norm.median("seed").isel(width=0).max())
         left.loglog(width, 0.8 * top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)
         left.set(xlabel="width m", ylabel="‖H‖ of the output, at the start", title="Hessian norm (slope)")
-        left.legend(fontsize=6.5, loc="lower left")
+        left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
         first = self.networks[0]
         one = measured.sel(network=first).dropna("width", how="all")
         for name, label, colour in (

@@ -1,0 +1,39 @@
+"""The Polyak-Lojasiewicz condition along a run: how fast the loss can fall, and the tangent kernel that bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from dynascope.probes.probe import Moment, Probe
+from dynascope.probes.tangent_kernel import tangent_kernel
+
+Every = int | Sequence[int] | None
+
+
+def polyak(x: PyTree, every: Every = None, apply: Callable[[Any, Any], Any] | None = None) -> Probe:
+    """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors at the examples x.
+
+    It is at least the smallest eigenvalue of the tangent kernel there. Entries: `smallest` and `largest` eigenvalue of
+    the kernel, and `change`, ||K - K_0|| / ||K_0|| in the spectral norm since the run began. The gradient does not go
+    through the kernel, so that the inequality checks both.
+    """
+
+    def kernel(moment: Moment) -> Float[Array, "nk nk"]:
+        return tangent_kernel(moment.model, x, apply)
+
+    def measure(moment: Moment, start: Float[Array, "nk nk"]) -> tuple[dict[str, Any], Float[Array, "nk nk"]]:
+        loss, gradient = eqx.filter_value_and_grad(moment.loss)(moment.model)
+        square = jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)]).sum()
+        now = kernel(moment)
+        values = jnp.linalg.eigvalsh(now)
+        moved = jnp.max(jnp.abs(jnp.linalg.eigvalsh(now - start))) / jnp.max(jnp.linalg.eigvalsh(start))
+        entries = {"smallest": values[0], "largest": values[-1], "change": moved}
+        return entries | {"value": square / (2 * loss)}, start
+
+    return Probe(measure, every=every, remember=kernel)
