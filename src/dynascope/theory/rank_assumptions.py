@@ -1,0 +1,135 @@
+"""The assumptions of Theorem 4.1 and its lemmas as checks: what each asks, the number found, whether it is met.
+
+"Transformers learn through gradual rank increase", Assumptions 4.3 to 4.5, Lemmas C.5 and D.1 to D.4. Assumption 4.4
+is read with the L(theta^k) that its print lacks. Assumptions 2.1 and 3.1 (smoothness, bounded data) are properties of
+the model and are not checked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from dynascope.theory.diagonal_flow import LOG_CAP, Loss, Product, check_start, force, log_inverse
+from dynascope.theory.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
+
+
+class Finding(NamedTuple):
+    """One check."""
+
+    name: str
+    number: float
+    """What was found: it must be positive, or (for 4.5 and C.5) at most `bound`."""
+    holds: bool
+    bound: float = 0.0
+
+
+def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | None = None) -> list[Finding]:
+    """Assumption 4.3, and what Lemma D.4 adds. With a `scale` also whether the winner is clear at that scale."""
+    first, second = check_start(u, v)
+    apart = float(np.min(np.abs(np.abs(first) - np.abs(second))))
+    found = [Finding("4.3 |u| is not |v| at the start", apart, apart > 0)]
+    for k, stage in enumerate(stages):
+        if math.isfinite(stage.next_time):
+            found.append(Finding(f"4.3 plateau {k}: one winner (gap)", stage.gap, stage.gap > 1e-12))
+            wait = stage.next_time - stage.time
+            found.append(Finding(f"D.4 plateau {k}: it lasts", wait, wait > 0))
+            if scale is not None:
+                seen = stage.gap * log_inverse(scale)
+                found.append(Finding(f"plateau {k}: gap * log(1/alpha) >= {RESOLVED:g}", seen, seen >= RESOLVED))
+        for i in stage.left:
+            away = -stage.force[i] if stage.log_weight[i] < 1 else stage.force[i]
+            found.append(Finding(f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away", float(away),
+                                 bool(away > SMALLEST)))  # fmt: skip
+    return found
+
+
+def strict_minimum(loss: Loss, stage: Stage) -> Finding:
+    """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
+    D = diag(s * u) and H the Hessian in beta; any c_k below half of it will do. Nothing to check at beta = 0."""
+    eigenvalue = float(_least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
+    return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
+
+
+@eqx.filter_jit
+def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
+    support = beta != 0
+    weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
+    hessian = 4 * weight[:, None] * jax.hessian(loss)(beta) * weight[None, :]
+    far = jnp.diag(jnp.where(support, 0.0, jnp.inf)).astype(beta.dtype)
+    pairs = support[:, None] & support[None, :]
+    big = jnp.max(jnp.abs(hessian)) + 1
+    return jnp.linalg.eigvalsh(jnp.where(pairs, hessian, jnp.where(far > 0, big, 0.0)))[0]
+
+
+def noise_robust(
+    loss: Loss, before: Stage, after: Stage, *, distance: float = 1e-2, draws: int = 20, seed: int = 0,
+    time: float = 1e4,
+) -> Finding:  # fmt: skip
+    """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
+    is the largest distance of an end from beta^{k+1}, against a bound of 1e-3."""
+    rng = np.random.default_rng(seed)
+    active = (before.beta != 0) | (np.arange(len(before.beta)) == after.winner)
+    signs = np.where(before.beta != 0, np.sign(before.beta), np.where(active, after.sign, 0.0))
+    u = np.sqrt(np.abs(before.beta)) + distance * rng.uniform(-1, 1, (draws, len(active))) / math.sqrt(active.sum())
+    u = np.where(active, np.maximum(np.abs(u), 1e-12), 0.0)
+    ends = _balanced_ends(loss, jnp.asarray(u), jnp.asarray(signs), jnp.asarray(time))
+    worst = float(np.max(np.abs(np.asarray(ends) - after.beta)))
+    return Finding("4.5 noisy starts end at the next plateau (largest error)", worst, worst <= 1e-3, 1e-3)
+
+
+@eqx.filter_jit
+def _balanced_ends(loss: Loss, starts: Float[Array, "n p"], signs: Product, time: Float[Array, ""]) -> Array:
+    active = signs != 0
+
+    def at(logs: Product) -> Product:
+        return jnp.where(active, signs * jnp.exp(jnp.minimum(2 * logs, LOG_CAP)), 0.0)
+
+    def velocity(t: Any, logs: Product, args: None) -> Product:
+        return jnp.where(active, signs * force(loss, at(logs)), 0.0)
+
+    def rest(t: Any, logs: Product, args: None, **_: Any) -> Bool[Array, ""]:
+        return jnp.max(jnp.abs(at(logs) * force(loss, at(logs)))) + jnp.max(
+            jnp.where(active & (jnp.abs(at(logs)) < 1e-6), signs * force(loss, at(logs)), 0.0)
+        ) < 1e-6  # fmt: skip
+
+    def follow(u: Product) -> Product:
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=jnp.zeros_like(time), t1=time, dt0=1e-2,
+            y0=jnp.log(jnp.where(active, u, 1.0)), event=diffrax.Event(rest), max_steps=20_000, throw=False,
+            stepsize_controller=diffrax.PIDController(rtol=1e-6, atol=1e-6),
+        )  # fmt: skip
+        assert solution.ys is not None
+        return at(solution.ys[-1])
+
+    return jax.lax.map(follow, starts)
+
+
+def plateau_bound(inactive: float, lipschitz: float, curvature: float) -> float:
+    """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)), where rho bounds the inactive
+    weights, K is a Lipschitz constant of the loss there, c_k the constant of Assumption 4.4."""
+    return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
+
+
+def log_scale_lemmas(
+    u: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"], scale: float, margin: float
+) -> list[Finding]:
+    """Lemmas D.1 to D.3 at given weights (ordered so that u > |v|): what b = log_alpha(u + v) says of them. b is given
+    beside them, since u + v is lost to rounding where v is nearly -u.
+
+    D.1: b in (c, 2 - c) makes |u|, |v| <= alpha^(c/2). D.2: b outside (-c, 2 + c) makes u > 1. D.3: b > 1 + c makes
+    v < 0, b < 1 - c makes v > 0. The number of each is how many entries break it, which must be 0."""
+    inside = (b > margin) & (b < 2 - margin)
+    broken = {
+        "D.1": inside & (np.maximum(np.abs(u), np.abs(v)) > scale ** (margin / 2)),
+        "D.2": ((b < -margin) | (b > 2 + margin)) & (np.abs(u) <= 1),
+        "D.3": ((b > 1 + margin) & (v >= 0)) | ((b < 1 - margin) & (v <= 0)),
+    }
+    return [Finding(name, float(np.sum(bad)), not np.any(bad)) for name, bad in broken.items()]

@@ -1,0 +1,187 @@
+"""Algorithm 1 on its two golden examples, against least squares, and against the flow it is the limit of."""
+
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynascope.models import AttentionHead
+from dynascope.tasks.diagonal import DiagonalRegression, QuadraticLoss, exit_and_return, toy_head
+from dynascope.theory import rank_assumptions
+from dynascope.theory.diagonal_flow import Reduced, reduced, reduced_flow, weights
+from dynascope.theory.greedy_ranks import first_arrival, greedy_stages, staircase, waiting_times
+from dynascope.theory.stage_transition import constrained_least_squares
+
+
+@pytest.fixture(scope="module")
+def linear():
+    example = exit_and_return()
+    with jax.enable_x64(True):
+        task = QuadraticLoss(jnp.asarray(example.S), jnp.asarray(example.c))
+        yield example, task, greedy_stages(task, 4)
+
+
+@pytest.fixture(scope="module")
+def head():
+    numbers = toy_head(0, dim=6, tokens=5, samples=500)
+    with jax.enable_x64(True):
+        network, x = AttentionHead(6), jnp.asarray(numbers.x)
+        task = DiagonalRegression(network, x, jax.vmap(lambda one: network(one, jnp.asarray(numbers.teacher)))(x))
+        yield numbers, task, greedy_stages(task, 12, until=9.0)
+
+
+def test_the_linear_example_goes_through_its_stages(linear):
+    _, _, stages = linear
+    np.testing.assert_allclose([s.time for s in stages], [0, 0.2222, 0.7570, 1.7235, 5.5787, 7.2072], atol=1e-4)
+    assert [s.winner for s in stages] == [-1, 2, 0, 3, 1, 2]
+    assert [s.sign for s in stages] == [0, -1, 1, -1, 1, 1]
+    assert [s.left for s in stages] == [(), (), (2,), (), (), ()]
+    assert [s.entered for s in stages] == [(), (2,), (0,), (3,), (1,), (2,)]
+    np.testing.assert_allclose([s.loss for s in stages], [0, -2.1503, -2.8397, -2.9143, -2.9294, -3.0142], atol=1e-4)
+    np.testing.assert_allclose(
+        [s.log_weight for s in stages],
+        [[1, 1, 1, 1], [0.3106, 0.9155, 2, 1.4575], [0, 0.7601, 2, 1.7827], [0, 0.4731, 1.6808, 2],
+         [0, 0, 0.5147, 2], [0, 0, 0, 2]], atol=1e-4,
+    )  # fmt: skip
+    assert np.isinf(stages[-1].next_time)
+
+
+def test_least_squares_with_signs_finds_the_same_plateaus(linear):
+    example, _, stages = linear
+    for before, after in pairwise(stages):
+        signs = np.sign(before.beta)
+        signs[after.winner] = after.sign
+        np.testing.assert_allclose(after.beta, constrained_least_squares(example.S, example.c, signs), atol=1e-9)
+    np.testing.assert_allclose(stages[-1].beta, np.linalg.solve(example.S, example.c), rtol=1e-8)
+
+
+def test_a_coordinate_that_left_waits_for_two_over_its_force(linear):
+    _, _, stages = linear
+    np.testing.assert_allclose(stages[2].waits[2], 2 / abs(stages[2].force[2]), rtol=1e-9)
+
+
+def test_the_head_goes_through_its_stages(head):
+    _, _, stages = head
+    times = [0, 1.1657, 1.4492, 1.5869, 2.6783, 3.0301, 3.3258, 3.3494, 3.8881, 6.8610]
+    losses = [1.27217, 0.93181, 0.70486, 0.51907, 0.43141, 0.30251, 0.16785, 0.12850, 0.01079, 0.00106]
+    np.testing.assert_allclose([s.time for s in stages], times, atol=1e-4)
+    np.testing.assert_allclose([s.loss for s in stages], losses, atol=6e-6)
+    assert [s.winner for s in stages[1:]] == [8, 10, 9, 4, 1, 7, 6, 0, 11]
+    assert not any(s.left for s in stages)
+    assert max(s.residual for s in stages) < 1e-12
+
+
+def test_the_limit_in_the_size_of_the_switched_on_weight_exists(linear):
+    _, task, stages = linear
+    smaller = greedy_stages(task, 4, seed=1e-6)
+    np.testing.assert_allclose([s.beta for s in smaller], [s.beta for s in stages], atol=1e-9)
+
+
+def test_the_near_degenerate_stages_are_flagged(head):
+    _, _, stages = head
+    assert [k for k, stage in enumerate(stages[:-1]) if not stage.resolved(1e-32)] == [5, 6]
+    assert [k for k, stage in enumerate(stages[:-1]) if not stage.resolved(1e-300)] == []
+
+
+def test_with_b_starting_at_zero_as_printed_everything_is_learnt_at_once(linear):
+    _, _, stages = linear
+    waits = waiting_times(np.zeros(4), stages[0].force, np.ones(4, bool))
+    assert np.min(waits) == 0
+
+
+def test_the_flow_tends_to_the_staircase(linear):
+    example, task, stages = linear
+    changes = np.array([stage.time for stage in stages[1:]])
+    times = np.sort(np.concatenate([np.linspace(0.01, 9, 600), changes]))
+    trace = reduced_flow(task, example.u, example.v, [1e-8, 1e-16, 1e-32], times)
+    gap = np.abs(trace.loss - staircase(stages, times).loss).mean("time").values
+    np.testing.assert_allclose(gap[1:] / gap[:-1], 0.5, atol=0.1)
+    b = np.array([stage.log_weight for stage in stages[1:]])
+    error = np.abs(trace.log_weight.sel(time=changes).values - b).max(axis=(1, 2))
+    np.testing.assert_allclose(error[1:] / error[:-1], 0.5, atol=0.1)
+
+
+@pytest.mark.parametrize(("scale", "expected", "found"), [(1e-4, 7.8046, 7.8048), (1e-8, 18.5414, 18.5423)])
+def test_the_first_arrival_at_a_finite_scale(head, scale, expected, found):
+    numbers, task, stages = head
+    i = stages[1].winner
+    predicted = first_arrival(float(stages[0].force[i]), numbers.u[i], numbers.v[i], scale, 1e-2)
+    np.testing.assert_allclose(predicted, expected, atol=6e-5)
+    pace = -np.log(scale)
+    times = predicted / pace + np.linspace(-0.02, 0.02, 9)
+    trace = reduced_flow(task, numbers.u, numbers.v, [scale], times)
+    log_kappa = reduced(jnp.asarray(numbers.u), jnp.asarray(numbers.v), -pace).log_kappa[i]
+    z = -pace * trace.log_weight.values[0, :, i] - float(log_kappa) / 2
+    size = [float(weights(Reduced(log_kappa, jnp.asarray(one))).u) for one in z]
+    measured = pace * np.interp(np.log(1e-2), np.log(size), times)
+    np.testing.assert_allclose(measured, found, atol=2e-4)
+
+
+def test_a_network_without_products_is_refused():
+    with pytest.raises(ValueError, match="at least one product; got 0"):
+        greedy_stages(lambda beta: jnp.sum(beta), 0)
+
+
+def test_the_assumptions_hold_on_both_examples(linear, head):
+    for numbers, task, stages in (linear, head):
+        findings = rank_assumptions.non_degeneracy(stages, numbers.u, numbers.v)
+        assert all(finding.holds for finding in findings), [f for f in findings if not f.holds]
+        assert all(rank_assumptions.strict_minimum(task, stage).holds for stage in stages)
+    assert any("which left" in finding.name for finding in rank_assumptions.non_degeneracy(linear[2], *linear[0][2:]))
+    seen = rank_assumptions.non_degeneracy(head[2], head[0].u, head[0].v, scale=1e-32)
+    degenerate = [finding.name for finding in seen if not finding.holds]
+    assert degenerate == [f"plateau {k}: gap * log(1/alpha) >= 7" for k in (5, 9)]
+
+
+def test_the_curvature_of_assumption_4_4_is_that_of_the_balanced_loss(head):
+    _, task, stages = head
+    stage = stages[5]
+    support = np.array(stage.support)
+    signs = jnp.asarray(np.sign(stage.beta)[support])
+    u = jnp.asarray(np.sqrt(np.abs(stage.beta[support])))
+    hessian = jax.hessian(lambda u: task(jnp.zeros(12).at[support].set(signs * u**2)))(u)
+    found = rank_assumptions.strict_minimum(task, stage).number
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(hessian)[0], rtol=1e-6)
+    np.testing.assert_allclose(rank_assumptions.strict_minimum(task, stages[1]).number, 3.431, atol=2e-3)
+
+
+def test_noisy_starts_end_at_the_next_plateau(linear):
+    _, task, stages = linear
+    for before, after in pairwise(stages[:3]):
+        assert rank_assumptions.noise_robust(task, before, after, draws=5).holds
+    assert not rank_assumptions.noise_robust(task, stages[0], stages[3], draws=5).holds
+
+
+def test_ties_and_flat_directions_are_found():
+    tied = QuadraticLoss(jnp.eye(2), jnp.ones(2))
+    stages = greedy_stages(tied, 2)
+    findings = rank_assumptions.non_degeneracy(stages, np.array([1.0, 2.0]), np.array([0.5, 0.5]))
+    assert next(finding.name for finding in findings if not finding.holds) == "4.3 plateau 0: one winner (gap)"
+    flat = QuadraticLoss(jnp.ones((2, 2)), jnp.ones(2))
+    stage = stages[0]._replace(beta=np.array([0.5, 0.5]))
+    assert not rank_assumptions.strict_minimum(flat, stage).holds
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-32])
+def test_lemmas_d1_to_d3_hold_at_random_weights_and_the_check_can_fail(scale):
+    rng = np.random.default_rng(0)
+    pace = -np.log(scale)
+    b = rng.uniform(-0.5, 2.5, 2000)
+    kappa = np.abs(rng.normal(size=2000)) * scale**2
+    w = np.exp(-pace * b)
+    u, v = (w + kappa / w) / 2, (w - kappa / w) / 2
+    assert all(finding.holds for finding in rank_assumptions.log_scale_lemmas(u, v, b, scale, margin=0.3))
+    assert not rank_assumptions.log_scale_lemmas(u, -v, b, scale, margin=0.3)[2].holds
+
+
+def test_lemma_c5_bounds_a_plateau(head):
+    numbers, task, stages = head
+    stage, times = stages[4], np.linspace(2.8, 2.9, 5)
+    trace = reduced_flow(task, numbers.u, numbers.v, [1e-64], times)
+    inactive = np.abs(trace["product"].values[0][:, stage.beta == 0]).max() ** 0.5
+    curvature = rank_assumptions.strict_minimum(task, stage).number / 2
+    moved = np.sqrt(np.abs(trace["product"].values[0])) - np.sqrt(np.abs(stage.beta))
+    distance = np.sqrt(2) * np.linalg.norm(moved, axis=1).max()
+    assert distance < rank_assumptions.plateau_bound(inactive, 5.0, curvature)
