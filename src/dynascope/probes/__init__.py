@@ -4,6 +4,7 @@ from dynascope.probes import diagrams as diagrams
 from dynascope.probes import linearity as linearity
 from dynascope.probes import orbits as orbits
 from dynascope.probes import order as order
+from dynascope.probes import plateaus as plateaus
 from dynascope.probes import spectra as spectra
 from dynascope.probes import stages as stages
 from dynascope.probes import trajectory as trajectory

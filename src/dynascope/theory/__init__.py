@@ -12,6 +12,7 @@ from dynascope.theory import factorization as factorization
 from dynascope.theory import factorization_stability as factorization_stability
 from dynascope.theory import gaussian_series as gaussian_series
 from dynascope.theory import general_quadratic as general_quadratic
+from dynascope.theory import greedy_ranks as greedy_ranks
 from dynascope.theory import hessian_recursion as hessian_recursion
 from dynascope.theory import jacobian_paths as jacobian_paths
 from dynascope.theory import jacobian_recursion as jacobian_recursion
@@ -29,7 +30,9 @@ from dynascope.theory import published_figures as published_figures
 from dynascope.theory import quadratic_many as quadratic_many
 from dynascope.theory import quadratic_model as quadratic_model
 from dynascope.theory import quartic_orbit as quartic_orbit
+from dynascope.theory import rank_assumptions as rank_assumptions
 from dynascope.theory import single_neuron as single_neuron
 from dynascope.theory import squared_margins as squared_margins
 from dynascope.theory import stage_times as stage_times
+from dynascope.theory import stage_transition as stage_transition
 from dynascope.theory import starts as starts
