@@ -1,0 +1,107 @@
+"""What the experiments on catapults of deep networks count, on curves made by hand; and that their settings run."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.catapults.batches import rises_of
+from dynascope.experiments.catapults.cyclic import cycles_of
+from dynascope.experiments.catapults.deep import Network
+from dynascope.experiments.catapults.gradient_descent import GradientDescent, spikes
+from dynascope.experiments.catapults.multiple import catapults_of
+from dynascope.experiments.catapults.stochastic import spikes_of
+
+
+def run(loss, top, norm=None, **others):
+    """A trace of one seed with one split."""
+    loss, top = np.asarray(loss, float)[None], np.asarray(top, float)[None]
+    found = {
+        "loss": (("seed", "step"), loss),
+        "kernel": (("seed", "step"), np.ones_like(loss) if norm is None else np.asarray(norm, float)[None]),
+        "kernel_top": (("seed", "step", "split"), top[..., None]),
+        "kernel_rest": (("seed", "step", "split"), (loss - top)[..., None]),
+    }
+    found |= {name: (("seed", "step"), np.asarray(values)[None]) for name, values in others.items()}
+    return xr.Dataset(found, {"split": [1]})
+
+
+def test_a_spike_is_measured_from_the_start_to_its_peak():
+    found = spikes(run([1.0, 2.0, 4.0, 0.5], [0.4, 1.3, 3.1, 0.1]), 1)
+    assert found["peak"] == 4
+    np.testing.assert_allclose(found["share"], 2.7 / 3)
+    np.testing.assert_allclose(found["end"], 0.5)
+    np.testing.assert_allclose(found["rest_rise"], 0.2 / 0.6)
+    assert found["rest_at"] == 2
+
+
+def test_a_run_that_falls_has_no_spike_and_one_that_blows_up_does_not_end():
+    assert spikes(run([1.0, 0.5, 0.2], [0.5, 0.2, 0.1]), 1)["share"] == 0
+    assert np.isinf(spikes(run([1.0, 9.0, np.nan], [0.5, 8.0, np.nan]), 1)["end"])
+
+
+def test_completed_catapults_are_those_whose_raise_came_to_an_end():
+    found = catapults_of(
+        run([1.0, 0.5, 2.0, 0.4, 0.3, 3.0, 2.5], [0.1, 0.1, 1.6, 0.1, 0.1, 2.0, 2.0], norm=[5, 6, 9, 3, 3, 4, 4],
+            rate_phase=[0, 0, 1, 1, 0, 1, 1]), 1)  # fmt: skip
+    assert found == {"rise": [[4.0]], "share": [[1.0]], "norm_before": [[6.0]], "norm_after": [[3.0]]}
+
+
+def test_spikes_of_sgd_are_counted_until_the_run_is_trained():
+    loss = np.concatenate([[1.0, 0.9, 0.8, 2.4, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [1e-4, 1.0, 1e-4]])
+    top = np.where(loss == 2.4, 2.0, 0.1)
+    (spike,) = spikes_of(run(loss, top, norm=np.linspace(5, 1, loss.size)).isel(seed=0), 1)
+    assert (spike.trough, spike.peak) == (2, 3)
+    np.testing.assert_allclose([spike.height, spike.share], [3, 1.9 / 1.6])
+    assert spike.norm_ratio < 1
+    assert not spikes_of(run(loss, top).isel(seed=0), 1, higher=3.1)
+
+
+def test_a_cycle_is_judged_by_its_own_trough():
+    loss = [1.0, 0.5, 0.9, 0.4, 0.4, 0.3, 0.35, 0.2, 0.1]
+    rises, parts, norms = cycles_of(run(loss, [0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], norm=range(9)), 4, 1)
+    np.testing.assert_allclose(rises[0], [1.8, 0.35 / 0.3])
+    np.testing.assert_allclose(parts[0, 0], 0.3 / 0.4)
+    np.testing.assert_allclose(norms[0], [0, 4, 8])
+
+
+def test_a_batch_is_compared_before_and_after_its_own_step():
+    trace = run(
+        [1.0, 1.2, 0.9, 1e-4, 2.0], np.zeros(5), batch_loss=[1.0, 0.6, 0.9, 0.5, 0.5],
+        batch_loss_after=[9.0, 1.1, 0.5, 0.8, 0.9], batch_rate=[0.5, 2.0, 0.5, 0.5, 0.5],
+    )  # fmt: skip
+    trace["rate"] = ("seed", "rate_step"), np.ones((1, 1))
+    own, total, above, counted = rises_of(trace)
+    assert counted[0].tolist() == [True, True, True, False]
+    assert own[0].tolist() == [True, False, False, False]
+    assert total[0].tolist() == [True, False, False, False]
+    assert above[0].tolist() == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "depth", "width"),
+    [("fcn", 5, 6), ("cnn", 5, 4), ("myrtle", 5, 4), ("residual", 10, 1), ("vit", 4, 8)],
+)
+@pytest.mark.parametrize("parameterisation", ["ntk", "standard"])
+def test_every_architecture_takes_pictures_and_gives_its_outputs(architecture, depth, width, parameterisation):
+    x = np.zeros((2, 192) if architecture == "fcn" else (2, 8, 8, 3), np.float32)
+    net = Network(architecture, depth, width, parameterisation)
+
+    def outputs(x, y):
+        return jax.vmap(net(jax.random.key(0), x, y))(x)
+
+    assert jax.eval_shape(outputs, x, np.zeros((2, 3), np.float32)).shape == (2, 3)
+
+
+def test_regression_targets_need_a_fully_connected_network():
+    assert GradientDescent(data="rank-2").examples(0).x.shape == (128, 100)
+    with pytest.raises(ValueError, match="no pictures"):
+        GradientDescent(data="rank-2", architecture="cnn").examples(0)
+
+
+def test_gaussians_stand_in_for_pictures_and_say_so():
+    found = GradientDescent(data="gaussians", samples=10).examples(0)
+    assert found.x.shape == (10, 49)
+    assert "stand-in" in found.name
