@@ -1,0 +1,80 @@
+"""Tangent kernels: of any model, layer by layer or by products; the critical rate, and where the loss lies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import dynascope as ds
+
+x = jax.random.normal(jax.random.key(1), (64, 20))
+y = jnp.where(x[:, 0] * x[:, 1] > 0, 1.0, -1.0)
+net = ds.models.MLP(20, 3, width=256, out=1, key=jax.random.key(0), activation="relu", parameterisation="ntk")
+
+
+def loss(net, data):
+    x, y = data
+    return jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
+
+
+# the matrix, layer by layer; its top eigenpairs with residuals; the rate above which descent is unstable
+kernel = ds.probes.tangent_kernel(net, x)
+found = ds.probes.kernel_eigenpairs(net, x, k=3)
+critical = ds.probes.critical_rate(net, x, convention="mse")
+print(f"kernel {kernel.shape}, top {np.round(found.values, 2)}, critical rate {float(critical):.3f}")
+assert np.allclose(critical, 64 / found.values[0])
+
+# without the matrix: products by derivatives, memory that of a gradient
+outputs, product = ds.probes.kernel_product(net, x)
+searched = ds.probes.kernel_eigenpairs(net, x, k=3, formed=False)
+print(f"by {int(searched.products)} products: {np.round(searched.values, 2)}, residuals {searched.residuals}")
+assert np.allclose(product(y), kernel @ y, rtol=1e-4, atol=1e-3)
+
+# in the loop: above the critical rate the loss spikes in the top eigenvectors, and the norm of the kernel falls
+trace = ds.descend(
+    net, loss, optax.sgd(1.8 * critical), steps=60, data=(x, y), record=1,
+    probes={
+        "loss": ds.probes.loss(),
+        "kernel": ds.probes.kernel_norm(x, y, splits=(1, 5)),
+        "distance": ds.probes.kernel_distance(x, every=10),
+    },
+)  # fmt: skip
+top, rest = trace.kernel_top.sel(split=5), trace.kernel_rest.sel(split=5)
+peak = int(trace.loss.argmax("step"))
+start, highest, end = (float(trace.loss[step]) for step in (0, peak, -1))
+print(f"loss {start:.2f}, at its peak {highest:.2f}, at the end {end:.1e}")
+print(f"of the peak, in the top 5: {float(top[peak]):.2f}, in the rest: {float(rest[peak]):.2f}")
+print(f"norm of the kernel: {float(trace.kernel[0]):.1f}, then {float(trace.kernel[-1]):.1f}")
+print(f"the kernel has moved by {float(trace.distance[-1]):.0%} of its norm")
+
+
+# any pytree with a function of one example is a model: here as Flax keeps it
+def apply(params, x):
+    return jnp.tanh(x @ params["Dense_0"]["kernel"]) @ params["Dense_1"]["kernel"]
+
+
+params = {
+    "Dense_0": {"kernel": jax.random.normal(jax.random.key(2), (20, 50)) / 4},
+    "Dense_1": {"kernel": jax.random.normal(jax.random.key(3), (50, 2)) / 7},
+}
+print(ds.probes.tangent_kernel(params, x, apply).shape, float(ds.probes.critical_rate(params, x, apply)))
+
+
+# a model of one's own whose kernel is made layer by layer: it shows its affine maps to a tap
+class Product:
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def __call__(self, x):
+        return self.tapped(x, lambda z, a, **_: z)
+
+    def tapped(self, x, tap):
+        hidden = tap(self.first @ x, x, scale=1.0, bias=False, windows=None)
+        return tap(self.second @ jnp.sin(hidden), jnp.sin(hidden), scale=1.0, bias=False, windows=None)
+
+
+jax.tree_util.register_pytree_node(Product, lambda m: ((m.first, m.second), None), lambda _, leaves: Product(*leaves))
+own = Product(jax.random.normal(jax.random.key(4), (30, 20)) / 4, jax.random.normal(jax.random.key(5), (2, 30)) / 5)
+by_layers, by_gradients = ds.probes.tangent_kernel(own, x), ds.probes.tangent_kernel(own, x, lambda m, x: m(x))
+print(f"layer by layer and by gradients differ by {float(jnp.max(jnp.abs(by_layers - by_gradients))):.0e}")
+assert np.allclose(by_layers, by_gradients, rtol=1e-4, atol=1e-4)
