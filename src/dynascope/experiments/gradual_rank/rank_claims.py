@@ -103,8 +103,8 @@ def directions(trace: xr.Dataset, source: str) -> Iterable[Claim]:
         first, last, start = (part.sel(product=product, drop=True) for part in (early, late, initial))
         holds = _of_seeds((last.mean("layer") > first.mean("layer")) & (last < start).all("layer"))
         yield claim(
-            f"directions-{product}", f"The number of singular values of {name}'s gain above a tenth of the largest grows "
-            "from epoch 1 to the end (mean over layers and heads) and ends below that of the start in every layer",
+            f"directions-{product}", f"The number of singular values of {name}'s gain above a tenth of the largest "
+            "grows from epoch 1 to the end (mean over layers and heads) and ends below the start's in every layer",
             source=source, expected="in every seed", holds=all(holds), seeds=trace.sizes["seed"],
             measured=share_of(holds) | {"epoch 1": first.mean("seed"), "end": last.mean("seed"),
                                         "start": start.mean("seed")},

@@ -17,9 +17,13 @@ START = "#d1495b"
 
 
 def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figure:
-    """Stable rank of the gain of both products against the clock, a panel for each layer: mean and spread over heads."""
+    """Stable rank of the gain of both products in time, a panel for each layer: mean and spread over heads."""
     gained = spectra.read(spectra.stable_rank, trace.spectrum)
-    initial = spectra.read(spectra.stable_rank, trace.initial, "initial_singular").mean()
+    initial, noise = (
+        float(spectra.read(spectra.stable_rank, trace[name], dim).mean())
+        for name, dim in (("initial", "initial_singular"), ("null", "singular"))
+    )
+    top = 1.3 * float(gained.mean(["seed", "head"]).max())
     columns = min(3, trace.sizes["layer"])
     rows = -(-trace.sizes["layer"] // columns)
     figure, axes = panels(columns, rows, size=(3.3, 2.5), sharex=True, sharey=True, squeeze=False)
@@ -29,7 +33,9 @@ def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figur
             mean, spread = one.mean("member"), one.std("member")
             axis.plot(one.epoch, mean, color=colour, label=NAMES[product])
             axis.fill_between(one.epoch, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
-        axis.axhline(float(initial), color=START, linestyle=":", linewidth=1.2, label="of the products at the start")
+        if initial < top:
+            axis.axhline(initial, color=START, linestyle=":", linewidth=1.2)
+        axis.set_ylim(0, top)
         axis.set_title(f"layer {layer}", fontsize=9)
     for axis in axes.flat[trace.sizes["layer"] :]:
         axis.set_visible(False)
@@ -39,7 +45,8 @@ def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figur
         axis.set_xlabel(clock)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    figure.suptitle(title, fontsize=10)
+    beside = f"the products at the start: {initial:.1f}; noise of the gain's size: {noise:.1f}"
+    figure.suptitle(f"{title}\n{beside}", fontsize=9)
     return figure
 
 
@@ -62,8 +69,7 @@ def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -
             axis.set_title(f"{NAMES[product]}, layer {layer}, head {head + 1}", fontsize=9)
         row[0].set_ylabel(r"$\sigma_i / \sigma_1$")
     for axis in axes[-1]:
-        axis.set_xlabel("i")
-        axis.set_ylim(0, 1.02)
+        axis.set(xlabel="i", ylim=(0, 1.02), xscale="log")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(handles))
     return figure
@@ -86,8 +92,8 @@ def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
             sizes = spectra.normalised(values[name])[: one.initial.size]
             rank = float(spectra.stable_rank(one.null.values if name == "noise" else values[name]))
             axis.plot(np.arange(1, sizes.size + 1), sizes, color=colour, label=f"{name}, rank {rank:.1f}")
-        axis.set(xlabel="i", title=f"layer {layer}, head {head + 1}")
-        axis.legend(fontsize=7)
+        axis.set(xlabel="i", title=f"layer {layer}, head {head + 1}", xscale="log")
+        axis.legend(fontsize=7, loc="lower left")
     axes[0, 0].set_ylabel(r"$\sigma_i / \sigma_1$ of $W_K W_Q^T$")
     return figure
 
@@ -97,7 +103,7 @@ def learning(trace: xr.Dataset) -> Figure:
     figure, (loss, accuracy) = panels(2, size=(3.6, 2.8))
     for seed in range(trace.sizes["seed"]):
         loss.plot(trace.loss_step, trace.loss.isel(seed=seed), color=INK, alpha=0.7)
-        accuracy.plot(trace.loss_step, trace.accuracy.isel(seed=seed), color=INK, alpha=0.7)
+        accuracy.plot(trace.accuracy_step, trace.accuracy.isel(seed=seed), color=INK, alpha=0.7)
     loss.set(xlabel="step", ylabel="training loss")
     accuracy.set(xlabel="step", ylabel="test accuracy", ylim=(0, 1))
     return figure

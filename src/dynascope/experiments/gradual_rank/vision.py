@@ -41,7 +41,8 @@ class Vision(VisionExperiment):
     numbers; `low` and `growth` are rules proposed for it before any run of these experiments. The preset small is a
     digit-pair setting over three seeds; digits are MNIST's, pooled to 8 x 8 pixels, or glyphs where there is no MNIST.
     quick is half as deep and asks for any growth at all. Figure 4 shows one layer; its rule (rank correlation with the
-    step) is asked of the mean over layers, and each layer's own is given beside it. In the control noise of the same size takes the place of what
+    step) is asked of the mean over layers, each layer's own being given beside it: this was settled after a first look
+    at quick, where one layer of two stops growing early. In the control noise of the same size takes the place of what
     training changed: it is not of low rank."""
 
     learning_rate: float = Field(1e-4, gt=0)
