@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from dynascope.models.dag import ACTIVATIONS, DAG
 
@@ -31,9 +31,9 @@ class Derivatives(NamedTuple):
     hessian: Float[np.ndarray, "p p"]
 
 
-def derivatives(net: DAG, x: Float[np.ndarray, " d"]) -> list[Derivatives]:
+def derivatives(net: DAG, x: Float[np.ndarray, " d"] | Float[Array, " d"]) -> list[Derivatives]:
     """Those of every output of the network, at its weights."""
-    graph = net.graph()
+    graph, x = net.graph(), np.asarray(x)
     weights = np.asarray(ravel_pytree(eqx.filter(net, eqx.is_inexact_array))[0], dtype=float)
     degrees = np.concatenate([np.zeros(len(x), int), *(np.asarray(degree) for degree in net.in_degrees)])
     nothing = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))

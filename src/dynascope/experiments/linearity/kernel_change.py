@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
 import xarray as xr
@@ -44,7 +44,7 @@ class KernelChange(Experiment):
             "variants": ("densenet without input",),
             "widths": (16, 64, 256),
             "steps": 300,
-            "seeds": 4,
+            "seeds": 6,
         },
         "digits": {"data": "digits", "widths": (16, 32, 64, 128, 256, 512)},
     }
@@ -75,7 +75,7 @@ class KernelChange(Experiment):
     pair_widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (32, 128, 512)
     """Widths of the two-layer networks at one input."""
     pair_dim: PositiveInt = 10
-    pair_seeds: PositiveInt = 16
+    pair_seeds: PositiveInt = 32
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -111,7 +111,7 @@ class KernelChange(Experiment):
                 "pair_worst": pair.worst.isel({pair.worst.dims[-1]: 0}, drop=True),
             }
         )
-        merged = xr.merge([xr.concat(found, keys), pairs.rename(rename)])
+        merged = xr.merge([cast(xr.Dataset, xr.concat(found, keys)), pairs.rename(rename)])
         return merged.assign_attrs(data=here.name)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
@@ -207,7 +207,7 @@ class KernelChange(Experiment):
         for axes, ticks in ((left, width), (right, pairs)):
             axes.set_xticks(ticks, [str(m) for m in ticks])
             axes.minorticks_off()
-        figure.text(0.995, 0.002, measured.attrs["data"], ha="right", va="bottom", fontsize=7, color=FAINT)
+        left.text(0, -0.2, measured.attrs["data"], transform=left.transAxes, fontsize=7, color=FAINT)
         return {"kernel-change": figure}
 
 

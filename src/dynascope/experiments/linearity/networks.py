@@ -23,7 +23,7 @@ class Family(NamedTuple):
     """What is compiled once: networks that differ in sizes only, and in which edges are there."""
 
     kind: Kind
-    hidden: tuple[float, ...]
+    hidden: tuple[float | int, ...]
     """The size of each hidden layer as a power of m; 0 is a single neuron."""
     activation: str
     output: str = "linear"
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     title: str
     family: Family
-    sizes: tuple[float, ...]
+    sizes: tuple[float | int, ...]
     """Powers of m, at most those of the family."""
     linear: bool = True
     """Whether the theorem says that it becomes linear."""
@@ -107,7 +107,7 @@ class Newborn(eqx.Module):
         return architectures.random_skips(net, key=key) if self.family.kind == "skips" else net
 
 
-def hidden_size(width: int, power: float) -> int:
+def hidden_size(width: int, power: float | int) -> int:
     """m to a power, as a whole number."""
     return round(width**power)
 

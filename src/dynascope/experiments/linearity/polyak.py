@@ -129,6 +129,7 @@ class Polyak(Experiment):
         figure, axes = panels(3, size=(4.5, 3.8))
         widest = self.widths[-1]
         step = measured.step.values + 1
+        moved = np.abs(measured.polyak_smallest / measured.polyak_smallest.isel(step=0) - 1).max("step")
         for output, colour in zip(OUTPUTS, (INK, CONCEPT_COLOURS[0]), strict=True):
             title = "linear output" if output == "linear" else "output tanh(f + 1)"
             for k in range(self.seeds):
@@ -140,7 +141,6 @@ class Polyak(Experiment):
             axes[0].loglog(
                 step, bound / bound[0], label="(1 - ημ)^t, first seed" if output == "linear" else None, **THEORY
             )
-            moved = np.abs(measured.polyak_smallest / measured.polyak_smallest.isel(step=0) - 1).max("step")
             values = moved.sel(output=output).median("seed")
             axes[2].loglog(measured.width, values, "o-", color=colour, label=title)
         width = measured.width.values
@@ -155,7 +155,7 @@ class Polyak(Experiment):
         axes[2].minorticks_off()
         for panel in axes:
             panel.legend(fontsize=8)
-        figure.text(0.995, 0.002, measured.attrs["data"], ha="right", va="bottom", fontsize=7, color=FAINT)
+        axes[0].text(0, -0.2, measured.attrs["data"], transform=axes[0].transAxes, fontsize=7, color=FAINT)
         return {"polyak": figure}
 
 
