@@ -65,7 +65,9 @@ def test_framework_weights_are_uniform_within_the_inverse_root_of_the_fan_in():
 
 def test_tangent_kernel_scaling_is_the_same_function_with_weights_of_size_one():
     net, image = small(init="ntk", bias=False, pool="mean"), jax.random.normal(jax.random.key(1), (8, 12, 3))
-    assert net.extra is None and net.classifier.bias is None and net.trunk.blocks[0].attention.bias is None
+    assert net.extra is None
+    assert net.classifier.bias is None
+    assert net.trunk.blocks[0].attention.bias is None
     assert abs(float(net.trunk.blocks[0].up.weight.std()) - 1) < 0.15
     plain = small(bias=False, pool="mean")
     is_map = lambda leaf: leaf.ndim == 3  # noqa: E731  (the heads' matrices)
