@@ -12,7 +12,7 @@ import xarray as xr
 import dynascope as ds
 from dynascope.experiments.catapults import quadratic_eigenvalues, single_example, top_eigenspace, two_classes
 from dynascope.experiments.catapults.general_quadratic import Digits
-from dynascope.experiments.catapults.generalization import best_of
+from dynascope.experiments.catapults.generalization import Generalization, best_of
 from dynascope.experiments.catapults.regimes import OneExample, boundary
 from dynascope.experiments.catapults.two_layer import (
     CATAPULT,
@@ -185,3 +185,18 @@ def test_runs_that_do_not_end_below_their_start_have_no_best_loss():
     assert best[0, 0, 0] == 0.2
     assert np.isnan(best[0, 0, 1:]).all()
     assert accuracy[0, 0, 0] == 1.0
+
+
+@pytest.mark.slow
+def test_a_convolutional_network_with_another_activation_has_its_taylor_models_too():
+    with jax.enable_x64(False):
+        measured = Generalization(
+            data="gaussians", count=8, test=6, width=4, steps=4, seeds=1, rhos=(0.4,), architecture="convolutional",
+            activation="tanh", batch=4,
+        ).measure(0)  # fmt: skip
+    assert set(measured.model.values) == {"network", "quadratic", "linear"}
+    start = measured.loss.isel(step=0)
+    np.testing.assert_allclose(start, start.isel(model=0).broadcast_like(start), rtol=1e-5)
+    slow = measured.loss.sel(rho=0.4).values
+    assert np.all(np.isfinite(slow))
+    assert np.unique(np.round(slow[:, 0, -1], 6)).size == 3, "three different models"
