@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 import dynascope as ds
 from dynascope.models import dag_architectures as architectures
@@ -74,7 +74,7 @@ class Newborn(eqx.Module):
 
     @eqx.filter_jit
     def look(
-        self, sizes: Int[Array, "s l"], thin: Int[Array, " s"], keys: PRNGKeyArray, **how: Any
+        self, sizes: Int[Array, "s l"], thin: Int[Array, " s"], keys: Key[Array, " s"], **how: Any
     ) -> dict[str, Array]:
         """`linearity_gap` of one output of each, and the smallest in-degree past the first layer."""
         return lax.map(lambda each: self._look(*each, **how), (sizes, thin, keys))
