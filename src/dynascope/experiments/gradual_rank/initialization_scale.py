@@ -139,4 +139,4 @@ class InitializationScale(VisionExperiment):
 
 def spearman(x: tuple[float, ...], y: xr.DataArray) -> float:
     """The rank correlation; 0 where there is nothing to order."""
-    return 0.0 if len(set(x)) < 2 else float(spearmanr(x, y.values).statistic)
+    return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y.values))[0])

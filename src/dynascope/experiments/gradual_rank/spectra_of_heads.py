@@ -54,4 +54,4 @@ def rises(values: xr.DataArray, skip: float = 0.05) -> xr.DataArray:
     late = values.where(values.step >= skip * values.step.max(), drop=True)
     ranked = [xr.apply_ufunc(lambda x: rankdata(x, axis=-1), x, input_core_dims=[["step"]], output_core_dims=[["step"]])
               for x in (late, late.step)]  # fmt: skip
-    return xr.corr(*ranked, "step")
+    return xr.corr(ranked[0], ranked[1], "step")

@@ -46,7 +46,8 @@ class VisionLearner(eqx.Module):
         test: Labelled,
     ) -> ds.Descent:
         init, order, noise = jax.random.split(jax.random.key(seed), 3)
-        model = ds.models.ViT(train.x.shape[1:], self.classes, key=init, scale=scale, **dict(self.size))
+        _, height, width, channels = train.x.shape
+        model = ds.models.ViT((height, width, channels), self.classes, key=init, scale=scale, **dict(self.size))
         shape = optax.warmup_cosine_decay_schedule(0.0, 1.0, self.warmup, self.steps)
         rule = {"adam": optax.adam, "sgd": optax.sgd}[self.optimiser](lambda step: rate * shape(step))
         shown = jax.tree.map(lambda leaf: leaf[:SHOWN], train)
