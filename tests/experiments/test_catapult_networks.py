@@ -28,17 +28,18 @@ def run(loss, top, norm=None, **others):
     return xr.Dataset(found, {"split": [1]})
 
 
-def test_a_spike_is_measured_from_the_start_to_its_peak():
-    found = spikes(run([1.0, 2.0, 4.0, 0.5], [0.4, 1.3, 3.1, 0.1]), 1)
-    assert found["peak"] == 4
-    np.testing.assert_allclose(found["share"], 2.7 / 3)
-    np.testing.assert_allclose(found["end"], 0.5)
+def test_the_first_spike_is_measured_from_the_lowest_loss_before_it():
+    found = spikes(run([1.0, 0.5, 1.0, 4.0, 0.4, 9.0, 0.2], [0.4, 0.1, 0.4, 3.25, 0.1, 8.0, 0.1]), 1)
+    np.testing.assert_allclose(found["peak"], 18)  # of the two within the window after it begins, the higher one
+    found = spikes(run([1.0, 0.5, 1.0, 4.0, 0.4, 0.3, 0.3, 0.2], [0.4, 0.1, 0.4, 3.25, 0.1, 0.1, 0.1, 0.1]), 1)
+    np.testing.assert_allclose([found["peak"][0], found["share"][0], found["end"][0]], [8, 0.9, 0.2])
     np.testing.assert_allclose(found["rest_rise"], 0.2 / 0.6)
     assert found["rest_at"] == 2
 
 
 def test_a_run_that_falls_has_no_spike_and_one_that_blows_up_does_not_end():
-    assert spikes(run([1.0, 0.5, 0.2], [0.5, 0.2, 0.1]), 1)["share"] == 0
+    calm = spikes(run([1.0, 0.5, 0.6], [0.5, 0.2, 0.1]), 1)
+    assert (calm["peak"][0], calm["share"][0]) == (1, 0)
     assert np.isinf(spikes(run([1.0, 9.0, np.nan], [0.5, 8.0, np.nan]), 1)["end"])
 
 
