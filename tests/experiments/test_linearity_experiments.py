@@ -31,10 +31,11 @@ def test_every_case_fits_into_its_family() -> None:
 def test_a_width_looks_the_same_alone_and_in_the_program_of_wider_ones() -> None:
     """A two-layer ReLU network's norm is exact at every width, so its padding may not matter."""
     how = {"radius": jnp.asarray(0.5), "removed": jnp.asarray(0.0)}
-    found = look_at(CASES["fcn2-relu"], (4, 16), 5, np.arange(3, dtype=np.int32), **how)
-    np.testing.assert_allclose(found["gap_norm"], np.repeat([[1 / 2], [1 / 4]], 3, axis=1), rtol=1e-5)
-    assert found["in_degree"].tolist() == [[4] * 3, [16] * 3]
-    assert np.all(found["gap_random"] < found["gap_hessian"])
+    found = look_at(CASES["fcn2-relu"], (9, 16), 5, np.arange(3, dtype=np.int32), **how)
+    exact = np.repeat([[1 / 3], [1 / 4]], 3, axis=1)
+    np.testing.assert_allclose(found["gap_norm"], exact, rtol=1e-5)
+    np.testing.assert_allclose(found["gap_hessian"], exact * 0.5**2 / 2, rtol=1e-4)
+    assert found["in_degree"].tolist() == [[9] * 3, [16] * 3]
 
 
 def test_the_kinds_of_network_are_what_they_are_called() -> None:
