@@ -17,6 +17,7 @@ from dynascope.experiments.feature_learning.gradient_descent import CatapultsTea
 from dynascope.experiments.feature_learning.learners import Shape, best_iterate
 from dynascope.experiments.feature_learning.optimizers import TABLE, OptimisersAlign
 from dynascope.experiments.feature_learning.problems import problem
+from dynascope.experiments.feature_learning.spikes import top_shares
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
 
 
@@ -89,7 +90,15 @@ def test_a_real_set_takes_its_outer_product_from_a_network_that_is_good_at_it(mo
 
 def test_super_critical_steps_are_counted_as_by_hand():
     experiment = SmallBatchesTeachFeatures(
-        dim=3, samples=12, held_out=10, width=8, seeds=1, batches=(3, 12), steps=(LOOKS, LOOKS), ratio=0.9
+        dim=3,
+        samples=12,
+        held_out=10,
+        width=8,
+        seeds=1,
+        batches=(3, 12),
+        steps=(LOOKS, LOOKS),
+        ratio=0.9,
+        spike_steps=3,
     )
     measured = experiment.measure(0)
     given = experiment.problem(0)
@@ -127,6 +136,12 @@ def test_super_critical_steps_are_counted_as_by_hand():
     assert 0 < count[-1] < LOOKS
     assert np.mean(found == count) > 0.9  # a tie may go either way by rounding
     np.testing.assert_allclose(found[:5], count[:5])
+
+
+def test_the_share_of_a_spike_is_that_of_its_rise():
+    loss = np.array([[1.0, 2.0, 1.5, 1.6, 4.0], [1.0, 0.9, np.nan, 1.0, 1.0]])
+    top = np.array([[0.2, 1.1, 0.5, 0.6, 0.5], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    np.testing.assert_allclose(top_shares(loss, top), [0.9, -0.1 / 2.4])
 
 
 def test_what_does_not_fit_is_refused():
