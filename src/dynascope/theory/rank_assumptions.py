@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from dynascope.theory.diagonal_flow import LOG_CAP, Loss, Product, check_start, force, log_inverse
 from dynascope.theory.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
+from dynascope.theory.stage_transition import hessian
 
 
 class Finding(NamedTuple):
@@ -62,11 +63,10 @@ def strict_minimum(loss: Loss, stage: Stage) -> Finding:
 def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
     support = beta != 0
     weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
-    hessian = 4 * weight[:, None] * jax.hessian(loss)(beta) * weight[None, :]
-    far = jnp.diag(jnp.where(support, 0.0, jnp.inf)).astype(beta.dtype)
+    curvature = 4 * weight[:, None] * hessian(loss, beta) * weight[None, :]
     pairs = support[:, None] & support[None, :]
-    big = jnp.max(jnp.abs(hessian)) + 1
-    return jnp.linalg.eigvalsh(jnp.where(pairs, hessian, jnp.where(far > 0, big, 0.0)))[0]
+    elsewhere = (jnp.sum(jnp.abs(curvature)) + 1) * jnp.eye(beta.size, dtype=beta.dtype)
+    return jnp.linalg.eigvalsh(jnp.where(pairs, curvature, jnp.where(support[None, :], 0.0, elsewhere)))[0]
 
 
 def noise_robust(

@@ -29,6 +29,7 @@ LEVELS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 NEAR = 0.1
 """It has arrived where Newton's step changes no coordinate by more than this share, and the loss is convex."""
 NEWTON = 8
+COLUMNS = 16
 
 
 class Transition(NamedTuple):
@@ -96,12 +97,18 @@ def transition(
     return Transition(end, left, way.near, residual)
 
 
+def hessian(loss: Loss, beta: Product) -> Float[Array, "p p"]:
+    """The Hessian in beta, some columns at a time: all at once would hold the data once for each of them."""
+    _, product = jax.linearize(jax.grad(loss), beta)
+    return lax.map(product, jnp.eye(beta.size, dtype=beta.dtype), batch_size=COLUMNS)
+
+
 def newton_step(loss: Loss, beta: Product, support: Bool[Array, " p"]) -> tuple[Product, Bool[Array, ""]]:
     """Newton's step towards force 0 on the support, and whether the loss is convex there."""
     pairs = support[:, None] & support[None, :]
-    hessian = jnp.where(pairs, jax.hessian(loss)(beta), jnp.eye(beta.size, dtype=beta.dtype))
-    step = jnp.linalg.solve(hessian, jnp.where(support, force(loss, beta), 0.0))
-    return step, jnp.linalg.eigvalsh(hessian)[0] > 0
+    curvature = jnp.where(pairs, hessian(loss, beta), jnp.eye(beta.size, dtype=beta.dtype))
+    step = jnp.linalg.solve(curvature, jnp.where(support, force(loss, beta), 0.0))
+    return step, jnp.linalg.eigvalsh(curvature)[0] > 0
 
 
 def constrained_least_squares(
