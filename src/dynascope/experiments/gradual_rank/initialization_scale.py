@@ -29,7 +29,7 @@ class InitializationScale(VisionExperiment):
 
     id = "rank.initialization-scale"
     source = Source("Transformers learn through gradual rank increase", "Figures 6, 7")
-    cost = {"quick": 12, "full": 6000000}
+    cost = {"quick": 20, "full": 6000000}
     presets = {
         "quick": {
             "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,
@@ -40,13 +40,16 @@ class InitializationScale(VisionExperiment):
             "learning_rate": 1e-3, "batch": 200, "epochs": 40, "warmup_epochs": 5, "looks": 60, "seeds": 3,
             "scales": (1.0, 0.5, 0.2),
         },
-        "gpu": {"compute": "bfloat16", "images": 20000, "epochs": 60, "looks": 22},
+        "gpu": {
+            "compute": "bfloat16", "images": 12000, "epochs": 30, "warmup_epochs": 5, "looks": 22,
+            "scales": (1.0, 0.6, 0.3, 0.1),
+        },
     }  # fmt: skip
     control = {"scales": (1.0, 1.0)}
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor; patch map,
     places, extra token and layer norms are left alone. The paper does not state its factors. Components are singular
     values, since what the products gain is not symmetric. In the control all factors are 1 and there is nothing to
-    order."""
+    order. The full cost on a CPU is an estimate."""
 
     learning_rate: float = Field(1e-4, gt=0)
     scales: Values = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)

@@ -55,7 +55,7 @@ class Language(Experiment):
 
     id = "rank.language"
     source = Source("Transformers learn through gradual rank increase", "Figures 4, 20")
-    cost = {"quick": 12, "full": 10000000}
+    cost = {"quick": 20, "full": 10000000}
     presets = {
         "quick": {
             "dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3,
@@ -74,7 +74,7 @@ class Language(Experiment):
     to be had, sentences of a toy grammar take its place and the claims say so. Keys and queries of the first layer do
     not gain rank (they fall to about 1 and stay), which is why that claim begins with layer 2; it is asked of runs of
     at least 1,000 steps, since in the others keys and queries fall too until step 200 or so and grow only after. In the
-    control noise of the same size takes the place of what training changed."""
+    control noise of the same size takes the place of what training changed. The full cost on a CPU is an estimate."""
 
     text: str = STAND_IN
     dim: PositiveInt = 768
