@@ -120,9 +120,9 @@ class Language(Experiment):
         )
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        yield rank_claims.unlike_noise(measured, "Figure 20")
         yield rank_claims.low_rank(measured, "Figure 20", "key-query", 1.0)
         yield rank_claims.low_rank(measured, "Figure 20", "value-output", 1.0)
-        yield rank_claims.unlike_noise(measured, "Figure 20")
         yield rank_claims.net_growth(measured, "Figures 4, 20", "value-output", 1)
         if self.depth > 1 and self.steps >= LONG:
             yield rank_claims.net_growth(measured, "Figures 4, 20", "key-query", 2)
