@@ -48,12 +48,12 @@ class Batches(FeatureExperiment):
         return self
 
     def train(
-        self, given: Problem, ratios: tuple[float, ...], seed: int, *, stretch: tuple[int, ...], every_step: bool
-    ) -> xr.Dataset:
-        """At each batch size, and at each of these multiples of the critical rate of the whole set at the start, with
+        self, given: Problem, critical: np.ndarray, ratios: tuple[float, ...], seed: int, *, stretch: tuple[int, ...],
+        every_step: bool,
+    ) -> xr.Dataset:  # fmt: skip
+        """At each batch size, and at each of these multiples of the seeds' critical rates at the start, with
         `stretch` times the steps. Looks are numbered along `step`; `taken` says after how many steps. Super-critical
         steps are counted by their batches (`every_step`) or estimated from those at the looks."""
-        critical = self.critical_at_start(given, seed)
         runs = []
         for batch, steps in zip(self.batches, self.steps, strict=True):
             whole = batch == self.samples
@@ -126,19 +126,17 @@ class SmallBatchesTeachFeatures(Batches):
 
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed, self.flips)
-        trace = self.train(given, (self.ratio,), seed, stretch=(1,), every_step=True).isel(ratio=0, drop=True)
+        if self.rate is None:
+            critical = self.critical_at_start(given, seed)
+        else:  # what makes `ratio` times it the rate asked for
+            critical = np.full(self.seeds, self.rate / self.ratio, np.float32)
+        trace = self.train(given, critical, (self.ratio,), seed, stretch=(1,), every_step=True).isel(ratio=0, drop=True)
         few = slice(0, self.spike_seeds)
         part = given._replace(x=given.x[few], y=given.y[few])
         rates = self.ratio * trace.critical.values[few]
         spikes = watch_spikes(self.shape(), self.batches[0], part, self.numbers(seed)[few], rates, self.spike_steps)
         spikes = spikes.rename(seed="spike_seed", step="spike_step", loss="spike_loss", top="spike_top")
         return xr.merge([trace, spikes]).assign(blind=float(blind_alignment(given.target))).assign_attrs(trace.attrs)
-
-    def critical_at_start(self, given: Problem, seed: int) -> np.ndarray:
-        """The unit of the rate: where an absolute one is asked for, what makes `ratio` of it that."""
-        if self.rate is not None:
-            return np.full(self.seeds, self.rate / self.ratio, np.float32)
-        return super().critical_at_start(given, seed)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         best = best_iterate(measured)

@@ -44,7 +44,8 @@ class SmallRatesForgetBatches(Batches):
     def measure(self, seed: int) -> xr.Dataset:
         stretch = (1, max(1, round(self.ratio / self.small_ratio)))
         given = self.problem(seed, self.flips)
-        return self.train(given, (self.ratio, self.small_ratio), seed, stretch=stretch, every_step=False)
+        critical = self.critical_at_start(given, seed)
+        return self.train(given, critical, (self.ratio, self.small_ratio), seed, stretch=stretch, every_step=False)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         best = best_iterate(measured)
