@@ -31,7 +31,7 @@ class RankErrata(Experiment):
     source = Source(
         "Transformers learn through gradual rank increase", "Algorithm 1, Assumption 4.4, Appendices A and C"
     )
-    cost = {"quick": 10, "full": 10}
+    cost = {"quick": 7, "full": 8}
     presets = {"quick": {"scale": 1e-16}}
     control = {"printed_start": 1.0}
     notes = """The theorem stands; what falls is a line of its algorithm, a term of an assumption, a sign convention
@@ -152,5 +152,5 @@ class RankErrata(Experiment):
                 )
             axes.set(xlabel="rescaled time", title=f"{title}, α = {self.scale:g}")
         both[0].set_ylabel("β = u v; α → 0 (dashed)")
-        both[0].legend(loc="upper left", fontsize=8)
+        both[0].legend(loc="center", bbox_to_anchor=(0.5, 0.56), ncols=2, fontsize=8)
         return {"errata": figure}

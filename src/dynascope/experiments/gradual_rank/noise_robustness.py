@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.drawing import CONCEPT_COLOURS, INK, THEORY, panels
+from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, panels
 from dynascope.experiments.gradual_rank.disturbed import DisturbedExperiment
 from dynascope.experiments.gradual_rank.toy import LAG
 from dynascope.lab.claims import Claim, claim, share_of
@@ -25,7 +25,7 @@ class NoiseRobustness(DisturbedExperiment):
 
     id = "rank.noise-robustness"
     source = Source("Transformers learn through gradual rank increase", "Figures 3b and 11, Assumption 4.5")
-    cost = {"quick": 20, "full": 1500}
+    cost = {"quick": 15, "full": 1500}
     presets = {"quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400}}
     control = {"kick_all": True}
     notes = """At the first recorded moment at which a weight of a new coordinate exceeds 1e-5, noise of 1e-2 goes on
@@ -119,9 +119,9 @@ class NoiseRobustness(DisturbedExperiment):
                 colour = CONCEPT_COLOURS[order % len(CONCEPT_COLOURS)]
                 panel.plot(paths.time, paths.sel(kind="undisturbed").values[:, i], color=colour, linewidth=1.4)
                 panel.plot(paths.time, paths.sel(kind="disturbed").values[:, i], "--", color=INK, linewidth=0.9)
-                panel.axhline(stage.beta[i], **{**THEORY, "linewidth": 0.5})
+                panel.axhline(stage.beta[i], color=FAINT, linewidth=0.8, zorder=0)
             panel.set(title=f"coordinate {stage.winner} switched on", xlabel="time after the noise")
         for panel in grid.flat[len(targets) :]:
             panel.set_visible(False)
-        grid[0, 0].set_ylabel("products: noisy (dashed)")
+        grid[0, 0].set_ylabel("noisy (dashed), β of the plateau (grey)")
         return {"noise-robustness": figure}
