@@ -129,7 +129,7 @@ class Language(Experiment):
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         steps = measured.assign_coords(epoch=measured.step)
-        figure, axes = panels(1, size=(4.4, 3))
+        figure, axes = panels(1, size=(4.4, 3.0))
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)
         axes.set(xlabel="step", ylabel="loss of the next character", title=measured.attrs["data"])
         return {"stable-rank": rank_drawing.per_layer(steps, measured.attrs["data"], clock="step"), "loss": figure}
