@@ -50,7 +50,7 @@ class GradientDescent(DeepExperiment):
     id = "catapult.gradient-descent"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
                     "Figures 4.2, 4.3, C.2-C.5")  # fmt: skip
-    cost = {"quick": 20, "full": 240}
+    cost = {"quick": 10, "full": 280}
     presets = {
         "quick": {"samples": 64, "pool": 4, "width": 256, "steps": 40, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},
@@ -126,7 +126,7 @@ class GradientDescent(DeepExperiment):
             "critical-rate-passes", "After the catapult the critical rate is above the rate that is used",
             source="Section 4.3", expected="share = 1", holds=over.all(), seeds=self.seeds,
             measured=share_of(over) | {"critical / rate": last / high.rate.values[:, 0]},
-            diagnosis="" if over.all() else "The rate is still above the critical one: the loss oscillates.",
+            diagnosis="" if over.all() else "In some seed the kernel has grown again since the catapult.",
         )  # fmt: skip
         rising = np.diff(measured.loss.values, axis=2) > 0.01 * measured.loss.values[:, :, :1]
         above = (measured.rate.values > measured.kernel_critical_rate.values)[:, :, :-1]
