@@ -23,7 +23,7 @@ def critical(w):
 
 
 def by_hand(w, count, steps, factor, warm, patience):
-    """The controller of the spec, step by step, in Python and float64."""
+    """The controller, step by step, in Python and float64."""
 
     def loss(w):
         return 0.5 * (w[0] * w[1] - 1) ** 2

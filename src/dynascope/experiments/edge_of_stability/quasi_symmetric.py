@@ -19,7 +19,7 @@ from dynascope.theory.factorization import quasi_symmetric_condition, quasi_symm
 from dynascope.theory.quartic_orbit import normalized_orbit
 
 CLOSE = 1e-3
-"""The specification's distance to a prediction after all steps."""
+"""The largest distance to a prediction after all steps."""
 
 
 class QuasiSymmetric(Experiment):

@@ -60,7 +60,7 @@ CASES: dict[str, Case] = {
         "3 layers, output tanh(f + 1)", FCN3._replace(output="shifted tanh"), (1, 1), linear=False
     ),
 }
-"""In the order of the document's and the specification's table; then shared weights and skips, then what must not."""
+"""Fully connected ones first, then those of Section 2.3; then shared weights and skips, then what must not."""
 FIXED_SIZE: tuple[Kind, ...] = ("skips", "convolution")
 """Kinds that are built at their own size: neurons without edges cannot stand in for missing ones."""
 
