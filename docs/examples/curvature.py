@@ -26,7 +26,7 @@ trace = ds.descend(
     },
 )  # fmt: skip
 edge = trace.sharpness > 2 / rate
-print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps, at {float(trace.sharpness_products.mean()):.2f} products")
+print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps; products: {float(trace.sharpness_products.mean()):.2f}")
 print(f"largest relative error, as estimated: {float((trace.sharpness_error / trace.sharpness).max()):.1e}")
 print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).median()):.2f}")
 print(f"an oscillation can live in {float((trace.flip > 0).mean()):.0%} of the looks")
@@ -43,7 +43,7 @@ print(f"curvature {float(f2):.4f}; D = {float(3 * f3**2 - f2 * f4):.1f}")
 
 # the minimum of the line of one gradient step, and D at it along the unit gradient
 minimum = ds.probes.line_search_minimum(loss, net, rate)
-print(f"the loss is least after {float(minimum.fraction):.2f} of the step; D = {ds.probes.flip(loss, net, rate)[0]:.1f}")
+print(f"the loss is least at {float(minimum.fraction):.2f} of the step; D = {ds.probes.flip(loss, net, rate)[0]:.1f}")
 
 # which way the sharpness grows
 uphill = ds.probes.sharpness_gradient(loss, net, found.vectors[0])

@@ -48,8 +48,8 @@ class CatapultsTeachFeatures(FeatureExperiment):
     loss takes the second away; the first cannot be taken away, for the rate without a catapult must be below the
     critical one. The control's target has no directions that matter more than others. SVHN-2 uses a fully connected
     network here where the document has CNN5; real sets take G* from a small convolutional network trained on them.
-    Sizes and steps of quick were chosen after pilot runs, for time and a clear effect: its runs without a catapult are not trained out. `middle` was fixed
-    before its run."""
+    Sizes and steps of quick were chosen after pilot runs, for time and a clear effect: its runs without a catapult are
+    not trained out. `middle` was fixed before its run."""
 
     catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
     """How many to go through, fewest first."""
