@@ -45,7 +45,7 @@ class HeadLearner(eqx.Module):
     def __call__(self, seed: Mapping[str, Array], scale: Mapping[str, Array]) -> ds.Flow:
         task = DiagonalRegression(AttentionHead(self.dim), seed["x"], seed["y"])
         start = reduced(seed["u"], seed["v"], -scale["pace"])
-        return reduced_process(task, start, scale["pace"], tolerance=1e-6)
+        return reduced_process(task, start, scale["pace"], tolerance=1e-8)
 
 
 class HeadExperiment(Experiment):
@@ -70,15 +70,16 @@ class HeadExperiment(Experiment):
     def head(self, number: int) -> ToyHead:
         return toy_head(number, self.dim, self.tokens, self.samples, self.kept)
 
-    def flow(self, seed: int, scales: Sequence[float]) -> xr.Dataset:
-        """The flow from every scale, for every seed: loss, product, log_weight over rescaled time."""
+    def flow(self, seed: int, scales: Sequence[float], also_at: Sequence[float] = ()) -> xr.Dataset:
+        """The flow from every scale, for every seed: loss, product, log_weight over rescaled time, at even times and
+        those given."""
         numbers = self.numbers(seed)
         heads = [self.head(number) for number in numbers]
         data = {"x": np.stack([head.x for head in heads]), "y": np.stack([regression(head).y for head in heads]),
                 "u": np.stack([head.u for head in heads]), "v": np.stack([head.v for head in heads])}  # fmt: skip
         trace = ds.ensemble(
             HeadLearner(self.dim), {"seed": data, "scale": {"pace": -np.log(scales)}},
-            times=np.linspace(0, self.horizon, self.points), width=1,
+            times=np.union1d(np.linspace(0, self.horizon, self.points), also_at), width=1,
         )  # fmt: skip
         return trace.assign_coords(seed=numbers, scale=list(scales))
 
