@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynascope.theory import general_quadratic, quadratic_many, quadratic_model
-from dynascope.theory.edge_errata import Erratum, Evidence
+from dynascope.theory.erratum import Erratum, Evidence
 from dynascope.theory.quadratic_model import Normalized, State
 
 

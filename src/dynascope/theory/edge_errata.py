@@ -7,7 +7,6 @@ afresh, with the verdict whether they refute the statement. Slips of notation wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -20,6 +19,7 @@ from dynascope.tasks.products import two_factors
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, derivatives, power_series, quartic, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
 from dynascope.theory import constraint_manifolds, factorization, quartic_orbit
+from dynascope.theory.erratum import Erratum, Evidence
 from dynascope.theory.neuron_intervals import Box, propagate
 from dynascope.theory.squared_margins import composition_condition, margin
 
@@ -28,23 +28,6 @@ COUNTER_INNER = power_series((0, 1, -1 / 2, SLOPE))
 """p = x - x^2/2 + 59 x^3/60: margin 0.1 at 0."""
 COUNTER_OUTER = power_series((0, 1, 1 / 2, SLOPE))
 """q = y + y^2/2 + 59 y^3/60: margin 0.1 at 0; the composite's is -8.8."""
-
-
-class Evidence(NamedTuple):
-    """The numbers of a counter-example, and whether they refute what is printed."""
-
-    numbers: Mapping[str, float]
-    refutes: bool
-
-
-class Erratum(NamedTuple):
-    """A statement that does not hold as printed."""
-
-    id: str
-    where: str
-    printed: str
-    holds: str
-    evidence: Callable[[], Evidence]
 
 
 def composition() -> Evidence:

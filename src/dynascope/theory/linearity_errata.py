@@ -13,7 +13,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from dynascope.theory.edge_errata import Erratum, Evidence
+from dynascope.theory.erratum import Erratum, Evidence
 from dynascope.theory.gaussian_series import series_tail
 from dynascope.theory.linearity import gradient_bound, relu_gradient_second_moment
 

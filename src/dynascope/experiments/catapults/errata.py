@@ -16,6 +16,7 @@ from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory import catapult_errata, linearity_errata, quadratic_model
+from dynascope.theory.erratum import Erratum
 
 RATES = np.geomspace(1e-3, 1, 13)
 RIGHT, WRONG = CONCEPT_COLOURS[1], CONCEPT_COLOURS[0]
@@ -89,7 +90,7 @@ class Errata(Experiment):
         return {"errata": figure}
 
 
-def _all() -> tuple[catapult_errata.Erratum, ...]:
+def _all() -> tuple[Erratum, ...]:
     return catapult_errata.ERRATA + linearity_errata.ERRATA
 
 
