@@ -35,7 +35,7 @@ class StageTimes(HeadExperiment):
 
     id = "rank.stage-times"
     source = Source("Transformers learn through gradual rank increase", "Theorem 4.1, Algorithm 1")
-    cost = {"quick": 15, "full": 40}
+    cost = {"quick": 15, "full": 95}
     presets = {"quick": {"scales": (1e-8, 1e-16, 1e-32), "points": 300, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}
     notes = """Two examples: a linear network of four coordinates, of which one is learnt, leaves the support and comes
@@ -51,6 +51,7 @@ class StageTimes(HeadExperiment):
     horizon: float = Field(9.0, gt=0)
     scales: Scales = (1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128)
     linear_horizon: float = Field(9.0, gt=0)
+    points: PositiveInt = Field(2000, ge=10)
 
     def measure(self, seed: int) -> xr.Dataset:
         example = exit_and_return()
