@@ -34,9 +34,7 @@ print("broken:", [finding.name for finding in findings if not finding.holds])
 # the stages of any recorded curve, with uncertainties
 curve = trace.loss.sel(scale=1e-32).values + 5
 for jump in plateaus.jumps(curve, times, smallest=0.002):
-    print(
-        f"jump at {jump.time:.2f} ± {jump.uncertainty:.2f}, half of it by {jump.half:.2f} ± {jump.half_uncertainty:.2f}"
-    )
+    print(f"jump at {jump.time:.2f} ± {jump.uncertainty:.2f}, half done at {jump.half:.2f}")
 switch = plateaus.switches(trace["product"].sel(scale=1e-32).values, times)
 print("entries pass 1e-3 at", np.round(switch.on, 2))
 
