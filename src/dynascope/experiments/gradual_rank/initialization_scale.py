@@ -49,8 +49,8 @@ class InitializationScale(VisionExperiment):
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor; patch map,
     places, extra token and layer norms are left alone. The paper does not state its factors. Components are singular
     values, since what the products gain is not symmetric. In the control all factors are 1 and there is nothing to
-    order. That the accuracy stays is asked of runs of 30 epochs or more; shorter ones are not trained out. The full cost
-    on a CPU is an estimate."""
+    order. That the accuracy stays is asked of runs of 30 epochs or more; shorter ones are not trained out. The full
+    cost on a CPU is an estimate."""
 
     learning_rate: float = Field(1e-4, gt=0)
     scales: Values = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)

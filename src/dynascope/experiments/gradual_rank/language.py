@@ -75,7 +75,8 @@ class Language(Experiment):
     not gain rank (they fall to about 1 and stay), which is why that claim begins with layer 2; it is asked of runs of
     at least 1,000 steps, since in the others keys and queries fall too until step 200 or so and grow only after. In the
     control noise of the same size takes the place of what training changed; it is the contrast with noise that the main
-    claim asks for, since noise of this size would pass for low rank beside the start (0.98 of it). The full cost on a CPU is an estimate."""
+    claim asks for, since noise of this size would pass for low rank beside the start (0.98 of it). The full cost
+    on a CPU is an estimate."""
 
     text: str = STAND_IN
     dim: PositiveInt = 768
