@@ -44,8 +44,8 @@ class Vision(VisionExperiment):
     quick is half as deep and asks for any growth at all. Figure 4 shows one layer; its rule (rank correlation with the
     step) is asked of the mean over layers, each layer's own being given beside it: this was settled after a first look
     at quick, where one layer of two stops growing early. Settled then too: counts of directions are means over layers,
-    low rank is asked of the two products apart, and quick has width 64 (at 32 three claims failed). In the control noise
-    of the same size takes the place of what training changed: it is not of low rank."""
+    low rank is asked of the two products apart, and quick has width 64 (at 32 three claims failed). In the control
+    noise of the same size takes the place of what training changed: it is not of low rank."""
 
     learning_rate: float = Field(1e-4, gt=0)
     low: tuple[float, float] = (1 / 3, 0.7)
