@@ -31,7 +31,8 @@ class NoiseRobustness(DisturbedExperiment):
     notes = """At the first recorded moment at which a weight of a new coordinate exceeds 1e-5, noise of 1e-2 goes on
     all weights that are not negligible, and the flow goes on. Kicked runs lead in time (they skip the growth from
     1e-5 to 1e-2), so ends are compared and not curves: the least distance from beta^{k+1} within the window, which
-    must fall below the size of the noise. Judged are coordinates whose next plateau is resolved (no near tie at
+    must fall below the size of the noise (that near ties return too was a claim at first, and failed in three of four).
+    Judged are coordinates whose next plateau is resolved (no near tie at
     either end), for of others the plateau itself is not seen at a finite scale; their distances stand beside. Runs
     are compared where no transition is under way at the end of the window (within 10/log(1/alpha)), which a noisy
     run would be further along: a condition that was added when two of nine runs ended so. The control has noise on

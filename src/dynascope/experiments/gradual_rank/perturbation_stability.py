@@ -32,7 +32,9 @@ class PerturbationStability(DisturbedExperiment):
     for ever, and (u, v) may return as (-u, -v). The balanced kick (noise on u, v = s u) is the assumption's own
     statement. A run has returned when its deviation is below 5 % of the first one within the window, or at its end.
     Epochs are moments of the flow, drawn at random with a coordinate or more active. The control kicks the
-    negligible weights too: those stand at a saddle, not at a minimum, and start growing at once."""
+    negligible weights too: those stand at a saddle, not at a minimum, and start growing at once. Only moments without a
+    transition in the window are judged, and the window is 25 and not 50: both since one of five kicks came right before
+    one."""
 
     window: float = Field(25.0, gt=0)
     spread: float = Field(0.05, gt=0)
