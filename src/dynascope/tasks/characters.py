@@ -25,6 +25,11 @@ class Characters(NamedTuple):
 
 
 def characters(text: str | Path = "tiny_shakespeare") -> Characters:
+    """The characters of a text that `read_text` finds."""
+    return encoded(read_text(text))
+
+
+def read_text(text: str | Path = "tiny_shakespeare") -> str:
     """A file of UTF-8 text (gzipped if its name ends in .gz), or the name of one in $DYNASCOPE_DATA."""
     path = Path(text).expanduser()
     if not path.is_file():
@@ -34,10 +39,9 @@ def characters(text: str | Path = "tiny_shakespeare") -> Characters:
         raise DataNotFoundError(f"no text '{text}'; {there}")
     raw = path.read_bytes()
     try:
-        read = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {raw[error.start]:#04x})") from None
-    return encoded(read)
 
 
 def encoded(text: str) -> Characters:

@@ -21,7 +21,8 @@ from dynascope.experiments.gradual_rank import rank_claims, rank_drawing
 from dynascope.experiments.gradual_rank.spectra_of_heads import head_probes, looks, of_heads
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.tasks.characters import NextToken, characters, encoded
+from dynascope.tasks.byte_pairs import pieces
+from dynascope.tasks.characters import NextToken, encoded, read_text
 from dynascope.tasks.files import DataNotFoundError
 
 STAND_IN, LONG = "tiny_shakespeare", 1000
@@ -69,9 +70,10 @@ class Language(Experiment):
     control = {"perturbation": "random"}
     matmul_precision: ClassVar[str] = "default"
     notes = """The paper trains GPT-2 on Wikitext-103 (three epochs of blocks of 256 tokens, batch 16, Adam 3e-4 with
-    linear decay); the defaults are those, from random weights and without dropout, but on characters: no tokeniser
-    comes with dynascope. `text` is a name in $DYNASCOPE_DATA or the path of a UTF-8 file; where tiny_shakespeare is not
-    to be had, sentences of a toy grammar take its place and the claims say so. Keys and queries of the first layer do
+    linear decay); the defaults are those, from random weights and without dropout, but on characters, or on
+    `vocabulary` byte-pair tokens learnt from the text itself, not on GPT-2's own. `text` is a
+    name in $DYNASCOPE_DATA or the path of a UTF-8 file; where tiny_shakespeare is not to be had, sentences of a toy
+    grammar take its place and the claims say so. Keys and queries of the first layer do
     not gain rank (they fall to about 1 and stay), which is why that claim begins with layer 2; it is asked of runs of
     at least 1,000 steps, since in the others keys and queries fall too until step 200 or so and grow only after. In the
     control noise of the same size takes the place of what training changed; it is the contrast with noise that the main
@@ -79,6 +81,8 @@ class Language(Experiment):
     on a CPU is an estimate."""
 
     text: str = STAND_IN
+    vocabulary: PositiveInt | None = None
+    """Byte-pair tokens, learnt from the text, so many of them; or its characters."""
     dim: PositiveInt = 768
     depth: PositiveInt = 12
     heads: PositiveInt = 12
@@ -100,11 +104,13 @@ class Language(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         try:
-            text, name = characters(self.text), self.text
+            written, name = read_text(self.text), self.text
         except DataNotFoundError:
             if self.text != STAND_IN:
                 raise
-            text, name = encoded(toy_text()), "a toy grammar, a substitute for Shakespeare"
+            written, name = toy_text(), "a toy grammar, a substitute for Shakespeare"
+        text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
+        unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         names = ("dim", "depth", "heads", "hidden", "compute")
         learner = LanguageLearner(
             tuple((field, getattr(self, field)) for field in names), len(text.alphabet), self.steps, self.warmup,
@@ -118,7 +124,7 @@ class Language(Experiment):
         record = np.union1d(looks(self.steps, self.since, self.looks), [self.since])
         trace = ds.ensemble(learner, over, steps=self.steps, record=record, fixed=fixed, width=1)
         return of_heads(trace, self.since).assign_attrs(
-            data=f"{len(text.tokens)} characters of {name}", perturbation=self.perturbation
+            data=f"{len(text.tokens)} {unit} of {name}", perturbation=self.perturbation
         )
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
@@ -133,7 +139,7 @@ class Language(Experiment):
         steps = measured.assign_coords(epoch=measured.step)
         figure, axes = panels(1, size=(4.4, 3.0))
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)
-        axes.set(xlabel="step", ylabel="loss of the next character", title=measured.attrs["data"])
+        axes.set(xlabel="step", ylabel="loss of the next token", title=measured.attrs["data"])
         return {"stable-rank": rank_drawing.per_layer(steps, measured.attrs["data"], clock="step"), "loss": figure}
 
 
