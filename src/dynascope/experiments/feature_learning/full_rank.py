@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.experiments.feature_learning.counted import CatapultExperiment
 from dynascope.experiments.feature_learning.drawing import draw_curves, draw_outcomes
-from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.learners import best_iterate
 from dynascope.experiments.feature_learning.problems import Name
 from dynascope.experiments.feature_learning.statistics import paired_difference
 from dynascope.lab.claims import Claim, claim
@@ -22,7 +22,7 @@ UNCHANGED = 0.2
 """A test loss within this share of another is about the same."""
 
 
-class NothingToAlign(FeatureExperiment):
+class NothingToAlign(CatapultExperiment):
     """Do catapults leave the alignment as it is where the target depends on all directions alike?"""
 
     id = "agop.full-rank"
@@ -38,17 +38,11 @@ class NothingToAlign(FeatureExperiment):
     task: Name = "full-rank"
     samples: PositiveInt = Field(128, ge=10)
     held_out: PositiveInt = 2000
-    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
-    factor: float = Field(1.4, gt=1)
     steps: PositiveInt = 600
-    record: PositiveInt = 10
 
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed)
-        trace = self.learn(
-            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
-            factor=self.factor,
-        )  # fmt: skip
+        trace = self.descents(given, seed)
         return trace.assign(blind=float(blind_alignment(given.target)))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:

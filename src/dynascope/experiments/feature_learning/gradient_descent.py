@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import rates
+from dynascope.experiments.feature_learning.counted import CatapultExperiment
 from dynascope.experiments.feature_learning.drawing import draw_corners, draw_curves, draw_outcomes
-from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.learners import best_iterate
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
@@ -20,7 +20,7 @@ from dynascope.theory.agop import blind_alignment
 FIGURE = "Figure 4.8"
 
 
-class CatapultsTeachFeatures(FeatureExperiment):
+class CatapultsTeachFeatures(CatapultExperiment):
     """Does gradient descent that goes through more catapults learn better features?"""
 
     id = "agop.gradient-descent"
@@ -51,19 +51,9 @@ class CatapultsTeachFeatures(FeatureExperiment):
     Sizes and steps of quick were chosen after pilot runs, for time and a clear effect: its runs without a catapult are
     not trained out. `middle` was fixed before its run."""
 
-    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
-    """How many to go through, fewest first."""
-    factor: float = Field(1.4, gt=1)
-    """To what multiple of the critical rate the rate is raised."""
-    steps: PositiveInt = 1500
-    record: PositiveInt = 10
-
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed)
-        trace = self.learn(
-            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
-            factor=self.factor,
-        )  # fmt: skip
+        trace = self.descents(given, seed)
         return trace.assign(blind=float(blind_alignment(given.target)))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.drawing import FAINT, panels, settings_colours
-from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.counted import CatapultExperiment
+from dynascope.experiments.feature_learning.learners import best_iterate
 from dynascope.experiments.feature_learning.statistics import paired_difference
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 
-class NearZero(FeatureExperiment):
+class NearZero(CatapultExperiment):
     """Does a start near zero learn the features that catapults teach?"""
 
     id = "agop.near-zero"
@@ -34,22 +35,15 @@ class NearZero(FeatureExperiment):
     some hundreds, at which the kernel grows at once and training diverges. Beside it, the starts N(0, 1) of
     agop.gradient-descent. In the control the target depends on all directions alike."""
 
-    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
-    factor: float = Field(1.4, gt=1)
-    steps: PositiveInt = 1500
     scale: float = Field(0.1, gt=0)
     """The spread of the weights near zero."""
     rate: float = Field(3.0, gt=0)
     """The learning rate from there."""
     steps_near_zero: PositiveInt = 2000
-    record: PositiveInt = 10
 
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed)
-        trace = self.learn(
-            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
-            factor=self.factor,
-        )  # fmt: skip
+        trace = self.descents(given, seed)
         from_one = best_iterate(trace)
         near_zero = self.learn(
             given, "start", [self.rate], seed, steps=self.steps_near_zero, record=self.record, optimiser="constant",

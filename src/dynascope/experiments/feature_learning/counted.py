@@ -1,0 +1,28 @@
+"""What the experiments that count catapults share: gradient descent through so many of them, for each number a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from pydantic import Field, PositiveInt
+
+from dynascope.experiments.feature_learning.learners import FeatureExperiment
+from dynascope.experiments.feature_learning.problems import Problem
+
+
+class CatapultExperiment(FeatureExperiment):
+    """The rate reacts: see `dynamics.rates.catapults`."""
+
+    catapults: tuple[int, ...] = Field((0, 1, 2), min_length=2)
+    """How many to go through, fewest first."""
+    factor: float = Field(1.4, gt=1)
+    """To what multiple of the critical rate the rate is raised."""
+    steps: PositiveInt = 1500
+    record: PositiveInt = 10
+
+    def descents(self, given: Problem, seed: int) -> xr.Dataset:
+        """Training through each number of catapults, along `count`."""
+        return self.learn(
+            given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
+            factor=self.factor,
+        )  # fmt: skip
