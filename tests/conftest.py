@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
@@ -13,6 +14,7 @@ import pytest
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.settings import make_room
 from dynascope.lab.store import Store
 
 TOY = Path(__file__).parent / "lab" / "toy.py"
@@ -24,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
     cache = getattr(config, "cache", None)
     folder = cache.mkdir("dynascope") if cache else config.rootpath / ".pytest_cache"
     os.environ.setdefault("DYNASCOPE_CACHE", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def room_for_programs() -> Iterator[None]:
+    """Hundreds of tests in one process compile more programs than it can hold."""
+    yield
+    make_room()
 
 
 @pytest.fixture

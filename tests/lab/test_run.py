@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab import files, registry
+from dynascope.lab import files, registry, settings
 from dynascope.lab import run as run_module
 from dynascope.lab.errors import ExperimentCrash, StoreError
 from dynascope.lab.fingerprint import fingerprint
@@ -222,6 +222,26 @@ def test_an_experiment_computes_in_its_precision_and_theory_in_double(walk, stor
     run(walk(precision="float64"), store=store)
     assert seen["measure"] == ("float64", "highest")
     assert {name: getattr(jax.config, name) for name in settings} == settings
+
+
+def test_a_process_with_very_many_programs_forgets_them_before_a_run(walk, store: Store, monkeypatch):
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("memory maps are counted in /proc")
+    compiled = []
+
+    @jax.jit
+    def program(x):
+        compiled.append(x)
+        return x + 1
+
+    program(1.0)
+    run(walk(steps=20), store=store)
+    program(1.0)
+    assert len(compiled) == 1
+    monkeypatch.setattr(settings, "MANY_MAPS", 10)
+    run(walk(steps=20), store=store, force=True)
+    program(1.0)
+    assert len(compiled) == 2
 
 
 def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_path: Path, monkeypatch):

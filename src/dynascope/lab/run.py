@@ -23,7 +23,7 @@ from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
-from dynascope.lab.settings import compilation_cache, precision
+from dynascope.lab.settings import compilation_cache, make_room, precision
 from dynascope.lab.store import Draft, Store, StoredRun
 from dynascope.lab.watch import LabWatch, Progress
 
@@ -121,6 +121,7 @@ def _carry_out(
     draw: bool,
 ) -> StoredRun:
     clock = time.perf_counter()
+    make_room()
     with compilation_cache():
         known = _measured_before(draft)
         if known is None:

@@ -26,6 +26,23 @@ def cache_folder() -> Path:
     return Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope")
 
 
+MANY_MAPS = 20_000
+"""Linux grants a process 65,530 memory maps by default; a compiled program takes some dozens for as long as it lives."""
+
+
+def make_room() -> None:
+    """Forget compiled programs where the process holds very many, for without maps to be had XLA crashes.
+
+    What is needed again comes from the compilation cache. Does nothing where there is no /proc.
+    """
+    try:
+        maps = Path("/proc/self/maps").read_bytes()
+    except OSError:
+        return
+    if maps.count(b"\n") > MANY_MAPS:
+        jax.clear_caches()
+
+
 @contextmanager
 def compilation_cache() -> Iterator[None]:
     """Keep compiled programs between processes while the block lasts; a cache of the user's own is left alone.
