@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 MANY_MAPS = 20_000
-"""Linux grants a process 65,530 memory maps by default; a compiled program takes some dozens for as long as it lives."""
+"""Linux grants a process 65,530 memory maps by default; a compiled program takes some dozens as long as it lives."""
 
 
 def make_room() -> None:
