@@ -32,16 +32,15 @@ def test_kill_nine_loses_nothing(mode: str):
     assert "times" in done.stdout
 
 
-def hear_ctrl_c() -> None:
-    """A shell that runs the tests in the background has its children ignore Ctrl-C; ours must not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def hearing_ctrl_c(command: list[str]) -> list[str]:
+    """A shell that runs the tests in the background has its children ignore Ctrl-C; this command does not."""
+    become = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    return [sys.executable, "-c", become, *command]
 
 
 def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path: Path):
     command = [*COMMAND, "run", TOY, "--set", "pause=0.02", "--set", "steps=100", "--runs", str(tmp_path / "runs")]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
-    )
+    process = subprocess.Popen(hearing_ctrl_c(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob("runs/*/*.unfinished/checkpoints/*.npz")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -85,12 +84,7 @@ def test_a_sweep_over_processes_can_be_interrupted_and_goes_on(tmp_path: Path):
     grid = ["--grid", "drift=0,1,2,3", "--set", "pause=0.03", "--jobs", "2", "--runs", str(tmp_path / "runs")]
     command = [*COMMAND, "sweep", TOY, *grid]
     process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=hear_ctrl_c,
+        hearing_ctrl_c(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 60
     while not Store(tmp_path / "runs").runs()[0] and time.monotonic() < deadline:
