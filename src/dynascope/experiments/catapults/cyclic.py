@@ -25,7 +25,7 @@ class Cyclic(StochasticExperiment):
 
     id = "catapult.cyclic"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.12")
-    cost = {"quick": 10, "full": 900}
+    cost = {"quick": 5, "full": 900}
     presets = {
         "quick": {"samples": 64, "batch": 16, "pool": 4, "architecture": "fcn", "depth": 5, "width": 256,
                   "cycles": 3, "seeds": 3},

@@ -30,7 +30,7 @@ class Errata(Experiment):
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
         "(3.16), Propositions 2.4.4, B.5.2, B.11.1, B.13.1, Theorem 3.3.4, Lemma A.11.8, Appendices B, C",
     )
-    cost = {"quick": 6, "full": 6}
+    cost = {"quick": 5, "full": 6}
     presets = {"quick": {"width": 1000}}
     control = {"curvature": 0.0}
     notes = """Each erratum says what is printed, what holds, and the numbers that tell them apart. The main results

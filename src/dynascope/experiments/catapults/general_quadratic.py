@@ -70,7 +70,7 @@ class GeneralQuadratic(Experiment):
 
     id = "catapult.general-quadratic"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure B.4")
-    cost = {"quick": 10, "full": 600}
+    cost = {"quick": 6, "full": 600}
     presets = {
         "quick": {"seeds": 3, "data": "mnist", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
     }

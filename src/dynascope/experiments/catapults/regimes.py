@@ -96,7 +96,7 @@ class Regimes(Experiment):
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
         "Figures 3.1 and 3.2a; Theorems B.3.1, 3.3.1, B.7.1",
     )
-    cost = {"quick": 12, "full": 400}
+    cost = {"quick": 11, "full": 400}
     presets = {"quick": {"width": 4000, "seeds": 3, "steps": 150, "widths": (500, 2000, 8000), "draws": 10,
                          "draw_widths": (1000, 10_000)}}  # fmt: skip
     control = {"model": "linear"}

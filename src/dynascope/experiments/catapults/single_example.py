@@ -77,7 +77,7 @@ class SingleExample(Experiment):
 
     id = "catapult.single-example"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure 4.5")
-    cost = {"quick": 7, "full": 12}
+    cost = {"quick": 4, "full": 12}
     presets = {"quick": {"width": 500, "steps": 600, "seeds": 3}}
     control = {"rate": 0.4}
     notes = """100 points on the unit sphere in 100 dimensions with labels 1, one of them doubled, label and all; a

@@ -79,7 +79,7 @@ class TopEigenspace(Experiment):
 
     id = "catapult.top-eigenspace"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures B.2 and B.3")
-    cost = {"quick": 8, "full": 200}
+    cost = {"quick": 6, "full": 200}
     presets = {"quick": {"data": "mnist", "classes": (3, 8), "pool": 4, "count": 64, "width": 256, "steps": 40,
                          "seeds": 2}}  # fmt: skip
     control = {"rho": 0.5}

@@ -28,7 +28,7 @@ class DecaySharpens(DigitExperiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Section 3.3"
     )
-    cost = {"quick": 20, "full": 70}
+    cost = {"quick": 8, "full": 37}
     presets = {"quick": {"samples": 500, "drops": (20, 60), "steps": 160}}
     control = {"learning_rate": 0.1, "lowered_rate": 0.05}
     notes = """Prior work quoted in Section 3.3 finds that after the rate is lowered the sharpness climbs towards 2

@@ -36,7 +36,7 @@ class Errata(Experiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Proposition 2, Propositions 5 and 6, Observations 1 and 5, Appendix B",
     )
-    cost = {"quick": 9, "full": 10}
+    cost = {"quick": 10, "full": 7}
     presets = {"quick": {"states": 20_000}}
     control = {"bend": -0.5}
     notes = """Each erratum says what is printed, what holds, and the numbers that tell them apart. The main results of

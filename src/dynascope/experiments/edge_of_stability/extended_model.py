@@ -44,7 +44,7 @@ class ExtendedModel(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Section 3.6.2"
     )
-    cost = {"quick": 6, "full": 17}
+    cost = {"quick": 4, "full": 17}
     presets = {"quick": {"starts": 40, "steps": 1500}}
     control = {"tied": True}
     notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as example,

@@ -36,7 +36,7 @@ class FactorizationBifurcation(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.3"
     )
-    cost = {"quick": 5, "full": 8}
+    cost = {"quick": 3, "full": 8}
     presets = {"quick": {"rates": 61, "steps": 6000, "seeds": 2}}
     control = {"second": 0.95}
     notes = """Generic starts of a factorization of diag(1, σ₂², …), learning rate K. |uᵀY| and |uᵀZ| are the components

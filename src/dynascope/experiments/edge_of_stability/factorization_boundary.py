@@ -40,7 +40,7 @@ class FactorizationBoundary(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.2"
     )
-    cost = {"quick": 12, "full": 600}
+    cost = {"quick": 3, "full": 600}
     presets = {"quick": {"columns": 16, "rows": 30, "dim": 3, "steps": 3000, "seeds": 5}}
     control = {"tied": True}
     notes = """A cell is a pair a = η σ₁², b = η σ₂²; the other eigenvalues are b/2, b/4, ... Every start of every cell

@@ -33,7 +33,7 @@ class FactorizationMinima(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Theorem B.3"
     )
-    cost = {"quick": 7, "full": 10}
+    cost = {"quick": 5, "full": 10}
     presets = {"quick": {"seeds": 20, "shapes": ((5, 5, 5), (4, 6, 3), (3, 4, 7))}}
     control = {"orthogonal": True}
     notes = """Random factors of random shapes are a minimum of the factorization of their own product. Measured: the

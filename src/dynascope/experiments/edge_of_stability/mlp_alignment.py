@@ -31,7 +31,7 @@ class MlpAlignment(DigitExperiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Figures 3.6, 3.7, 3.8",
     )
-    cost = {"quick": 20, "full": 80}
+    cost = {"quick": 10, "full": 66}
     presets = {
         "quick": {"samples": 500, "steps": 60},
         "four-layers": {"depth": 4},

@@ -112,7 +112,7 @@ class MlpProcesses(Experiment):
 
     id = "edge.mlp-processes"
     source = Source("Understanding optimization in deep learning with central flows", "Sections 3-4")
-    cost = {"quick": 35, "full": 150}
+    cost = {"quick": 18, "full": 60}
     presets = {"quick": {"seeds": 3, "steps": 1200, "learning_rate": 0.2, "substeps": 1}}
     control = {"learning_rate": 0.02}
     notes = """A tanh network of three layers fits the Chebyshev polynomial of degree 3, full batch, half the mean

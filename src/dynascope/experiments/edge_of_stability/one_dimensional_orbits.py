@@ -34,7 +34,7 @@ class OneDimensionalOrbits(Experiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Figure B.1; Theorem 3.1, Lemma 3.2, Proposition 1",
     )
-    cost = {"quick": 9, "full": 9}
+    cost = {"quick": 12, "full": 9}
     presets = {"quick": {}}
     control = {"rate_factor": 0.99}
     notes = """The rate is given in units of the threshold 2/f'' (both losses of the figure have threshold 1). The

@@ -39,7 +39,7 @@ class PeriodDoubling(Experiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Figure B.5; Theorem 3.3",
     )
-    cost = {"quick": 6, "full": 12}
+    cost = {"quick": 5, "full": 12}
     presets = {"quick": {"random_starts": 1000}}
     control = {"rates": (0.9, 0.95, 0.97)}
     notes = """μ = 1 throughout, so K = η: only η μ matters. Theorem 3.3 proves convergence up to K = √4.5 - 1 = 1.121,

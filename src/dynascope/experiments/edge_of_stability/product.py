@@ -40,7 +40,7 @@ class Product(Experiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Figure B.4; Theorem 3.4, Proposition 3, Lemma B.2",
     )
-    cost = {"quick": 10, "full": 14}
+    cost = {"quick": 7, "full": 14}
     presets = {"quick": {"draws": 4000}}
     control = {"rates": (0.5, 0.7)}
     notes = """μ = 1, so K = η. The start (1.5, 0.8) is ours: the text gives none. Theorem 3.4 assumes that x and y stay

@@ -29,7 +29,7 @@ class QuasiSymmetric(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure B.3"
     )
-    cost = {"quick": 7, "full": 8}
+    cost = {"quick": 5, "full": 8}
     presets = {"quick": {"seeds": 6}}
     control = {"K": 0.98, "generic_rates": (0.98,)}
     notes = """K = η σ₁² is the rate in units of the flattest minimum's threshold. The law of X₀ is not in the text;

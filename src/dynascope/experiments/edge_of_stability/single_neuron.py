@@ -74,7 +74,7 @@ class SingleNeuronOrbit(Experiment):
         "Simple structures in neural networks: on expressiveness, optimization and data distribution",
         "Figure B.2; Proposition 4",
     )
-    cost = {"quick": 6, "full": 10}
+    cost = {"quick": 4, "full": 10}
     presets = {"quick": {"seeds": 5}}
     control = {"learning_rate": 1.8}
     notes = """1000 points on the circle, teacher (1, 0), η = 2.2 = 1.1 d, w = (0, 0.1), v = 0.1. The number of steps is

@@ -35,7 +35,7 @@ class SixteenNeurons(Experiment):
     source = Source(
         "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.5"
     )
-    cost = {"quick": 20, "full": 150}
+    cost = {"quick": 9, "full": 112}
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}
     notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both

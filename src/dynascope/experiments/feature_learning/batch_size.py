@@ -90,7 +90,7 @@ class SmallBatchesTeachFeatures(Batches):
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
         "Figure 4.9, Table 4.1, Figures C.18 to C.22",
     )
-    cost = {"quick": 15, "full": 2400}
+    cost = {"quick": 12, "full": 2400}
     presets = {
         "quick": {
             "dim": 20, "samples": 240, "held_out": 500, "width": 128,

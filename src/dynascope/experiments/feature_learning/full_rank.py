@@ -27,7 +27,7 @@ class NothingToAlign(CatapultExperiment):
 
     id = "agop.full-rank"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.17")
-    cost = {"quick": 12, "full": 60}
+    cost = {"quick": 5, "full": 60}
     presets = {"quick": {"dim": 30, "width": 160, "held_out": 500, "steps": 240}}
     control = {"task": "rank-2"}
     notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the reacting rate of agop.gradient-descent in

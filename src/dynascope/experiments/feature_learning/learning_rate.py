@@ -22,7 +22,7 @@ class SmallRatesForgetBatches(Batches):
 
     id = "agop.learning-rate"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 4.10, C.23")
-    cost = {"quick": 15, "full": 20000}
+    cost = {"quick": 10, "full": 20000}
     presets = {
         "quick": {
             "dim": 20, "samples": 240, "held_out": 500, "width": 128, "seeds": 3,

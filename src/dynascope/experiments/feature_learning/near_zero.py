@@ -23,7 +23,7 @@ class NearZero(CatapultExperiment):
 
     id = "agop.near-zero"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.14")
-    cost = {"quick": 20, "full": 1500}
+    cost = {"quick": 3, "full": 1500}
     presets = {
         "quick": {
             "dim": 30, "samples": 300, "held_out": 500, "width": 160, "catapults": (0, 2),

@@ -35,7 +35,7 @@ class OptimisersAlign(FeatureExperiment):
 
     id = "agop.optimizers"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure 4.11, Table C.1")
-    cost = {"quick": 25, "full": 900}
+    cost = {"quick": 11, "full": 900}
     presets = {
         "quick": {
             "dim": 30, "samples": 400, "held_out": 500, "width": 128, "batch": 20, "seeds": 2, "steps": 600,

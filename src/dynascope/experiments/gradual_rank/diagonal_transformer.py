@@ -29,7 +29,7 @@ class DiagonalTransformerRank(Experiment):
 
     id = "rank.diagonal-transformer"
     source = Source("Transformers learn through gradual rank increase", "Example 3.2, Theorem 4.1")
-    cost = {"quick": 15, "full": 90}
+    cost = {"quick": 18, "full": 90}
     presets = {"quick": {"samples": 60, "stages": 4, "points": 150}}
     control = {"scale": 0.3}
     notes = """Not a run of the paper: its Section 3 says that the theorem covers transformers with diagonal attention

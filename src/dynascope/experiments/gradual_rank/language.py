@@ -56,7 +56,7 @@ class Language(Experiment):
 
     id = "rank.language"
     source = Source("Transformers learn through gradual rank increase", "Figures 4, 20")
-    cost = {"quick": 20, "full": 10000000}
+    cost = {"quick": 9, "full": 10000000}
     presets = {
         "quick": {
             "dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3,

@@ -25,7 +25,7 @@ class NoiseRobustness(DisturbedExperiment):
 
     id = "rank.noise-robustness"
     source = Source("Transformers learn through gradual rank increase", "Figures 3b and 11, Assumption 4.5")
-    cost = {"quick": 15, "full": 1500}
+    cost = {"quick": 14, "full": 1500}
     presets = {"quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400}}
     control = {"kick_all": True}
     notes = """At the first recorded moment at which a weight of a new coordinate exceeds 1e-5, noise of 1e-2 goes on

@@ -20,7 +20,7 @@ class Vision(VisionExperiment):
 
     id = "rank.vision"
     source = Source("Transformers learn through gradual rank increase", "Figures 1, 4, 5, 14-19")
-    cost = {"quick": 22, "full": 1000000}
+    cost = {"quick": 6, "full": 1000000}
     presets = {
         "quick": {
             "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,

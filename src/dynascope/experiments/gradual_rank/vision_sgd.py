@@ -19,7 +19,7 @@ class VisionSGD(VisionExperiment):
 
     id = "rank.vision-sgd"
     source = Source("Transformers learn through gradual rank increase", "Figures 12, 13")
-    cost = {"quick": 24, "full": 1000000}
+    cost = {"quick": 12, "full": 1000000}
     presets = {
         "quick": {
             "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,

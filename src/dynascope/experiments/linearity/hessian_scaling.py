@@ -32,7 +32,7 @@ class HessianScaling(Experiment):
     source = Source(
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Section 2.3, Figure 2.3, Remarks"
     )
-    cost = {"quick": 28, "full": 600}
+    cost = {"quick": 13, "full": 600}
     presets = {
         "quick": {
             "widths": (32, 64, 128, 256),

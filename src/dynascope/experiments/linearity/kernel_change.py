@@ -37,7 +37,7 @@ class KernelChange(Experiment):
 
     id = "linearity.kernel-change"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure 2.2")
-    cost = {"quick": 20, "full": 1500}
+    cost = {"quick": 12, "full": 1500}
     presets = {
         "quick": {
             "data": "digits",
