@@ -85,6 +85,16 @@ def test_the_near_degenerate_stages_are_flagged(head):
     assert [k for k, stage in enumerate(stages[:-1]) if not stage.resolved(1e-300)] == []
 
 
+def test_between_stages_log_weights_run_straight_to_the_next_stage(linear):
+    stages = linear[2]
+    for now, after in pairwise(stages):
+        middle, end = (now.time + after.time) / 2, np.nextafter(after.time, 0)
+        curve = staircase(stages, np.array([now.time, middle, end])).log_weight.values
+        waiting = np.asarray(now.beta) == 0
+        np.testing.assert_allclose(curve[2, waiting], np.asarray(after.log_weight)[waiting], atol=1e-9)
+        np.testing.assert_allclose(curve[1], (curve[0] + curve[2]) / 2, atol=1e-9)
+
+
 def test_with_b_starting_at_zero_as_printed_everything_is_learnt_at_once(linear):
     _, _, stages = linear
     waits = waiting_times(np.zeros(4), stages[0].force, np.ones(4, bool))

@@ -35,7 +35,7 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
     if not path.is_file():
         path = files.find(f"{text}.txt.gz") or files.find(f"{text}.txt")
     if path is None:
-        there = f"put {text}.txt.gz into {files.folders()[0]}, or give the path of a text file"
+        there = f"put {Path(text).stem}.txt.gz into {files.folders()[0]}, or give the path of a text file"
         raise DataNotFoundError(f"no text '{text}'; {there}")
     raw = path.read_bytes()
     try:
