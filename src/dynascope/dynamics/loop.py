@@ -7,6 +7,7 @@ does not depend on where it was cut.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable, Mapping
@@ -168,7 +169,10 @@ def run_batch(
     advance(progress, 0, 0)  # nothing to do yet: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
 
-    label = _digest((settings, fixed, plan))
+    @functools.cache
+    def label() -> str:  # only when it is asked for: the data may be large
+        return _digest((settings, fixed, plan))
+
     done, progress = _restore(watch, name, label, progress)
     _, diverged_at = advance(progress, done, done)
     kept_at, recordings = time.perf_counter(), len(plan.times)
@@ -179,7 +183,7 @@ def run_batch(
         try:
             progress, diverged_at = advance(progress, done, end)
         except KeyboardInterrupt:
-            watch.keep(name, _flat(progress, done, label))
+            watch.keep(name, _flat(progress, done, label()))
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
@@ -187,7 +191,7 @@ def run_batch(
         told(float(plan.times[done - 1]))
         patience = watch.keep_every if done < recordings else watch.keep_every / 10  # a finished batch is worth more
         if time.perf_counter() - kept_at > patience:
-            watch.keep(name, _flat(progress, done, label))
+            watch.keep(name, _flat(progress, done, label()))
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
@@ -199,11 +203,11 @@ def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:
     return {"done": np.asarray(done), "label": np.asarray(label), **leaves}
 
 
-def _restore(watch: Watch, name: str, label: str, fresh: Progress) -> tuple[int, Progress]:
+def _restore(watch: Watch, name: str, label: Callable[[], str], fresh: Progress) -> tuple[int, Progress]:
     """Where the watch's checkpoint says we are, if it is one of this very run; else the beginning."""
     kept: Mapping[str, np.ndarray] | None = watch.restore(name)
     leaves, structure = jax.tree.flatten(fresh)
-    if kept is None or str(kept.get("label")) != label:
+    if kept is None or str(kept.get("label")) != label():
         return 0, fresh
     found = [kept.get(f"leaf{i}") for i in range(len(leaves))]
     same = all(

@@ -168,7 +168,7 @@ def _measured_before(draft: Draft) -> dict[str, Any] | None:
 def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str, Any]:
     """Measure, put the data on disk, and return what the manifest says of it."""
     started, clock = _now(), time.perf_counter()
-    matmul = getattr(type(experiment), "matmul_precision", "highest")
+    matmul = getattr(experiment, "matmul_precision", "highest")
     with precision(experiment.precision == "float64", matmul), watched_by(watch):
         measured = experiment.measure(draft.seed)
     seconds = time.perf_counter() - clock

@@ -51,24 +51,22 @@ class Attention(eqx.Module):
         self.causal, self.factors = causal, (factor(init, dim), factor(init, inner))
 
     def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
-        # one matrix product for all heads of the three maps
-        into = jnp.stack([self.query, self.key, self.value]).astype(x.dtype)
-        q, k, v = jnp.moveaxis(self.factors[0] * jnp.einsum("td,ahde->tahe", x, into), 1, 0)
-        mixed = mix(q, k, v, self.causal)
-        out = self.factors[1] * jnp.einsum("the,hde->td", mixed, self.output.astype(x.dtype))
+        tokens, fused = len(x), fusible(x, self.key.shape[-1])
+        if fused:  # the kernel wants an even number of tokens: one is added where needed, and not attended to
+            x = jnp.pad(x, ((0, tokens % 2), (0, 0)))
+        maps = (matrix.astype(x.dtype) for matrix in (self.query, self.key, self.value))
+        q, k, v = (self.factors[0] * jnp.einsum("td,hde->the", x, matrix) for matrix in maps)
+        mixed = fused_mix(q, k, v, self.causal, tokens) if fused else mix(q, k, v, self.causal)
+        out = self.factors[1] * jnp.einsum("the,hde->td", mixed, self.output.astype(x.dtype))[:tokens]
         return out if self.bias is None else out + self.bias.astype(x.dtype)
 
 
-def mix(
-    query: Float[Array, "tokens heads head_dim"],
-    key: Float[Array, "tokens heads head_dim"],
-    value: Float[Array, "tokens heads head_dim"],
-    causal: bool,
-) -> Float[Array, "tokens heads head_dim"]:
-    """Each head's average of the values, by the softmax of its logits; in bfloat16 on a GPU by cuDNN's fused kernel."""
+Heads = Float[Array, "tokens heads head_dim"]
+
+
+def mix(query: Heads, key: Heads, value: Heads, causal: bool) -> Heads:
+    """Each head's average of the values, by the softmax of its logits."""
     tokens, _, head_dim = query.shape
-    if query.dtype == jnp.bfloat16 and jax.default_backend() == "gpu" and head_dim <= 128 and head_dim % 8 == 0:
-        return _fused(query, key, value, causal)
     wide = jnp.float64 if query.dtype == jnp.float64 else jnp.float32
     logits = jnp.einsum("qhe,khe->hqk", query, key, preferred_element_type=wide) / math.sqrt(head_dim)
     if causal:
@@ -76,15 +74,18 @@ def mix(
     return jnp.einsum("hqk,khe->qhe", jax.nn.softmax(logits).astype(value.dtype), value)
 
 
-def _fused(query: Array, key: Array, value: Array, causal: bool) -> Array:
-    """The kernel wants an even number of tokens: one is added where needed and left out of the softmax."""
-    tokens = query.shape[0]
-    q, k, v = (jnp.pad(x, ((0, tokens % 2), (0, 0), (0, 0)))[None] for x in (query, key, value))
+def fusible(x: Float[Array, "tokens dim"], head_dim: int) -> bool:
+    """Whether cuDNN has one kernel for all of `mix`: in bfloat16, on a GPU, for heads that are not too large."""
+    return x.dtype == jnp.bfloat16 and jax.default_backend() == "gpu" and head_dim <= 128 and head_dim % 8 == 0
+
+
+def fused_mix(query: Heads, key: Heads, value: Heads, causal: bool, tokens: int) -> Heads:
+    """The same by that kernel, of the first so many `tokens`."""
     lengths = jnp.full((1,), tokens, jnp.int32)
-    mixed = jax.nn.dot_product_attention(
-        q, k, v, is_causal=causal, query_seq_lengths=lengths, key_value_seq_lengths=lengths, implementation="cudnn"
-    )
-    return mixed[0, :tokens]
+    return jax.nn.dot_product_attention(
+        query[None], key[None], value[None], is_causal=causal,
+        query_seq_lengths=lengths, key_value_seq_lengths=lengths, implementation="cudnn",
+    )[0]  # fmt: skip
 
 
 def head_size(dim: int, heads: int, head_dim: int | None) -> int:

@@ -69,12 +69,15 @@ class Affine(eqx.Module):
 
     def _windows(self, x: Image) -> Image:
         """At every position of the output the part of the image it is made of, laid flat like the weight."""
-        size = self.weight.shape[:2]
-        strides = (self.stride, self.stride)
-        found = lax.conv_general_dilated_patches(x[None], size, strides, "SAME", dimension_numbers=_LAYOUT)[0]
-        channels = x.shape[-1]  # they come slowest there, and fastest in the weight
-        by_place = found.reshape(*found.shape[:-1], channels, math.prod(size))
-        return jnp.swapaxes(by_place, -1, -2).reshape(found.shape)
+        size, stride = self.weight.shape[:2], self.stride
+        around = lax.padtype_to_pads(x.shape[:2], size, (stride, stride), "SAME")
+        padded = jnp.pad(x, (*around, (0, 0)))
+        rows, columns = (-(-side // stride) for side in x.shape[:2])
+
+        def shifted(i: int, j: int) -> Image:
+            return padded[i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+
+        return jnp.concatenate([shifted(i, j) for i in range(size[0]) for j in range(size[1])], axis=-1)
 
 
 _LAYOUT = ("NHWC", "HWIO", "NHWC")

@@ -106,7 +106,7 @@ class Batches(StochasticExperiment):
         trace = ds.ensemble(
             BatchLearner(self.network(), self.batch),
             {"ratio": np.asarray([self.high, self.low], number), "seed": self.seed_values(seed)},
-            steps=self.steps, record=1, fixed={"x": data.x, "y": data.y},
+            steps=self.steps, record=1, fixed={"x": data.x, "y": data.y}, width=self.side_by_side,
         )  # fmt: skip
         return trace.assign_attrs(data=data.name)
 

@@ -53,6 +53,7 @@ class Cyclic(StochasticExperiment):
         trace = ds.ensemble(
             StochasticLearner(self.network(), self.batch, (1, 5), self.period), {"seed": self.seed_values(seed)},
             steps=self.cycles * self.period, record=1, fixed={"x": data.x, "y": data.y, "ratio": ratio},
+            width=self.side_by_side,
         )  # fmt: skip
         return trace.assign_attrs(data=data.name)
 

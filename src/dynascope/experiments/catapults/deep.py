@@ -107,6 +107,22 @@ class DeepExperiment(Experiment):
             return sample(self.data, (first, second), self.samples, 1, seed, pool=self.pool, flat=flat)
         return many_classes(self.data, self.classes, self.samples, seed, pool=self.pool, flat=flat)
 
+    @property
+    def convolutional(self) -> bool:
+        return self.architecture in ("cnn", "myrtle", "residual")
+
+    @property
+    def matmul_precision(self) -> str:
+        """Convolutions as the device does them by itself (TF32 on a GPU, five times as fast); the tangent kernel is
+        contracted in float32 in any case."""
+        return "default" if self.convolutional else "highest"
+
+    @property
+    def side_by_side(self) -> int | None:
+        """How many networks are trained at a time: convolutions with weights of their own side by side are slower than
+        one after the other, also on a GPU; else as many as the library thinks right."""
+        return 1 if self.convolutional else None
+
     def seed_values(self, seed: int) -> np.ndarray:
         return np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
 

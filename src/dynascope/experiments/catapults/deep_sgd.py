@@ -57,6 +57,7 @@ class DeepSgd(StochasticExperiment):
         trace = ds.ensemble(
             member, {"seed": self.seed_values(seed)},
             steps=self.steps, record=1, fixed={"x": data.x, "y": data.y, "ratio": number.type(self.ratio)},
+            width=self.side_by_side,
         )  # fmt: skip
         return trace.assign_attrs(data=data.name)
 

@@ -88,7 +88,7 @@ class GradientDescent(DeepExperiment):
         trace = ds.ensemble(
             Descender(self.network(), splits),
             {"ratio": np.asarray([self.ratio, self.below], number), "seed": self.seed_values(seed)},
-            steps=self.steps, record=1, fixed={"x": data.x, "y": data.y},
+            steps=self.steps, record=1, fixed={"x": data.x, "y": data.y}, width=self.side_by_side,
         )  # fmt: skip
         return trace.assign_attrs(data=data.name)
 

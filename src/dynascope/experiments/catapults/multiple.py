@@ -87,10 +87,14 @@ class Multiple(DeepExperiment):
         member, seeds = Raiser(self.network(), self.top, self.warm), self.seed_values(seed)
         fixed = {"x": data.x, "y": data.y}
         asked = {"count": np.int32(self.count), "factor": number.type(self.factor)}
-        trace = ds.ensemble(member, {"seed": seeds}, steps=self.steps, record=1, fixed=fixed | asked)
+        trace = ds.ensemble(
+            member, {"seed": seeds}, steps=self.steps, record=1, fixed=fixed | asked, width=self.side_by_side
+        )
         last = np.array([rate[phase == RAISED][-1] if (phase == RAISED).any() else rate[0] for rate, phase in
                          zip(trace.rate.values, trace.rate_phase.values, strict=True)], number)  # fmt: skip
-        from_start = ds.ensemble(member, {"seed": (seeds, last)}, steps=30, record=1, fixed=fixed)
+        from_start = ds.ensemble(
+            member, {"seed": (seeds, last)}, steps=30, record=1, fixed=fixed, width=self.side_by_side
+        )
         trace["last_rate"] = "seed", last
         trace["last_rate_loss"] = ("seed", "early"), from_start.loss.values
         return trace.assign_attrs(data=data.name)

@@ -41,8 +41,7 @@ class InitializationScale(VisionExperiment):
             "scales": (1.0, 0.5, 0.2),
         },
         "gpu": {
-            "compute": "bfloat16", "images": 12000, "epochs": 30, "warmup_epochs": 5, "looks": 22,
-            "scales": (1.0, 0.6, 0.3, 0.1),
+            "compute": "bfloat16", "images": 20000, "epochs": 60, "looks": 60, "scales": (1.0, 0.6, 0.3, 0.1),
         },
     }  # fmt: skip
     control = {"scales": (1.0, 1.0)}
