@@ -21,7 +21,7 @@ from benchmarks.timing import tell
 from dynascope.tasks.classification import Labelled, classification
 
 SHAPE = {"patch": 4, "dim": 512, "depth": 6, "heads": 8, "head_dim": 128, "hidden": 512}
-BATCH, STEPS, IMAGES, RATE = 512, 160, 20_480, 1e-4
+BATCH, STEPS, IMAGES, RATE = 512, 480, 20_480, 1e-4
 
 
 class Training(eqx.Module):
