@@ -89,6 +89,21 @@ def test_the_kernel_of_a_two_layer_relu_network_changes_as_its_closed_forms_say(
     assert float(ends[0] - ends[1]) / 2e-5 == pytest.approx(worst, rel=1e-6)
 
 
+def test_units_that_close_take_what_is_said_from_the_kernel_of_a_wide_relu_network():
+    width, draw, falls, said = 1_000_000, np.random.default_rng(0), [], []
+    for _ in range(16):  # |x|^2 = d, so that only the unit's height h above its kink matters
+        h, v = draw.standard_normal((2, width))
+        start = np.mean(np.maximum(h, 0) ** 2 + v**2 * (h > 0))
+        first = residual = 1 - v @ np.maximum(h, 0) / np.sqrt(width)
+        for _ in range(12):
+            step = 0.5 * residual / np.sqrt(width)
+            h, v = h + step * v * (h > 0), v + step * np.maximum(h, 0)
+            residual = 1 - v @ np.maximum(h, 0) / np.sqrt(width)
+        falls.append(start - np.mean(np.maximum(h, 0) ** 2 + v**2 * (h > 0)))
+        said.append(linearity.relu_gates_change(first, width))
+    assert np.mean(falls) == pytest.approx(np.mean(said), rel=0.1)
+
+
 def test_scales_take_the_narrowest_layer_in_between():
     smallest = (10, 64, 4, 100)
     assert linearity.hessian_block_scale(smallest, 4, 1) == 0.5

@@ -9,6 +9,7 @@ exact Hessian of a small network, `gaussian_series` the concentration lemmas.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -114,6 +115,14 @@ def relu_kernel_slope(kernel: Number, squared_length: Number, width: int, dim: i
 def relu_kernel_slope_along_gradient(output: Number, squared_length: Number, width: int, dim: int) -> Number:
     """2 grad f^T H grad f = 4 f ||x||^2 / (m d): the same along the gradient, where descent goes; of order 1/m."""
     return 4 * output * squared_length / (width * dim)
+
+
+def relu_gates_change(residual: Number, width: Number) -> Number:
+    """|y - f(0)| / (pi sqrt(m)): by so much K, which is 1 at the start, falls while a wide two-layer ReLU network
+    learns one example with ||x||^2 = d. A unit of outer weight v moves by v (y - f(0)) / sqrt(m). Those that move down
+    and began within that distance of 0 close, and each takes v^2 / m from the kernel: with the density phi of the
+    units at 0, phi(0) E[|v|^3 1(v < 0)] = 1 / pi."""
+    return abs(residual) / (math.pi * width**0.5)
 
 
 # The Polyak-Lojasiewicz condition
