@@ -119,8 +119,8 @@ class KernelChange(Experiment):
         """Of two layers: the change per distance in the worst direction, from the run's own kernels, and the change by
         units that close, from its residuals."""
         kernel, width = measured.pair_kernel, measured.pair_width
-        residual = measured.pair_residual.transpose("pair_width", "pair_seed")
-        gates = residual.copy(data=relu_gates_change(residual.values.astype(float), width.values[:, None].astype(float)))
+        residual = measured.pair_residual.transpose("pair_width", "pair_seed").astype(float)
+        gates = residual.copy(data=relu_gates_change(residual.values, width.values[:, None].astype(float)))
         return xr.Dataset({"pair_worst": relu_kernel_slope_of(kernel, width, self.pair_dim), "pair_gates": gates})
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
