@@ -4,10 +4,10 @@
 Lemma 4.2.2, (C.1). With K the n x n tangent kernel and r = f - y, gradient descent on a model that is linear in its
 weights is
 
-    loss "sum", L = 1/2 sum r_i^2:    r <- (I - eta K) r,        critical rate 2 / lambda_max;
-    loss "mse", L = 1/n sum r_i^2:    r <- (I - 2 eta K/n) r,    critical rate n / lambda_max.
+    convention "sum", L = 1/2 sum r_i^2:    r <- (I - eta K) r,        critical rate 2 / lambda_max;
+    convention "mse", L = 1/n sum r_i^2:    r <- (I - 2 eta K/n) r,    critical rate n / lambda_max.
 
-A rate means nothing without its normalisation, so every function that takes or returns one has `loss=`. Chapter 3
+A rate means nothing without its normalisation, so every function that takes or returns one has `convention=`. Chapter 3
 writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (n/2) eta_sum.
 """
 
@@ -20,49 +20,55 @@ from jaxtyping import Array, Bool, Float, Int
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
 
-Normalisation = Literal["sum", "mse"]
+Convention = Literal["sum", "mse"]
 QUADRATIC_REACH = 2.0
 """The largest rate at which a quadratic model converges, over the critical one (Theorems 3.3.1 and B.7.1)."""
 RELU_REACH = 6.0
 """The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
 
 
-def slope(count: int, loss: Normalisation) -> float:
+def slope(count: int, convention: Convention) -> float:
     """s in r <- (I - s eta K) r: 1 for the sum, 2/n for the mean."""
-    return 1.0 if loss == "sum" else 2 / count
+    return 1.0 if convention == "sum" else 2 / count
 
 
-def critical_rate(top: Reals, count: int, loss: Normalisation) -> Values:
+def critical_rate(top: Reals, count: int, convention: Convention) -> Values:
     """2 / (s lambda_max): above it the direction of the eigenvalue `top` grows. Of a batch: its kernel and its size."""
-    return 2 / (slope(count, loss) * real(top))
+    return 2 / (slope(count, convention) * real(top))
 
 
-def largest_rate(top: Reals, count: int, loss: Normalisation, reach: float = QUADRATIC_REACH) -> Values:
+def largest_rate(top: Reals, count: int, convention: Convention, reach: float = QUADRATIC_REACH) -> Values:
     """Beyond it training diverges: twice the critical rate for quadratic models."""
-    return reach * critical_rate(top, count, loss)
+    return reach * critical_rate(top, count, convention)
 
 
-def convert(rate: Reals, count: int, loss: Normalisation, to: Normalisation) -> Values:
+def convert(rate: Reals, count: int, convention: Convention, to: Convention) -> Values:
     """The rate that makes the same step on the other loss."""
-    return real(rate) * slope(count, loss) / slope(count, to)
+    return real(rate) * slope(count, convention) / slope(count, to)
 
 
-def multipliers(eigenvalues: Reals, rate: Reals, count: int, loss: Normalisation) -> Values:
+def multipliers(eigenvalues: Reals, rate: Reals, count: int, convention: Convention) -> Values:
     """|1 - s eta lambda_j|: what a step does to the residual in each direction, as long as the kernel stands still."""
-    return jnp.abs(1 - slope(count, loss) * real(rate) * real(eigenvalues))
+    return jnp.abs(1 - slope(count, convention) * real(rate) * real(eigenvalues))
 
 
-def unstable(eigenvalues: Float[Array, "*batch n"], rate: Reals, count: int, loss: Normalisation) -> Int[Array, " ..."]:
+def unstable(
+    eigenvalues: Float[Array, "*batch n"], rate: Reals, count: int, convention: Convention
+) -> Int[Array, " ..."]:
     """How many directions can catapult: those whose own critical rate is below the rate."""
-    return jnp.sum(multipliers(eigenvalues, rate, count, loss) > 1, axis=-1)
+    return jnp.sum(multipliers(eigenvalues, rate, count, convention) > 1, axis=-1)
 
 
 def linear_residual(
-    kernel: Float[Array, "n n"], residual: Float[Array, " n"], rate: Reals, steps: Int[Array, " t"], loss: Normalisation
+    kernel: Float[Array, "n n"],
+    residual: Float[Array, " n"],
+    rate: Reals,
+    steps: Int[Array, " t"],
+    convention: Convention,
 ) -> Float[Array, "t n"]:
     """r_t = (I - s eta K)^t r_0 (3.7), for all the steps asked for."""
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
-    factors = 1 - slope(residual.shape[0], loss) * real(rate) * eigenvalues
+    factors = 1 - slope(residual.shape[0], convention) * real(rate) * eigenvalues
     powers = jnp.abs(factors) ** steps[:, None].astype(factors.dtype)
     signed = jnp.where((steps[:, None] % 2 == 1) & (factors < 0), -powers, powers)
     return (signed * (vectors.T @ residual)) @ vectors.T
@@ -95,24 +101,24 @@ def beyond_linear(
     residual: Float[Array, " n"],
     after: Float[Array, " n"],
     rate: Reals,
-    loss: Normalisation,
+    convention: Convention,
 ) -> Float[Array, " n"]:
     """Delta of (4.3): what the next residual has beyond (I - s eta K) r. For outputs with Hessians H_i it is
     1/2 dw^T H_i dw at some point of the step (the document drops the 1/2)."""
-    return after - (residual - slope(residual.shape[0], loss) * real(rate) * kernel @ residual)
+    return after - (residual - slope(residual.shape[0], convention) * real(rate) * kernel @ residual)
 
 
 def batch_critical_rate(
-    kernel: Float[Array, "n n"], rows: Int[Array, " b"], loss: Normalisation = "mse"
+    kernel: Float[Array, "n n"], rows: Int[Array, " b"], convention: Convention = "mse"
 ) -> Float[Array, ""]:
     """The critical rate of a batch: b / lambda_max of the kernel's rows and columns in it (4.4)."""
     top = jnp.linalg.eigvalsh(kernel[rows][:, rows])[-1]
-    return critical_rate(top, rows.shape[0], loss)
+    return critical_rate(top, rows.shape[0], convention)
 
 
 def can_rise(
-    kernel: Float[Array, "n n"], rows: Int[Array, " b"], rate: Reals, loss: Normalisation = "mse"
+    kernel: Float[Array, "n n"], rows: Int[Array, " b"], rate: Reals, convention: Convention = "mse"
 ) -> Bool[Array, ""]:
     """Whether a step on the batch can raise the loss of the same batch, in a linear model: only above its critical
     rate. The loss on all the data can rise for other reasons."""
-    return real(rate) > batch_critical_rate(kernel, rows, loss)
+    return real(rate) > batch_critical_rate(kernel, rows, convention)

@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.feature_learning.learners import FeatureExperiment
 from dynascope.experiments.feature_learning.problems import Problem
+from dynascope.theory.agop import blind_alignment
 
 
 class CatapultExperiment(FeatureExperiment):
@@ -19,6 +20,12 @@ class CatapultExperiment(FeatureExperiment):
     """To what multiple of the critical rate the rate is raised."""
     steps: PositiveInt = 1500
     record: PositiveInt = 10
+
+    def measure(self, seed: int) -> xr.Dataset:
+        """Also what an outer product that knows nothing of the target would be aligned to."""
+        given = self.problem(seed)
+        trace = self.descents(given, seed)
+        return trace.assign(blind=float(blind_alignment(given.target)))
 
     def descents(self, given: Problem, seed: int) -> xr.Dataset:
         """Training through each number of catapults, along `count`."""

@@ -16,7 +16,6 @@ from dynascope.experiments.feature_learning.problems import Name
 from dynascope.experiments.feature_learning.statistics import paired_difference
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
-from dynascope.theory.agop import blind_alignment
 
 UNCHANGED = 0.2
 """A test loss within this share of another is about the same."""
@@ -39,11 +38,6 @@ class NothingToAlign(CatapultExperiment):
     samples: PositiveInt = Field(128, ge=10)
     held_out: PositiveInt = 2000
     steps: PositiveInt = 600
-
-    def measure(self, seed: int) -> xr.Dataset:
-        given = self.problem(seed)
-        trace = self.descents(given, seed)
-        return trace.assign(blind=float(blind_alignment(given.target)))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         best = best_iterate(measured)

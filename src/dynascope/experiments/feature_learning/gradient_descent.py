@@ -15,7 +15,6 @@ from dynascope.experiments.feature_learning.learners import best_iterate
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
-from dynascope.theory.agop import blind_alignment
 
 FIGURE = "Figure 4.8"
 
@@ -50,11 +49,6 @@ class CatapultsTeachFeatures(CatapultExperiment):
     network here where the document has CNN5; real sets take G* from a small convolutional network trained on them.
     Sizes and steps of quick were chosen after pilot runs, for time and a clear effect: its runs without a catapult are
     not trained out. `middle` was fixed before its run."""
-
-    def measure(self, seed: int) -> xr.Dataset:
-        given = self.problem(seed)
-        trace = self.descents(given, seed)
-        return trace.assign(blind=float(blind_alignment(given.target)))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         best = best_iterate(measured)

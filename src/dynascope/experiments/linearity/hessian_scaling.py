@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.watch import current_watch
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colours
 from dynascope.experiments.linearity.networks import CASES, FIXED_SIZE, look_at
 from dynascope.lab.claims import Claim, claim
@@ -72,12 +73,16 @@ class HessianScaling(Experiment):
         seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
         number = np.dtype(self.precision).type
         how = {"radius": jnp.asarray(number(self.radius)), "removed": jnp.asarray(number(self.removed))}
-        found = []
-        for name in self.networks:
-            case, widths = CASES[name], self._widths(name)
-            groups = [(width,) for width in widths] if case.family.kind in FIXED_SIZE else [widths]
-            parts = [look_at(case, group, self.dim, seeds, **how) for group in groups]
-            joined = {key: (("width", "seed"), np.concatenate([part[key] for part in parts])) for key in parts[0]}
+        found, watch = [], current_watch()
+        for done, name in enumerate(self.networks):
+            watch.progress(done, len(self.networks), "networks")
+            case, widths, looked = CASES[name], self._widths(name), watch.restore(name)
+            if looked is None:
+                groups = [(width,) for width in widths] if case.family.kind in FIXED_SIZE else [widths]
+                parts = [look_at(case, group, self.dim, seeds, **how) for group in groups]
+                looked = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+                watch.keep(name, looked)
+            joined = {key: (("width", "seed"), values) for key, values in looked.items()}
             found.append(xr.Dataset(joined, {"width": np.asarray(widths), "seed": seeds}))
         keys = xr.DataArray(list(self.networks), dims="network", name="network")
         return cast(xr.Dataset, xr.concat(found, keys, join="outer"))
