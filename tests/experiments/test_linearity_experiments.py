@@ -1,5 +1,7 @@
 """linearity.hessian-scaling, linearity.kernel-change, linearity.polyak: what they are made of."""
 
+from collections.abc import Mapping
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,8 +10,9 @@ import pytest
 import xarray as xr
 
 import dynascope as ds
+from dynascope.dynamics.watch import Watch, watched_by
 from dynascope.experiments.linearity import points as sampling
-from dynascope.experiments.linearity.hessian_scaling import slope
+from dynascope.experiments.linearity.hessian_scaling import HessianScaling, slope
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
 from dynascope.experiments.linearity.networks import CASES, Newborn, look_at
 from dynascope.experiments.linearity.polyak import keeps
@@ -20,6 +23,29 @@ from dynascope.tasks import datasets, images
 def test_a_slope_is_that_of_a_power_law() -> None:
     width = np.array([8, 32, 100])
     assert slope(width, 3.0 * width**-0.7) == pytest.approx(-0.7)
+
+
+class Shelf(Watch):
+    """Keeps in memory what it is given."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, np.ndarray]] = {}
+
+    def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
+        return self.kept.get(name)
+
+    def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        assert name not in self.kept, "looked at again"
+        self.kept[name] = arrays
+
+
+def test_a_network_that_was_looked_at_is_not_looked_at_again() -> None:
+    experiment = HessianScaling(widths=(4, 8), networks=("fcn2-relu", "single-neuron-layer"), seeds=2)
+    with watched_by(Shelf()) as shelf:
+        first = experiment.measure(0)
+        assert isinstance(shelf, Shelf)
+        assert set(shelf.kept) == set(experiment.networks)
+        xr.testing.assert_identical(experiment.measure(0), first)
 
 
 def test_every_case_fits_into_its_family() -> None:

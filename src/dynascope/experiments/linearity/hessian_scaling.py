@@ -75,7 +75,7 @@ class HessianScaling(Experiment):
         how = {"radius": jnp.asarray(number(self.radius)), "removed": jnp.asarray(number(self.removed))}
         found, watch = [], current_watch()
         for done, name in enumerate(self.networks):
-            watch.progress(done, len(self.networks), "networks")
+            watch.progress(float(done), float(len(self.networks)), "networks")
             case, widths, looked = CASES[name], self._widths(name), watch.restore(name)
             if looked is None:
                 groups = [(width,) for width in widths] if case.family.kind in FIXED_SIZE else [widths]
