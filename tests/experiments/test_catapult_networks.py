@@ -11,7 +11,7 @@ from dynascope.experiments.catapults.batches import rises_of
 from dynascope.experiments.catapults.cyclic import cycles_of
 from dynascope.experiments.catapults.deep import Network
 from dynascope.experiments.catapults.gradient_descent import GradientDescent, spikes
-from dynascope.experiments.catapults.multiple import catapults_of
+from dynascope.experiments.catapults.multiple import catapults_of, diverges
 from dynascope.experiments.catapults.stochastic import spikes_of
 
 
@@ -35,6 +35,18 @@ def test_the_first_spike_is_measured_from_the_lowest_loss_before_it():
     np.testing.assert_allclose([found["peak"][0], found["share"][0], found["end"][0]], [8, 0.9, 0.2])
     np.testing.assert_allclose(found["rest_rise"], 0.2 / 0.6)
     assert found["rest_at"] == 2
+    assert found["over"] == 4  # back below the 0.5 it rose from
+
+
+def test_convolutions_run_one_network_at_a_time_and_as_the_device_does_them():
+    networks = [GradientDescent(architecture=kind) for kind in ("cnn", "residual", "fcn", "vit")]
+    assert [one.side_by_side for one in networks] == [1, 1, None, None]
+    assert [one.matmul_precision for one in networks] == ["default", "default", "highest", "highest"]
+
+
+def test_a_rate_diverges_where_the_loss_is_huge_or_no_number():
+    losses = np.array([[1.0, 3.0, 0.5], [1.0, 2e6, 0.1], [1.0, np.inf, np.nan]])
+    assert diverges(losses).tolist() == [False, True, True]
 
 
 def test_a_run_that_falls_has_no_spike_and_one_that_blows_up_does_not_end():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dynascope.models import GPT, Attention, ViT
+from dynascope.models.transformer import LayerNorm
 
 
 def small(**options):
@@ -139,6 +140,24 @@ def test_wrong_use_gets_one_clear_line(options, message):
     with pytest.raises(ValueError, match=message) as told:
         small(**options)
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("mean", [0.0, 30.0, 1e5])
+def test_a_layer_norm_loses_no_digits_to_a_large_mean(mean):
+    norm = LayerNorm(64)
+    norm = eqx.tree_at(lambda norm: norm.gain, norm, jnp.linspace(0.5, 2.0, 64))
+    x = jnp.asarray(mean + np.random.default_rng(0).standard_normal((3, 64)), jnp.float32)
+
+    def two_passes(x):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * np.linspace(0.5, 2.0, 64)
+
+    wide = np.asarray(x, float)
+    np.testing.assert_allclose(norm(x), two_passes(wide), atol=2e-6)
+    towards = np.random.default_rng(1).standard_normal((3, 64))
+    slope = (two_passes(wide + 1e-4 * towards) - two_passes(wide - 1e-4 * towards)) / 2e-4
+    found = jax.jvp(norm, (x,), (jnp.asarray(towards, jnp.float32),))[1]
+    np.testing.assert_allclose(found, slope, atol=1e-5)
 
 
 def test_a_post_norm_block_ends_with_its_norm():

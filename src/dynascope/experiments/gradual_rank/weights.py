@@ -24,7 +24,7 @@ class RankWeights(HeadExperiment):
 
     id = "rank.weights"
     source = Source("Transformers learn through gradual rank increase", "Figure 2b, Theorem 4.1")
-    cost = {"quick": 4, "full": 900}
+    cost = {"quick": 4, "full": 155}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 150, "seeds": 2}
     }
