@@ -28,7 +28,7 @@ class Staircase(HeadExperiment):
 
     id = "rank.staircase"
     source = Source("Transformers learn through gradual rank increase", "Figures 2a, 8 and 9, Appendix A")
-    cost = {"quick": 14, "full": 1500}
+    cost = {"quick": 14, "full": 330}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400, "seeds": 2},
         "dense": {"kept": None, "horizon": 0.5},
