@@ -197,3 +197,48 @@ def test_each_batch_has_a_critical_rate_of_its_own():
         kernel = contracted(net, x)
         for rate, rows in zip(trace.rate.values, trace.rows.values, strict=True):
             np.testing.assert_allclose(rate, 5 / np.linalg.eigvalsh(kernel[np.ix_(rows, rows)])[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["fcn, biases", "cnn"])
+def test_a_model_in_half_precision_has_one_in_float32(name):
+    whole, x = MODELS[name](), images(name)
+    half, there = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (whole, x))
+    exact = contracted(whole, x)
+    for apply in (None, call):
+        found = ds.probes.tangent_kernel(half, there, apply)
+        assert found.dtype == jnp.float32
+        np.testing.assert_allclose(found, exact, rtol=0, atol=0.05 * np.abs(exact).max())
+    top = np.linalg.eigvalsh(exact)[-1]
+    for formed, rows in ((True, None), (False, None), (False, 2)):
+        pairs = ds.probes.kernel_eigenpairs(half, there, 1, formed=formed, rows=rows, tolerance=1e-2)
+        np.testing.assert_allclose(pairs.values[0], top, rtol=0.05)
+    probes = {"kernel": ds.probes.kernel_norm(there), "distance": ds.probes.kernel_distance(there)}
+    mean = lambda model, x: jnp.mean(jax.vmap(model)(x) ** 2)  # noqa: E731
+    trace = ds.descend(half, mean, optax.sgd(0.01), steps=1, data=there, record=1, probes=probes)
+    np.testing.assert_allclose(trace.kernel[0], top, rtol=0.05)
+    assert np.isfinite(trace.distance).all()
+
+
+def test_a_model_in_float32_has_products_where_float64_is_on():
+    with jax.enable_x64(True):
+        model, x = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), (MODELS["fcn"](), images("fcn")))
+        found = ds.probes.kernel_eigenpairs(model, x, 1, formed=False)
+        np.testing.assert_allclose(found.values[0], np.linalg.eigvalsh(contracted(model, x))[-1], rtol=1e-4)
+
+
+def test_what_has_no_kernel_is_told_in_one_line():
+    net, params, x = MODELS["fcn"](), dictionary(), jnp.ones((6, 4))
+    with pytest.raises(TypeError, match=r"a dict is not callable: give `apply\(params, x\)`"):
+        ds.probes.tangent_kernel(params, x)
+    with pytest.raises(ValueError, match="no floating-point arrays"):
+        ds.probes.tangent_kernel({"count": jnp.arange(3)}, x, lambda params, x: x)
+    for wrong in (x[:0], 1.0, [[1.0, 2.0]], []):
+        with pytest.raises(ValueError, match="one example at least along the first axis"):
+            ds.probes.critical_rate(params, wrong, apply_dictionary)
+    with pytest.raises(ValueError, match="one example at least along the first axis"):
+        ds.probes.tangent_kernel(net, images("fcn")[:0])
+    for rows in (0, -1, 4):
+        with pytest.raises(ValueError, match=f"rows must divide the 6 examples; got {rows}"):
+            ds.probes.kernel_product(params, x, apply_dictionary, rows=rows)
+    with pytest.raises(ValueError, match="convention must be one of mse, sum; got 'mean'"):
+        ds.probes.critical_rate(params, x, apply_dictionary, convention="mean")

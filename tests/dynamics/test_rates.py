@@ -188,3 +188,10 @@ def test_the_optimisers_step_as_pytorch_s_do(name):
 def test_an_unknown_optimiser_is_named():
     with pytest.raises(ValueError, match="adadelta, adam; got 'lion'"):
         rates.optimiser("lion", 0.1)
+
+
+def test_cycles_and_decays_take_a_step_at_least():
+    with pytest.raises(ValueError, match="period must be 1 step or more; got 0"):
+        rates.cyclic(0.1, 1.0, 0)
+    with pytest.raises(ValueError, match="every must be 1 step or more; got -2"):
+        rates.decay(0.1, 0.5, -2)

@@ -129,3 +129,26 @@ def test_the_probe_follows_a_run_and_says_nothing_at_its_start():
     ranks = spectra.summary(trace.gained).stable_rank
     np.testing.assert_allclose(ranks[1:], 1, rtol=1e-5)
     np.testing.assert_allclose(trace.gained[1:, 0], trace.whole[1:, 0], rtol=1e-5)  # it began at zero
+
+
+def test_factors_in_half_precision_are_looked_at_in_float32():
+    start = {"a": jnp.ones((4, 2), jnp.bfloat16), "b": jnp.ones((3, 2), jnp.bfloat16)}
+    probes = {
+        "gained": ds.probes.perturbation_spectrum(lambda net: (net["a"], net["b"]), dims=("singular",)),
+        "whole": ds.probes.product_spectrum(lambda net: (net["a"], net["b"]), dims=("whole",)),
+    }
+    trace = ds.descend(
+        start, lambda net: jnp.mean(net["a"] ** 2), optax.sgd(1.0), steps=1, record=1, probes=probes
+    )  # a is three quarters of what it was
+    assert trace.gained.dtype == np.float32
+    np.testing.assert_allclose(trace.gained[1, 0], trace.whole[0, 0] / 4, rtol=1e-2)
+
+
+@pytest.mark.parametrize("factors", [((4, 2), (2, 3)), ((2,), (2,)), ((4, 2),)])
+@pytest.mark.parametrize("kind", [ds.probes.product_spectrum, ds.probes.perturbation_spectrum])
+def test_factors_that_do_not_fit_are_named(kind, factors):
+    given = [jnp.ones(shape) for shape in factors]
+    with pytest.raises(ValueError, match=r"A \(..., d, k\) and B \(..., e, k\) with one k; got shapes \[\("):
+        ds.descend(
+            jnp.ones(2), jnp.sum, optax.sgd(0.1), steps=1, probes={"s": kind(lambda net: given, dims=("singular",))}
+        )

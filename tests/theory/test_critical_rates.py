@@ -106,3 +106,8 @@ def test_a_batch_loss_rises_only_above_the_critical_rate_of_the_batch():
         rises = bool(np.any(np.diff(path) > 1e-12))
         assert rises == (factor > 1)
         assert bool(critical_rates.can_rise(kernel(), rows, factor * critical)) == rises
+
+
+def test_an_unknown_convention_is_named():
+    with pytest.raises(ValueError, match="convention must be one of sum, mse; got 'mean'"):
+        critical_rates.critical_rate(1.0, 10, "mean")

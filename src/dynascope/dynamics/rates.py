@@ -68,6 +68,7 @@ def scheduled(schedule: Schedule) -> optax.GradientTransformationExtraArgs:
 
 def cyclic(low: Real, high: Real, period: int | Int[Array, ""]) -> Schedule:
     """A triangular wave: `low` at 0, `high` half a period later, `low` again at `period`."""
+    _positive("period", period)
 
     def schedule(steps: Array) -> Array:
         number = jnp.result_type(float)
@@ -90,6 +91,7 @@ def piecewise(rates: Sequence[float] | Float[Array, " k"], at: Sequence[int] | I
 
 def decay(rate: Real, factor: Real, every: int | Int[Array, ""]) -> Schedule:
     """`rate`, multiplied by `factor` after every so many steps."""
+    _positive("every", every)
 
     def schedule(steps: Array) -> Array:
         return rate * factor ** (steps // every).astype(jnp.result_type(float))
@@ -186,6 +188,12 @@ def optimiser(name: str, learning_rate: Real) -> optax.GradientTransformation:
     if name not in OPTIMISERS:
         raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {name!r}")
     return OPTIMISERS[name](learning_rate)
+
+
+def _positive(name: str, steps: int | Array) -> None:
+    """Of a number of steps that is known before the run."""
+    if isinstance(steps, int) and steps < 1:
+        raise ValueError(f"{name} must be 1 step or more; got {steps}")
 
 
 def _scaled(updates: PyTree, rate: Array) -> PyTree:

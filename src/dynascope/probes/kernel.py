@@ -33,7 +33,7 @@ def kernel_norm(
     every: Every = None,
     apply: Apply | None = None,
     *,
-    convention: Convention = "mse",
+    convention: Convention | str = "mse",
     tolerance: float = 1e-4,
     max_products: int = 100,
     formed: bool | None = None,
@@ -94,7 +94,7 @@ def batch_critical_rate(
     apply: Apply | None = None,
     *,
     inputs: Callable[[Any], PyTree] = lambda data: data[0],
-    convention: Convention = "mse",
+    convention: Convention | str = "mse",
 ) -> Probe:
     """The critical rate of the batch that the step to come will use: its size over the norm of its own kernel.
 

@@ -9,7 +9,7 @@ Dynamics of Over-parameterized Neural Networks", Sections 3.2 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -103,7 +103,7 @@ def critical_rate(
     x: PyTree,
     apply: Apply | None = None,
     *,
-    convention: Convention = "mse",
+    convention: Convention | str = "mse",
     tolerance: float = 1e-4,
     formed: bool | None = None,
     rows: int | None = None,
@@ -114,8 +114,10 @@ def critical_rate(
     return rate_of(found.values[0], found.vectors.shape[1], convention)
 
 
-def rate_of(largest: Float[Array, ""], size: int, convention: Convention = "mse") -> Float[Array, ""]:
+def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
     """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+    if convention not in get_args(Convention):
+        raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
     return (size if convention == "mse" else 2) / largest
 
 

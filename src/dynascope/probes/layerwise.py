@@ -77,8 +77,18 @@ def _outline(model: Any, x: PyTree) -> tuple[list[Map], list[Any]]:
     return maps, shapes
 
 
+def full(number: Any) -> Any:
+    """The precision in which derivatives of this one are summed: float32 at least."""
+    return number if jnp.finfo(number).bits >= 32 else jnp.dtype(jnp.float32)
+
+
+def summed(left: Float[Array, "i f"], right: Float[Array, "f j"]) -> Float[Array, "i j"]:
+    """The product of two matrices, in full precision."""
+    return jnp.matmul(left, right, precision="highest", preferred_element_type=full(left.dtype))
+
+
 def _gram(rows: Float[Array, "i f"]) -> Float[Array, "i i"]:
-    return jnp.matmul(rows, rows.T, precision="highest")
+    return summed(rows, rows.T)
 
 
 def _at_one_position(one: Map, a: Float[Array, "n f"], d: Float[Array, "n k m"]) -> Float[Array, "nk nk"]:
@@ -102,7 +112,7 @@ def _at_many_positions(one: Map, a: Array, d: Float[Array, "n k ..."], budget: i
         slopes = jnp.einsum("nkpc,npf->nkcf", chosen, a, precision="highest")
         return kernel + _gram(slopes.reshape(n * k, channels * a.shape[-1])), None
 
-    start = jnp.zeros((n * k, n * k), d.dtype)
+    start = jnp.zeros((n * k, n * k), full(d.dtype))
     kernel, _ = lax.scan(some, start, channels * jnp.arange(m // channels, dtype=jnp.int32))
     kernel = one.scale**2 * kernel
     return kernel + _gram(d.sum(axis=2).reshape(n * k, m)) if one.bias else kernel

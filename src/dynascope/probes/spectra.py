@@ -25,6 +25,7 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from dynascope.probes.layerwise import full
 from dynascope.probes.probe import Moment, Probe, probe
 
 Every = int | Sequence[int] | None
@@ -83,7 +84,7 @@ def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
 
 def product_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
     """The singular values of the products A Bᵀ themselves."""
-    return probe(lambda moment: product_singular_values(*pairs(moment.model)), dims, _coords(dims), every)
+    return probe(lambda moment: product_singular_values(*_pair(pairs, moment)), dims, _coords(dims), every)
 
 
 def perturbation_spectrum(
@@ -110,7 +111,12 @@ def perturbation_spectrum(
 
 
 def _pair(pairs: Pairs, moment: Moment) -> Pair:
-    a, b = pairs(moment.model)
+    """The factors, in float32 at least."""
+    given = pairs(moment.model)
+    shapes = [jnp.shape(factor) for factor in given]
+    if len(shapes) != 2 or min(map(len, shapes)) < 2 or shapes[0][-1] != shapes[1][-1]:
+        raise ValueError(f"pairs must give factors A (..., d, k) and B (..., e, k) with one k; got shapes {shapes}")
+    a, b = (factor.astype(full(factor.dtype)) for factor in given)
     return a, b
 
 

@@ -2,7 +2,7 @@
 
 A model is a callable module, or any pytree of arrays together with `apply(params, x)` for ONE example; its outputs have
 any shape and are laid flat. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
-are the floating-point leaves. Three ways lead to it:
+are the floating-point leaves; K of half precision is summed in float32. Three ways lead to it:
 
 | way | needs | costs about | memory |
 |---|---|---|---|
@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.probes.layerwise import has_layers, layerwise_kernel
+from dynascope.probes.layerwise import full, has_layers, layerwise_kernel, summed
 
 Apply = Callable[[Any, Any], Any]
 Vector = Float[Array, " nk"]
@@ -44,6 +44,7 @@ def tangent_kernel(
     By layers where the model knows its own and no `apply` is given; else by per-example gradients, in blocks of rows so
     that never more than `budget` bytes of them are held.
     """
+    examples(x)
     if apply is None and has_layers(model):
         return layerwise_kernel(model, x, budget)
     return _by_gradients(flat_outputs(model, apply), x, budget)
@@ -64,6 +65,10 @@ class FlatOutputs(NamedTuple):
 def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
     """The model so."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
+    if apply is None and not callable(model):
+        raise TypeError(f"a {type(model).__name__} is not callable: give `apply(params, x)`, its value at one example")
+    if not jax.tree.leaves(weights):
+        raise ValueError("the model has no floating-point arrays, so nothing to take derivatives in")
 
     def function(weights: PyTree, x: Any) -> Array:
         whole = eqx.combine(weights, rest)
@@ -74,7 +79,10 @@ def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
 
 def examples(x: PyTree) -> int:
     """How many there are."""
-    return jax.tree.leaves(x)[0].shape[0]
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
+    if not shapes or not all(shapes) or not shapes[0][0]:
+        raise ValueError(f"x must be arrays with one example at least along the first axis; got shapes {shapes}")
+    return shapes[0][0]
 
 
 def bytes_of_gradients(model: PyTree, x: PyTree, apply: Apply | None = None) -> int:
@@ -99,7 +107,7 @@ def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk
 
     def contracted(left: list[Array], right: list[Array]) -> Float[Array, "bk bk"]:
         def part(a: Array, b: Array) -> Array:
-            return jnp.matmul(a.reshape(block * k, -1), b.reshape(block * k, -1).T, precision="highest")
+            return summed(a.reshape(block * k, -1), b.reshape(block * k, -1).T)
 
         return reduce(jnp.add, map(part, left, right))
 
@@ -117,6 +125,10 @@ def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk
     return jnp.swapaxes(blocks, 1, 2).reshape(size, size)[: n * k, : n * k]
 
 
+def in_full(vector: Vector) -> Vector:
+    return vector.astype(full(vector.dtype))
+
+
 def kernel_product(
     model: PyTree, x: PyTree, apply: Apply | None = None, *, rows: int | None = None
 ) -> tuple[Vector, Callable[[Vector], Vector]]:
@@ -125,7 +137,7 @@ def kernel_product(
     The forward pass is kept and shared by all products. With `rows`, a divisor of the number of examples, it is not:
     only so many examples are looked at at a time, at the price of another forward pass or two for each product.
     """
-    flat, n = flat_outputs(model, apply), examples(x)
+    n, flat = examples(x), flat_outputs(model, apply)
 
     def outputs(weights: PyTree, x: PyTree) -> Vector:
         return jnp.ravel(jax.vmap(lambda x: flat.function(weights, x))(x))
@@ -133,21 +145,21 @@ def kernel_product(
     if rows is None or rows >= n:
         value, forward = jax.linearize(lambda weights: outputs(weights, x), flat.weights)
         backward = jax.linear_transpose(forward, flat.weights)
-        return value, lambda vector: forward(backward(vector)[0])
-    if n % rows:
+        return value, lambda vector: in_full(forward(backward(vector.astype(value.dtype))[0]))
+    if rows < 1 or n % rows:
         raise ValueError(f"rows must divide the {n} examples; got {rows}")
     blocks = jax.tree.map(lambda leaf: leaf.reshape(n // rows, rows, *leaf.shape[1:]), x)
 
     def product(vector: Vector) -> Vector:
         def pulled(total: PyTree, part: tuple[PyTree, Vector]) -> tuple[PyTree, None]:
-            _, pull = jax.vjp(lambda weights: outputs(weights, part[0]), flat.weights)
-            return jax.tree.map(jnp.add, total, pull(part[1])[0]), None
+            value, pull = jax.vjp(lambda weights: outputs(weights, part[0]), flat.weights)
+            return jax.tree.map(jnp.add, total, pull(part[1].astype(value.dtype))[0]), None
 
         nothing = jax.tree.map(jnp.zeros_like, flat.weights)
         direction, _ = lax.scan(pulled, nothing, (blocks, vector.reshape(n // rows, -1)))
         pushed = lax.map(
             lambda x: jax.jvp(lambda weights: outputs(weights, x), (flat.weights,), (direction,))[1], blocks
         )
-        return jnp.ravel(pushed)
+        return in_full(jnp.ravel(pushed))
 
     return jnp.ravel(lax.map(lambda x: outputs(flat.weights, x), blocks)), product

@@ -13,7 +13,7 @@ writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -27,12 +27,14 @@ RELU_REACH = 6.0
 """The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
 
 
-def slope(count: int, convention: Convention) -> float:
+def slope(count: int, convention: Convention | str) -> float:
     """s in r <- (I - s eta K) r: 1 for the sum, 2/n for the mean."""
+    if convention not in get_args(Convention):
+        raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
     return 1.0 if convention == "sum" else 2 / count
 
 
-def critical_rate(top: Reals, count: int, convention: Convention) -> Values:
+def critical_rate(top: Reals, count: int, convention: Convention | str) -> Values:
     """2 / (s lambda_max): above it the direction of the eigenvalue `top` grows. Of a batch: its kernel and its size."""
     return 2 / (slope(count, convention) * real(top))
 
