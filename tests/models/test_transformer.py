@@ -166,3 +166,14 @@ def test_a_post_norm_block_ends_with_its_norm():
     out = net.trunk(jax.random.normal(jax.random.key(2), (7, 12)))
     np.testing.assert_allclose(out.mean(axis=1), 0.0, atol=1e-6)
     np.testing.assert_allclose(out.std(axis=1), 1.0, rtol=1e-3)
+
+
+def test_inputs_of_another_shape_get_one_clear_line():
+    for shape in ((8, 12, 1), (12, 12, 3)):
+        with pytest.raises(ValueError, match=r"one image of shape \(8, 12, 3\) \(jax.vmap it\); got"):
+            small()(jnp.ones(shape))
+    with pytest.raises(ValueError, match="one row of 8 tokens at most"):
+        gpt()(jnp.zeros(9, jnp.int32))
+    for shape, classes in (((8, 8, 0), 3), ((8, 8, 1), 0)):
+        with pytest.raises(ValueError, match=r"shape \(height, width, channels\) and classes >= 1"):
+            ViT(shape, classes, key=jax.random.key(0))

@@ -63,3 +63,8 @@ def test_of_three_equal_neighbours_the_first_two_become_one():
 def test_a_vocabulary_too_small_for_the_characters_gets_one_line():
     with pytest.raises(ValueError, match="2 pieces cannot spell a text of 3 different characters"):
         pieces("abc", 2)
+
+
+def test_an_empty_text_has_none():
+    with pytest.raises(ValueError, match="an empty text has no pieces"):
+        pieces("", 10)

@@ -60,3 +60,18 @@ def test_the_loss_is_that_of_the_token_after_each():
 def test_a_text_too_short_for_its_windows_gets_one_line():
     with pytest.raises(ValueError, match=r"the text has 4 tokens; windows of 4 \+ 1 do not fit"):
         NextToken(jnp.arange(4), 4)
+
+
+def test_packed_texts_that_cannot_be_read_are_named(tmp_path):
+    packed = gzip.compress("café".encode("latin-1"))
+    cases = {"latin.txt.gz": (packed, "is not UTF-8 text .byte 3 is 0xe9"), "not.txt.gz": (b"plain", "unpacked .Not a"),
+             "cut.txt.gz": (packed[:-9], "unpacked .Compressed file ended")}  # fmt: skip
+    for name, (raw, message) in cases.items():
+        (tmp_path / name).write_bytes(raw)
+        with pytest.raises(ValueError, match=f"{name} .*{message}"):
+            characters(tmp_path / name)
+
+
+def test_a_window_has_a_token_at_least():
+    with pytest.raises(ValueError, match="whole numbers and a context of 1 or more; got int32 and context=0"):
+        NextToken(jnp.arange(9), 0)

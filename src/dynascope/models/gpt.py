@@ -54,6 +54,9 @@ class GPT(eqx.Module):
         self.readout = None if tied else Linear(dim, vocabulary, key=keys[3], init=init, scale=scale, bias=False)
 
     def __call__(self, tokens: Int[Array, " tokens"]) -> Float[Array, "tokens vocabulary"]:
+        if tokens.ndim != 1 or tokens.shape[0] > self.places.shape[0]:
+            allowed = f"one row of {self.places.shape[0]} tokens at most (jax.vmap it over rows)"
+            raise ValueError(f"this GPT takes {allowed}; got shape {tokens.shape}")
         out = self.trunk(self.embedding[tokens] + self.places[: tokens.shape[0]])
         logits = out @ self.embedding.T.astype(out.dtype) if self.readout is None else self.readout(out)
         return logits.astype(self.places.dtype)

@@ -30,6 +30,7 @@ class ViT(eqx.Module):
     extra: Float[Array, " dim"] | None
     trunk: Transformer
     classifier: Linear
+    shape: tuple[int, int, int] = eqx.field(static=True)
     patch: int = eqx.field(static=True)
 
     def __init__(
@@ -51,6 +52,8 @@ class ViT(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
+        if len(shape) != 3 or min(*shape, classes) < 1:
+            raise ValueError(f"a ViT needs shape (height, width, channels) and classes >= 1; got {shape} and {classes}")
         height, width, channels = shape
         if patch < 1 or height % patch or width % patch:
             raise ValueError(f"the patch must divide height and width; got patch={patch} for {height} x {width} pixels")
@@ -66,10 +69,12 @@ class ViT(eqx.Module):
             key=keys[3], pre_norm=pre_norm, init=init, scale=scale, bias=bias, compute=compute,
         )  # fmt: skip
         self.classifier = Linear(dim, classes, key=keys[4], init=init, scale=scale, bias=bias)
-        self.patch = patch
+        self.shape, self.patch = (height, width, channels), patch
 
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, " classes"]:
-        height, width, channels = image.shape
+        if image.shape != self.shape:
+            raise ValueError(f"this ViT takes one image of shape {self.shape} (jax.vmap it); got {image.shape}")
+        height, width, channels = self.shape
         p = self.patch
         cut = image.reshape(height // p, p, width // p, p, channels).swapaxes(1, 2)
         tokens = self.patches(cut.reshape(-1, p * p * channels))

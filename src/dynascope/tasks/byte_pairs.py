@@ -30,6 +30,8 @@ class Pieces(NamedTuple):
 
 def pieces(text: str, vocabulary: int) -> Pieces:
     """The text in `vocabulary` pieces, or fewer if no pair occurs twice any more."""
+    if not text:
+        raise ValueError("an empty text has no pieces")
     words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)
     letters = encoded("".join(words))
     if vocabulary < len(letters.alphabet):

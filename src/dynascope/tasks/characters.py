@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +42,9 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
     try:
         return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {raw[error.start]:#04x})") from None
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} cannot be unpacked ({error})") from None
 
 
 def encoded(text: str) -> Characters:
@@ -60,6 +63,9 @@ class NextToken(eqx.Module):
     context: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
+        if self.context < 1 or not jnp.issubdtype(self.tokens.dtype, jnp.integer):
+            given = f"{self.tokens.dtype} and context={self.context}"
+            raise ValueError(f"next tokens need whole numbers and a context of 1 or more; got {given}")
         if len(self.tokens) <= self.context:
             raise ValueError(f"the text has {len(self.tokens)} tokens; windows of {self.context} + 1 do not fit")
 
