@@ -11,7 +11,7 @@ import xarray as xr
 
 import dynascope as ds
 from dynascope.experiments.catapults import quadratic_eigenvalues, single_example, top_eigenspace, two_classes
-from dynascope.experiments.catapults.general_quadratic import Digits
+from dynascope.experiments.catapults.general_quadratic import Digits, GeneralQuadratic
 from dynascope.experiments.catapults.generalization import Generalization, best_of
 from dynascope.experiments.catapults.regimes import OneExample, boundary
 from dynascope.experiments.catapults.two_layer import (
@@ -24,6 +24,8 @@ from dynascope.experiments.catapults.two_layer import (
     squared_gradient,
     variant,
 )
+from dynascope.lab.errors import UsageError
+from dynascope.lab.fields import build
 from dynascope.models import MLP
 from dynascope.probes.tangent_kernel import tangent_kernel
 from dynascope.theory import general_quadratic
@@ -200,3 +202,12 @@ def test_a_convolutional_network_with_another_activation_has_its_taylor_models_t
     slow = measured.loss.sel(rho=0.4).values
     assert np.all(np.isfinite(slow))
     assert np.unique(np.round(slow[:, 0, -1], 6)).size == 3, "three different models"
+
+
+@pytest.mark.parametrize("kind", [Generalization, GeneralQuadratic, top_eigenspace.TopEigenspace])
+def test_a_misspelt_data_set_gets_no_stand_in(kind, monkeypatch, tmp_path):
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    with pytest.raises(UsageError, match=r"no data set of this name; known are gaussians, mnist,.* given 'mnsit'"):
+        build(kind, {"data": "mnsit"})
+    (tmp_path / "mine.npz").touch()
+    assert build(kind, {"data": "mine"}).data == "mine"  # one's own file

@@ -91,3 +91,8 @@ def test_wrong_fields_get_one_clear_line(tmp_path):
         build(Language, {"text": str(text)}, preset="quick").measure(0)
     with pytest.raises(ValueError, match="batch must be at most the number of training images, 2000; got 5000"):
         build(Vision, {"batch": 5000}, preset="quick").measure(0)
+
+
+def test_heads_of_a_language_model_divide_its_dimension():
+    with pytest.raises(UsageError, match="dim must be a multiple of heads; got dim=64, heads=3"):
+        build(Language, {"heads": 3}, "quick")

@@ -156,3 +156,13 @@ def test_svhn_usps_and_cifar_formats_are_read():
     cifar = image_sources.read_cifar100({"x": packed.getvalue()})
     assert cifar.y_train.tolist() == [42]
     assert cifar.x_train[0, 5, 5].tolist() == [10, 20, 30]
+
+
+def test_two_classes_are_two_that_are_there(folder):
+    x, y = np.zeros((6, 2, 2), np.uint8), np.arange(6) % 3
+    np.savez(folder / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    for classes in ((0, 9), (1, 1)):
+        with pytest.raises(ValueError, match=f"are two of 0, 1, 2; got {classes[0]} and {classes[1]}"):
+            datasets.two_classes("mine", classes, 2, None, jax.random.key(0))
+    with pytest.raises(ValueError, match="1 training example or more"):
+        datasets.two_classes("mine", (0, 1), -3, None, jax.random.key(0))

@@ -113,3 +113,16 @@ def test_two_digits_of_mnist_reduce_to_about_eighty_pixels():
     assert 0.3 < reduced.y[:, 0].mean() < 0.7
     with pytest.raises(ValueError, match="asked for"):
         images.two_class_digits(10**6)
+
+
+def test_a_damaged_file_is_named_and_nothing_is_unpickled(nowhere):
+    folder = nowhere / "cache" / "data"
+    write(folder, "objects", x_train=np.array([object()]))
+    write(folder, "cut")
+    whole = (folder / "cut.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (folder / "empty.npz").write_bytes(b"")
+    for name in ("objects", "cut", "empty"):
+        with pytest.raises(ValueError, match=rf"{name}.npz is damaged, or no file of plain arrays \(") as told:
+            images.load(name)
+        assert "\n" not in str(told.value)

@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from dynascope.tasks import audio, celeba, images, text
-from dynascope.tasks.image_sources import Images
+from dynascope.tasks.image_sources import SOURCES, Images
 
+NAMES = (*SOURCES, "ag_news", "free_spoken_digits", "celeba")
+"""Sets that are known by name, whether their files are here or not."""
 NORMALISED = ("ag_news",)
 """Sets whose features come at the right size and are left as they are."""
 
@@ -46,7 +48,12 @@ def two_classes(
     text features stay as they are. `flat` makes vectors; else images are height x width x channels. A share `flips`
     of the training labels, exactly, is turned round.
     """
+    if count < 1 or (test is not None and test < 0):
+        raise ValueError(f"a set needs 1 training example or more and no less than 0 to test; got {count} and {test}")
     data = load(name)
+    if classes[0] == classes[1] or not np.isin(classes, data.y_train).all():
+        there = ", ".join(map(str, np.unique(data.y_train)[:20]))
+        raise ValueError(f"two classes of {name} are two of {there}; got {classes[0]} and {classes[1]}")
     for_train, for_test, for_flips = jax.random.split(key, 3)
     x, y = _drawn(name, "training", data.x_train, data.y_train, classes, count, for_train)
     x_test, y_test = _drawn(name, "test", data.x_test, data.y_test, classes, test, for_test)

@@ -7,6 +7,9 @@ the cache. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+import zipfile
+import zlib
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +27,11 @@ def load(name: str) -> Images:
     in one of the folders."""
     file = files.find(f"{name}.npz")
     if file is not None:
-        with np.load(file, allow_pickle=False) as arrays:
-            missing = [key for key in KEYS if key not in arrays]
-            if missing:
-                raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(KEYS)}")
-            return Images(*(arrays[key] for key in KEYS))
+        found = _read(file)
+        missing = [key for key in KEYS if key not in found]
+        if missing:
+            raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(KEYS)}")
+        return Images(**found)
     wanted = f"put {name}.npz (with {', '.join(KEYS)}) into {files.folders()[0]}"
     if name not in SOURCES:
         raise DataNotFoundError(f"no data set '{name}' (known: {', '.join(SOURCES)}); {wanted}")
@@ -39,6 +42,16 @@ def load(name: str) -> Images:
         raise DataNotFoundError(f"'{name}' is not here and could not be fetched ({error}); {wanted}") from None
     files.keep(name, images._asdict())
     return images
+
+
+def _read(file: Path) -> dict[str, np.ndarray]:
+    try:
+        if not zipfile.is_zipfile(file):
+            raise zipfile.BadZipFile("File is not a zip file")
+        with np.load(file, allow_pickle=False) as arrays:
+            return {key: arrays[key] for key in KEYS if key in arrays}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{file} is damaged, or no file of plain arrays ({error})") from None
 
 
 class TwoClasses(NamedTuple):

@@ -14,10 +14,10 @@ import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import sample
+from dynascope.experiments.catapults.two_classes import known, sample
 from dynascope.experiments.catapults.two_layer import CATAPULT, kernel_matrix, network, regime, squared_gradient
 from dynascope.experiments.drawing import FAINT, THEORY, panels, settings_colours
 from dynascope.lab.claims import Claim, claim, share_of
@@ -101,6 +101,8 @@ class GeneralQuadratic(Experiment):
     net_steps: PositiveInt = 150
     net_seeds: PositiveInt = 1
     """Seeds of the networks, which at full size cost the most by far."""
+
+    _known = field_validator("data")(known)
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)

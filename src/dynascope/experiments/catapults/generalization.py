@@ -13,10 +13,10 @@ import optax
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import PositiveInt
+from pydantic import PositiveInt, field_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import sample
+from dynascope.experiments.catapults.two_classes import known, sample
 from dynascope.experiments.catapults.two_layer import Kind
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, panels
 from dynascope.lab.claims import Claim, claim, share_of
@@ -128,6 +128,8 @@ class Generalization(Experiment):
     rhos: Values = (0.2, 0.4, 0.6, 0.8, 0.95, 1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 3.0, 4.0, 6.0)
     steps: PositiveInt = 500
     seeds: PositiveInt = 5
+
+    _known = field_validator("data")(known)
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)

@@ -13,10 +13,10 @@ import optax
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, field_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import sample
+from dynascope.experiments.catapults.two_classes import known, sample
 from dynascope.experiments.catapults.two_layer import Kind, kernel_matrix, network, variant
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, panels
 from dynascope.lab.claims import Claim, claim, share_of
@@ -101,6 +101,8 @@ class TopEigenspace(Experiment):
     """The rate over the critical one."""
     steps: PositiveInt = 60
     seeds: PositiveInt = 5
+
+    _known = field_validator("data")(known)
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.tasks import datasets
+from dynascope.tasks import datasets, files
 from dynascope.tasks.files import DataNotFoundError
 
 STAND_IN = "a stand-in for {}, two Gaussians"
@@ -23,6 +23,13 @@ class Sample(NamedTuple):
     x_test: Float[np.ndarray, "t ..."]
     y_test: Float[np.ndarray, " t"]
     name: str
+
+
+def known(data: str) -> str:
+    """The name of a data set, if it is one: what is misspelt gets no stand-in."""
+    if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
+        raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
+    return data
 
 
 def sample(

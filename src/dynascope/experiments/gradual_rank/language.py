@@ -13,7 +13,7 @@ import optax
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.experiments.drawing import INK, panels
@@ -101,6 +101,12 @@ class Language(Experiment):
     looks: int = Field(200, ge=10)
     perturbation: Literal["trained", "random"] = "trained"
     seeds: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _heads_divide_dim(self) -> Any:
+        if self.dim % self.heads:
+            raise ValueError(f"dim must be a multiple of heads; got dim={self.dim}, heads={self.heads}")
+        return self
 
     def measure(self, seed: int) -> xr.Dataset:
         try:
