@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
+from pydantic import Field
 
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import assignment, build, grid_axis
+from dynascope.lab.terminal import fields_table
 
 
 def test_values_are_json_where_they_are_json():
@@ -93,3 +97,26 @@ def test_a_wrong_grid_is_one_line(walk, text, line):
         grid_axis(walk, text)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def ladder(walk):
+    class Ladder(walk):
+        """Does a walk go on with a list of limited length among its fields?"""
+
+        scales: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field((0.1,), min_length=1, max_length=3)
+
+    return Ladder
+
+
+def test_a_wrong_item_of_a_list_is_one_line(ladder):
+    for given, line in (([0], "scales.0: input should be greater than 0, given 0"), ("", "valid tuple, given ''")):
+        with pytest.raises(UsageError) as caught:
+            build(ladder, {"scales": given})
+        assert str(caught.value).endswith(line)
+        assert "\n" not in str(caught.value)
+
+
+def test_limits_of_a_list_are_shown_as_a_person_would_write_them(ladder):
+    cells = list(fields_table(ladder).columns[1].cells)
+    assert "tuple[float > 0, < 1, ...] at least 1 at most 3" in [str(cell).replace("\\", "") for cell in cells]

@@ -39,8 +39,11 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, An
 
 def explain(error: ValidationError) -> list[str]:
     """One line for each thing wrong: the field, what is allowed, what was given."""
-    lines = []
-    for fault in error.errors(include_url=False):
+    lines, faults = [], error.errors(include_url=False)
+    within = {fault["loc"][:-1] for fault in faults}
+    for fault in faults:
+        if fault["type"] == "too_short" and fault["loc"] in within:  # only since a wrong item was not counted
+            continue
         where = ".".join(str(part) for part in fault["loc"]) or "the fields together"
         allowed = fault["msg"][:1].lower() + fault["msg"][1:]
         given = repr(fault["input"])
@@ -48,7 +51,7 @@ def explain(error: ValidationError) -> list[str]:
         words = [
             word.strip(" '") for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")
         ]
-        hint = nearest(fault["input"], words) if isinstance(fault["input"], str) else ""
+        hint = nearest(fault["input"], filter(None, words)) if isinstance(fault["input"], str) else ""
         lines.append(f"{where}: {allowed}, given {given}{hint}")
     return lines
 

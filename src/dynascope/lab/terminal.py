@@ -90,11 +90,14 @@ def _takes(field: Any) -> str:
     text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
     text = " ".join([text.replace("typing.", "").replace("NoneType", "None"), *map(str, field.metadata)])
     text = re.sub(r"\w+\((gt|ge|lt|le)=([^)]*)\)", lambda limit: f"{_SIGNS[limit[1]]} {limit[2]}", text)
+    text = re.sub(r"FieldInfo\(annotation=\w+, required=\w+, metadata=\[([^]]*)\]\)", r"\1", text)
+    text = re.sub(r"(Min|Max)Len\(\w+=(\d+)\)", lambda size: f"{_LENGTHS[size[1]]} {size[2]}", text)
     text = re.sub(r"Annotated\[([^],]*), ([^]]*)\]", r"\1 \2", text)
     text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
     return re.sub(r"Literal\[([^]]*)\]", lambda words: words[1].replace(", ", " | "), text)
 
 
+_LENGTHS = {"Min": "at least", "Max": "at most"}
 _SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
