@@ -306,8 +306,11 @@ def report(
 
     store = Store(runs)
     page = write(store, folder)
-    for problem in store.runs()[1]:
+    stored, problems = store.runs()
+    for problem in problems:
         _say(f"skipped: {problem}")
+    if not stored:
+        _say(f"no runs are stored in {store.root}: the report is empty")
     print(f"report: {page}")
     if open_:
         import webbrowser

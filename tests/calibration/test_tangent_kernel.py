@@ -242,3 +242,7 @@ def test_what_has_no_kernel_is_told_in_one_line():
             ds.probes.kernel_product(params, x, apply_dictionary, rows=rows)
     with pytest.raises(ValueError, match="convention must be one of mse, sum; got 'mean'"):
         ds.probes.critical_rate(params, x, apply_dictionary, convention="mean")
+    with pytest.raises(ValueError, match=r"outputs of shape \(6, \d\), the targets y have shape \(5,\)"):
+        ds.probes.polyak_ratio(params, x, jnp.ones(5), apply_dictionary)
+    with pytest.raises(ValueError, match=r"splits must be numbers of eigenvectors.*got \[\]"):
+        ds.probes.eigenspace_losses(params, x, jnp.ones(12), (), apply_dictionary)

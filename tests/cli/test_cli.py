@@ -148,6 +148,12 @@ def test_a_report_says_where_it_is(dynascope, tmp_path: Path):
     assert (tmp_path / "report" / "index.html").exists()
 
 
+def test_an_empty_report_says_so(dynascope, tmp_path: Path):
+    status, _, err = dynascope("report", "--runs", str(tmp_path / "nowhere"))
+    assert status == 0
+    assert err == [f"dynascope: no runs are stored in {tmp_path / 'nowhere'}: the report is empty"]
+
+
 def test_version_and_help(dynascope):
     assert dynascope("--version") == (0, f"dynascope {__version__}\n", [])
     assert "Usage: dynascope" in dynascope()[1]

@@ -59,7 +59,7 @@ class Pair(eqx.Module):
         return ds.Descent(start, uv_loss, optimiser, probes=probes)
 
 
-def test_the_controller_does_what_the_spec_says_alone_and_side_by_side():
+def test_the_controller_does_what_is_said_of_it_alone_and_side_by_side():
     starts = np.array([[4.0, 0.1], [6.0, -0.3], [5.0, 0.02]])
     counts, factors = [0, 1, 2], [2.8, 1.5]
     over = {"start": starts, "count": np.array(counts, np.int32), "factor": np.array(factors)}
@@ -195,3 +195,12 @@ def test_cycles_and_decays_take_a_step_at_least():
         rates.cyclic(0.1, 1.0, 0)
     with pytest.raises(ValueError, match="every must be 1 step or more; got -2"):
         rates.decay(0.1, 0.5, -2)
+
+
+def test_schedules_and_controllers_that_cannot_be_are_told_so():
+    with pytest.raises(ValueError, match=r"steps of piecewise must increase; got \[5, 2\]"):
+        rates.piecewise([0.1, 0.2, 0.3], [5, 2])
+    with pytest.raises(ValueError, match="count of catapults must be 0 or more; got -1"):
+        rates.catapults(lambda _: jnp.ones(()), -1)
+    with pytest.raises(ValueError, match="refresh must be 1 step or more; got 0"):
+        rates.catapults(lambda _: jnp.ones(()), 1, refresh=0)

@@ -123,3 +123,8 @@ def test_it_trains_in_an_ensemble():
 
     trace = ds.ensemble(Member(), {"seed": range(3)}, steps=10, record=1)
     assert (np.diff(trace.loss.values, axis=1) < 0).all()
+
+
+def test_a_dict_needs_its_function():
+    with pytest.raises(TypeError, match=r"a dict is not callable: give `apply\(params, x\)`"):
+        ds.models.linearised({"w": jnp.ones(3)})

@@ -116,3 +116,11 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
     np.testing.assert_allclose(reference.score, trace.loss[-1], rtol=1e-4)
     untrained = theory.reference_outer_product(net, task, optax.sgd(1.0), data[0], steps=0, data=data)
     np.testing.assert_allclose(ds.probes.alignment(jnp.asarray(untrained.outer), target), at_start, rtol=1e-5)
+
+
+def test_what_has_no_outer_product_or_alignment_is_told_in_one_line():
+    weights = params(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"points \(n, ...\), at least one; got shape \(0, 6\)"):
+        ds.probes.agop(dense_net, weights, jnp.ones((0, 6)))
+    with pytest.raises(ValueError, match="with 6 and 3 dimensions have no alignment"):
+        ds.probes.alignment(jnp.eye(6), instrument.Factored(jnp.ones((2, 3))))

@@ -191,3 +191,8 @@ def test_lemma_c5_bounds_a_plateau(head):
     moved = np.sqrt(np.abs(trace["product"].values[0])) - np.sqrt(np.abs(stage.beta))
     distance = np.sqrt(2) * np.linalg.norm(moved, axis=1).max()
     assert distance < rank_assumptions.plateau_bound(inactive, 5.0, curvature)
+
+
+def test_a_loss_that_is_no_number_has_no_plateaus():
+    with pytest.raises(ValueError, match="no finite number at the plateau beta"):
+        greedy_stages(lambda beta: jnp.nan * beta.sum(), size=2)

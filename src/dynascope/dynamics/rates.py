@@ -82,6 +82,8 @@ def piecewise(rates: Sequence[float] | Float[Array, " k"], at: Sequence[int] | I
     """`rates[0]` until step `at[0]`, from that step on `rates[1]`, and so on: one rate more than steps."""
     if len(rates) != len(at) + 1:
         raise ValueError(f"piecewise needs one rate more than steps; got {len(rates)} rates and {len(at)} steps")
+    if not isinstance(at, Array) and list(at) != sorted(at):
+        raise ValueError(f"the steps of piecewise must increase; got {list(at)}")
 
     def schedule(steps: Array) -> Array:
         return jnp.asarray(rates)[jnp.sum(steps >= jnp.asarray(at, jnp.int32))]
@@ -120,6 +122,10 @@ def catapults(
     then and when the phase changes. `count = 0` is gradient descent at half the critical rate. Needs the loss, which
     `descend` hands to every optimiser.
     """
+    for name, steps in (("refresh", refresh), ("patience", patience)):
+        _positive(name, steps)
+    if isinstance(count, int) and count < 0:
+        raise ValueError(f"the count of catapults must be 0 or more; got {count}")
 
     def init(params: PyTree) -> CatapultState:
         half = critical_rate(params) / 2

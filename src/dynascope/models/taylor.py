@@ -66,5 +66,7 @@ def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
 
 
 def _taylor(model: PyTree, order: Literal[1, 2], apply: Apply | None) -> Taylor:
+    if apply is None and not callable(model):
+        raise TypeError(f"a {type(model).__name__} is not callable: give `apply(params, x)`, its value at one example")
     weights = eqx.filter(model, eqx.is_inexact_array)
     return Taylor(jax.tree.map(jnp.zeros_like, weights), Frozen(model), order, apply)

@@ -63,6 +63,9 @@ def agop_factored(apply: Apply, params: Any, x: Float[Array, "n ..."]) -> Factor
 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
     """The cosine between two outer products, as matrices or factored."""
+    sizes = [(outer.rows if isinstance(outer, Factored) else outer).shape[-1] for outer in (one, other)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"outer products of inputs with {sizes[0]} and {sizes[1]} dimensions have no alignment")
     return _inner(one, other) / jnp.sqrt(_inner(one, one) * _inner(other, other))
 
 
@@ -87,6 +90,8 @@ def _inner(one: Outer, other: Outer) -> Array:
 
 def _sizes(apply: Apply, params: Any, x: Array) -> tuple[int, int, int]:
     """Points, outputs, input dimensions."""
+    if x.ndim < 2 or x.shape[0] < 1:
+        raise ValueError(f"an outer product needs points (n, ...), at least one; got shape {x.shape}")
     output = jax.eval_shape(lambda point: apply(params, point), x[0])
     return x.shape[0], output.size, x[0].size
 

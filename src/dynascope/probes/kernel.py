@@ -16,6 +16,7 @@ from dynascope.probes.kernel_spectrum import (
     kernel_change,
     kernel_eigenpairs,
     kernel_operator,
+    most,
     pairs_of,
     rate_of,
     split_loss,
@@ -47,7 +48,7 @@ def kernel_norm(
     kernel as it is at that step, and in the rest; their sum is the loss. How K is known, and what `formed` and `rows`
     mean, is told at `kernel_eigenpairs`. Where it is searched, each look starts from the vectors of the last one.
     """
-    k = 1 if y is None else max(splits)
+    k = 1 if y is None else most(splits)
 
     def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
         subspace, looks = memory

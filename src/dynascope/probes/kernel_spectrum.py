@@ -151,6 +151,13 @@ class Split(NamedTuple):
     rest: Float[Array, " splits"]
 
 
+def most(splits: Sequence[int]) -> int:
+    """How many eigenvectors these splits need."""
+    if not splits or min(splits) < 1:
+        raise ValueError(f"splits must be numbers of eigenvectors, one at least, each 1 or more; got {list(splits)}")
+    return max(splits)
+
+
 def split_loss(vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int]) -> Split:
     """The mean of errors^2 = L_top + L_rest, for the first s of these orthonormal vectors, largest eigenvalue first."""
     along = vectors @ errors
@@ -171,7 +178,7 @@ def eigenspace_losses(
     formed: bool | None = None,
 ) -> Split:
     """L_{<=s} and L_{>s} (4.2): the mean squared error split by the eigenvectors of the model's CURRENT kernel."""
-    found = kernel_eigenpairs(model, x, max(splits), apply, tolerance=tolerance, formed=formed)
+    found = kernel_eigenpairs(model, x, most(splits), apply, tolerance=tolerance, formed=formed)
     return split_loss(found.vectors, errors_of(model, x, y, apply), splits)
 
 
@@ -179,7 +186,14 @@ def errors_of(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply |
     """f - y, laid flat like the rows of the kernel."""
     flat = flat_outputs(model, apply)
     found = jax.vmap(lambda x: flat.function(flat.weights, x))(x)
-    return (found - y.reshape(found.shape)).ravel()
+    return (found - _like(y, found)).ravel()
+
+
+def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """The targets, laid flat like the outputs."""
+    if y.size != outputs.size:
+        raise ValueError(f"the model has outputs of shape {outputs.shape}, the targets y have shape {y.shape}")
+    return y.reshape(outputs.shape)
 
 
 @eqx.filter_jit
@@ -190,7 +204,7 @@ def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Appl
 
     def half_sum(weights: PyTree) -> Any:
         found = jax.vmap(lambda x: flat.function(weights, x))(x)
-        return jnp.sum((found - y.reshape(found.shape)) ** 2) / 2
+        return jnp.sum((found - _like(y, found)) ** 2) / 2
 
     value, gradient = jax.value_and_grad(half_sum)(flat.weights)
     return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)) / (2 * value)

@@ -102,6 +102,8 @@ def greedy_stages(
     stages: list[Stage] = []
     while len(stages) < most:
         value, push = (np.asarray(part) for part in _evaluate(loss, jnp.asarray(beta)))
+        if not (np.isfinite(value) and np.isfinite(push).all()):
+            raise ValueError(f"the loss or its gradient is no finite number at the plateau beta = {beta.tolist()}")
         waits = waiting_times(log_weight, push, beta == 0)
         shortest = np.partition(waits, 1)[:2] if size > 1 else np.array([waits[0], np.inf])
         gap = float(shortest[1] - shortest[0]) if np.isfinite(shortest[0]) else math.inf

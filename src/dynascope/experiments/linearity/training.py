@@ -21,7 +21,7 @@ from dynascope.probes.polyak import polyak
 from dynascope.probes.probe import Moment, probe
 
 Kind = Literal["fully connected", "densenet", "densenet without input"]
-TOGETHER = 512
+TOGETHER = {"fully connected": 4096, "densenet": 512, "densenet without input": 512}
 """Up to so wide a widest network, narrower ones are that one with fewer edges, in one program."""
 
 
@@ -96,7 +96,7 @@ def train(
     """Traces over `width`, `seed` and `step`."""
     number = np.dtype(precision).type
     fixed = {"x": x.astype(number), "y": y.astype(number), "removed": number(removed), "share": number(share)}
-    groups = [widths] if max(widths) <= TOGETHER else [(width,) for width in widths]
+    groups = [widths] if max(widths) <= TOGETHER[member.kind] else [(width,) for width in widths]
     parts = [
         ds.ensemble(
             replace(member, largest=max(group)),
