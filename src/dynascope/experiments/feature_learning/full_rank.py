@@ -32,7 +32,8 @@ class NothingToAlign(CatapultExperiment):
     notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the reacting rate of agop.gradient-descent in
     place of its list of iterations. That the test loss is about unchanged is read as within 20 %, a number set here.
     The control is a target of two directions: 128 examples are too few to learn it well, but catapults raise its
-    alignment."""
+    alignment (at quick's 30 dimensions: in 100 it is not learnt at all). At the full setting the test loss is about
+    unchanged, 1.09 of what it was, as the document says; at quick's it falls by a quarter."""
 
     task: Name = "full-rank"
     samples: PositiveInt = Field(128, ge=10)
