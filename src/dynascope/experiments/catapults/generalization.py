@@ -83,7 +83,7 @@ class Generalization(Experiment):
     source = Source(
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 3.2b, 3.4, B.5 to B.13"
     )
-    cost = {"quick": 7, "full": 20000}
+    cost = {"quick": 9, "full": 20000}
     presets = {
         "quick": {"classes": (3, 8), "pool": 4, "count": 64, "width": 500, "steps": 100, "seeds": 5, "test": 400,
                   "rhos": (0.4, 0.8, 1.2, 1.6, 2.2)},

@@ -50,7 +50,7 @@ class GradientDescent(DeepExperiment):
     id = "catapult.gradient-descent"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
                     "Figures 4.2, 4.3, C.2-C.5")  # fmt: skip
-    cost = {"quick": 5, "full": 280}
+    cost = {"quick": 8, "full": 280}
     presets = {
         "quick": {"data": "mnist", "pool": 4, "width": 512, "steps": 40, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},

@@ -92,7 +92,7 @@ class QuadraticEigenvalues(Experiment):
     source = Source(
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 3.3 and B.1; Theorem 3.3.6"
     )
-    cost = {"quick": 8, "full": 300}
+    cost = {"quick": 9, "full": 45}
     presets = {"quick": {"steps": 120, "seeds": 2}}
     control = {"models": ("linear",)}
     notes = """Scalar inputs N(±2, 1) with labels ±1; full setting: 128 of them, width 5000. Rates are of the mean
