@@ -24,8 +24,7 @@ def share_the_cores() -> None:
     """Give each of pytest-xdist's workers, and the processes that its tests start, cores of its own.
 
     XLA starts a thread for every core it sees. Where two workers do so on two busy cores, the threads of small
-    programs wait for each other, and the same work can take several times the processor time; on idle cores it makes
-    no difference.
+    programs wait for each other, and the same work can take several times the processor time.
     """
     if "PYTEST_XDIST_WORKER" not in os.environ or not hasattr(os, "sched_setaffinity"):
         return
