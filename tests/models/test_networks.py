@@ -111,3 +111,19 @@ def test_pooling_takes_means_and_leaves_an_odd_row_out():
 def test_wrong_use_gets_one_clear_line(build, message):
     with pytest.raises(ValueError, match=message):
         build(jax.random.key(0))
+
+
+@pytest.mark.parametrize(("shape", "window", "stride"), [((8, 8, 3), 3, 1), ((7, 9, 3), 3, 2), ((7, 8, 2), 5, 2)])
+def test_windows_are_laid_flat_like_the_weight(shape, window, stride):
+    """The kernel does not depend on the order within a window, so that it is looked at here."""
+    convolution = Affine(
+        (window, window, shape[-1], 4), key=jax.random.key(0), parameterisation="standard", stride=stride
+    )
+    x, taps = jax.random.normal(jax.random.key(1), shape), []
+
+    def tap(z, a, *, windows, **_):
+        taps.append(windows(a) @ convolution.weight.reshape(-1, 4))
+        return z
+
+    found = convolution(x, tap)
+    np.testing.assert_allclose(taps[0], found, atol=1e-5)
