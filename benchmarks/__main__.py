@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-RACES = ("cold_start", "probe_cost", "sharpness", "sim_ensembles", "tangent_kernel", "top_eigenvalue")
+RACES = ("bifurcation", "cold_start", "probe_cost", "sharpness", "sim_ensembles", "tangent_kernel", "top_eigenvalue")
 
 
 def main() -> None:

