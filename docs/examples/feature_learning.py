@@ -13,14 +13,15 @@ task = ds.tasks.MultiIndex("rank-2", dim=10)
 x, y = task.sample(jax.random.key(0), 200)
 net = ds.models.MLP(10, 2, key=jax.random.key(1), width=64, out=1, activation="relu", parameterisation="ntk")
 
-# which directions does it listen to? any apply(params, x) will do
-outer = ds.probes.agop(lambda net, point: net(point), net, x)
+# which directions does it listen to?
+outer = ds.probes.agop(net, x)
 target = task.gradient_outer_product()
 print("alignment at the start", float(ds.probes.alignment(outer, target)))
 print("of a model that listens to all alike", float(ds.theory.agop.blind_alignment(target)))
 
+# any pytree will do, with apply(params, x) beside it
 params = {"w": jax.random.normal(jax.random.key(2), (10, 3))}
-own = ds.probes.agop(lambda params, point: jnp.tanh(point @ params["w"]), params, x)
+own = ds.probes.agop(params, x, lambda params, point: jnp.tanh(point @ params["w"]))
 print("of a model of one's own, three outputs", float(ds.probes.alignment(own, target)))
 
 

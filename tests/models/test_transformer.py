@@ -103,6 +103,13 @@ def test_a_tied_model_reads_out_with_its_embedding():
     np.testing.assert_allclose(tied(jnp.arange(3)), out @ tied.embedding.T, rtol=1e-6)
 
 
+def test_a_token_outside_the_vocabulary_is_seen_in_the_logits():
+    model = GPT(5, 4, key=jax.random.key(0), dim=8, depth=1, heads=2)
+    logits = jax.vmap(model)(jnp.asarray([[0, 4], [0, 5]]))
+    assert bool(jnp.isfinite(logits[0]).all())
+    assert bool(jnp.isnan(logits[1, 1]).all())
+
+
 def test_maps_that_write_to_the_sum_begin_smaller_in_a_gpt():
     net = gpt(dim=64, depth=8, heads=4)
     np.testing.assert_allclose(net.trunk.blocks[0].attention.output.std(), 0.02 / 4, rtol=0.05)

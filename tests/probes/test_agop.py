@@ -35,8 +35,8 @@ def test_a_dict_of_arrays_with_two_outputs_in_any_blocks(numbers, monkeypatch):
     monkeypatch.setattr(instrument, "BLOCK_NUMBERS", numbers)
     x, net = jax.random.normal(jax.random.key(1), (11, 6)), params(jax.random.key(0))
     exact = by_hand(dense_net, net, x)
-    np.testing.assert_allclose(ds.probes.agop(dense_net, net, x), exact, rtol=2e-5, atol=1e-6)
-    rows = ds.probes.agop_factored(dense_net, net, x).rows
+    np.testing.assert_allclose(ds.probes.agop(net, x, dense_net), exact, rtol=2e-5, atol=1e-6)
+    rows = ds.probes.agop_factored(net, x, dense_net).rows
     assert rows.shape == (22, 6)
     np.testing.assert_allclose(rows.T @ rows, exact, rtol=2e-5, atol=1e-6)
 
@@ -44,15 +44,15 @@ def test_a_dict_of_arrays_with_two_outputs_in_any_blocks(numbers, monkeypatch):
 def test_inputs_of_any_shape_are_flattened():
     x = jax.random.normal(jax.random.key(1), (5, 2, 3))
     net = params(jax.random.key(0))
-    flat = ds.probes.agop(dense_net, net, x.reshape(5, 6))
-    shaped = ds.probes.agop(lambda p, image: dense_net(p, image.ravel()), net, x)
+    flat = ds.probes.agop(net, x.reshape(5, 6), dense_net)
+    shaped = ds.probes.agop(net, x, lambda p, image: dense_net(p, image.ravel()))
     np.testing.assert_allclose(shaped, flat, rtol=1e-6)
 
 
 def test_the_target_itself_has_alignment_one_and_the_closed_form():
     task = ds.tasks.MultiIndex("rank-4", 8)
     x = jax.random.normal(jax.random.key(0), (200_000, 8))
-    found = ds.probes.agop(lambda _, point: task.target(point), None, x)
+    found = ds.probes.agop(task.target, x)
     np.testing.assert_allclose(found, task.gradient_outer_product(), atol=0.15)
     assert float(ds.probes.alignment(found, task.gradient_outer_product())) > 0.9995
 
@@ -60,8 +60,8 @@ def test_the_target_itself_has_alignment_one_and_the_closed_form():
 def test_all_forms_give_one_alignment_and_orthogonal_directions_none():
     net, x = params(jax.random.key(0)), jax.random.normal(jax.random.key(1), (3, 6))
     other, y = params(jax.random.key(2)), jax.random.normal(jax.random.key(3), (4, 6))
-    dense = ds.probes.agop(dense_net, net, x), ds.probes.agop(dense_net, other, y)
-    factored = ds.probes.agop_factored(dense_net, net, x), ds.probes.agop_factored(dense_net, other, y)
+    dense = ds.probes.agop(net, x, dense_net), ds.probes.agop(other, y, dense_net)
+    factored = ds.probes.agop_factored(net, x, dense_net), ds.probes.agop_factored(other, y, dense_net)
     expected = np.sum(dense[0] * dense[1]) / np.linalg.norm(dense[0]) / np.linalg.norm(dense[1])
     for one in (dense[0], factored[0]):
         for two in (dense[1], factored[1]):
@@ -81,7 +81,7 @@ def test_at_the_start_the_expected_outer_product_is_a_multiple_of_the_identity()
 
     def one(seed):
         net = ds.models.MLP(dim, 2, key=jax.random.key(seed), width=5, out=1, activation="relu", parameterisation="ntk")
-        return ds.probes.agop(lambda net, p: net(p), net, x)
+        return ds.probes.agop(net, x)
 
     products = jax.vmap(one)(jnp.arange(count, dtype=jnp.uint32))
     error = jnp.std(products, axis=0) / np.sqrt(count)
@@ -106,7 +106,7 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
     target = task.gradient_outer_product()
     probes = {"alignment": ds.probes.agop_alignment(target, data[0]), "loss": ds.probes.loss()}
     trace = ds.descend(net, task, optax.sgd(1.0), steps=300, record=100, data=data, probes=probes)
-    at_start = ds.probes.alignment(ds.probes.agop(lambda n, p: n(p), net, data[0]), target)
+    at_start = ds.probes.alignment(ds.probes.agop(net, data[0]), target)
     np.testing.assert_allclose(trace.alignment[0], at_start, rtol=1e-5)
     assert trace.alignment[-1] > 0.95 > trace.alignment[0]
     reference = theory.reference_outer_product(net, task, optax.sgd(1.0), data[0], steps=300, data=data)
@@ -121,6 +121,6 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
 def test_what_has_no_outer_product_or_alignment_is_told_in_one_line():
     weights = params(jax.random.key(0))
     with pytest.raises(ValueError, match=r"points \(n, ...\), at least one; got shape \(0, 6\)"):
-        ds.probes.agop(dense_net, weights, jnp.ones((0, 6)))
+        ds.probes.agop(weights, jnp.ones((0, 6)), dense_net)
     with pytest.raises(ValueError, match="with 6 and 3 dimensions have no alignment"):
         ds.probes.alignment(jnp.eye(6), instrument.Factored(jnp.ones((2, 3))))

@@ -67,6 +67,12 @@ class Experiment(BaseModel, ABC):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         """Figures by name; the first is the one on the card."""
 
+    @property
+    def matmul_precision(self) -> str:
+        """How exactly a device multiplies matrices while measuring. "highest" is full float32; "default" (TF32 on a
+        GPU) is several times as fast, for training that no theory is held against."""
+        return "highest"
+
     @classmethod
     def title(cls) -> str:
         """The question, from the docstring's first line."""

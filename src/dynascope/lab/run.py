@@ -21,6 +21,7 @@ from dynascope.lab.experiment import Experiment
 from dynascope.lab.figures import draw_into
 from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.fingerprint import fingerprint
+from dynascope.lab.interrupts import remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
@@ -125,8 +126,10 @@ def _carry_out(
     with compilation_cache():
         known = _measured_before(draft)
         if known is None:
-            watch = LabWatch(draft.checkpoints, progress, warn, keep_every)
-            known = _measure(experiment, draft, watch)
+            with remembered_interrupts() as interrupted:
+                watch = LabWatch(draft.checkpoints, progress, warn, keep_every, interrupted)
+                known = _measure(experiment, draft, watch)
+                interrupted()
             clock = time.perf_counter()
         measured = load(draft.folder / "measured.nc")
         draft.drop("predicted.nc", "claims.json", "figures")
@@ -168,8 +171,7 @@ def _measured_before(draft: Draft) -> dict[str, Any] | None:
 def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str, Any]:
     """Measure, put the data on disk, and return what the manifest says of it."""
     started, clock = _now(), time.perf_counter()
-    matmul = getattr(experiment, "matmul_precision", "highest")
-    with precision(experiment.precision == "float64", matmul), watched_by(watch):
+    with precision(experiment.precision == "float64", experiment.matmul_precision), watched_by(watch):
         measured = experiment.measure(draft.seed)
     seconds = time.perf_counter() - clock
     compiling = _strip(measured).get("compile_seconds")

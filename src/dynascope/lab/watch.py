@@ -38,13 +38,17 @@ class LabWatch(Watch):
         tell: Callable[[Progress], None] | None = None,
         warn: Callable[[str], None] | None = None,
         keep_every: float = 10.0,
+        interrupted: Callable[[], None] = lambda: None,
     ):
         self.folder, self.tell, self.warn, self.keep_every = folder, tell, warn, keep_every
+        self.interrupted = interrupted
+        """Raises where the person has asked to stop and was not heard."""
         self.restored = False
         """Whether some piece of work went on from a checkpoint."""
         self._began: dict[str, tuple[float, float]] = {}
 
     def progress(self, done: float, total: float, what: str) -> None:
+        self.interrupted()
         if self.tell is None:
             return
         now = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope.models.linear import STANDARD, Init, Linear, Scale
@@ -16,6 +17,7 @@ class GPT(eqx.Module):
     As in GPT-2: layer norm at the input of each block, weights normal with standard deviation 0.02, and maps that
     write to the sum smaller by 1/sqrt(2 depth); with `tied` the embedding also reads out. No biases in keys, queries
     and values. `scale` multiplies the initial attention, networks and read-out; embedding and places are left alone.
+    A token outside the vocabulary makes the logits NaN.
     """
 
     embedding: Float[Array, "vocabulary dim"]
@@ -57,7 +59,8 @@ class GPT(eqx.Module):
         if tokens.ndim != 1 or tokens.shape[0] > self.places.shape[0]:
             allowed = f"one row of {self.places.shape[0]} tokens at most (jax.vmap it over rows)"
             raise ValueError(f"this GPT takes {allowed}; got shape {tokens.shape}")
-        out = self.trunk(self.embedding[tokens] + self.places[: tokens.shape[0]])
+        embedded = self.embedding.at[tokens].get(mode="fill", fill_value=jnp.nan)  # a token not in the vocabulary shows
+        out = self.trunk(embedded + self.places[: tokens.shape[0]])
         logits = out @ self.embedding.T.astype(out.dtype) if self.readout is None else self.readout(out)
         return logits.astype(self.places.dtype)
 

@@ -3,8 +3,8 @@
     G = 1/n sum_i J(x_i)^T J(x_i),   J = df/dx (for one output: its gradient, a row),
 
 and its alignment with that of the target, tr(G G*) / (|G|_F |G*|_F), between 0 and 1. "Toward Understanding the
-Dynamics of Over-parameterized Neural Networks", (4.5), (4.6). The model is any `apply(params, x)` over any pytree;
-inputs of any shape are flattened.
+Dynamics of Over-parameterized Neural Networks", (4.5), (4.6). The model is a callable module, or any pytree
+together with `apply(params, x)`; inputs of any shape are flattened.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def _call(model: Any, x: Any) -> Any:
     return model(x)
 
 
-def agop(apply: Apply, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "d d"]:
+def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = _call) -> Float[Array, "d d"]:
     """G as a matrix, summed up over blocks of the data, so that only as many Jacobians are held at once as fit."""
-    count, outputs, dim = _sizes(apply, params, x)
+    count, outputs, dim = _sizes(model, x, apply)
     block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
     whole = count // block * block
 
     def add(total: Array, points: Array) -> tuple[Array, None]:
-        rows = _rows(apply, params, points)
+        rows = _rows(model, points, apply)
         return total + jnp.matmul(rows.T, rows, precision="highest"), None
 
     total = jnp.zeros((dim, dim), x.dtype)
@@ -56,9 +56,9 @@ def agop(apply: Apply, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "d
     return total / count
 
 
-def agop_factored(apply: Apply, params: Any, x: Float[Array, "n ..."]) -> Factored:
+def agop_factored(model: Any, x: Float[Array, "n ..."], apply: Apply = _call) -> Factored:
     """G as its gradients, a row for each point and output: smaller than the matrix where inputs are wide."""
-    return Factored(_rows(apply, params, x) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
+    return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
@@ -71,12 +71,12 @@ def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
 
 def agop_alignment(target: Outer, x: Float[Array, "n ..."], every: Every = None, apply: Apply = _call) -> Probe:
     """The alignment of the model's outer product over the points `x` with `target`, inside the loop."""
-    return probe(lambda moment: alignment(_smaller(apply, moment.model, x), target), every=every)
+    return probe(lambda moment: alignment(_smaller(moment.model, x, apply), target), every=every)
 
 
-def _smaller(apply: Apply, params: Any, x: Array) -> Outer:
-    count, outputs, dim = _sizes(apply, params, x)
-    return agop(apply, params, x) if dim <= count * outputs else agop_factored(apply, params, x)
+def _smaller(model: Any, x: Array, apply: Apply) -> Outer:
+    count, outputs, dim = _sizes(model, x, apply)
+    return agop(model, x, apply) if dim <= count * outputs else agop_factored(model, x, apply)
 
 
 def _inner(one: Outer, other: Outer) -> Array:
@@ -88,19 +88,19 @@ def _inner(one: Outer, other: Outer) -> Array:
     return _inner(other, one) if isinstance(other, Factored) else jnp.sum(one * other)
 
 
-def _sizes(apply: Apply, params: Any, x: Array) -> tuple[int, int, int]:
+def _sizes(model: Any, x: Array, apply: Apply) -> tuple[int, int, int]:
     """Points, outputs, input dimensions."""
     if x.ndim < 2 or x.shape[0] < 1:
         raise ValueError(f"an outer product needs points (n, ...), at least one; got shape {x.shape}")
-    output = jax.eval_shape(lambda point: apply(params, point), x[0])
+    output = jax.eval_shape(lambda point: apply(model, point), x[0])
     return x.shape[0], output.size, x[0].size
 
 
-def _rows(apply: Apply, params: Any, points: Array) -> Float[Array, "r d"]:
+def _rows(model: Any, points: Array, apply: Apply) -> Float[Array, "r d"]:
     """The Jacobians at some points, one below the other."""
 
     def jacobian(point: Array) -> Array:
-        return jax.jacrev(lambda flat: apply(params, flat.reshape(points.shape[1:])).ravel())(point.ravel())
+        return jax.jacrev(lambda flat: apply(model, flat.reshape(points.shape[1:])).ravel())(point.ravel())
 
     jacobians = jax.vmap(jacobian)(points)
     return jacobians.reshape(-1, jacobians.shape[-1])

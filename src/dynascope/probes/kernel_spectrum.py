@@ -114,11 +114,16 @@ def critical_rate(
     return rate_of(found.values[0], found.vectors.shape[1], convention)
 
 
-def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
-    """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+def slope(count: int, convention: Convention | str) -> float:
+    """s in r <- (I - s eta K) r, one step on the residual of `count` entries: 1 for the sum, 2/N for the mean."""
     if convention not in get_args(Convention):
         raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
-    return (size if convention == "mse" else 2) / largest
+    return 1.0 if convention == "sum" else 2 / count
+
+
+def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
+    """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+    return 2 / (slope(size, convention) * largest)
 
 
 @eqx.filter_jit

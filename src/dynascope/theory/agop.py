@@ -71,7 +71,7 @@ def reference_outer_product(
     """Train a model that does well on real data, and take its outer product over the inputs `x` for G*. With no steps
     it is that of the model as given. `score(model)` says how well it does; its loss, if nothing is given."""
     looks = {
-        "outer": probe(lambda moment: agop(lambda net, point: net(point), moment.model, x)),
+        "outer": probe(lambda moment: agop(moment.model, x)),
         "score": loss() if score is None else probe(lambda moment: score(moment.model)),
     }
     trace = descend(model, task, optimiser, steps=steps, data=data, batch=batch, key=key, probes=looks, record=[steps])

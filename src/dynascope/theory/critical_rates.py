@@ -13,25 +13,18 @@ writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from dynascope.probes.kernel_spectrum import Convention, slope
 from dynascope.tasks.scalar_losses import Reals, Values, real
 
-Convention = Literal["sum", "mse"]
 QUADRATIC_REACH = 2.0
 """The largest rate at which a quadratic model converges, over the critical one (Theorems 3.3.1 and B.7.1)."""
 RELU_REACH = 6.0
 """The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
-
-
-def slope(count: int, convention: Convention | str) -> float:
-    """s in r <- (I - s eta K) r: 1 for the sum, 2/n for the mean."""
-    if convention not in get_args(Convention):
-        raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
-    return 1.0 if convention == "sum" else 2 / count
 
 
 def critical_rate(top: Reals, count: int, convention: Convention | str) -> Values:

@@ -91,7 +91,7 @@ def outer_product(x: Array, target: Array) -> Probe:
     """The alignment, and the first rows and columns of G."""
 
     def measure(model: MLP) -> dict[str, Array]:
-        found = agop(lambda net, point: net(point), model, x)
+        found = agop(model, x)
         return {"value": alignment(found, target), "corner": found[:CORNER, :CORNER]}
 
     dims = {"corner": ("row", "column")}

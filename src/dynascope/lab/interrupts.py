@@ -1,0 +1,37 @@
+"""Ctrl-C that is not lost: Python drops an interrupt that falls into a finaliser or a weak reference's callback."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def remembered_interrupts() -> Iterator[Callable[[], None]]:
+    """An interrupt is raised where it falls, as ever; the function given raises it again, in case it was lost there.
+
+    Where interrupts are ignored, or belong to another thread, the function does nothing.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield lambda: None
+        return
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        before(number, frame)
+
+    def raise_again() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield raise_again
+    finally:
+        signal.signal(signal.SIGINT, before)
