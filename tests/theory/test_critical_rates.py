@@ -58,6 +58,16 @@ def test_directions_above_their_own_critical_rate():
     np.testing.assert_allclose(found, np.abs(1 - rate * np.asarray(eigenvalues)))
 
 
+def test_round_off_below_zero_is_not_unstable():
+    """A kernel of rank 2 has 126 eigenvalues 0, some of them computed a little below it."""
+    phi = np.random.default_rng(1).standard_normal((128, 2)).astype(np.float32)
+    eigenvalues = jnp.asarray(np.linalg.eigvalsh(phi @ phi.T))
+    assert float(eigenvalues[0]) < 0
+    for factor, count in ((0.5, 0), (1.001, 1), (100, 2)):
+        rate = factor * float(critical_rates.critical_rate(eigenvalues[-1], 128, "mse"))
+        assert int(critical_rates.unstable(eigenvalues, rate, 128, "mse")) == count
+
+
 def test_the_hessian_of_the_mean_squared_error():
     def outputs(w):
         return jnp.tanh(jnp.asarray(PHI) @ w)

@@ -50,8 +50,9 @@ def multipliers(eigenvalues: Reals, rate: Reals, count: int, convention: Convent
 def unstable(
     eigenvalues: Float[Array, "*batch n"], rate: Reals, count: int, convention: Convention
 ) -> Int[Array, " ..."]:
-    """How many directions can catapult: those whose own critical rate is below the rate."""
-    return jnp.sum(multipliers(eigenvalues, rate, count, convention) > 1, axis=-1)
+    """How many directions can catapult: those whose own critical rate is below the rate, s eta lambda > 2. (Not
+    |1 - s eta lambda| > 1, which would count the zero eigenvalues that are computed a little below 0.)"""
+    return jnp.sum(slope(count, convention) * real(rate) * real(eigenvalues) > 2, axis=-1)
 
 
 def linear_residual(
