@@ -69,6 +69,14 @@ def test_all_forms_give_one_alignment_and_orthogonal_directions_none():
     assert float(ds.probes.alignment(jnp.diag(jnp.array([1.0, 0])), jnp.diag(jnp.array([0, 1.0])))) == 0
 
 
+def test_a_model_that_listens_to_nothing_has_alignment_zero():
+    nothing, rows = jnp.zeros((3, 3)), instrument.Factored(jnp.zeros((2, 3)))
+    for one in (nothing, rows):
+        for other in (jnp.eye(3), instrument.Factored(jnp.ones((2, 3))), nothing):
+            assert float(ds.probes.alignment(one, other)) == 0
+            assert float(ds.probes.alignment(other, one)) == 0
+
+
 def test_listening_to_all_directions_alike_has_the_alignment_of_the_closed_form():
     target = ds.tasks.MultiIndex("rank-2", 100).gradient_outer_product()
     np.testing.assert_allclose(theory.blind_alignment(target), 0.141, atol=5e-4)
@@ -114,6 +122,11 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
         ds.probes.alignment(jnp.asarray(reference.outer), target), trace.alignment[-1], rtol=1e-4
     )
     np.testing.assert_allclose(reference.score, trace.loss[-1], rtol=1e-4)
+    as_dict = theory.reference_outer_product(
+        {"net": net}, lambda params, data: task.loss(params["net"], data), optax.sgd(1.0), data[0],
+        steps=300, data=data, apply=lambda params, point: params["net"](point),
+    )  # fmt: skip
+    np.testing.assert_allclose(as_dict.outer, reference.outer, rtol=1e-5)
     untrained = theory.reference_outer_product(net, task, optax.sgd(1.0), data[0], steps=0, data=data)
     np.testing.assert_allclose(ds.probes.alignment(jnp.asarray(untrained.outer), target), at_start, rtol=1e-5)
 

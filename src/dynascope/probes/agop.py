@@ -35,11 +35,12 @@ class Factored(NamedTuple):
 Outer = Float[Array, "d d"] | Factored
 
 
-def _call(model: Any, x: Any) -> Any:
+def call(model: Any, x: Any) -> Any:
+    """What a callable module is at one input."""
     return model(x)
 
 
-def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = _call) -> Float[Array, "d d"]:
+def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Float[Array, "d d"]:
     """G as a matrix, summed up over blocks of the data, so that only as many Jacobians are held at once as fit."""
     count, outputs, dim = _sizes(model, x, apply)
     block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
@@ -56,20 +57,22 @@ def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = _call) -> Float[Ar
     return total / count
 
 
-def agop_factored(model: Any, x: Float[Array, "n ..."], apply: Apply = _call) -> Factored:
+def agop_factored(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Factored:
     """G as its gradients, a row for each point and output: smaller than the matrix where inputs are wide."""
     return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
-    """The cosine between two outer products, as matrices or factored."""
+    """The cosine between two outer products, as matrices or factored; 0 where one of them is 0 (a model that listens to
+    nothing, as a network whose units are all dead)."""
     sizes = [(outer.rows if isinstance(outer, Factored) else outer).shape[-1] for outer in (one, other)]
     if sizes[0] != sizes[1]:
         raise ValueError(f"outer products of inputs with {sizes[0]} and {sizes[1]} dimensions have no alignment")
-    return _inner(one, other) / jnp.sqrt(_inner(one, one) * _inner(other, other))
+    lengths = jnp.sqrt(_inner(one, one)) * jnp.sqrt(_inner(other, other))
+    return jnp.where(lengths > 0, _inner(one, other) / jnp.where(lengths > 0, lengths, 1), 0)
 
 
-def agop_alignment(target: Outer, x: Float[Array, "n ..."], every: Every = None, apply: Apply = _call) -> Probe:
+def agop_alignment(target: Outer, x: Float[Array, "n ..."], every: Every = None, apply: Apply = call) -> Probe:
     """The alignment of the model's outer product over the points `x` with `target`, inside the loop."""
     return probe(lambda moment: alignment(_smaller(moment.model, x, apply), target), every=every)
 

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.dynamics.descend import descend
-from dynascope.probes.agop import agop
+from dynascope.probes.agop import Apply, agop, call
 from dynascope.probes.learner import loss
 from dynascope.probes.probe import probe
 
@@ -61,6 +61,7 @@ def reference_outer_product(
     task: Any,
     optimiser: optax.GradientTransformation,
     x: Float[Array, "n ..."],
+    apply: Apply = call,
     *,
     steps: int,
     data: Any,
@@ -69,9 +70,10 @@ def reference_outer_product(
     score: Callable[[Any], Array] | None = None,
 ) -> Reference:
     """Train a model that does well on real data, and take its outer product over the inputs `x` for G*. With no steps
-    it is that of the model as given. `score(model)` says how well it does; its loss, if nothing is given."""
+    it is that of the model as given. A model that is not callable needs `apply(params, x)`. `score(model)` says how
+    well it does; its loss, if nothing is given."""
     looks = {
-        "outer": probe(lambda moment: agop(moment.model, x)),
+        "outer": probe(lambda moment: agop(moment.model, x, apply)),
         "score": loss() if score is None else probe(lambda moment: score(moment.model)),
     }
     trace = descend(model, task, optimiser, steps=steps, data=data, batch=batch, key=key, probes=looks, record=[steps])
