@@ -1,9 +1,14 @@
 """Two-class sets: of real files where they are, of made ones elsewhere; text, audio and CelebA features."""
 
 import bz2
+import gzip
+import hashlib
 import io
 import os
 import tarfile
+import urllib.request
+import wave
+import zipfile
 
 import jax
 import numpy as np
@@ -98,14 +103,85 @@ def test_a_tone_lights_up_its_own_mel_band():
     assert audio.pooled_spectrogram(np.zeros(10), 16, 8).shape == (16, 8)
 
 
-def test_where_there_are_no_files_one_line_says_which(folder):
-    absent = {"ag_news": text.TRAIN, "free_spoken_digits": "free_spoken_digits.npz", "celeba": "celeba"}
+def test_where_there_are_no_files_one_line_says_which(folder, monkeypatch):
+    def no_network(*_, **__):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    absent = {"ag_news": "ag_news_csv/train.csv", "free_spoken_digits": "free_spoken_digits.npz", "celeba": "celeba"}
     for name, missing in absent.items():
         with pytest.raises(files.DataNotFoundError) as told:
             datasets.load(name)
         assert missing in str(told.value)
         assert str(folder) in str(told.value)
         assert "\n" not in str(told.value)
+
+
+NEWS = b'"3","Fears for ""T N""","Unions say, so"\n"2","A goal","Two to one"\n'
+
+
+def test_news_is_read_from_the_official_files_and_from_those_with_a_first_line(folder):
+    (folder / "ag_news_csv").mkdir()
+    for part in ("train.csv", "test.csv"):
+        (folder / "ag_news_csv" / part).write_bytes(NEWS)
+    data = datasets.load("ag_news")
+    assert data.y_train.tolist() == [2, 1]
+    named = folder / "named.csv.gz"
+    named.write_bytes(gzip.compress(b"class,title,description\n" + NEWS))
+    texts, classes = text.read_rows(named)
+    assert texts == ['Fears for "T N" Unions say, so', "A goal Two to one"]
+    assert classes.tolist() == [2, 1]
+    named.write_bytes(gzip.compress(b'"1","no description"\n'))
+    with pytest.raises(ValueError, match=r"row 1 is not class \(1 to 4\), title, description"):
+        text.read_rows(named)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What the network answers, by the last part of the address."""
+    contents = {}
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url, **_: io.BytesIO(contents[url.rsplit("/", 1)[1]]))
+    return contents
+
+
+def test_news_is_fetched_and_kept_if_its_sum_is_right(folder, served, monkeypatch):
+    served |= {"train.csv": NEWS, "test.csv": NEWS}
+    with pytest.raises(files.DataNotFoundError, match=f"MD5 .*, not {text.SUMS['train.csv']}"):
+        datasets.load("ag_news")
+    monkeypatch.setattr(text, "SUMS", dict.fromkeys(served, hashlib.md5(NEWS).hexdigest()))
+    assert datasets.load("ag_news").y_test.tolist() == [2, 1]
+    assert (folder / "cache" / "data" / "ag_news_csv" / "train.csv").read_bytes() == NEWS
+
+
+@real
+def test_the_sum_of_the_official_test_file_is_that_of_its_rows():
+    packed = files.find(text.SUBSETS["test.csv"])
+    if packed is None:
+        pytest.skip("the test rows of AG News are not in $DYNASCOPE_DATA")
+    rows = gzip.decompress(packed.read_bytes()).split(b"\n", 1)[1]
+    assert hashlib.md5(rows).hexdigest() == text.SUMS["test.csv"]
+
+
+def test_spoken_digits_are_fetched_from_the_archive_and_kept(folder, served, monkeypatch):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, length in (("7_theo_5", 900), ("3_lucas_0", 800)):
+            path = f"free-spoken-digit-dataset-1.0.10/recordings/{name}.wav"
+            with archive.open(path, "w") as file, wave.open(file, "wb") as clip:
+                clip.setparams((1, 2, audio.RATE, length, "NONE", ""))
+                clip.writeframes(np.arange(length, dtype="<i2").tobytes())
+        archive.writestr("free-spoken-digit-dataset-1.0.10/README.md", "")
+    served["v1.0.10.zip"] = packed.getvalue()
+    with pytest.raises(files.DataNotFoundError, match=r"SHA256 .*, not c680098f"):
+        datasets.load("free_spoken_digits")
+    monkeypatch.setattr(audio, "ARCHIVE", {"v1.0.10.zip": hashlib.sha256(packed.getvalue()).hexdigest()})
+    data = datasets.load("free_spoken_digits")
+    assert (data.y_train.tolist(), data.y_test.tolist()) == ([7], [3])
+    kept = np.load(folder / "cache" / "data" / "free_spoken_digits.npz")
+    assert kept["offsets"].tolist() == [0, 800, 1700]
+    served.clear()
+    audio.load.cache_clear()
+    np.testing.assert_array_equal(datasets.load("free_spoken_digits").x_test, data.x_test)
 
 
 def test_too_few_examples_are_refused(folder):

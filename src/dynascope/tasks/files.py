@@ -1,8 +1,8 @@
 """Where data files are looked for, how they are fetched from their official source, and what is said when they are not
 to be had.
 
-A file is looked for in $DYNASCOPE_DATA and then in the user's cache. What is downloaded is checked by its MD5 sum and
-kept in the cache. Nothing is ever unpickled.
+A file is looked for in $DYNASCOPE_DATA and then in the user's cache. What is downloaded is checked by its MD5 or
+SHA-256 sum and kept in the cache. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import hashlib
 import os
 import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,21 +47,45 @@ def need(name: str, what: str) -> Path:
 
 
 def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The contents of these files below `base`, each with the MD5 sum given."""
+    """The contents of these files below `base`, each with the sum given: MD5, or SHA-256 where it has 64 digits."""
     contents = {}
     for file, checksum in files.items():
         with urllib.request.urlopen(base + file, timeout=PATIENCE_SECONDS) as answer:
             contents[file] = answer.read()
-        found = hashlib.md5(contents[file], usedforsecurity=False).hexdigest()
+        kind = "sha256" if len(checksum) == 64 else "md5"
+        found = hashlib.new(kind, contents[file], usedforsecurity=False).hexdigest()
         if found != checksum:
-            raise OSError(f"{base}{file} has MD5 {found}, not {checksum}")
+            raise OSError(f"{base}{file} has {kind.upper()} {found}, not {checksum}")
     return contents
+
+
+def fetch_for(name: str, wanted: str, base: str, files: Mapping[str, str]) -> dict[str, bytes]:
+    """The same for the data set `name`; where it fails, one line says that the file `wanted` can be put in place."""
+    try:
+        return fetch(base, files)
+    except OSError as error:
+        raise DataNotFoundError(
+            f"'{name}' is not here and could not be fetched ({error}); put {wanted} into {folders()[0]}"
+        ) from None
 
 
 def keep(name: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write `<name>.npz` into the cache, wholly or not at all."""
-    folder = folders()[-1]
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
+    with _whole(f"{name}.npz") as part:
         np.savez_compressed(part, **arrays)  # pyright: ignore[reportArgumentType]
-    os.replace(part.name, folder / f"{name}.npz")
+
+
+def keep_as_it_is(name: str, content: bytes) -> Path:
+    """Write a file into the cache, wholly or not at all."""
+    with _whole(name) as part:
+        part.write(content)
+    return folders()[-1] / name
+
+
+@contextmanager
+def _whole(name: str) -> Iterator[Any]:
+    file = folders()[-1] / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
+        yield part
+    os.replace(part.name, file)

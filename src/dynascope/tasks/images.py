@@ -32,14 +32,13 @@ def load(name: str) -> Images:
         if missing:
             raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(KEYS)}")
         return Images(**found)
-    wanted = f"put {name}.npz (with {', '.join(KEYS)}) into {files.folders()[0]}"
+    wanted = f"{name}.npz (with {', '.join(KEYS)})"
     if name not in SOURCES:
-        raise DataNotFoundError(f"no data set '{name}' (known: {', '.join(SOURCES)}); {wanted}")
+        raise DataNotFoundError(
+            f"no data set '{name}' (known: {', '.join(SOURCES)}); put {wanted} into {files.folders()[0]}"
+        )
     source = SOURCES[name]
-    try:
-        images = source.read(files.fetch(source.base, source.files))
-    except OSError as error:
-        raise DataNotFoundError(f"'{name}' is not here and could not be fetched ({error}); {wanted}") from None
+    images = source.read(files.fetch_for(name, wanted, source.base, source.files))
     files.keep(name, images._asdict())
     return images
 
