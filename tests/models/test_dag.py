@@ -108,6 +108,80 @@ def test_any_graph_is_a_network_with_outputs_in_several_layers():
     np.testing.assert_allclose(net(jnp.array([0.3, -0.7])), pre[[5, 6]], rtol=1e-12)
 
 
+def unrolled():
+    """h = tanh(b x0), then twice tanh((a h + b x) / sqrt 2): inputs 0, 1, 2, and vertex 6 reads the last h."""
+    edges = [(0, 3), (3, 4), (1, 4), (4, 5), (2, 5), (5, 6)]
+    return Graph.from_edges(edges, parameters=[7, 4, 7, 4, 7, 9])
+
+
+def test_edges_share_weights_in_whatever_layers_they_are():
+    net = ds.models.DAG.from_graph(unrolled(), key=KEY, activation="tanh")
+    a, b, c = np.asarray(net.shared)
+    (x0, x1, x2), root = (0.3, -0.7, 1.1), np.sqrt(2)
+    h = np.tanh(b * x0)
+    for x in (x1, x2):
+        h = np.tanh((a * h + b * x) / root)
+    np.testing.assert_allclose(net(jnp.array([x0, x1, x2])), [c * h], rtol=1e-12)
+    np.testing.assert_allclose(edge_by_edge(net, np.array([x0, x1, x2]))[-1], c * h, rtol=1e-12)
+    assert net.graph().parameter.tolist() == [1, 1, 0, 1, 0, 2]  # those from inputs first
+    assert [mark.shape for mark in net.edge_marks()] == [(3,)]
+    assert (net.sizes, int(net.width())) == ([3, 1, 1, 1, 1], 1)
+
+
+def test_the_gradient_of_a_shared_weight_is_the_sum_over_its_edges():
+    graph, x = unrolled(), jnp.array([0.3, -0.7, 1.1])
+    net = ds.models.DAG.from_graph(graph, key=KEY, activation="tanh")
+    own = ds.models.DAG.from_graph(Graph.from_edges(zip(graph.source, graph.target, strict=True)), key=KEY,
+                                   activation="tanh")  # fmt: skip
+    own = eqx.tree_at(lambda n: [g.weights for e in n.edges for g in e], own,
+                      [g.weights for e in net.edges for g in map(net._weighted, e)])  # fmt: skip
+    together, single = (eqx.filter_grad(lambda n: n(x)[0])(one) for one in (net, own))
+    parts = np.concatenate([g.weights[g.weights != 0] for e in single.edges for g in e])
+    expected = np.bincount(net.graph().parameter, weights=parts)
+    np.testing.assert_allclose(together.shared, expected, rtol=1e-12)
+    assert len(jax.tree.leaves(eqx.filter(net, eqx.is_inexact_array))) == 1
+
+
+def test_what_shared_weights_cannot_do_is_told_in_one_line():
+    net = ds.models.DAG.from_graph(unrolled(), key=KEY)
+    with pytest.raises(ValueError, match="shared by any edges, have no layer"):
+        net.layer_numbers()
+    with pytest.raises(TypeError, match="shared edges cannot be removed one by one"):
+        architectures.remove_edges(net, 0.5, key=KEY)
+    skipping = architectures.random_skips(net, key=KEY)
+    assert float(skipping(jnp.ones(3))[0]) == pytest.approx(edge_by_edge(skipping, np.ones(3))[-1])
+
+
+def test_skips_are_declared_by_vertex():
+    graph = Graph.from_edges([(0, 1), (1, 2), (2, 3)], skips={2: 0})
+    net = ds.models.DAG.from_graph(graph, key=KEY, activation="tanh")
+    one, two, three = (float(groups[0].weights[0, 0]) for groups in net.edges)
+    assert float(net(jnp.array([0.4]))[0]) == pytest.approx(three * (np.tanh(two * np.tanh(one * 0.4)) + 0.4))
+
+
+@pytest.mark.parametrize(
+    ("edges", "skips", "line"),
+    [
+        ([(0, 2), (0, 3), (2, 3)], None, r"every vertex from 0 to 3 needs an edge; got none for \[1\]"),
+        ([(0, 1), (0, 1), (1, 2)], None, r"an edge is given once; got \(0, 1\) more often"),
+        ([(0, 1), (-1, 1)], None, r"vertices are numbered from 0 to 1; got the edge \(-1, 1\)"),
+        ([(-2, -1)], None, r"got the edge \(-2, -1\)"),
+        ([(0, 1), (1, 2)], {2: 0}, "skips go into hidden vertices, neither inputs nor outputs; got one into 2"),
+        ([(0, 1), (1, 2)], {0: 1}, "skips go into hidden vertices"),
+        ([(0, 1), (1, 2)], {1: 5}, "skips name vertices of edges, 0 to 2; got 1: 5"),
+    ],
+)
+def test_what_is_no_graph_of_a_network_is_told_in_one_line(edges, skips, line):
+    with pytest.raises(ValueError, match=line):
+        Graph.from_edges(edges, skips=skips)
+
+
+def test_a_graph_made_by_hand_is_checked_before_it_becomes_a_network():
+    edges = np.array([0, 2]), np.array([2, 3]), np.array([0, 1])
+    with pytest.raises(ValueError, match=r"every vertex from 0 to 3 needs an edge; got none for \[1\]"):
+        ds.models.DAG.from_graph(Graph(4, *edges, np.full(4, -1)), key=KEY)
+
+
 def test_a_network_becomes_its_graph_and_the_same_network_again():
     net = architectures.random_skips(architectures.densenet((3, 4, 5, 1), key=KEY), key=KEY)
     graph = net.graph()

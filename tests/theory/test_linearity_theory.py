@@ -20,6 +20,11 @@ NETWORKS = {
     "shared, with skips": lambda: architectures.random_skips(
         architectures.convolutional((1, 2, 2), 3, 3, key=KEY, activation="tanh"), key=KEY
     ),
+    "shared across layers": lambda: ds.models.DAG.from_graph(
+        Graph.from_edges([(0, 3), (1, 3), (3, 4), (2, 4), (0, 4), (4, 5), (3, 5)], parameters=[0, 1, 2, 1, 0, 2, 2]),
+        key=KEY,
+        activation="tanh",
+    ),
     "nonlinear output": lambda: architectures.fully_connected((3, 5, 1), key=KEY, output="shifted tanh"),
 }
 

@@ -80,11 +80,35 @@ class SharedEdges(eqx.Module):
         return table.reshape(to * self.places, channels * self.places)
 
 
+class GatheredEdges(eqx.Module):
+    """Edges whose weights lie in one vector of the network, `DAG.shared`: edges with one number share a weight, in
+    whatever layers they are."""
+
+    numbers: Int[Array, "to from"]
+    """-1 for no edge."""
+
+    def of(self, shared: Float[Array, " p"]) -> Edges:
+        """The same edges with their weights."""
+        there = self.numbers >= 0
+        return Edges(jnp.where(there, shared[self.numbers], 0), there)
+
+    def in_degrees(self) -> Int[Array, " to"]:
+        return jnp.sum(self.numbers >= 0, axis=1, dtype=jnp.int32)
+
+    def numbered(self) -> Int[np.ndarray, "to from"]:
+        return np.asarray(self.numbers)
+
+
+Group = Edges | SharedEdges | GatheredEdges
+
+
 class DAG(eqx.Module):
     """A network on a graph. Its floating-point leaves are the weights, and nothing else is trained."""
 
-    edges: list[list[Edges | SharedEdges]]
+    edges: list[list[Group]]
     """For each layer from 1 on, the edges into it, one group for each layer they come from."""
+    shared: Float[Array, " p"] | None
+    """The weights of `GatheredEdges`; then all edges are such."""
     in_degrees: list[Int[Array, " _"]]
     skips: list[Int[Array, " _"] | None]
     """For each layer, which earlier neuron's output is added to each neuron's: a place in all earlier layers laid end
@@ -98,18 +122,19 @@ class DAG(eqx.Module):
 
     def __init__(
         self,
-        edges: Sequence[Sequence[Edges | SharedEdges]],
+        edges: Sequence[Sequence[Group]],
         sources: Sequence[Sequence[int]],
         *,
         activation: str = "relu",
         output: str = "linear",
         skips: Sequence[Int[Array, " _"] | None] | None = None,
         outputs: Sequence[tuple[int, int]] | None = None,
+        shared: Float[Array, " p"] | None = None,
     ) -> None:
         for name in (activation, output):
             if name not in ACTIVATIONS:
                 raise ValueError(f"activations are {', '.join(ACTIVATIONS)}; got {name!r}")
-        self.edges = [list(groups) for groups in edges]
+        self.edges, self.shared = [list(groups) for groups in edges], shared
         self.sources = tuple(tuple(layers) for layers in sources)
         self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
         self.skips = list(skips) if skips is not None else [None] * len(self.edges)
@@ -118,9 +143,11 @@ class DAG(eqx.Module):
 
     @classmethod
     def from_graph(cls, graph: Graph, *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear") -> DAG:
-        """A network on any graph whose edges have weights of their own; neurons of a layer in the order of vertices."""
-        if len(np.unique(graph.parameter)) < len(graph.parameter):
-            raise ValueError("from_graph takes graphs without shared weights")
+        """A network on any graph; neurons of a layer in the order of vertices. Where edges share weights, all weights
+        are one vector, in the order of their numbers."""
+        graph.check()
+        numbers = np.unique(graph.parameter, return_inverse=True)[1]
+        sharing = numbers.max() + 1 < len(numbers)
         members = [np.flatnonzero(graph.layer == layer) for layer in range(graph.depth + 1)]
         place = np.argsort(np.argsort(graph.layer, kind="stable"))
         rank = place - np.array([int(np.sum(graph.layer < layer)) for layer in graph.layer])
@@ -131,8 +158,12 @@ class DAG(eqx.Module):
             groups = []
             for origin in origins:
                 these = into & (graph.layer[graph.source] == origin)
-                mask = np.zeros((len(members[layer]), len(members[origin])), dtype=bool)
-                mask[rank[graph.target[these]], rank[graph.source[these]]] = True
+                table = np.full((len(members[layer]), len(members[origin])), -1, dtype=np.int32)
+                table[rank[graph.target[these]], rank[graph.source[these]]] = numbers[these]
+                if sharing:
+                    groups.append(GatheredEdges(jnp.asarray(table)))
+                    continue
+                mask = table >= 0
                 (weights,) = drawn(jax.random.fold_in(key, len(members) * layer + origin), [mask.shape])
                 groups.append(Edges(jnp.where(mask, weights, 0), jnp.asarray(mask)))
             edges.append(groups)
@@ -141,7 +172,8 @@ class DAG(eqx.Module):
             there = np.where(skip >= 0, place[skip], -1).astype(np.int32)
             skips.append(jnp.asarray(there) if np.any(skip >= 0) else None)
         outputs = [(int(graph.layer[v]), int(rank[v])) for v in graph.outputs]
-        return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs)
+        shared = drawn(key, [(int(numbers.max()) + 1,)])[0] if sharing else None
+        return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs, shared=shared)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         before, _ = self.layers(x)
@@ -153,7 +185,8 @@ class DAG(eqx.Module):
         """The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1."""
         before, after = [], [x]
         for groups, origins, degrees, skip in zip(self.edges, self.sources, self.in_degrees, self.skips, strict=True):
-            total = sum_of([group(after[origin]) for group, origin in zip(groups, origins, strict=True)])
+            parts = zip(map(self._weighted, groups), origins, strict=True)
+            total = sum_of([part(after[origin]) for part, origin in parts])
             before.append(total / jnp.sqrt(jnp.maximum(degrees, 1).astype(total.dtype)))
             activated = ACTIVATIONS[self.activation](before[-1])
             if skip is not None:
@@ -161,18 +194,28 @@ class DAG(eqx.Module):
             after.append(activated)
         return before, after[:-1]
 
+    def _weighted(self, group: Group) -> Edges | SharedEdges:
+        if isinstance(group, GatheredEdges):
+            assert self.shared is not None
+            return group.of(self.shared)
+        return group
+
     def layer_numbers(self) -> PyTree:
         """For each leaf of weights the layer it leads into, 1 to L, in the structure of the network's parameters."""
+        if self.shared is not None:
+            raise ValueError("weights in one vector, shared by any edges, have no layer: none can be numbered")
         parameters = eqx.filter(self, eqx.is_inexact_array)
         numbers = [jax.tree.map(lambda _, at=at: at + 1, groups) for at, groups in enumerate(parameters.edges)]
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
 
     def edge_marks(self) -> list[Array]:
         """For each leaf of weights, in their order, which entries are edges."""
+        if self.shared is not None:
+            return [jnp.ones(self.shared.shape, bool)]
         return [
-            jnp.ones(group.weights.shape, bool) if isinstance(group, SharedEdges) or group.mask is None else group.mask
+            group.mask if isinstance(group, Edges) and group.mask is not None else jnp.ones(group.weights.shape, bool)
             for groups in self.edges
-            for group in groups
+            for group in map(self._weighted, groups)
         ]
 
     def graph(self) -> Graph:
@@ -188,7 +231,7 @@ class DAG(eqx.Module):
                 sources.append(first[origin] + source)
                 targets.append(first[layer] + to)
                 parameters.append(passed + numbers[to, source])
-                passed += group.weights.size
+                passed += 0 if isinstance(group, GatheredEdges) else group.weights.size
         skips = [np.full(sizes[0], -1)]
         for size, skip in zip(sizes[1:], self.skips, strict=True):
             skips.append(np.full(size, -1) if skip is None else np.asarray(skip))
@@ -199,7 +242,8 @@ class DAG(eqx.Module):
     def sizes(self) -> list[int]:
         """How many neurons each layer has, inputs first."""
         group = self.edges[0][0]
-        inputs = group.weights.shape[1] * (group.places if isinstance(group, SharedEdges) else 1)
+        inputs = (group.numbers if isinstance(group, GatheredEdges) else group.weights).shape[1]
+        inputs *= group.places if isinstance(group, SharedEdges) else 1
         return [inputs, *(degrees.shape[0] for degrees in self.in_degrees)]
 
     def width(self) -> Int[Array, ""]:

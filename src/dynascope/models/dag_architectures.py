@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from dynascope.models.dag import DAG, Edges, SharedEdges, drawn
+from dynascope.models.dag import DAG, Edges, Group, SharedEdges, drawn
 
 
 def fully_connected(
@@ -55,7 +55,7 @@ def convolutional(
     """1-D convolutions between these numbers of channels, then a full inner product (equations A.14, A.15)."""
     shapes = [(to, source, window) for source, to in pairwise(channels)]
     *kernels, last = drawn(key, [*shapes, (outputs, channels[-1] * places)])
-    edges: list[list[Edges | SharedEdges]] = [[SharedEdges(kernel, places)] for kernel in kernels]
+    edges: list[list[Group]] = [[SharedEdges(kernel, places)] for kernel in kernels]
     edges.append([Edges(last, None)])
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
 
@@ -109,13 +109,13 @@ def random_skips(net: DAG, *, key: PRNGKeyArray) -> DAG:
     return _rebuilt(net, net.edges, [*skips, None])
 
 
-def _unshared(group: Edges | SharedEdges) -> Edges:
-    if isinstance(group, SharedEdges):
+def _unshared(group: Group) -> Edges:
+    if not isinstance(group, Edges):
         raise TypeError("shared edges cannot be removed one by one")
     return group
 
 
-def _keep(group: Edges | SharedEdges, keep: Bool[Array, "_ _"]) -> Edges:
+def _keep(group: Group, keep: Bool[Array, "_ _"]) -> Edges:
     """The edges that are there and are kept."""
     group = _unshared(group)
     keep = keep if group.mask is None else keep & group.mask
@@ -124,8 +124,9 @@ def _keep(group: Edges | SharedEdges, keep: Bool[Array, "_ _"]) -> Edges:
 
 def _rebuilt(
     net: DAG,
-    edges: Sequence[Sequence[Edges | SharedEdges]],
+    edges: Sequence[Sequence[Group]],
     skips: Sequence[Int[Array, " _"] | None] | None = None,
 ) -> DAG:
     skips = net.skips if skips is None else skips
-    return DAG(edges, net.sources, activation=net.activation, output=net.output, skips=skips, outputs=net.outputs)
+    names = {"activation": net.activation, "output": net.output}
+    return DAG(edges, net.sources, skips=skips, outputs=net.outputs, shared=net.shared, **names)

@@ -6,7 +6,7 @@ is an input, one without outgoing edges an output. Several edges may carry one p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,8 +27,17 @@ class Graph:
     """The vertex whose output is added to each vertex's own, untrained; -1 where there is none."""
 
     @classmethod
-    def from_edges(cls, edges: Iterable[tuple[int, int]], *, parameters: Sequence[int] | None = None) -> Graph:
-        """The graph of these (source, target) pairs; each has a weight of its own unless `parameters` are given."""
+    def from_edges(
+        cls,
+        edges: Iterable[tuple[int, int]],
+        *,
+        parameters: Sequence[int] | None = None,
+        skips: Mapping[int, int] | None = None,
+    ) -> Graph:
+        """The graph of these (source, target) pairs; each has a weight of its own unless `parameters` are given.
+
+        `skips={4: 1}` adds the output of vertex 1 to that of vertex 4.
+        """
         pairs = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
         if len(pairs) == 0:
             raise ValueError("a graph needs an edge at least")
@@ -36,7 +45,32 @@ class Graph:
         numbers = np.arange(len(pairs)) if parameters is None else np.asarray(parameters, dtype=np.int64)
         if len(numbers) != len(pairs):
             raise ValueError(f"{len(pairs)} edges need as many parameter numbers; got {len(numbers)}")
-        return cls(vertices, pairs[:, 0], pairs[:, 1], numbers, np.full(vertices, -1))
+        skip = np.full(max(vertices, 0), -1)
+        for vertex, source in (skips or {}).items():
+            if not (0 <= vertex < vertices and 0 <= source < vertices):
+                raise ValueError(f"skips name vertices of edges, 0 to {vertices - 1}; got {vertex}: {source}")
+            skip[vertex] = source
+        graph = cls(vertices, pairs[:, 0], pairs[:, 1], numbers, skip)
+        graph.check()
+        return graph
+
+    def check(self) -> None:
+        """Raise an error where this is not the graph of a network (cycles apart: `layer` finds them)."""
+        pairs = np.stack([self.source, self.target], axis=1)
+        if np.any(pairs < 0) or np.any(pairs >= self.vertices):
+            wrong = pairs[np.any((pairs < 0) | (pairs >= self.vertices), axis=1)][0].tolist()
+            raise ValueError(f"vertices are numbered from 0 to {self.vertices - 1}; got the edge {tuple(wrong)}")
+        different, counts = np.unique(pairs, axis=0, return_counts=True)
+        if np.any(counts > 1):
+            raise ValueError(f"an edge is given once; got {tuple(different[counts > 1][0].tolist())} more often")
+        isolated = np.flatnonzero(self.in_degree + self.out_degree == 0)
+        if isolated.size:
+            raise ValueError(
+                f"every vertex from 0 to {self.vertices - 1} needs an edge; got none for {isolated[:5].tolist()}"
+            )
+        ends = np.flatnonzero((self.skip >= 0) & ((self.in_degree == 0) | (self.out_degree == 0)))
+        if ends.size:
+            raise ValueError(f"skips go into hidden vertices, neither inputs nor outputs; got one into {ends[0]}")
 
     @cached_property
     def layer(self) -> Int[np.ndarray, " v"]:
