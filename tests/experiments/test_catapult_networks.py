@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+
 import jax
 import numpy as np
 import pytest
@@ -13,6 +15,12 @@ from dynascope.experiments.catapults.deep import Network
 from dynascope.experiments.catapults.gradient_descent import GradientDescent, spikes
 from dynascope.experiments.catapults.multiple import catapults_of, diverges
 from dynascope.experiments.catapults.stochastic import spikes_of
+from dynascope.lab.errors import UsageError
+from dynascope.lab.fields import build
+
+
+def offline(*_, **__):
+    raise OSError("no network")
 
 
 def run(loss, top, norm=None, **others):
@@ -110,11 +118,43 @@ def test_every_architecture_takes_pictures_and_gives_its_outputs(architecture, d
 
 def test_regression_targets_need_a_fully_connected_network():
     assert GradientDescent(data="rank-2").examples(0).x.shape == (128, 100)
-    with pytest.raises(ValueError, match="no pictures"):
-        GradientDescent(data="rank-2", architecture="cnn").examples(0)
+    with pytest.raises(UsageError, match="data=rank-2 has no pictures: only architecture=fcn"):
+        build(GradientDescent, {"data": "rank-2", "architecture": "cnn"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "idle"),
+    [({"architecture": "myrtle", "depth": 3}, "depth=3 has no effect with myrtle: leave it at 5"),
+     ({"data": "rank-2", "pool": 2}, "pool=2 has no effect with rank-2: leave it at 1"),
+     ({"data": "rank-3", "classes": (0, 1)}, r"classes=\(0, 1\) has no effect with rank-3: leave it at \(7, 9\)")],
+)  # fmt: skip
+def test_a_field_that_would_do_nothing_is_refused(changes, idle):
+    with pytest.raises(UsageError, match=idle) as told:
+        build(GradientDescent, changes)
+    assert "\n" not in str(told.value)
 
 
 def test_gaussians_stand_in_for_pictures_and_say_so():
     found = GradientDescent(data="gaussians", samples=10).examples(0)
     assert found.x.shape == (10, 49)
     assert "stand-in" in found.name
+
+
+def test_more_than_two_classes_have_a_stand_in_too_with_a_target_for_each(monkeypatch, tmp_path):
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "urlopen", offline)
+    absent = GradientDescent(data="svhn", classes=(0, 1, 2), samples=30, architecture="cnn").examples(0)
+    assert (absent.x.shape, absent.y.shape) == ((30, 7, 7, 1), (30, 3))
+    assert absent.name == "a stand-in for svhn, 3 Gaussians"
+    assert set(map(tuple, absent.y)) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("classes", "samples", "why"), [((0, 1, 99), 4, "got 0, 1 and 99"), ((0, 1, 2), 13, "has 12 training examples")]
+)
+def test_more_than_two_classes_are_those_that_are_there(classes, samples, why, monkeypatch, tmp_path):
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    x, y = np.zeros((12, 4, 4), np.uint8), np.arange(12) % 3
+    np.savez(tmp_path / "usps.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(ValueError, match=why):
+        GradientDescent(data="usps", classes=classes, samples=samples).examples(0)

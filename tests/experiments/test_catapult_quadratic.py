@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import dynascope as ds
-from dynascope.experiments.catapults import quadratic_eigenvalues, single_example, top_eigenspace, two_classes
+from dynascope.experiments.catapults import quadratic_eigenvalues, samples, single_example, top_eigenspace
 from dynascope.experiments.catapults.general_quadratic import Digits, GeneralQuadratic
 from dynascope.experiments.catapults.generalization import Generalization, best_of
 from dynascope.experiments.catapults.regimes import OneExample, boundary
@@ -162,7 +162,7 @@ def test_the_row_recorded_is_the_example_that_the_next_step_uses():
 
 
 def test_pooled_samples_are_standardised_and_the_stand_in_says_so(monkeypatch, tmp_path):
-    drawn = two_classes.sample("gaussians", (0, 1), 30, 20, 0)
+    drawn = samples.sample("gaussians", (0, 1), 30, 20, 0)
     assert drawn.x.shape == (30, 49)
     assert drawn.x_test.shape == (20, 49)
     assert set(drawn.y) == {-1.0, 1.0}
@@ -172,11 +172,19 @@ def test_pooled_samples_are_standardised_and_the_stand_in_says_so(monkeypatch, t
               "x_test": draw.integers(0, 255, (40, 8, 8), np.uint8), "y_test": np.arange(40) % 4}  # fmt: skip
     np.savez(tmp_path / "noise.npz", **images)
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
-    pooled = two_classes.sample("noise", (1, 3), 20, 1000, 0, pool=4)
+    pooled = samples.sample("noise", (1, 3), 20, 1000, 0, pool=4)
     assert pooled.x.shape == (20, 4)
     assert pooled.x_test.shape == (20, 4)  # as many as there are
     assert pooled.x.mean() == pytest.approx(0, abs=1e-9)
     assert pooled.x.std() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("idle", [{"architecture": "convolutional"}, {"pool": 2}])
+def test_text_is_neither_convolved_nor_pooled(idle):
+    with pytest.raises(
+        UsageError, match="data=ag_news has no pictures: it takes architecture=fully-connected and pool"
+    ):
+        build(Generalization, {"data": "ag_news", **idle})
 
 
 def test_runs_that_do_not_end_below_their_start_have_no_best_loss():

@@ -238,7 +238,26 @@ def test_two_classes_are_two_that_are_there(folder):
     x, y = np.zeros((6, 2, 2), np.uint8), np.arange(6) % 3
     np.savez(folder / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     for classes in ((0, 9), (1, 1)):
-        with pytest.raises(ValueError, match=f"are two of 0, 1, 2; got {classes[0]} and {classes[1]}"):
+        with pytest.raises(ValueError, match=f"are different ones of 0, 1, 2; got {classes[0]} and {classes[1]}"):
             datasets.two_classes("mine", classes, 2, None, jax.random.key(0))
     with pytest.raises(ValueError, match="1 training example or more"):
         datasets.two_classes("mine", (0, 1), -3, None, jax.random.key(0))
+
+
+def test_more_than_two_classes_are_held_to_the_same_rules(folder):
+    x = np.arange(24.0).reshape(6, 2, 2)
+    np.savez(folder / "mine.npz", x_train=x, y_train=np.arange(6) % 3, x_test=x, y_test=np.arange(6) % 3)
+    found = datasets.some_classes("mine", (2, 0, 1), 6, None, jax.random.key(0), flat=False)
+    assert found.x.shape == (6, 2, 2, 1)
+    order = np.argsort(found.x[:, 0, 0, 0])  # the six pictures as they lie in the file
+    assert found.y[order].tolist() == [1, 2, 0, 1, 2, 0]
+    with pytest.raises(ValueError, match="are different ones of 0, 1, 2; got 0, 1 and 99"):
+        datasets.some_classes("mine", (0, 1, 99), 2, None, jax.random.key(0))
+    with pytest.raises(ValueError, match="mine has 6 training examples of 0, 1 and 2; asked for 7"):
+        datasets.some_classes("mine", (0, 1, 2), 7, None, jax.random.key(0))
+
+
+def test_where_there_are_no_pictures_none_are_given(folder):
+    np.savez(folder / "mine.npz", x_train=np.eye(4), y_train=[0, 1] * 2, x_test=np.eye(4), y_test=[0, 1] * 2)
+    with pytest.raises(ValueError, match="mine has no pictures: its examples are vectors of 4 numbers"):
+        datasets.two_classes("mine", (0, 1), 2, None, jax.random.key(0), flat=False)

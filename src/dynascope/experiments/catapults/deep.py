@@ -9,12 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
-from dynascope.experiments.catapults.two_classes import Sample, sample
+from dynascope.experiments.catapults.samples import sample
 from dynascope.lab.experiment import Experiment
 from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
-from dynascope.tasks import datasets
 from dynascope.tasks.multi_index import MultiIndex
 
 Architecture = Literal["fcn", "cnn", "myrtle", "residual", "vit"]
@@ -71,41 +70,45 @@ class DeepExperiment(Experiment):
     """Fields that the experiments on deep networks have in common; the defaults are those of Figure 4.3a."""
 
     data: Pictures | Regression = "cifar10"
-    """Where a set of pictures is not to be had, two Gaussians stand in."""
+    """Where a set of pictures is not to be had, a Gaussian of 7 x 7 pixels for each class stands in."""
     classes: Annotated[tuple[int, ...], Field(min_length=2)] = (7, 9)
     """Two are told apart by ±1, more by one output each."""
     samples: PositiveInt = 128
     pool: PositiveInt = 1
-    """Pictures are averaged over squares of so many pixels a side."""
+    """Pictures are averaged over squares of so many pixels a side (not those of a stand-in)."""
     architecture: Architecture = "fcn"
     depth: PositiveInt = Field(5, ge=2)
-    """Layers of weights; of the residual network 10, 16, ...; blocks of the transformer."""
+    """Layers of weights; of the residual network 10, 16, ...; blocks of the transformer; Myrtle's are always 5."""
     width: PositiveInt = 1024
     """Neurons or channels of a layer; the widening of the residual network; the dimension of the transformer."""
     parameterisation: Literal["ntk", "standard"] = "ntk"
     """NTK without biases; or the framework's default, with them."""
     seeds: PositiveInt = 5
 
+    @model_validator(mode="after")
+    def _no_field_without_effect(self) -> Any:
+        if self.data in REGRESSION and self.architecture != "fcn":
+            raise ValueError(f"data={self.data} has no pictures: only architecture=fcn can learn it")
+        idle = {"classes": self.data, "pool": self.data} if self.data in REGRESSION else {}
+        idle |= {"depth": "myrtle"} if self.architecture == "myrtle" else {}
+        for name, choice in idle.items():
+            given, default = getattr(self, name), type(self).model_fields[name].default
+            if given != default:
+                raise ValueError(f"{name}={given} has no effect with {choice}: leave it at {default}")
+        return self
+
     def network(self) -> Network:
         return Network(self.architecture, self.depth, self.width, self.parameterisation)
 
     def examples(self, seed: int) -> Examples:
         """The data, the same for all seeds of the network."""
-        number, flat = np.dtype(self.precision), self.architecture == "fcn"
+        number = np.dtype(self.precision)
         if self.data in REGRESSION:
-            if not flat:
-                raise ValueError(f"{self.data} has no pictures: only architecture=fcn can learn it")
             x, y = MultiIndex(self.data).sample(jax.random.key(seed), self.samples)
             return Examples(np.asarray(x, number), np.asarray(y, number)[:, None], f"{self.data} regression")
-        found = self._pictures(seed, flat)
-        y = found.y if found.y.ndim == 2 else found.y[:, None]
-        return Examples(found.x.astype(number), y.astype(number), found.name)
-
-    def _pictures(self, seed: int, flat: bool) -> Any:
-        if len(self.classes) == 2:
-            first, second = self.classes
-            return sample(self.data, (first, second), self.samples, 1, seed, pool=self.pool, flat=flat)
-        return many_classes(self.data, self.classes, self.samples, seed, pool=self.pool, flat=flat)
+        flat = self.architecture == "fcn"
+        found = sample(self.data, self.classes, self.samples, 1, seed, pool=self.pool, flat=flat)
+        return Examples(found.x.astype(number), found.y.reshape(self.samples, -1).astype(number), found.name)
 
     @property
     def convolutional(self) -> bool:
@@ -125,20 +128,3 @@ class DeepExperiment(Experiment):
 
     def seed_values(self, seed: int) -> np.ndarray:
         return np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
-
-
-def many_classes(
-    data: str, classes: tuple[int, ...], count: int, seed: int, *, pool: int, flat: bool
-) -> Sample | Examples:
-    """More than two classes with one-hot targets; pictures pooled, and standardised channel by channel."""
-    loaded = datasets.load(data)
-    chosen = np.flatnonzero(np.isin(loaded.y_train, classes))
-    chosen = np.random.default_rng(seed).permutation(chosen)[:count]
-    x = loaded.x_train[chosen].astype(float)
-    x = x[..., None] if x.ndim == 3 else x
-    rows, columns = x.shape[1] // pool, x.shape[2] // pool
-    x = x[:, : rows * pool, : columns * pool].reshape(count, rows, pool, columns, pool, -1).mean(axis=(2, 4))
-    centre, spread = x.mean(axis=(0, 1, 2)), x.std(axis=(0, 1, 2))
-    x = (x - centre) / np.where(spread > 0, spread, 1)
-    y = (loaded.y_train[chosen][:, None] == np.asarray(classes)).astype(float)
-    return Examples(x.reshape(count, -1) if flat else x, y, f"{data}, {len(classes)} classes")

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, field_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import known, sample
+from dynascope.experiments.catapults.samples import known, sample
 from dynascope.experiments.catapults.two_layer import CATAPULT, kernel_matrix, network, regime, squared_gradient
 from dynascope.experiments.drawing import FAINT, THEORY, panels, settings_colours
 from dynascope.lab.claims import Claim, claim, share_of

@@ -13,10 +13,10 @@ import optax
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
 from matplotlib.figure import Figure
-from pydantic import PositiveInt, field_validator
+from pydantic import PositiveInt, field_validator, model_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import known, sample
+from dynascope.experiments.catapults.samples import known, only_pictures, sample
 from dynascope.experiments.catapults.two_layer import Kind
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, panels
 from dynascope.lab.claims import Claim, claim, share_of
@@ -130,6 +130,11 @@ class Generalization(Experiment):
     seeds: PositiveInt = 5
 
     _known = field_validator("data")(known)
+
+    @model_validator(mode="after")
+    def _pictures_where_needed(self) -> Any:
+        only_pictures(self.data, self.architecture == "fully-connected", self.pool)
+        return self
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)

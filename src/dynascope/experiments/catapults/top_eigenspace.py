@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, field_validator
 
 import dynascope as ds
-from dynascope.experiments.catapults.two_classes import known, sample
+from dynascope.experiments.catapults.samples import known, sample
 from dynascope.experiments.catapults.two_layer import Kind, kernel_matrix, network, variant
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, panels
 from dynascope.lab.claims import Claim, claim, share_of
