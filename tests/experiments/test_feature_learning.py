@@ -13,8 +13,9 @@ from scipy import stats
 import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.feature_learning.batch_size import LOOKS, SmallBatchesTeachFeatures
+from dynascope.experiments.feature_learning.full_rank import NothingToAlign
 from dynascope.experiments.feature_learning.gradient_descent import CatapultsTeachFeatures
-from dynascope.experiments.feature_learning.learners import Shape, best_iterate
+from dynascope.experiments.feature_learning.learners import Shape, best_iterate, lost
 from dynascope.experiments.feature_learning.optimizers import TABLE, OptimisersAlign
 from dynascope.experiments.feature_learning.problems import problem
 from dynascope.experiments.feature_learning.spikes import top_shares
@@ -41,10 +42,32 @@ def test_the_best_iterate_has_the_smallest_validation_loss():
     assert best.alignment.item() == 0.01
 
 
-def test_it_is_not_taken_from_within_a_catapult_nor_from_what_diverged():
+def test_it_is_not_taken_from_within_a_catapult():
     settled, raised = rates.SETTLED, rates.RAISED
-    trace = made([1, 0.5, 0.2, 0.1], [1, 0.3, 0.1, np.nan], [settled, settled, raised, settled])
+    trace = made([1, 0.5, 0.2, 0.1], [1, 0.3, 0.1, 0.4], [settled, settled, raised, settled])
     assert best_iterate(trace)["at"].item() == 10
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "phase"),
+    [
+        ([1, np.nan, np.nan], [1, np.nan, np.nan], None),  # diverged at once
+        ([1, 0.5, np.nan], [1, 0.3, np.nan], None),  # and late
+        ([1, 0.5, 0.2], [np.nan, np.nan, np.nan], None),
+        ([1, 0.5, 0.2], [1, 0.5, 0.2], [rates.RAISED] * 3),  # nothing is allowed
+    ],
+)
+def test_a_run_that_diverges_or_never_settles_has_none(train, validation, phase):
+    best = best_iterate(made(train, validation, phase))
+    assert np.isnan([best.test.item(), best.alignment.item(), best["at"].item()]).all()
+    assert np.isnan(best.alignment_corner).all()
+    assert "1 of 1 runs" in lost(best)
+
+
+def test_what_a_run_does_after_its_stop_does_not_matter():
+    best = best_iterate(made([1, 5e-4, np.nan], [1, 0.3, np.nan]))
+    assert best["at"].item() == 10
+    assert not lost(best)
 
 
 def test_it_is_not_taken_from_after_the_stop():
@@ -170,3 +193,49 @@ def test_the_comparison_at_equal_training_loss_looks_where_it_says():
     assert said.verdict == "holds"
     assert said.measured["at step"] == [3]
     assert said.measured["alignment with"] == [0.6]
+
+
+def outcomes(aligned, test):
+    dims = ("optimiser", "seed")
+    return xr.Dataset({"alignment": (dims, aligned), "test": (dims, test)}).assign_attrs(data="made by hand")
+
+
+def test_an_optimiser_that_diverges_is_left_out_and_counted():
+    names = ("gd", "sgd", "momentum", "adam")
+    aligned = np.array([[0.5, 0.6], [0.7, 0.8], [0.9, 0.95], [np.nan, np.nan]])
+    said, between = OptimisersAlign(seeds=2, optimisers=names).judge(outcomes(aligned, 1.5 - aligned), None)
+    assert said.verdict == "holds"
+    assert "2 of 8 runs diverged and are left out" in said.statement
+    assert said.measured["points"] == 6
+    assert said.measured["without a result"] == [0, 0, 0, 2]
+    assert between.verdict == "fails"  # of three points nothing can be said
+
+    aligned[:3, 0] = np.nan
+    said, _ = OptimisersAlign(seeds=2, optimisers=names).judge(outcomes(aligned, 1.5 - aligned), None)
+    assert said.verdict == "fails"
+    assert "5 of 8 runs diverged" in said.diagnosis
+
+
+def through_catapults(done, aligned):
+    """Runs of two seeds asked for 0 and 2 catapults, looked at twice; the test loss falls as alignment rises."""
+    dims, shape = ("count", "seed", "step"), (2, 2, 2)
+    aligned = np.broadcast_to(np.array(aligned)[:, :, None], shape)
+    variables = {
+        "train": np.full(shape, 0.5), "validation": 1 - aligned, "test": 1 - aligned, "alignment": aligned,
+        "rate_phase": np.full(shape, rates.SETTLED), "rate": np.ones(shape),
+        "rate_catapults": np.broadcast_to(np.array(done)[:, :, None], shape),
+    }  # fmt: skip
+    trace = xr.Dataset({name: (dims, values) for name, values in variables.items()}, {"step": [0, 10], "count": [0, 2]})
+    return trace.assign_attrs(data="made by hand")
+
+
+@pytest.mark.parametrize(("kind", "better"), [(CatapultsTeachFeatures, 0.9), (NothingToAlign, 0.2)])
+def test_a_claim_about_catapults_needs_them_to_be_complete(kind, better):
+    experiment = kind(seeds=2, catapults=(0, 2))
+    aligned = [[0.2, 0.21], [better, better + 0.02]]
+    complete, short = (through_catapults([[0, 0], [2, last]], aligned) for last in (2, 1))
+    assert next(iter(experiment.judge(complete, None))).verdict == "holds"
+    said = {claim.id: claim for claim in experiment.judge(short, None)}
+    for name in set(said) & {"alignment", "test-loss", "monotone", "correlation"}:
+        assert said[name].verdict == "fails", name
+        assert "1 of 4 runs did not complete their catapults" in said[name].diagnosis

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.feature_learning.drawing import draw_outcomes, draw_progress
-from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate
+from dynascope.experiments.feature_learning.learners import FeatureExperiment, best_iterate, lost, without_result
 from dynascope.experiments.feature_learning.problems import Problem
 from dynascope.experiments.feature_learning.spikes import top_shares, watch_spikes
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
@@ -146,21 +146,26 @@ class SmallBatchesTeachFeatures(Batches):
         shares = counts / np.maximum(best.taken.transpose("batch", "seed").values, 1)
         small, large, where = self.batches[0], self.batches[-1], measured.attrs["data"]
         common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure 4.9, Table 4.1"}
-        means = {"batches": list(self.batches), "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1)}
+        means = {
+            "batches": list(self.batches), "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1),
+            "without a result": without_result(best),
+        }  # fmt: skip
+        gone = lost(best)
         printed = {"printed": [PRINTED.get(batch) for batch in self.batches]} if self.task == "rank-2" else {}
         better = aligned[0] > aligned[-1]
         yield claim(
             "alignment", f"Batches of {small} end better aligned with the target than batches of {large}, in every "
             f"seed ({where})", expected="share = 1", holds=better.all(), **common,
             measured=share_of(better) | {"change": paired_difference(aligned[0], aligned[-1])} | means,
-            diagnosis="" if better.all() else "Where all directions of the input matter alike there is no alignment "
-            "to gain.",
+            diagnosis="" if better.all() else gone or "Where all directions of the input matter alike there is no "
+            "alignment to gain.",
         )  # fmt: skip
         lower = test[0] < test[-1]
         yield claim(
             "test-loss", f"Batches of {small} end with a lower test loss than batches of {large}, in every seed",
             measured=share_of(lower) | {"change": paired_difference(test[0], test[-1])}, expected="share = 1",
-            holds=lower.all(), **common, diagnosis="" if lower.all() else "Small batches do not help in every seed.",
+            holds=lower.all(), **common,
+            diagnosis="" if lower.all() else gone or "Small batches do not help in every seed.",
         )  # fmt: skip
         in_seeds = np.all(np.diff(aligned, axis=0) < 0, axis=0) & np.all(np.diff(test, axis=0) > 0, axis=0)
         ordered = bool(np.all(np.diff(aligned.mean(axis=1)) < 0) and np.all(np.diff(test.mean(axis=1)) > 0))
@@ -168,7 +173,7 @@ class SmallBatchesTeachFeatures(Batches):
             "order", "On average over the seeds, the smaller the batch the better the alignment and the lower the test "
             "loss, at every batch size", measured=means | {"the same in single seeds": share_of(in_seeds)},
             expected={"order": "monotone"} | printed, holds=ordered, **common,
-            diagnosis="" if ordered else "Neighbouring batch sizes differ by less than the seeds do.",
+            diagnosis="" if ordered else gone or "Neighbouring batch sizes differ by less than the seeds do.",
         )  # fmt: skip
         more = bool(np.all(np.diff(shares.mean(axis=1)) <= 0) and shares[0].mean() > shares[-1].mean())
         yield claim(
@@ -176,14 +181,15 @@ class SmallBatchesTeachFeatures(Batches):
             "critical rate of the batch, up to the best iterate",
             measured={"batches": list(self.batches), "shares": shares.mean(axis=1), "steps": counts.mean(axis=1)},
             expected="monotone", holds=more, **common,
-            diagnosis="" if more else "The critical rates of the batches spread less than the rate is away from them.",
+            diagnosis="" if more else gone or "The critical rates of the batches spread less than the rate is away "
+            "from them.",
         )  # fmt: skip
         related = correlation(test, aligned)
+        negative = not gone and related["interval"][1] < 0
         yield claim(
             "correlation", "Over all runs, test loss and alignment are negatively correlated", measured=related,
-            expected="the 95 % interval is below 0", holds=related["interval"][1] < 0, **common,
-            diagnosis="" if related["interval"][1] < 0 else "Without directions to find, the test loss depends on "
-            "other things.",
+            expected="the 95 % interval is below 0", holds=negative, **common,
+            diagnosis="" if negative else gone or "Without directions to find, the test loss depends on other things.",
         )  # fmt: skip
         inside = top_shares(measured.spike_loss.values, measured.spike_top.values)
         along = bool(inside.size and np.median(inside) >= TOP)
@@ -202,8 +208,8 @@ class SmallBatchesTeachFeatures(Batches):
                 "only-by-catapults", f"Batches of {self.batches[i]}, of which hardly any is super-critical, are no "
                 f"better aligned than batches of {large}", measured=share_of(no_better) | {"change":
                 paired_difference(aligned[i], aligned[-1])}, expected="share = 1", holds=no_better.all(), **common,
-                diagnosis="" if no_better.all() else "The noise of the batches, or their number of steps, helps "
-                "without any catapult: catapults are not the whole of the gap.",
+                diagnosis="" if no_better.all() else gone or "The noise of the batches, or their number of steps, "
+                "helps without any catapult: catapults are not the whole of the gap.",
             )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Bool
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.feature_learning.learners import FeatureExperiment
@@ -27,9 +28,20 @@ class CatapultExperiment(FeatureExperiment):
         trace = self.descents(given, seed)
         return trace.assign(blind=float(blind_alignment(given.target)))
 
+    def completed(self, measured: xr.Dataset) -> Bool[np.ndarray, "count seed"]:
+        """Which runs went through as many catapults as they were to."""
+        done = measured.rate_catapults.isel(step=-1).transpose("count", "seed").values
+        return done == np.asarray(self.catapults)[:, None]
+
     def descents(self, given: Problem, seed: int) -> xr.Dataset:
         """Training through each number of catapults, along `count`."""
         return self.learn(
             given, "count", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
             factor=self.factor,
         )  # fmt: skip
+
+
+def unfinished(completed: Bool[np.ndarray, "count seed"]) -> str:
+    """A sentence for a diagnosis; empty if all runs went through their catapults."""
+    missing = int((~completed).sum())
+    return f"{missing} of {completed.size} runs did not complete their catapults." if missing else ""

@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.feature_learning.counted import CatapultExperiment
+from dynascope.experiments.feature_learning.counted import CatapultExperiment, unfinished
 from dynascope.experiments.feature_learning.drawing import draw_curves, draw_outcomes
-from dynascope.experiments.feature_learning.learners import best_iterate
+from dynascope.experiments.feature_learning.learners import best_iterate, lost, without_result
 from dynascope.experiments.feature_learning.problems import Name
 from dynascope.experiments.feature_learning.statistics import paired_difference
 from dynascope.lab.claims import Claim, claim
@@ -46,23 +46,27 @@ class NothingToAlign(CatapultExperiment):
         done = measured.rate_catapults.values[..., -1]
         common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure C.17"}
         change = paired_difference(aligned[-1], aligned[0])
-        flat = change["interval"][0] <= 0
+        complete = self.completed(measured)
+        missing = lost(best) or unfinished(complete)
+        flat = not missing and change["interval"][0] <= 0
         yield claim(
-            "alignment", f"From {self.catapults[0]} to {self.catapults[-1]} catapults the alignment does not rise by "
-            f"more than the seeds vary ({measured.attrs['data']})",
-            measured={"change": change, "means": aligned.mean(axis=1), "catapults completed": done.mean(axis=1)},
+            "alignment", f"From {self.catapults[0]} to {self.catapults[-1]} catapults, all complete, the alignment "
+            f"does not rise by more than the seeds vary ({measured.attrs['data']})",
+            measured={"change": change, "means": aligned.mean(axis=1), "catapults completed": done.mean(axis=1),
+            "without a result": without_result(best)},
             expected="the 95 % interval of the change reaches down to 0", holds=flat, **common,
-            diagnosis="" if flat else "The alignment rises: this target has directions that matter more than others.",
+            diagnosis="" if flat else missing or "The alignment rises: this target has directions that matter more "
+            "than others.",
         )  # fmt: skip
         ratio = test[-1].mean() / test[0].mean()
-        same = abs(ratio - 1) <= UNCHANGED
+        same = not missing and abs(ratio - 1) <= UNCHANGED
         yield claim(
             "test-loss", "The test loss is about what it is without catapults, within 20 %",
             measured={"ratio of means": ratio, "means": test.mean(axis=1),
             "change": paired_difference(test[-1], test[0])},
             expected="0.8 to 1.2", holds=same, **common,
-            diagnosis="" if same else "The alignment does not change, but the test loss does: catapults, or the larger "
-            "rates they allow, help for another reason than features.",
+            diagnosis="" if same else missing or "The alignment does not change, but the test loss does: catapults, or "
+            "the larger rates they allow, help for another reason than features.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

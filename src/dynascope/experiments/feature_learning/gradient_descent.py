@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.dynamics import rates
-from dynascope.experiments.feature_learning.counted import CatapultExperiment
+from dynascope.experiments.feature_learning.counted import CatapultExperiment, unfinished
 from dynascope.experiments.feature_learning.drawing import draw_corners, draw_curves, draw_outcomes
-from dynascope.experiments.feature_learning.learners import best_iterate
+from dynascope.experiments.feature_learning.learners import best_iterate, lost, without_result
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
@@ -56,37 +56,43 @@ class CatapultsTeachFeatures(CatapultExperiment):
         done = measured.rate_catapults.values[..., -1]
         few, many, where = self.catapults[0], self.catapults[-1], measured.attrs["data"]
         common = {"source": FIGURE, "seeds": self.seeds}
-        complete = done == np.asarray(self.catapults)[:, None]
-        better = aligned[-1] > aligned[0]
+        complete = self.completed(measured)
+        both = complete[0] & complete[-1]
+        missing = lost(best) or unfinished(complete)
+        better = (aligned[-1] > aligned[0]) & both
         yield claim(
             "alignment", f"With {many} catapults the outer product of the gradients is better aligned with the "
-            f"target's than with {few}, in every seed ({where})",
+            f"target's than with {few}, all of them complete, in every seed ({where})",
             measured=share_of(better) | {"means": aligned.mean(axis=1), "catapults completed": done.mean(axis=1),
-            "change": paired_difference(aligned[-1], aligned[0])}, expected="share = 1", holds=better.all(), **common,
-            diagnosis="" if better.all() else "Seeds where the alignment does not rise; a target that depends on all "
-            "directions alike leaves nothing to learn, and one learnt well already leaves little.",
+            "change": paired_difference(aligned[-1], aligned[0]), "without a result": without_result(best)},
+            expected="share = 1", holds=better.all(), **common,
+            diagnosis="" if better.all() else missing or "Seeds where the alignment does not rise; a target that "
+            "depends on all directions alike leaves nothing to learn, and one learnt well already leaves little.",
         )  # fmt: skip
-        lower = test[-1] < test[0]
+        lower = (test[-1] < test[0]) & both
         yield claim(
-            "test-loss", f"With {many} catapults the test loss is lower than with {few}, in every seed",
+            "test-loss", f"With {many} catapults, all complete, the test loss is lower than with {few}, in every seed",
             measured=share_of(lower) | {"means": test.mean(axis=1), "change": paired_difference(test[-1], test[0])},
             expected="share = 1", holds=lower.all(), **common,
-            diagnosis="" if lower.all() else "Where the features are learnt without catapults they add nothing.",
+            diagnosis="" if lower.all() else missing or "Where the features are learnt without catapults they add "
+            "nothing.",
         )  # fmt: skip
         rising, falling = np.all(np.diff(aligned.mean(axis=1)) > 0), np.all(np.diff(test.mean(axis=1)) < 0)
+        monotone = complete.all() and rising and falling
         yield claim(
             "monotone", "On average over the seeds, alignment rises and test loss falls with each further catapult",
             measured={"alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1),
             "catapults completed": share_of(complete.ravel())},
-            expected="both monotone", holds=rising and falling, **common,
-            diagnosis="" if rising and falling else "The last catapult adds little or nothing once most is learnt.",
+            expected="both monotone, all catapults complete", holds=monotone, **common,
+            diagnosis="" if monotone else missing or "The last catapult adds little or nothing once most is learnt.",
         )  # fmt: skip
         related = correlation(test, aligned)
+        negative = not missing and related["interval"][1] < 0
         yield claim(
-            "correlation", "Over all runs, test loss and alignment are negatively correlated",
-            measured=related, expected="the 95 % interval is below 0", holds=related["interval"][1] < 0, **common,
-            diagnosis="" if related["interval"][1] < 0 else "Without directions to find, the test loss depends on "
-            "other things.",
+            "correlation", "Over all runs, with all their catapults complete, test loss and alignment are negatively "
+            "correlated", measured=related, expected="the 95 % interval is below 0", holds=negative, **common,
+            diagnosis="" if negative else missing or "Without directions to find, the test loss depends on other "
+            "things.",
         )  # fmt: skip
         yield self._at_equal_loss(measured)
 

@@ -158,13 +158,29 @@ def _critical_at_start(shape: Shape, numbers: Array, x: Float[Array, "seed n d"]
 
 def best_iterate(trace: xr.Dataset) -> xr.Dataset:
     """At the recorded step with the smallest validation loss, up to the first at which the training loss is below 1e-3,
-    and outside of catapults: what was recorded there, and `at`, after how many steps."""
+    and outside of catapults: what was recorded there, and `at`, after how many steps. All of it is NaN where the run
+    diverged before the training loss was so low, or where no step is allowed."""
     below = (trace.train < STOP).astype(int)
-    allowed = (below.cumsum("step") - below == 0) & np.isfinite(trace.validation)
+    until_stop = below.cumsum("step") - below == 0
+    finite = np.isfinite(trace.train) & np.isfinite(trace.validation)
+    diverged = (until_stop & ~finite).any("step")
+    allowed = until_stop & finite
     if "rate_phase" in trace:
         allowed = allowed & (trace.rate_phase != rates.RAISED)
     at = trace.validation.where(allowed, np.inf).argmin("step")
     names = ("test", "alignment", "alignment_corner", "train", "validation", "supercritical", "taken")
     best = trace[[name for name in names if name in trace]].isel(step=at)
     taken = best.taken if "taken" in best else trace.step[at]
-    return best.assign(at=taken.drop_vars("step", errors="ignore")).drop_vars("step", errors="ignore")
+    best = best.assign(at=taken.drop_vars("step", errors="ignore")).drop_vars("step", errors="ignore")
+    return best.where(allowed.any("step") & ~diverged)
+
+
+def without_result(best: xr.Dataset) -> int:
+    """How many runs have no best iterate."""
+    return int(best.test.isnull().sum())
+
+
+def lost(best: xr.Dataset) -> str:
+    """The same as a sentence for a diagnosis; empty if all runs have one."""
+    count = without_result(best)
+    return f"{count} of {best.test.size} runs diverged or never settled, and have no result." if count else ""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dynascope.experiments.drawing import FAINT, INK, panels, settings_colours
 from dynascope.experiments.feature_learning.batch_size import Batches
-from dynascope.experiments.feature_learning.learners import best_iterate
+from dynascope.experiments.feature_learning.learners import best_iterate, lost, without_result
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -52,7 +52,11 @@ class SmallRatesForgetBatches(Batches):
         aligned, test = (best[name].transpose("ratio", "batch", "seed").values for name in ("alignment", "test"))
         shares = (best.supercritical / np.maximum(best.taken, 1)).transpose("ratio", "batch", "seed").values
         common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure 4.10"}
-        means = {"rates over critical": [self.ratio, self.small_ratio], "batches": list(self.batches)}
+        means = {
+            "rates over critical": [self.ratio, self.small_ratio], "batches": list(self.batches),
+            "without a result": without_result(best),
+        }  # fmt: skip
+        gone = lost(best)
         for name, values in (("alignment", aligned), ("test-loss", test)):
             large, small = np.ptp(values, axis=1)
             less = small < large / 2
@@ -61,19 +65,20 @@ class SmallRatesForgetBatches(Batches):
                 f"rate as at the large one, in every seed ({measured.attrs['data']})",
                 measured=share_of(less) | means | {"spreads": [large, small], "means": values.mean(axis=2)},
                 expected="share = 1", holds=less.all(), **common,
-                diagnosis="" if less.all() else "The batch size matters at the small rate too.",
+                diagnosis="" if less.all() else gone or "The batch size matters at the small rate too.",
             )  # fmt: skip
         none = bool(np.all(shares[1] == 0))
         yield claim(
             "no-super-critical-steps", "At the small rate no batch that was looked at is super-critical",
             measured=means | {"shares": shares.mean(axis=2)}, expected="0 at the small rate", holds=none, **common,
-            diagnosis="" if none else "The critical rates of the smallest batches spread down to the small rate.",
+            diagnosis="" if none else gone or "The critical rates of the smallest batches spread down to the small "
+            "rate.",
         )  # fmt: skip
         worse = aligned[1].max(axis=0) < aligned[0].max(axis=0)
         yield claim(
             "small-is-worse", "No batch size at the small rate is as well aligned as the best one at the large rate, "
             "in every seed", measured=share_of(worse), expected="share = 1", holds=worse.all(), **common,
-            diagnosis="" if worse.all() else "A small rate does not cost alignment in every seed.",
+            diagnosis="" if worse.all() else gone or "A small rate does not cost alignment in every seed.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.drawing import FAINT, panels, settings_colours
-from dynascope.experiments.feature_learning.counted import CatapultExperiment
-from dynascope.experiments.feature_learning.learners import best_iterate
+from dynascope.experiments.feature_learning.counted import CatapultExperiment, unfinished
+from dynascope.experiments.feature_learning.learners import best_iterate, lost, without_result
 from dynascope.experiments.feature_learning.statistics import paired_difference
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
@@ -44,13 +44,14 @@ class NearZero(CatapultExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         given = self.problem(seed)
         trace = self.descents(given, seed)
-        from_one = best_iterate(trace)
+        from_one = best_iterate(trace).assign(complete=(("count", "seed"), self.completed(trace)))
         near_zero = self.learn(
             given, "start", [self.rate], seed, steps=self.steps_near_zero, record=self.record, optimiser="constant",
             scale=self.scale,
         )  # fmt: skip
         small = best_iterate(near_zero)
-        kept = ["test", "alignment", "train", "at"]
+        small = small.assign(complete=(("start", "seed"), np.ones((1, self.seeds), bool)))
+        kept = ["test", "alignment", "train", "at", "complete"]
         found = xr.concat(
             [from_one[kept].rename(count="start").drop_vars("start"), small[kept].drop_vars("start")], "start"
         )
@@ -63,22 +64,29 @@ class NearZero(CatapultExperiment):
         aligned, test = measured.alignment.values, measured.test.values
         common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure C.14"}
         names = list(measured.start.values)
-        means = {"starts": names, "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1)}
-        better = aligned[-1] > aligned[0]
+        complete = measured.complete.transpose("start", "seed").values.astype(bool)
+        missing = lost(measured) or unfinished(complete[:-1])
+        means = {
+            "starts": names, "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1),
+            "catapults complete": share_of(complete[:-1].ravel()), "without a result": without_result(measured),
+        }  # fmt: skip
+        better = (aligned[-1] > aligned[0]) & complete[0]
         yield claim(
             "beside-no-catapult", f"Near zero the alignment is better than with {names[0]} from the usual start, in "
             f"every seed ({measured.attrs['data']})",
             measured=share_of(better) | {"change": paired_difference(aligned[-1], aligned[0])} | means,
             expected="share = 1", holds=better.all(), **common,
-            diagnosis="" if better.all() else "Without directions to find, a small start is no better aligned.",
+            diagnosis="" if better.all() else missing or "Without directions to find, a small start is no better "
+            "aligned.",
         )  # fmt: skip
         for name, values, sign in (("alignment", aligned, 1), ("test-loss", test, -1)):
-            best = sign * values[-1] >= (sign * values[:-1]).max(axis=0)
+            best = (sign * values[-1] >= (sign * values[:-1]).max(axis=0)) & complete.all(axis=0)
             yield claim(
                 f"best-{name}", f"Near zero the {name.replace('-', ' ')} is the best of all starts and numbers of "
                 "catapults, in every seed", measured=share_of(best) | {"change from the most catapults":
                 paired_difference(values[-1], values[-2])}, expected="share = 1", holds=best.all(), **common,
-                diagnosis="" if best.all() else "It is a tie with the most catapults, within the spread of the seeds.",
+                diagnosis="" if best.all() else missing or "It is a tie with the most catapults, within the spread of "
+                "the seeds.",
             )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

@@ -11,8 +11,12 @@ from scipy import stats
 
 
 def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
-    """The mean over seeds of after - before, with its 95 % interval (Student)."""
+    """The mean over seeds of after - before, with its 95 % interval (Student); seeds where one of them is NaN are left
+    out, and `of` says how many there are."""
     change = np.asarray(after, float) - np.asarray(before, float)
+    change = change[np.isfinite(change)]
+    if not change.size:
+        return {"mean": np.nan, "interval": [-np.inf, np.inf], "of": 0}
     half = np.inf
     if change.size > 1:
         half = float(stats.t.ppf(0.975, change.size - 1) * change.std(ddof=1) / np.sqrt(change.size))
@@ -21,7 +25,7 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
 
 def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     """Pearson's correlation of two lists, with the 95 % interval of Fisher's transformation (which takes the points for
-    independent), and Spearman's."""
+    independent), and Spearman's; points with a NaN are left out."""
     a, b = (np.asarray(values, float).ravel() for values in (one, other))
     kept = np.isfinite(a) & np.isfinite(b)
     a, b = a[kept], b[kept]
