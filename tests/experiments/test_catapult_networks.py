@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.catapults.batches import rises_of
+from dynascope.experiments.catapults.batches import Batches, rises_of
 from dynascope.experiments.catapults.cyclic import cycles_of
 from dynascope.experiments.catapults.deep import Network
 from dynascope.experiments.catapults.gradient_descent import GradientDescent, spikes
@@ -99,6 +99,46 @@ def test_a_batch_is_compared_before_and_after_its_own_step():
     assert own[0].tolist() == [True, False, False, False]
     assert total[0].tolist() == [True, False, False, False]
     assert above[0].tolist() == [True, False, True, False]
+
+
+def sgd_trace():
+    """Twelve steps at two rates, with a spike of which 80 % lie along the top eigenvector and 100 % in the top 5."""
+    loss = np.array([1.0, 0.9, 0.8, 2.8, 0.7, 0.6, 0.5, 0.4, 0.4, 0.4, 0.4, 0.4])
+    steps = dict.fromkeys(("loss", "kernel", "batch_loss", "batch_loss_after", "batch_rate"), loss)
+    tops = np.stack([np.where(loss == 2.8, part, 0.1) for part in (1.7, 2.1)], axis=-1)
+    found = {name: (("ratio", "seed", "step"), np.tile(values, (2, 1, 1))) for name, values in steps.items()}
+    found["kernel_top"] = ("ratio", "seed", "step", "split"), np.tile(tops, (2, 1, 1, 1))
+    found["rate"] = ("ratio", "seed", "rate_step"), np.ones((2, 1, 1))
+    found["hessian_rate"] = ("ratio", "seed", "hessian_rate_step"), np.ones((2, 1, 1))
+    return xr.Dataset(found, {"split": [1, 5], "hessian_rate_step": [0]}, {"data": "made by hand"})
+
+
+def test_spikes_are_judged_by_one_eigenvector_and_by_five():
+    found = {claim.id: claim for claim in Batches(seeds=1).judge(sgd_trace(), None)}
+    assert found["spikes-in-the-top-5"].verdict == "holds"
+    assert found["spikes-in-the-top-1"].verdict == "fails"
+    assert found["spikes-in-the-top-1"].measured == {"median": pytest.approx(0.8), "spikes": 1}
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "printed"),
+    [("quick", {}, 0.9732), ("fcn5", {}, 0.9617), ("cnn5", {}, 0.9467), ("quick", {"depth": 3}, None)],
+)
+def test_the_printed_match_rate_is_that_of_the_network_at_hand(preset, changes, printed):
+    batches = build(Batches, changes | {"seeds": 1}, preset=preset)
+    match, total = list(batches.judge(sgd_trace(), None))[:2]
+    expected = {"share": 0.9} if printed is None else {"share": 0.9, "printed": printed}
+    assert match.expected == total.expected == expected
+
+
+def test_ten_classes_run_with_convolutions():
+    tiny = {"data": "gaussians", "samples": 6, "depth": 2, "width": 2, "steps": 2, "seeds": 1}
+    measured = build(GradientDescent, tiny, preset="ten-classes-cnn").measure(0)
+    assert measured.kernel_top.split.values.tolist() == [10, 30, 50]
+    np.testing.assert_allclose(
+        measured.kernel_top + measured.kernel_rest, measured.loss.broadcast_like(measured.kernel_top), rtol=1e-4
+    )
+    assert measured.attrs["data"] == "a stand-in for gaussians, 10 Gaussians"
 
 
 @pytest.mark.parametrize(

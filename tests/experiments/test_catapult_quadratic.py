@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,7 @@ import dynascope as ds
 from dynascope.experiments.catapults import quadratic_eigenvalues, samples, single_example, top_eigenspace
 from dynascope.experiments.catapults.general_quadratic import Digits, GeneralQuadratic
 from dynascope.experiments.catapults.generalization import Generalization, best_of
-from dynascope.experiments.catapults.regimes import OneExample, boundary
+from dynascope.experiments.catapults.regimes import EXACT_STEPS, OneExample, Regimes, boundary
 from dynascope.experiments.catapults.two_layer import (
     CATAPULT,
     DIVERGENT,
@@ -26,7 +27,7 @@ from dynascope.experiments.catapults.two_layer import (
 )
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
-from dynascope.models import MLP
+from dynascope.models import MLP, ConvNet
 from dynascope.probes.tangent_kernel import tangent_kernel
 from dynascope.theory import general_quadratic
 
@@ -86,6 +87,20 @@ def test_a_network_of_a_traced_width_is_a_network_of_that_width():
     assert np.any(np.asarray(end.weights[0])[:16] != np.asarray(process.model.weights[0])[:16])
 
 
+def test_exact_is_within_a_ten_thousandth_of_a_millionth():
+    ones = np.ones((2, 1, EXACT_STEPS + 1))
+    dims, places = ("product", "seed", "step"), list(quadratic_eigenvalues.PLACES[:4])
+    for error, holds in ((5e-11, True), (5e-10, False)):
+        seen, told = (xr.Dataset(dict.fromkeys(("loss", "kernel"), (dims, values))) for values in (ones, ones + error))
+        (found,) = Regimes()._judge_map(seen, told, np.full((2, 1), MONOTONE))
+        assert (found.verdict == "holds") is holds
+        seen, told = (
+            xr.Dataset({name: (("place", "step"), np.full((4, 3), 1 + by)) for name in ("residual", "eigenvalue")},
+                       {"place": places, "step": range(3)}) for by in (0, error)
+        )  # fmt: skip
+        assert (quadratic_eigenvalues.QuadraticEigenvalues()._exact(seen, told).verdict == "holds") is holds
+
+
 def test_the_rate_of_a_run_is_its_product_over_its_kernel():
     process = OneExample(3, 20, "quadratic")(jnp.asarray(3.0), jnp.asarray(0), jnp.asarray(20))
     trace = ds.ensemble(
@@ -138,6 +153,25 @@ def test_remainders_along_the_top_direction_are_those_of_the_general_recursion()
     exact = float(top @ beyond.residual @ r / (top @ r))
     assert float(trace.top_beyond_residual[0, 1]) == pytest.approx(exact, rel=1e-7)
     assert float(trace.top_loss[0, 1]) == pytest.approx(float(r @ r) / 2)
+
+
+def test_the_quadratic_model_of_a_convolution_is_the_network_with_its_gates_frozen():
+    image = jax.random.normal(jax.random.key(1), (3, 3, 2))
+    start, end = (ConvNet((3, 3, 2), (4,), key=jax.random.key(seed)) for seed in (0, 2))
+    model = variant(start, "quadratic")
+    moved = eqx.tree_at(lambda model: model.displacement, model, jax.tree.map(lambda a, b: a - b, *(
+        eqx.filter(net, eqx.is_inexact_array) for net in (end, start))))  # fmt: skip
+    opened = start.convolutions[0](image) > 0
+    np.testing.assert_allclose(moved(image), end.head(jnp.where(opened, end.convolutions[0](image), 0).ravel()))
+    assert abs(moved(image) - end(image))[0] > 1e-3, "gates have changed on the way"
+
+
+def test_the_top_direction_of_a_convolutional_network_is_measured_too():
+    tiny = {"data": "gaussians", "count": 6, "width": 5, "steps": 3, "seeds": 1, "models": ("quadratic",)}
+    experiment = build(top_eigenspace.TopEigenspace, tiny, preset="svhn-cnn")
+    measured = experiment.measure(0)
+    assert np.all((measured.top_loss > 0) & (measured.top_loss <= measured.loss * (1 + 1e-9)))
+    assert next(iter(experiment.judge(measured, None))).id == "top-carries"
 
 
 def test_the_kernel_of_a_fixed_readout_is_the_squared_gradient():

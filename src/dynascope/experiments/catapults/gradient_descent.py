@@ -59,7 +59,9 @@ class GradientDescent(DeepExperiment):
         "rank-2": {"data": "rank-2", "ratio": 2.63},
         "residual": {"architecture": "residual", "depth": 10, "width": 10, "ratio": 2.0},
         "ten-classes": {"classes": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), "ratio": 2.94, "top": 50, "splits": (10, 30, 50)},
-    }
+        "ten-classes-cnn": {"classes": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), "architecture": "cnn", "width": 512,
+                            "ratio": 5.0, "top": 50, "splits": (10, 30, 50)},
+    }  # fmt: skip
     control = {"ratio": 0.1}
     notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own depend
     on a preprocessing it does not state; the multiples are those its rates have to the critical rates it quotes.

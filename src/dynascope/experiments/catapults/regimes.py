@@ -20,6 +20,7 @@ from dynascope.experiments.catapults.regimes_drawing import draw_regimes, draw_w
 from dynascope.experiments.catapults.two_layer import (
     CATAPULT,
     DIVERGENT,
+    EXACT,
     MONOTONE,
     Kind,
     network,
@@ -215,7 +216,7 @@ class Regimes(Experiment):
             "exact-map", f"Loss and kernel follow the map (3.11-3.12) over {EXACT_STEPS} steps, in every run that "
             "converges "
             "(largest error, over the largest value so far)", source="(3.11), (3.12)", measured=worst,
-            expected="< 1e-9", holds=max(worst.values()) < 1e-9, seeds=self.seeds,
+            expected=f"< {EXACT:g}", holds=max(worst.values()) < EXACT, seeds=self.seeds,
             diagnosis="" if self.precision == "float64" else "In float32 rounding is amplified on the way up.",
         )  # fmt: skip
 

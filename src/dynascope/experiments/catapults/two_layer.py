@@ -11,13 +11,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from dynascope.models import MLP, Gated, Taylor, gated, linearised
+from dynascope.models import MLP, ConvNet, Gated, Taylor, gated, linearised, quadratic
+from dynascope.probes.tangent_kernel import tangent_kernel
 
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
 
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
 REGIMES = ("monotone", "catapult", "divergent")
+EXACT = 1e-10
+"""Within this, of the largest value so far, training does what an exact map says."""
 RISE, NEGLIGIBLE = 1e-9, 1e-12
 """A step that raises the loss by this share is a rise, unless the loss is as small as that beside the first."""
 
@@ -37,9 +40,11 @@ def network(key: PRNGKeyArray, dim: int, units: int, width: Array | int | None =
     return narrow, jnp.sqrt(units / jnp.asarray(width, first.dtype))
 
 
-def variant(start: MLP, kind: Kind) -> Any:
-    """The network, or a Taylor model of it around its start."""
-    return {"quadratic": gated, "linear": linearised, "network": lambda net: net}[kind](start)
+def variant(start: MLP | ConvNet, kind: Kind) -> Any:
+    """The network, or a Taylor model of it around its start. Also of two layers with a convolution the quadratic model
+    is the network with its gates frozen; there it is computed as of any other network."""
+    second_order = gated if isinstance(start, MLP) else quadratic
+    return {"quadratic": second_order, "linear": linearised, "network": lambda net: net}[kind](start)
 
 
 def squared_gradient(model: Any, output: Any) -> Float[Array, ""]:
@@ -50,10 +55,12 @@ def squared_gradient(model: Any, output: Any) -> Float[Array, ""]:
     return jnp.sum(jnp.stack(squares))
 
 
-def kernel_matrix(model: Any, x: Float[Array, "n d"]) -> Float[Array, "n n"]:
-    """The tangent kernel of a `variant` without biases, in closed form: with h = W x/sqrt(d), gates 1{h > 0} (of the
-    start, for the quadratic model) and outer weights v, K = (D D^T) o (X X^T/d) + H H^T, D = gates v/sqrt(m), H = gates
-    h/sqrt(m). A linearised network keeps the kernel of its start."""
+def kernel_matrix(model: Any, x: Float[Array, "n ..."]) -> Float[Array, "n n"]:
+    """The tangent kernel of a `variant` without biases. For vectors in closed form: with h = W x/sqrt(d), gates 1{h >
+    0} (of the start, for the quadratic model) and outer weights v, K = (D D^T) o (X X^T/d) + H H^T, D = gates
+    v/sqrt(m), H = gates h/sqrt(m). A linearised network keeps the kernel of its start."""
+    if x.ndim > 2:
+        return tangent_kernel(model, x)
     start = model.base.value() if isinstance(model, Taylor) else model
     net = start.network if isinstance(start, Gated) else start
     hidden = jax.vmap(lambda point: net.affine(0, point))(x)
