@@ -213,6 +213,11 @@ def test_pooled_samples_are_standardised_and_the_stand_in_says_so(monkeypatch, t
     assert pooled.x.std() == pytest.approx(1)
 
 
+def test_presets_have_as_many_examples_as_the_document():
+    speech, three = (build(Generalization, {}, preset=preset).model_dump() for preset in ("speech", "three-layers"))
+    assert (speech["count"], three["count"], three["test"]) == (256, 100, 500)
+
+
 @pytest.mark.parametrize("idle", [{"architecture": "convolutional"}, {"pool": 2}])
 def test_text_is_neither_convolved_nor_pooled(idle):
     with pytest.raises(
