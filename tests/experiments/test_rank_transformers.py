@@ -1,8 +1,11 @@
 """What the rank experiments on transformers count, and what they say to wrong fields."""
 
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import xarray as xr
+from PIL import Image
 
 from dynascope.experiments.gradual_rank import rank_claims
 from dynascope.experiments.gradual_rank.initialization_scale import InitializationScale, spearman
@@ -10,6 +13,7 @@ from dynascope.experiments.gradual_rank.language import Language
 from dynascope.experiments.gradual_rank.spectra_of_heads import looks, ranks, rises
 from dynascope.experiments.gradual_rank.vision import Vision
 from dynascope.experiments.gradual_rank.vision_data import vision_data
+from dynascope.experiments.gradual_rank.vision_training import clipped
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
 
@@ -83,6 +87,12 @@ def test_nothing_to_order_is_no_order():
 def test_wrong_fields_get_one_clear_line(tmp_path):
     with pytest.raises(UsageError, match="scales must be positive"):
         build(InitializationScale, {"scales": [1.0, 0.0]})
+    with pytest.raises(UsageError, match=r"pixels is for data=folder, .*; got data=digit-pairs"):
+        build(Vision, {"pixels": 8}, preset="quick")
+    with pytest.raises(UsageError, match="since must be less than steps; got since=30, steps=20"):
+        build(Language, {"steps": 20}, preset="quick")
+    with pytest.raises(ValueError, match="data=folder needs folder="):
+        vision_data("folder", None)
     with pytest.raises(ValueError, match="is not a folder"):
         vision_data("folder", None, str(tmp_path / "nowhere"))
     text = tmp_path / "latin.txt"
@@ -91,6 +101,62 @@ def test_wrong_fields_get_one_clear_line(tmp_path):
         build(Language, {"text": str(text)}, preset="quick").measure(0)
     with pytest.raises(ValueError, match="batch must be at most the number of training images, 2000; got 5000"):
         build(Vision, {"batch": 5000}, preset="quick").measure(0)
+
+
+def pictures(folder, sides=(4, 4, 4)):
+    """Three classes of 20 pictures, of grey 0 to 19, 80 to 99, 160 to 179."""
+    for value, side in enumerate(sides):
+        (folder / "abc"[value]).mkdir()
+        for number in range(20):
+            grey = np.full((side, side, 3), 80 * value + number, np.uint8)
+            Image.fromarray(grey).save(folder / "abc"[value] / f"{number:02}.png")
+    return str(folder)
+
+
+def test_some_images_of_a_folder_are_of_all_classes_and_always_the_same(tmp_path):
+    folder = pictures(tmp_path)
+    found, again = (vision_data("folder", 16, folder) for _ in range(2))
+    assert set(found.y.tolist()) == {0, 1, 2}
+    np.testing.assert_array_equal(found.x[:, 0, 0, 0] // 80, found.y)
+    np.testing.assert_array_equal(found.x, again.x)
+
+
+TINY = {"dim": 8, "depth": 1, "heads": 2, "hidden": 8, "looks": 10}
+
+
+def test_the_preset_for_imagenet_is_vit_b_16_and_runs_in_small(tmp_path):
+    full = build(Vision, {}, "imagenet")
+    assert (full.dim, full.head_dim, full.heads, full.patch, full.pixels, full.batch) == (768, 64, 12, 16, 224, 4096)
+    changes = {
+        "folder": pictures(tmp_path, (4, 6, 9)),
+        "pixels": 4,
+        "patch": 2,
+        "head_dim": 4,
+        "batch": 16,
+        "epochs": 2,
+    }
+    trace = build(Vision, TINY | changes | {"warmup_epochs": 1}, "imagenet").measure(0)
+    assert trace.attrs["data"].startswith("48 images")
+    assert np.isfinite(trace.spectrum.isel(step=-1)).all()
+
+
+@pytest.mark.parametrize(("clip", "step"), [(None, [-3.0, -4.0]), (0.5, [-0.3, -0.4]), (6.0, [-3.0, -4.0])])
+def test_gradients_are_clipped_to_the_norm_given(clip, step):
+    rule, gradient = clipped(optax.sgd(1.0), clip), jnp.array([3.0, 4.0])
+    updates, _ = rule.update(gradient, rule.init(gradient))
+    np.testing.assert_allclose(updates, step, rtol=1e-6)
+
+
+def test_the_presets_for_wikitext_are_gpt_2_and_half_of_it_and_run_in_small(tmp_path):
+    full, mid = (build(Language, {}, preset) for preset in ("gpu", "mid"))
+    assert (full.dim, full.depth, full.steps, full.context, full.batch) == (768, 12, 86_000, 256, 16)
+    assert (mid.dim, mid.depth, mid.steps * mid.context * mid.batch // 10**6) == (384, 6, 9)
+    text = tmp_path / "text.txt"
+    text.write_text("the moon follows the river; " * 20)
+    changes = {"text": str(text), "vocabulary": 20, "context": 8, "batch": 2, "steps": 4, "since": 2}
+    trace = build(Language, TINY | changes, "mid").measure(0)
+    assert "byte-pair tokens" in trace.attrs["data"]
+    assert np.isfinite(trace.spectrum.isel(step=-1)).all()
 
 
 def test_heads_of_a_language_model_divide_its_dimension():

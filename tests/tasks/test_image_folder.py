@@ -32,6 +32,17 @@ def test_folders_train_and_test_are_taken_as_they_are(tmp_path):
     assert found.y_test.tolist() == [0, 1]
 
 
+def test_with_pixels_pictures_of_any_size_are_cut_to_their_central_square(tmp_path):
+    write(tmp_path / "a", 5, 0, (4, 6))
+    write(tmp_path / "b", 5, 100, (9, 3))
+    wide = np.zeros((4, 8, 3), np.uint8)
+    wide[:, 2:6] = 200
+    Image.fromarray(wide).save(tmp_path / "a" / "00.png")
+    found = image_folder(tmp_path, pixels=2)
+    assert found.x_train.shape == (8, 2, 2, 3)
+    assert (found.x_train[0] > 150).all()  # all of the wide picture, squeezed, would be 100
+
+
 def wrong(tmp_path, kind):
     if kind == "nowhere":
         return tmp_path / "nowhere"
@@ -53,7 +64,7 @@ def wrong(tmp_path, kind):
     [
         ("nowhere", "is not a folder; an image folder holds one subfolder of pictures for each class"),
         ("no classes", "has no two subfolders of pictures, one for each class; it has one, only"),
-        ("sizes", "is of 5 x 5 pixels and the first picture of 6 x 4; all must agree"),
+        ("sizes", "is of 5 x 5 pixels and the first picture of 6 x 4; all must agree, or give pixels="),
         ("broken", r"00\.png cannot be read as a picture"),
         ("empty", "b holds no pictures"),
     ],

@@ -14,19 +14,20 @@ HELD_OUT = 5
 """Without folders `train` and `test`, every fifth picture of a class is kept for the test."""
 
 
-def image_folder(folder: str | Path) -> Images:
+def image_folder(folder: str | Path, pixels: int | None = None) -> Images:
     """Pictures of `folder/<class>/*`, or of `folder/train/<class>/*` and `folder/test/<class>/*`, all of one size.
 
-    Classes are numbered in the order of their names; pictures have three channels.
+    With `pixels` they may be of any size: each is cut to its central square and brought to `pixels` x `pixels`.
+    Classes are numbered in the order of their names, and come one after the other; pictures have three channels.
     """
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise ValueError(f"{root} is not a folder; an image folder holds one subfolder of pictures for each class")
     if (root / "train").is_dir() and (root / "test").is_dir():
         names = _classes(root / "train")
-        train, test = (_read(root / part, names) for part in ("train", "test"))
+        train, test = (_read(root / part, names, pixels) for part in ("train", "test"))
         return Images(*train, *test)
-    x, y = _read(root, _classes(root))
+    x, y = _read(root, _classes(root), pixels)
     place_in_class = np.concatenate([np.arange(size) for size in np.bincount(y)])
     kept = place_in_class % HELD_OUT == HELD_OUT - 1
     if not kept.any():
@@ -42,8 +43,10 @@ def _classes(root: Path) -> list[str]:
     return names
 
 
-def _read(root: Path, names: list[str]) -> tuple[Shaped[np.ndarray, "n h w 3"], Int[np.ndarray, " n"]]:
-    from PIL import Image, UnidentifiedImageError  # matplotlib brings it along
+def _read(
+    root: Path, names: list[str], pixels: int | None
+) -> tuple[Shaped[np.ndarray, "n h w 3"], Int[np.ndarray, " n"]]:
+    from PIL import Image, ImageOps, UnidentifiedImageError  # matplotlib brings it along
 
     pictures, labels = [], []
     for label, name in enumerate(names):
@@ -53,11 +56,14 @@ def _read(root: Path, names: list[str]) -> tuple[Shaped[np.ndarray, "n h w 3"], 
         for path in paths:
             try:
                 with Image.open(path) as picture:
-                    pictures.append(np.asarray(picture.convert("RGB")))
+                    coloured = picture.convert("RGB")
+                    square = coloured if pixels is None else ImageOps.fit(coloured, (pixels, pixels))
+                    pictures.append(np.asarray(square))
             except (UnidentifiedImageError, OSError) as error:
                 raise ValueError(f"{path} cannot be read as a picture ({error})") from None
             if pictures[-1].shape != pictures[0].shape:
                 sizes = ["{1} x {0}".format(*picture.shape) for picture in (pictures[-1], pictures[0])]
-                raise ValueError(f"{path} is of {sizes[0]} pixels and the first picture of {sizes[1]}; all must agree")
+                agree = "all must agree, or give pixels="
+                raise ValueError(f"{path} is of {sizes[0]} pixels and the first picture of {sizes[1]}; {agree}")
             labels.append(label)
     return np.stack(pictures), np.asarray(labels)

@@ -66,18 +66,24 @@ class Language(Experiment):
             "dim": 96, "depth": 3, "heads": 4, "hidden": 384, "context": 64, "batch": 32, "learning_rate": 1e-3,
             "warmup": 50, "decay": False, "steps": 2000, "since": 200, "looks": 60, "seeds": 3,
         },
+        "mid": {
+            "text": "wikitext103", "vocabulary": 8192, "compute": "bfloat16", "dim": 384, "depth": 6, "heads": 6,
+            "hidden": 1536, "steps": 2441, "since": 244, "looks": 60,
+        },
+        "gpu": {"text": "wikitext103", "vocabulary": 50_257, "compute": "bfloat16"},
     }  # fmt: skip
     control = {"perturbation": "random"}
     notes = """The paper trains GPT-2 on Wikitext-103 (three epochs of blocks of 256 tokens, batch 16, Adam 3e-4 with
     linear decay); the defaults are those, from random weights and without dropout, but on characters, or on
-    `vocabulary` byte-pair tokens learnt from the text itself, not on GPT-2's own. `text` is a
-    name in $DYNASCOPE_DATA or the path of a UTF-8 file; where tiny_shakespeare is not to be had, sentences of a toy
-    grammar take its place and the claims say so. Keys and queries of the first layer do
-    not gain rank (they fall to about 1 and stay), which is why that claim begins with layer 2; it is asked of runs of
-    at least 1,000 steps, since in the others keys and queries fall too until step 200 or so and grow only after. In the
-    control noise of the same size takes the place of what training changed; it is the contrast with noise that the main
-    claim asks for, since noise of this size would pass for low rank beside the start (0.98 of it). The full cost
-    on a CPU is an estimate."""
+    `vocabulary` byte-pair tokens learnt from the text itself, not on GPT-2's own. The preset gpu is that on
+    Wikitext-103 with a vocabulary of GPT-2's size, mid half as deep and wide over 10 million tokens; neither has been
+    run, and learning 50,257 pieces of so long a text takes hours by itself. `text` is a name in $DYNASCOPE_DATA or the
+    path of a UTF-8 file; where tiny_shakespeare is not to be had, sentences of a toy grammar take its place and the
+    claims say so. Keys and queries of the first layer do not gain rank (they fall to about 1 and stay), which is why
+    that claim begins with layer 2; it is asked of runs of at least 1,000 steps, since in the others keys and queries
+    fall too until step 200 or so and grow only after. In the control noise of the same size takes the place of what
+    training changed; it is the contrast with noise that the main claim asks for, since noise of this size would pass
+    for low rank beside the start (0.98 of it). The full cost on a CPU is an estimate."""
 
     text: str = STAND_IN
     vocabulary: PositiveInt | None = None
@@ -100,6 +106,12 @@ class Language(Experiment):
     looks: int = Field(200, ge=10)
     perturbation: Literal["trained", "random"] = "trained"
     seeds: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _there_is_time_to_grow(self) -> Any:
+        if self.since >= self.steps:
+            raise ValueError(f"since must be less than steps; got since={self.since}, steps={self.steps}")
+        return self
 
     @model_validator(mode="after")
     def _heads_divide_dim(self) -> Any:

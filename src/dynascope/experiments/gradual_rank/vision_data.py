@@ -26,13 +26,15 @@ class Vision(NamedTuple):
     name: str
 
 
-def vision_data(data: Data, count: int | None, folder: str = "") -> Vision:
+def vision_data(data: Data, count: int | None, folder: str = "", pixels: int | None = None) -> Vision:
     """The first `count` training images of a set (all of them: None) and its test images; of digit pairs, so many
-    are made."""
+    are made. The pictures of a folder are brought to `pixels` x `pixels`, if given."""
     if data == "digit-pairs":
         found, name = digit_pairs(count or 6000)
     elif data == "folder":
-        found, name = image_folder(folder), f"the pictures of {folder}"
+        if not folder:
+            raise ValueError("data=folder needs folder=, the path of a folder with one subfolder of pictures a class")
+        found, name = mixed(image_folder(folder, pixels)), f"the pictures of {folder}"
     else:
         found, name = images.load(data), {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}[data]
     if count is not None and count > len(found.x_train):
@@ -46,3 +48,10 @@ def vision_data(data: Data, count: int | None, folder: str = "") -> Vision:
         int(max(found.y_train.max(), found.y_test.max())) + 1,
         f"{len(found.x_train)} images of {name}" if data != "digit-pairs" else f"{len(found.x_train)} {name}",
     )
+
+
+def mixed(found: Images) -> Images:
+    """The training images in an order that has nothing to do with their classes, always the same: a folder gives one
+    class after the other, and the first of them would be of one class only."""
+    order = np.random.default_rng(0).permutation(len(found.x_train))
+    return found._replace(x_train=found.x_train[order], y_train=found.y_train[order])

@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.experiments.gradual_rank.spectra_of_heads import head_probes, looks, of_heads
@@ -34,6 +34,8 @@ class VisionLearner(eqx.Module):
     steps: int = eqx.field(static=True)
     warmup: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
+    clip: float | None = eqx.field(static=True)
+    """The largest norm of a gradient."""
 
     def __call__(
         self,
@@ -56,7 +58,12 @@ class VisionLearner(eqx.Module):
             "loss": ds.probes.probe(lambda moment: task.loss(moment.model, shown), every=few),
             "accuracy": ds.probes.probe(lambda moment: task.accuracy(moment.model, test), every=few),
         }
-        return ds.Descent(model, task, rule, data=train, batch=self.batch, key=order, probes=probes)
+        return ds.Descent(model, task, clipped(rule, self.clip), data=train, batch=self.batch, key=order, probes=probes)
+
+
+def clipped(rule: optax.GradientTransformation, clip: float | None) -> optax.GradientTransformation:
+    """The rule, on gradients whose norm is at most `clip`."""
+    return rule if clip is None else optax.chain(optax.clip_by_global_norm(clip), rule)
 
 
 class VisionExperiment(Experiment):
@@ -65,6 +72,8 @@ class VisionExperiment(Experiment):
     data: Data = "cifar10"
     folder: str = ""
     """For data = folder: one subfolder of pictures for each class."""
+    pixels: PositiveInt | None = None
+    """For data = folder: pictures of any size are brought to pixels x pixels; none: they must agree in size."""
     images: PositiveInt | None = None
     """How many training images; none: all (of digit pairs 6,000)."""
     augment: bool = True
@@ -78,6 +87,8 @@ class VisionExperiment(Experiment):
     batch: PositiveInt = 512
     epochs: PositiveInt = 500
     warmup_epochs: float = Field(15, ge=0)
+    clip: float | None = Field(None, gt=0)
+    """Gradients of a larger norm are scaled down to it; none: left as they are."""
     compute: Literal["float32", "bfloat16"] = "float32"
     """Of matrix products; weights, optimiser and spectra are in float32 in any case."""
     looks: int = Field(200, ge=10)
@@ -86,6 +97,12 @@ class VisionExperiment(Experiment):
     """Spectra of what training changed, or (the null) of noise of the same size, matrix by matrix."""
     seeds: PositiveInt = 1
 
+    @model_validator(mode="after")
+    def _pixels_are_of_a_folder(self) -> Any:
+        if self.pixels is not None and self.data != "folder":
+            raise ValueError(f"pixels is for data=folder, whose pictures may be of any size; got data={self.data}")
+        return self
+
     @property
     def matmul_precision(self) -> str:
         """No theory is held against these networks: TF32 where the device has it."""
@@ -93,7 +110,7 @@ class VisionExperiment(Experiment):
 
     def train(self, optimiser: str, rate: float, scales: Sequence[float], seed: int) -> xr.Dataset:
         """The spectra of all heads, (scale, seed, step, product, layer, head, singular), and how well it learns."""
-        found = vision_data(self.data, self.images, self.folder)
+        found = vision_data(self.data, self.images, self.folder, self.pixels)
         if self.batch > len(found.x):
             raise ValueError(f"batch must be at most the number of training images, {len(found.x)}; got {self.batch}")
         per_epoch = len(found.x) // self.batch
@@ -103,7 +120,8 @@ class VisionExperiment(Experiment):
             name: getattr(self, name) for name in ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
         }
         learner = VisionLearner(
-            tuple(size.items()), found.classes, optimiser, steps, round(self.warmup_epochs * per_epoch), self.batch
+            tuple(size.items()), found.classes, optimiser, steps, round(self.warmup_epochs * per_epoch), self.batch,
+            self.clip,
         )  # fmt: skip
         train, test = (
             Labelled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
