@@ -9,6 +9,7 @@ import pytest
 
 import dynascope as ds
 from dynascope.models import MLP, ConvNet, WideResNet, linearised, myrtle5
+from dynascope.probes import kernel_spectrum, layerwise
 
 KEY = jax.random.key(0)
 SHAPE = (8, 8, 2)
@@ -55,6 +56,58 @@ def test_layer_by_layer_it_is_the_jacobian_contracted(name, x64, agreement):
         exact = contracted(model, x)
         found = ds.probes.tangent_kernel(model, x, budget=20_000)  # few channels at a time
         np.testing.assert_allclose(found, exact, rtol=0, atol=agreement * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("name", ["fcn, biases", "cnn, biases", "residual"])
+def test_layer_by_layer_and_block_by_block_it_is_the_same(name):
+    with jax.enable_x64(True):
+        model, x = MODELS[name](), images(name, n=5)
+        one = layerwise.bytes_of_layers(model, x) // 5
+        exact = contracted(model, x)
+        for held in (1, 2, 5):  # so many examples at a time: blocks of 1, a last block that is not full, all at once
+            found = ds.probes.tangent_kernel(model, x, budget=5 * one if held == 5 else 2 * held * one)
+            np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
+
+
+def test_what_is_held_is_bounded_by_the_budget_however_many_examples():
+    model, budget = ConvNet((16, 16, 3), (16, 16), key=KEY, out=2), 2**21
+
+    def held(n, budget):
+        x = jax.ShapeDtypeStruct((n, 16, 16, 3), jnp.float32)
+        program = jax.jit(lambda model, x: ds.probes.tangent_kernel(model, x, budget=budget)).lower(model, x).compile()
+        return program.memory_analysis().temp_size_in_bytes
+
+    assert held(64, 2**30) > 8 * budget
+    assert max(held(16, budget), held(64, budget)) < 1.1 * budget
+
+
+def test_a_kernel_whose_making_does_not_fit_is_known_by_its_products(monkeypatch):
+    model, x = MODELS["cnn"](), images("cnn")
+    assert kernel_spectrum.kernel_operator(model, x)[2] is not None
+    monkeypatch.setattr(kernel_spectrum, "usual_budget", lambda: layerwise.bytes_of_layers(model, x) - 1)
+    assert kernel_spectrum.kernel_operator(model, x)[2] is None
+
+
+class Gained(eqx.Module):
+    """A network with one parameter more, which its tapped maps do not have."""
+
+    network: MLP
+    gain: jax.Array
+
+    def tapped(self, x, tap):
+        return self.gain * self.network.tapped(x, tap)
+
+    def __call__(self, x):
+        return self.gain * self.network(x)
+
+
+def test_parameters_beside_the_tapped_maps_are_told_in_one_line():
+    model, x = Gained(MODELS["fcn"](), jnp.ones(())), images("fcn")
+    line = "maps that Gained.tapped shows must have all 3021 parameters of the model, each once; they have 3020"
+    for look in (ds.probes.tangent_kernel, ds.probes.critical_rate):
+        with pytest.raises(ValueError, match=line):
+            look(model, x)
+    np.testing.assert_allclose(ds.probes.tangent_kernel(model, x, call), contracted(model, x), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["fcn", "cnn"])
@@ -156,6 +209,9 @@ def test_the_loss_is_split_by_the_eigenvectors():
         split = ds.probes.eigenspace_losses(model, x, y, (1, 3))
         np.testing.assert_allclose(split.top, [parts[0], parts[:3].sum()], rtol=1e-8)
         np.testing.assert_allclose(split.rest, [parts[1:].sum(), parts[3:].sum()], rtol=1e-8)
+        half = ds.probes.eigenspace_losses(model, x, y, (1, 3), convention="sum")
+        np.testing.assert_allclose(half.top, 2 * split.top, rtol=1e-12)  # half the sum of 4 entries, not their mean
+        np.testing.assert_allclose(half.rest, 2 * split.rest, rtol=1e-12)
         ratio = ds.probes.polyak_ratio(model, x, y)
         np.testing.assert_allclose(ratio, (parts @ values[::-1]) / parts.sum(), rtol=1e-10)
         assert values[0] <= float(ratio) <= values[-1]
@@ -185,6 +241,19 @@ def test_in_the_loop_it_says_the_same(formed):
         distance = np.linalg.norm(exact - first, 2) / np.linalg.norm(first, 2)
         np.testing.assert_allclose(trace.distance[-1], distance, rtol=1e-3)
         assert trace.distance[0] == 0
+
+
+def test_top_and_rest_add_up_to_the_loss_of_the_convention():
+    with jax.enable_x64(True):
+        x, y = jax.random.normal(jax.random.key(2), (20, 6)), jnp.ones(20)
+        net = MLP(6, 2, key=KEY, width=16, out=1, activation="relu", parameterisation="ntk")
+
+        def half_sum(model, data):
+            return 10 * squares(model, data)
+
+        probes = {"loss": ds.probes.loss(), "kernel": ds.probes.kernel_norm(x, y, (1,), convention="sum")}
+        trace = ds.descend(net, half_sum, optax.sgd(0.01), steps=2, data=(x, y), record=1, probes=probes)
+        np.testing.assert_allclose((trace.kernel_top + trace.kernel_rest).sel(split=1), trace.loss, rtol=1e-10)
 
 
 def test_each_batch_has_a_critical_rate_of_its_own():

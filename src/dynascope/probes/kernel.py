@@ -44,9 +44,10 @@ def kernel_norm(
 
     In the trace, for a probe called `kernel`: `kernel`; `kernel_critical_rate`; `kernel_residual`, within which of the
     value there is an eigenvalue; `kernel_products` used (of the matrix, where it is made). With targets y also
-    `kernel_top` and `kernel_rest`, along `split`: the mean squared error in the span of the top s eigenvectors of the
-    kernel as it is at that step, and in the rest; their sum is the loss. How K is known, and what `formed` and `rows`
-    mean, is told at `kernel_eigenpairs`. Where it is searched, each look starts from the vectors of the last one.
+    `kernel_top` and `kernel_rest`, along `split`: the loss in the span of the top s eigenvectors of the kernel as it is
+    at that step, and in the rest; their sum is the squared loss of the `convention`, on the examples x. How K is known,
+    and what `formed` and `rows` mean, is told at `kernel_eigenpairs`. Where it is searched, each look starts from the
+    vectors of the last one.
     """
     k = 1 if y is None else most(splits)
 
@@ -61,7 +62,7 @@ def kernel_norm(
             "products": found.products,
         }
         if y is not None:
-            split = split_loss(found.vectors, errors_of(moment.model, x, y, apply), splits)
+            split = split_loss(found.vectors, errors_of(moment.model, x, y, apply), splits, convention)
             value |= {"top": split.top, "rest": split.rest}
         return value, (None if subspace is None else found.subspace, looks + 1)
 

@@ -17,9 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from dynascope.probes.eigenpairs import EXPLORE, Eigenpairs, diagonalised, searched
-from dynascope.probes.layerwise import has_layers
+from dynascope.probes.layerwise import bytes_of_layers, has_layers
 from dynascope.probes.tangent_kernel import (
-    BUDGET,
     Apply,
     Vector,
     bytes_of_gradients,
@@ -27,6 +26,7 @@ from dynascope.probes.tangent_kernel import (
     flat_outputs,
     kernel_product,
     tangent_kernel,
+    usual_budget,
 )
 
 Convention = Literal["mse", "sum"]
@@ -42,13 +42,14 @@ def kernel_operator(
 ) -> tuple[int, Callable[[Vector], Vector], Float[Array, "nk nk"] | None]:
     """The kernel as an operator: its size, v -> K v, and the matrix where it is made.
 
-    It is made (`formed`) unless there are too many rows for that or, for a model that does not know its layers, too
-    many derivatives; `rows` at a time are looked at where it is not.
+    It is made (`formed`) unless there are too many rows for that, or more derivatives than fit the usual budget;
+    `rows` at a time are looked at where it is not.
     """
     size = examples(x) * flat_outputs(model, apply).count(x)
     if formed is None:
         layers = apply is None and has_layers(model)
-        formed = size <= FORMED and (layers or bytes_of_gradients(model, x, apply) <= BUDGET)
+        held = bytes_of_layers(model, x) if layers else bytes_of_gradients(model, x, apply)
+        formed = size <= FORMED and held <= usual_budget()
     if not formed:
         return size, kernel_product(model, x, apply, rows=rows)[1], None
     matrix = tangent_kernel(model, x, apply)
@@ -150,7 +151,7 @@ def kernel_change(
 
 
 class Split(NamedTuple):
-    """Mean squared error in the span of the top s eigenvectors of the kernel, and in the rest, for several s."""
+    """The loss in the span of the top s eigenvectors of the kernel, and in the rest, for several s."""
 
     top: Float[Array, " splits"]
     rest: Float[Array, " splits"]
@@ -163,12 +164,16 @@ def most(splits: Sequence[int]) -> int:
     return max(splits)
 
 
-def split_loss(vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int]) -> Split:
-    """The mean of errors^2 = L_top + L_rest, for the first s of these orthonormal vectors, largest eigenvalue first."""
+def split_loss(
+    vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int], convention: Convention | str = "mse"
+) -> Split:
+    """The loss of these errors, their mean square or half the sum of squares, = L_top + L_rest, for the first s of these
+    orthonormal vectors, largest eigenvalue first."""
     along = vectors @ errors
     top = [jnp.sum(along[:s] ** 2) for s in splits]
     rest = [jnp.sum((errors - along[:s] @ vectors[:s]) ** 2) for s in splits]
-    return Split(jnp.stack(top) / errors.size, jnp.stack(rest) / errors.size)
+    scale = slope(errors.size, convention) / 2
+    return Split(scale * jnp.stack(top), scale * jnp.stack(rest))
 
 
 @eqx.filter_jit
@@ -179,12 +184,13 @@ def eigenspace_losses(
     splits: Sequence[int] = (1, 5),
     apply: Apply | None = None,
     *,
+    convention: Convention | str = "mse",
     tolerance: float = 1e-5,
     formed: bool | None = None,
 ) -> Split:
-    """L_{<=s} and L_{>s} (4.2): the mean squared error split by the eigenvectors of the model's CURRENT kernel."""
+    """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel."""
     found = kernel_eigenpairs(model, x, most(splits), apply, tolerance=tolerance, formed=formed)
-    return split_loss(found.vectors, errors_of(model, x, y, apply), splits)
+    return split_loss(found.vectors, errors_of(model, x, y, apply), splits, convention)
 
 
 def errors_of(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Vector:

@@ -11,13 +11,18 @@ with what comes back. `models.tapping` has the contract; a model of one's own ne
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
+
+from dynascope.probes.blocks import block_size, in_blocks
 
 
 class Map(NamedTuple):
@@ -26,6 +31,15 @@ class Map(NamedTuple):
     scale: float
     bias: bool
     windows: Callable[[Array], Array] | None
+    inputs: Any
+    """The shape and dtype of what it is handed, for one example."""
+    parts: Any
+    """Those of what its weight acts on: the windows of the inputs, if it has windows."""
+    outputs: Any
+
+    def weights(self) -> int:
+        """How many it has."""
+        return self.outputs.shape[-1] * (self.parts.shape[-1] + self.bias)
 
 
 def has_layers(model: Any) -> bool:
@@ -34,9 +48,10 @@ def has_layers(model: Any) -> bool:
 
 
 def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
-    """The kernel at the examples x (first axis), outputs of an example side by side; at most about `budget` bytes at a
-    time for derivatives with respect to weights that act at many positions."""
-    maps, shapes = _outline(model, jax.tree.map(lambda leaf: leaf[0], x))
+    """The kernel at the examples x (first axis), outputs of an example side by side. Beside it about `budget` bytes are
+    held at a time: where all examples do not fit they are looked at in blocks."""
+    one = jax.tree.map(lambda leaf: leaf[0], x)
+    maps = maps_of(model, one)
 
     def sensitivities(x: PyTree) -> tuple[list[Array], list[Array]]:
         """For each map its inputs, and the derivatives of all outputs with respect to what it gives."""
@@ -50,31 +65,57 @@ def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"
 
             return jnp.ravel(model.tapped(x, tap)), inputs
 
-        at = [jnp.zeros(shape.shape, shape.dtype) for shape in shapes]
+        at = [jnp.zeros(one.outputs.shape, one.outputs.dtype) for one in maps]
         value, pull, inputs = jax.vjp(outputs, at, has_aux=True)
         return inputs, jax.vmap(lambda one: pull(one)[0])(jnp.eye(value.size, dtype=value.dtype))
 
-    inputs, slopes = jax.vmap(sensitivities)(x)
-    kernel = None
-    for one, a, d in zip(maps, inputs, slopes, strict=True):
-        part = _at_one_position(one, a, d) if d.ndim == 3 else _at_many_positions(one, a, d, budget)
-        kernel = part if kernel is None else kernel + part
-    assert kernel is not None
-    return kernel
+    def seen(x: PyTree) -> list[tuple[Array, Array]]:
+        return list(zip(*jax.vmap(sensitivities)(x), strict=True))
+
+    def contracted(left: list[tuple[Array, Array]], right: list[tuple[Array, Array]]) -> Array:
+        def part(one: Map, left: tuple[Array, Array], right: tuple[Array, Array]) -> Array:
+            if left[1].ndim == 3:
+                return _at_one_position(one, left, right)
+            return _at_many_positions(one, left, right, budget // 2)
+
+        return reduce(jnp.add, map(part, maps, left, right))
+
+    n = jax.tree.leaves(x)[0].shape[0]
+    block = block_size(n, bytes_of_layers(model, x) // n, budget)
+    return in_blocks(x, block, seen, contracted)
 
 
-def _outline(model: Any, x: PyTree) -> tuple[list[Map], list[Any]]:
-    """The model's maps, in order, and the shapes of what they give."""
+def bytes_of_layers(model: Any, x: PyTree) -> int:
+    """About what is held when all examples are looked at at once: twice the inputs of all maps and the derivatives with
+    respect to what they give; the other half is for what is made of them."""
+    one = jax.tree.map(lambda leaf: leaf[0], x)
+    outputs = math.prod(jax.eval_shape(lambda x: model.tapped(x, lambda z, a, **_: z), one).shape)
+    kept = sum(_bytes(one.inputs) + outputs * _bytes(one.outputs) for one in maps_of(model, one))
+    return 2 * kept * jax.tree.leaves(x)[0].shape[0]
+
+
+def _bytes(shape: Any) -> int:
+    return math.prod(shape.shape) * shape.dtype.itemsize
+
+
+def maps_of(model: Any, x: PyTree) -> list[Map]:
+    """The model's maps, in order, at one example; an error if they are not all of the model."""
     maps: list[Map] = []
-    shapes: list[Any] = []
 
     def tap(z: Array, a: Array, *, scale: float, bias: bool, windows: Callable | None) -> Array:
-        maps.append(Map(scale, bias, windows))
-        shapes.append(jax.ShapeDtypeStruct(z.shape, z.dtype))
+        inputs, outputs = (jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (a, z))
+        maps.append(Map(scale, bias, windows, inputs, jax.eval_shape(windows, inputs) if windows else inputs, outputs))
         return z
 
     jax.eval_shape(lambda x: model.tapped(x, tap), x)
-    return maps, shapes
+    shown = sum(one.weights() for one in maps)
+    there = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
+    if shown != there:
+        raise ValueError(
+            f"the maps that {type(model).__name__}.tapped shows must have all {there} parameters of the model, each "
+            f"once; they have {shown} (with `apply` given it is not asked)"
+        )
+    return maps
 
 
 def full(number: Any) -> Any:
@@ -87,32 +128,44 @@ def summed(left: Float[Array, "i f"], right: Float[Array, "f j"]) -> Float[Array
     return jnp.matmul(left, right, precision="highest", preferred_element_type=full(left.dtype))
 
 
-def _gram(rows: Float[Array, "i f"]) -> Float[Array, "i i"]:
-    return summed(rows, rows.T)
+Seen = tuple[Float[Array, "n ..."], Float[Array, "n k ..."]]
+"""Of some examples the inputs of a map, and the derivatives of all outputs with respect to what it gives."""
 
 
-def _at_one_position(one: Map, a: Float[Array, "n f"], d: Float[Array, "n k m"]) -> Float[Array, "nk nk"]:
+def _at_one_position(one: Map, left: Seen, right: Seen) -> Float[Array, "nk nk"]:
+    (a, d), (b, e) = left, right
     n, k, m = d.shape
-    factor = one.scale**2 * _gram(a) + (1.0 if one.bias else 0.0)
-    slopes = _gram(d.reshape(n * k, m)).reshape(n, k, n, k)
+    factor = one.scale**2 * summed(a, b.T) + (1.0 if one.bias else 0.0)
+    slopes = summed(d.reshape(n * k, m), e.reshape(n * k, m).T).reshape(n, k, n, k)
     return (slopes * factor[:, None, :, None]).reshape(n * k, n * k)
 
 
-def _at_many_positions(one: Map, a: Array, d: Float[Array, "n k ..."], budget: int) -> Float[Array, "nk nk"]:
-    """Sum over positions first, for so many output channels at a time as the budget allows."""
-    n, k, m = d.shape[0], d.shape[1], d.shape[-1]
-    d = d.reshape(n, k, -1, m)
-    a = a if one.windows is None else jax.vmap(one.windows)(a)
-    a = a.reshape(n, d.shape[2], -1)
-    row = n * k * a.shape[-1] * a.dtype.itemsize
-    channels = max(c for c in range(1, m + 1) if m % c == 0 and (c == 1 or c * row <= budget))
+def _at_many_positions(one: Map, left: Seen, right: Seen, budget: int) -> Float[Array, "nk nk"]:
+    """Sum over positions first. Half of the budget is for the windows of some examples at a time, and half for the
+    derivatives of all with respect to the weights of some output channels at a time."""
+    n, k, m = left[1].shape[0], left[1].shape[1], left[1].shape[-1]
+    fan_in = one.parts.shape[-1]
+    examples = max(1, budget // 2 // (2 * _bytes(one.parts)))  # windows are laid out twice
+    row = 2 * n * k * fan_in * one.inputs.dtype.itemsize
+    channels = max(c for c in range(1, m + 1) if m % c == 0 and (c == 1 or c * row <= budget // 2))
+
+    def by_weights(seen: Seen, first: Array) -> Float[Array, "nk f"]:
+        def of_one(seen: tuple[Array, Array]) -> Float[Array, "k c f"]:
+            a, d = seen
+            parts = (a if one.windows is None else one.windows(a)).reshape(-1, fan_in)
+            chosen = lax.dynamic_slice_in_dim(d.reshape(k, -1, m), first, channels, axis=2)
+            return jnp.einsum("kpc,pf->kcf", chosen, parts, precision="highest")
+
+        found = jax.vmap(of_one)(seen) if examples >= n else lax.map(of_one, seen, batch_size=examples)
+        return found.reshape(n * k, channels * fan_in)
 
     def some(kernel: Array, first: Array) -> tuple[Array, None]:
-        chosen = lax.dynamic_slice_in_dim(d, first, channels, axis=3)
-        slopes = jnp.einsum("nkpc,npf->nkcf", chosen, a, precision="highest")
-        return kernel + _gram(slopes.reshape(n * k, channels * a.shape[-1])), None
+        return kernel + summed(by_weights(left, first), by_weights(right, first).T), None
 
-    start = jnp.zeros((n * k, n * k), full(d.dtype))
+    start = jnp.zeros((n * k, n * k), full(left[1].dtype))
     kernel, _ = lax.scan(some, start, channels * jnp.arange(m // channels, dtype=jnp.int32))
     kernel = one.scale**2 * kernel
-    return kernel + _gram(d.sum(axis=2).reshape(n * k, m)) if one.bias else kernel
+    if not one.bias:
+        return kernel
+    ours, theirs = (d.reshape(n * k, -1, m).sum(axis=1) for _, d in (left, right))
+    return kernel + summed(ours, theirs.T)

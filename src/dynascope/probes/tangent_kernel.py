@@ -6,11 +6,12 @@ are the floating-point leaves; K of half precision is summed in float32. Three w
 
 | way | needs | costs about | memory |
 |---|---|---|---|
-| by layers | a model with `tapped` (`models.tapping`) | a gradient for each output | activations; `budget` bytes |
-| by gradients | nothing | as many gradients as n k, more where they do not fit | `budget` bytes of J |
+| by layers | a model with `tapped` (`models.tapping`) | k gradients, more if they do not fit | `budget` |
+| by gradients | nothing | n k gradients of one example, more if they do not fit | `budget` |
 | by products | nothing | one gradient and one forward derivative a product | activations |
 
-`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third.
+`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. Where the examples do
+not fit the budget they are looked at in blocks, each against each; the matrix itself is not counted.
 """
 
 from __future__ import annotations
@@ -26,25 +27,30 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
+from dynascope.probes.blocks import block_size, in_blocks
 from dynascope.probes.layerwise import full, has_layers, layerwise_kernel, summed
 
 Apply = Callable[[Any, Any], Any]
 Vector = Float[Array, " nk"]
 
-BUDGET = 2**30
-"""Bytes of derivatives that are held at a time, unless said otherwise."""
+
+def usual_budget() -> int:
+    """Bytes that are held at a time, unless said otherwise: 1 GiB, or an eighth of what a device of its own has."""
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
+    return max(2**30, memory // 8)
 
 
 @eqx.filter_jit
 def tangent_kernel(
-    model: PyTree, x: PyTree, apply: Apply | None = None, *, budget: int = BUDGET
+    model: PyTree, x: PyTree, apply: Apply | None = None, *, budget: int | None = None
 ) -> Float[Array, "nk nk"]:
     """The tangent kernel at the examples x, which lie along the first axis.
 
-    By layers where the model knows its own and no `apply` is given; else by per-example gradients, in blocks of rows so
-    that never more than `budget` bytes of them are held.
+    By layers where the model knows its own and no `apply` is given; else by per-example gradients. Examples are looked
+    at in blocks where more than about `budget` bytes (`usual_budget()` if None) would have to be held at a time.
     """
     examples(x)
+    budget = usual_budget() if budget is None else budget
     if apply is None and has_layers(model):
         return layerwise_kernel(model, x, budget)
     return _by_gradients(flat_outputs(model, apply), x, budget)
@@ -95,11 +101,7 @@ def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk
     """Blocks of rows of J against each other; J is made anew for every pair of blocks."""
     n, k = examples(x), flat.count(x)
     row = k * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
-    block = n if n * row <= budget else max(1, budget // (2 * row))
-
-    def rows(first: Array) -> list[Array]:
-        chosen = jnp.minimum(first + jnp.arange(block, dtype=jnp.int32), n - 1)  # the last block repeats an example
-        return jax.vmap(one)(jax.tree.map(lambda leaf: leaf[chosen], x))
+    block = block_size(n, row, budget)
 
     def one(x: PyTree) -> list[Array]:
         value, pull = jax.vjp(lambda weights: flat.function(weights, x), flat.weights)
@@ -111,18 +113,7 @@ def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk
 
         return reduce(jnp.add, map(part, left, right))
 
-    if block == n:
-        whole = rows(jnp.zeros((), jnp.int32))
-        return contracted(whole, whole)
-    starts = block * jnp.arange(-(-n // block), dtype=jnp.int32)
-
-    def against_all(first: Array) -> Array:
-        left = rows(first)
-        return lax.map(lambda other: contracted(left, rows(other)), starts)
-
-    blocks = lax.map(against_all, starts)
-    size = starts.size * block * k
-    return jnp.swapaxes(blocks, 1, 2).reshape(size, size)[: n * k, : n * k]
+    return in_blocks(x, block, jax.vmap(one), contracted)
 
 
 def in_full(vector: Vector) -> Vector:
