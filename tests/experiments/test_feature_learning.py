@@ -1,7 +1,5 @@
 """What the experiments on feature learning count and choose, against cases made by hand."""
 
-import os
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,14 +10,24 @@ from scipy import stats
 
 import dynascope as ds
 from dynascope.dynamics import rates
+from dynascope.experiments.feature_learning import problems
 from dynascope.experiments.feature_learning.batch_size import LOOKS, SmallBatchesTeachFeatures
 from dynascope.experiments.feature_learning.full_rank import NothingToAlign
 from dynascope.experiments.feature_learning.gradient_descent import CatapultsTeachFeatures
-from dynascope.experiments.feature_learning.learners import Shape, best_iterate, lost
+from dynascope.experiments.feature_learning.learners import best_iterate, lost
+from dynascope.experiments.feature_learning.learning_rate import SmallRatesForgetBatches
+from dynascope.experiments.feature_learning.near_zero import NearZero
+from dynascope.experiments.feature_learning.networks import Shape
 from dynascope.experiments.feature_learning.optimizers import TABLE, OptimisersAlign
-from dynascope.experiments.feature_learning.problems import problem
+from dynascope.experiments.feature_learning.problems import Problem, Reference, outer_product_of, problem
 from dynascope.experiments.feature_learning.spikes import top_shares
 from dynascope.experiments.feature_learning.statistics import correlation, paired_difference
+from dynascope.lab import registry
+from dynascope.lab.errors import UsageError
+from dynascope.lab.fields import build
+from dynascope.tasks import datasets
+from dynascope.tasks.image_sources import Images
+from dynascope.theory.agop import Reference as Trained
 
 
 def made(train, validation, phase=None):
@@ -100,15 +108,92 @@ def test_every_seed_has_data_of_its_own_and_the_same_seed_the_same():
     np.testing.assert_allclose(np.var(one.y - one.x[..., 0] * one.x[..., 1]), 0.01, rtol=0.6)
 
 
-@pytest.mark.skipif("DYNASCOPE_DATA" not in os.environ, reason="needs fashion_mnist.npz in $DYNASCOPE_DATA")
-def test_a_real_set_takes_its_outer_product_from_a_network_that_is_good_at_it(monkeypatch):
-    monkeypatch.setattr("dynascope.experiments.feature_learning.problems.REFERENCE_STEPS", 40)
-    given = problem("fashion_mnist", 2, 0, dim=0, samples=64, held_out=1000, noise=0.0, flips=0.25)
-    assert given.x.shape == (2, 64, 784)
-    assert given.x_test.shape == given.x_validation.shape == (2, 200, 784)
-    assert given.target.shape == (784, 784)
-    right = float(given.about.split("right on ")[1].split("%")[0])
-    assert right > 80
+def bright_and_dark(count):
+    """Pictures of 4 x 4 x 3, in which the class is told by the first channel of the upper half."""
+    y = np.arange(count) % 2 * 2
+    x = np.random.default_rng(0).integers(0, 200, (count, 4, 4, 3)).astype(np.uint8)
+    x[:, :2, :, 0] = np.where(y == 2, 255, 0)[:, None, None]
+    return Images(x, y, x[:20], y[:20])
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """The real sets, none of which is needed, as 60 small pictures."""
+    monkeypatch.setattr(datasets, "load", lambda name: bright_and_dark(60))
+
+
+def test_the_reference_of_a_real_set_sees_all_its_examples_whatever_the_sample(pictures, monkeypatch):
+    seen = {}
+
+    def trained(model, task, optimiser, x, **how):
+        seen.update(how, x=x)
+        return Trained(np.eye(48, dtype=np.float32), 0.75)
+
+    monkeypatch.setattr(problems, "reference_outer_product", trained)
+    wanted = Reference(Shape("cnn", 2, 4, True, "standard"), 7)
+    given = problem("svhn", 2, 0, dim=0, samples=10, held_out=100, noise=0.0, flips=0.2, reference=wanted)
+    assert given.x.shape == (2, 10, 48)
+    assert given.x_test.shape == given.x_validation.shape == (2, 10, 48)
+    assert seen["x"].shape == (60, 4, 4, 3)
+    assert seen["data"][1].shape == (60,)
+    assert (seen["batch"], seen["steps"]) == (60, 7)
+    np.testing.assert_array_equal(given.target, np.eye(48))
+    assert float(given.label(xr.Dataset()).reference_accuracy) == 0.75
+
+
+def test_it_is_good_at_the_set_and_listens_to_what_tells_its_classes_apart(pictures):
+    outer, right = outer_product_of("svhn", Reference(Shape("cnn", 2, 4, True, "standard"), 150))
+    assert right == 1.0
+    tells = np.zeros((4, 4, 3), bool)
+    tells[:2, :, 0] = True
+    assert outer.diagonal()[tells.ravel()].min() > outer.diagonal()[~tells.ravel()].mean()
+
+
+@pytest.mark.parametrize(("right", "verdict"), [(0.95, "fails"), (0.99, "holds")])
+def test_a_reference_weaker_than_the_documents_shows(right, verdict):
+    (said,) = CatapultsTeachFeatures(task="svhn").on_the_reference(xr.Dataset({"reference_accuracy": right}))
+    assert (said.verdict, said.measured) == (verdict, right)
+    assert bool(said.diagnosis) == (verdict == "fails")
+    assert not list(CatapultsTeachFeatures().on_the_reference(xr.Dataset()))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "inputs", "weights"),
+    [
+        ("fcn", (48,), 48 * 4 + 3 * 4 * 4 + 4),
+        ("cnn", (4, 4, 3), 9 * 3 * 4 + 3 * 9 * 4 * 4 + 4 * 4 * 4),
+        ("myrtle", (4, 4, 3), 9 * 3 * 4 + 3 * 9 * 4 * 4 + 4),
+    ],
+)
+def test_each_architecture_is_built_for_its_inputs(architecture, inputs, weights):
+    shape = Shape(architecture, 5, 4, False, "ntk")
+    network, output = jax.eval_shape(
+        lambda x: (shape.network(0, inputs), shape.network(0, inputs)(x)), jnp.ones(inputs)
+    )
+    assert sum(leaf.size for leaf in jax.tree.leaves(network)) == weights
+    assert output.shape == (1,)
+
+
+@pytest.mark.parametrize("parameterisation", ["ntk", "standard"])
+def test_a_start_near_zero_is_near_zero_in_both_parameterisations(parameterisation):
+    shape = Shape("fcn", 2, 4, False, parameterisation)
+    start, small = (shape.network(0, (3,), scale).weights[0] for scale in (1.0, 0.125))
+    np.testing.assert_array_equal(0.125 * start, small)
+
+
+def test_a_network_of_pictures_is_trained_and_looked_at(pictures):
+    experiment = CatapultsTeachFeatures(
+        task="svhn", architecture="cnn", depth=2, width=2, samples=10, held_out=4, seeds=1
+    )
+    target = np.diag(np.arange(48, dtype=np.float32))
+    drawn = datasets.two_classes("svhn", (0, 2), 10, 4, jax.random.key(0), flat=False)
+    sets = (part.astype(np.float32)[None] for part in (*drawn[:2], *drawn[2:], *drawn[2:]))
+    given = Problem(*sets, target, 1.0, "made by hand")
+    trace = experiment.learn(given, "rate", [0.1], 0, steps=2, record=1, optimiser="gd")
+    start = experiment.shape().network(0, (4, 4, 3))
+    expected = ds.probes.alignment(ds.probes.agop(start, jnp.asarray(given.x[0])), jnp.asarray(target))
+    np.testing.assert_allclose(trace.alignment[0, 0, 0], expected, rtol=1e-4)
+    assert trace.train[0, 0, 2] < trace.train[0, 0, 0]
 
 
 def test_super_critical_steps_are_counted_as_by_hand():
@@ -126,7 +211,7 @@ def test_super_critical_steps_are_counted_as_by_hand():
     measured = experiment.measure(0)
     given = experiment.problem(0)
     x, y = jnp.asarray(given.x[0]), jnp.asarray(given.y[0])
-    start = Shape(2, 8, False, "ntk").network(jnp.asarray(0, jnp.int32), 3)
+    start = Shape("fcn", 2, 8, False, "ntk").network(0, (3,))
 
     def outputs(weights, points):
         return jax.nn.relu(points @ weights[0].T / np.sqrt(3)) @ weights[1].T[:, 0] / np.sqrt(8)
@@ -175,6 +260,64 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="got 'lion'"):
         OptimisersAlign(optimisers=("gd", "lion"))
     assert all(set(row) == set(rates.OPTIMISERS) for row in TABLE.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        (SmallBatchesTeachFeatures, {"flips": 0.1}, "flips has no effect on the task rank-2: leave it at 0.0; got 0.1"),
+        (NearZero, {"reference_steps": 5}, "reference_steps has no effect on the task rank-2"),
+        (CatapultsTeachFeatures, {"task": "svhn", "dim": 30}, "dim has no effect on the task svhn: leave it at 100"),
+        (CatapultsTeachFeatures, {"task": "svhn", "noise": 0.5}, "noise has no effect on the task svhn"),
+        (
+            CatapultsTeachFeatures,
+            {"architecture": "cnn", "depth": 5},
+            "rank-2 has no pictures: its architecture is fcn",
+        ),
+        (CatapultsTeachFeatures, {"task": "svhn", "architecture": "myrtle"}, "the depth of myrtle is 5; got 2"),
+        (SmallBatchesTeachFeatures, {"rate": 0.1, "ratio": 0.3}, "ratio has no effect where a rate is given"),
+        (SmallRatesForgetBatches, {"small_rate": 0.1, "small_ratio": 0.3}, "small_ratio has no effect where"),
+    ],
+)
+def test_a_field_without_effect_is_refused(kind, fields, said):
+    with pytest.raises(UsageError, match=said) as error:
+        build(kind, fields)
+    assert "\n" not in str(error.value)
+
+
+KINDS = [registry.load(entry.id) for entry in registry.entries() if entry.id.startswith("agop.")]
+TRAINING_EXAMPLES = {
+    "cifar10": 2 * 5000, "fashion_mnist": 2 * 6000, "mnist": 5923 + 5958, "svhn": 4948 + 10585, "usps": 1194 + 731,
+    "celeba": 182637,
+}  # fmt: skip
+"""How many the official sets have of the two classes."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_preset_has_a_control_and_asks_for_no_more_examples_than_there_are(kind):
+    for preset in kind.presets:
+        build(kind, {}, preset=preset, control=True)
+        experiment = build(kind, {}, preset=preset)
+        assert experiment.samples <= TRAINING_EXAMPLES.get(experiment.task, np.inf), preset
+
+
+def test_a_small_rate_may_be_absolute():
+    experiment = build(
+        SmallRatesForgetBatches,
+        {"dim": 20, "samples": 12, "held_out": 4, "width": 4, "seeds": 2, "batches": (3, 4), "steps": (LOOKS, LOOKS)},
+        preset="rate-0.1",
+    )
+    rates_of = []
+
+    def train(self, given, rates, seed, **how):
+        rates_of.extend(rates)
+        return xr.Dataset(coords={"ratio": [0, 1]})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SmallRatesForgetBatches, "train", train)
+        measured = experiment.measure(0)
+    np.testing.assert_allclose(rates_of, [0.5 * measured.critical, [0.1, 0.1]], rtol=1e-6)
+    np.testing.assert_allclose(measured.ratio, [0.5, np.mean(0.1 / measured.critical)], rtol=1e-6)
 
 
 def test_the_comparison_at_equal_training_loss_looks_where_it_says():

@@ -9,7 +9,6 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.feature_learning.learners import FeatureExperiment
 from dynascope.experiments.feature_learning.problems import Problem
-from dynascope.theory.agop import blind_alignment
 
 
 class CatapultExperiment(FeatureExperiment):
@@ -23,10 +22,8 @@ class CatapultExperiment(FeatureExperiment):
     record: PositiveInt = 10
 
     def measure(self, seed: int) -> xr.Dataset:
-        """Also what an outer product that knows nothing of the target would be aligned to."""
         given = self.problem(seed)
-        trace = self.descents(given, seed)
-        return trace.assign(blind=float(blind_alignment(given.target)))
+        return given.label(self.descents(given, seed))
 
     def completed(self, measured: xr.Dataset) -> Bool[np.ndarray, "count seed"]:
         """Which runs went through as many catapults as they were to."""

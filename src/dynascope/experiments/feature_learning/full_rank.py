@@ -69,6 +69,8 @@ class NothingToAlign(CatapultExperiment):
             "the larger rates they allow, help for another reason than features.",
         )  # fmt: skip
 
+        yield from self.on_the_reference(measured)
+
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         best = best_iterate(measured)
         return {

@@ -1,7 +1,8 @@
-"""What the experiments on feature learning share: the network, its training, what is looked at, the best iterate."""
+"""What the experiments on feature learning share: fields, training, what is looked at, the best iterate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -11,13 +12,14 @@ import numpy as np
 import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics import rates
-from dynascope.experiments.feature_learning.problems import Name, Problem, problem
+from dynascope.experiments.feature_learning.networks import MYRTLE_LAYERS, Architecture, Shape, squared_error
+from dynascope.experiments.feature_learning.problems import REAL, Name, Problem, Reference, problem
+from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment
-from dynascope.models import MLP
 from dynascope.probes.agop import agop, alignment
 from dynascope.probes.kernel_spectrum import critical_rate
 from dynascope.probes.probe import Probe, probe
@@ -28,28 +30,11 @@ STOP = 1e-3
 """The training loss at which the document stops."""
 FLOWN = 1e-2
 """Accuracy of the critical rate in the controller, relative."""
-
-
-def squared_error(model: MLP, batch: tuple[Array, Array]) -> Array:
-    """The mean over examples, of a network with one output."""
-    x, y = batch
-    return jnp.mean((jax.vmap(model)(x)[:, 0] - y) ** 2)
-
-
-class Shape(eqx.Module):
-    """A fully connected ReLU network."""
-
-    depth: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    bias: bool = eqx.field(static=True)
-    parameterisation: str = eqx.field(static=True)
-
-    def network(self, seed: Array, dim: int, scale: Array | float = 1.0) -> MLP:
-        """At its random start; `scale` is the spread of the weights in the NTK parameterisation."""
-        return MLP(
-            dim, self.depth, key=jax.random.key(seed), width=self.width, out=1, activation="relu", bias=self.bias,
-            parameterisation=self.parameterisation, scale=scale if self.parameterisation == "ntk" else None,
-        )  # fmt: skip
+CRITICAL_EXAMPLES = 5000
+"""At most so many examples stand for the whole set in its critical rate at the start, as in the document."""
+FOR_SYNTHETIC = ("dim", "noise")
+FOR_REAL = ("flips", "reference", "reference_width", "reference_steps")
+"""Fields that only synthetic tasks listen to, and only real sets."""
 
 
 class Learner(eqx.Module):
@@ -66,7 +51,7 @@ class Learner(eqx.Module):
         self, setting: tuple[Array, Array], seed: tuple[Array, ...], target: Array, factor: Array
     ) -> ds.Descent:
         (value, scale), (number, unit, x, y, x_validation, y_validation, x_test, y_test) = setting, seed
-        model = self.shape.network(number, x.shape[1], scale)
+        model = self.shape.network(number, x.shape[1:], scale)
         if self.optimiser == "catapults":
             optimiser = rates.catapults(lambda net: critical_rate(net, x, tolerance=FLOWN), value, factor=factor)
         elif self.optimiser == "constant":
@@ -90,7 +75,7 @@ class Learner(eqx.Module):
 def outer_product(x: Array, target: Array) -> Probe:
     """The alignment, and the first rows and columns of G."""
 
-    def measure(model: MLP) -> dict[str, Array]:
+    def measure(model: Any) -> dict[str, Array]:
         found = agop(model, x)
         return {"value": alignment(found, target), "corner": found[:CORNER, :CORNER]}
 
@@ -108,22 +93,50 @@ class FeatureExperiment(Experiment):
     """Examples for validation, and as many for the test."""
     noise: float = Field(0.1, ge=0)
     """Standard deviation of the noise on the labels of a synthetic task."""
+    architecture: Architecture = "fcn"
+    """Fully connected; or, for pictures, convolutions with a linear map at the end; or Myrtle-5, which also pools."""
     depth: PositiveInt = Field(2, ge=2)
+    """Layers of weights."""
     width: PositiveInt = 1024
+    """Neurons or channels of a layer."""
     bias: bool = False
     parameterisation: Literal["ntk", "standard"] = "ntk"
+    reference: Architecture | None = None
+    """The network whose outer product is taken for G* of a real set; None is the document's for that set. It has five
+    layers in the standard parameterisation, with biases."""
+    reference_width: PositiveInt = 64
+    reference_steps: PositiveInt = 2000
     seeds: PositiveInt = 5
+
+    @model_validator(mode="after")
+    def _fields_fit_the_task(self) -> Any:
+        real = self.task in REAL
+        refuse_idle(self, FOR_SYNTHETIC if real else FOR_REAL, f"on the task {self.task}")
+        if self.architecture != "fcn" and not real:
+            raise ValueError(f"{self.task} has no pictures: its architecture is fcn; got {self.architecture}")
+        if self.architecture == "myrtle" and self.depth != MYRTLE_LAYERS:
+            raise ValueError(f"the depth of myrtle is {MYRTLE_LAYERS}; got {self.depth}")
+        return self
+
+    @property
+    def matmul_precision(self) -> str:
+        """Convolutions as the device does them by itself (TF32 on a GPU, several times as fast)."""
+        return "highest" if self.architecture == "fcn" else "default"
 
     def problem(self, seed: int, flips: float = 0.0) -> Problem:
         """The data of all seeds."""
+        reference = None
+        if self.task in REAL:
+            kind = self.reference or REAL[self.task].reference
+            reference = Reference(Shape(kind, 5, self.reference_width, True, "standard"), self.reference_steps)
         return problem(
             self.task, self.seeds, seed, dim=self.dim, samples=self.samples, held_out=self.held_out, noise=self.noise,
-            flips=flips,
+            flips=flips, pictures=self.shape().takes_pictures, reference=reference,
         )  # fmt: skip
 
     def shape(self) -> Shape:
         """The network's."""
-        return Shape(self.depth, self.width, self.bias, self.parameterisation)
+        return Shape(self.architecture, self.depth, self.width, self.bias, self.parameterisation)
 
     def numbers(self, seed: int) -> np.ndarray:
         """The seeds of starts and batches."""
@@ -131,7 +144,8 @@ class FeatureExperiment(Experiment):
 
     def critical_at_start(self, given: Problem, seed: int) -> Float[np.ndarray, " seed"]:
         """The critical rate of the whole training set, for each seed."""
-        return np.asarray(_critical_at_start(self.shape(), jnp.asarray(self.numbers(seed)), jnp.asarray(given.x)))
+        x = jnp.asarray(given.x[:, :CRITICAL_EXAMPLES])
+        return np.asarray(_critical_at_start(self.shape(), jnp.asarray(self.numbers(seed)), x))
 
     def learn(
         self, given: Problem, name: str, values: Any, seed: int, *, steps: int, record: int,
@@ -147,13 +161,35 @@ class FeatureExperiment(Experiment):
             {"setting": (settings, np.full(len(values), scale, np.float32)),
              "seed": (self.numbers(seed), units, *given.sets())},
             steps=steps, record=record, fixed={"target": given.target, "factor": np.float32(factor)},
+            width=1 if self.shape().takes_pictures else None,  # convolutions are slower side by side, also on a GPU
         )  # fmt: skip
-        return trace.rename(setting=name).assign_coords({name: values}).assign_attrs(data=given.about)
+        return trace.rename(setting=name).assign_coords({name: values})
+
+    def on_the_reference(self, measured: xr.Dataset) -> Iterable[Claim]:
+        """Of a real set: whether the network that G* was taken from is as good as the document's."""
+        if self.task in REAL:
+            least, right = REAL[self.task].accuracy, float(measured.reference_accuracy)
+            yield claim(
+                "reference", f"The network that G* is taken from is right on {least:.1%} of the test examples or more",
+                source="Section 4.5", measured=right, expected=f"≥ {least}", holds=right >= least,
+                diagnosis="" if right >= least else "G* is that of a weaker network than the document's: alignment "
+                "with it says less about the target.",
+            )  # fmt: skip
+
+
+def refuse_idle(experiment: Experiment, names: Iterable[str], where: str) -> None:
+    """Fields that have no effect are left at their defaults: what somebody asked for must not go unheard."""
+    for name in names:
+        field = type(experiment).model_fields.get(name)
+        if field is not None and getattr(experiment, name) != field.default:
+            raise ValueError(
+                f"{name} has no effect {where}: leave it at {field.default}; got {getattr(experiment, name)}"
+            )
 
 
 @eqx.filter_jit
-def _critical_at_start(shape: Shape, numbers: Array, x: Float[Array, "seed n d"]) -> Float[Array, " seed"]:
-    return lax.map(lambda one: critical_rate(shape.network(one[0], x.shape[2]), one[1]), (numbers, x))
+def _critical_at_start(shape: Shape, numbers: Array, x: Float[Array, "seed n ..."]) -> Float[Array, " seed"]:
+    return lax.map(lambda one: critical_rate(shape.network(one[0], x.shape[2:]), one[1]), (numbers, x))
 
 
 def best_iterate(trace: xr.Dataset) -> xr.Dataset:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dynascope.experiments.drawing import FAINT, INK, panels, settings_colours
 from dynascope.experiments.feature_learning.batch_size import Batches
-from dynascope.experiments.feature_learning.learners import best_iterate, lost, without_result
+from dynascope.experiments.feature_learning.learners import best_iterate, lost, refuse_idle, without_result
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -30,22 +30,41 @@ class SmallRatesForgetBatches(Batches):
         },
         "rank-3": {"task": "rank-3", "depth": 4, "width": 256},
         "rank-4": {"task": "rank-4", "depth": 4, "width": 256},
+        "svhn": {"task": "svhn", "architecture": "myrtle", "depth": 5, "width": 256, "samples": 15533, "seeds": 3},
+        "celeba": {"task": "celeba", "depth": 4, "width": 256, "samples": 162770, "seeds": 3},
+        "rate-0.1": {"small_rate": 0.1},
+        "rate-0.1-rank-3": {"task": "rank-3", "depth": 4, "width": 256, "small_rate": 0.1},
     }  # fmt: skip
-    control = {"small_ratio": 0.5}
+    control = {"small_ratio": 0.5, "small_rate": None}
     notes = """Each batch size is trained at half the critical rate of the whole set at the start and at a fortieth of
     it, with as many times more steps as the rate is smaller; quick takes a twentieth. Test loss and alignment are those
-    of the iterate with the best validation loss, up to a training loss of 1e-3. In the control the small rate is the
-    large one. That the spread at the small rate is less than half of that at the large one is a threshold set here."""
+    of the iterate with the best validation loss, up to a training loss of 1e-3. The presets `rate-0.1` are Figure
+    C.23's. In the control the small rate is the large one. That the spread at the small rate is less than half of that
+    at the large one is a threshold set here."""
 
     ratio: float = Field(0.5, gt=0)
     """The large rate over the critical rate of all the data at the start."""
     small_ratio: float = Field(0.025, gt=0)
+    """The small one over it."""
+    small_rate: float | None = Field(None, gt=0)
+    """An absolute small rate instead."""
+
+    @model_validator(mode="after")
+    def _one_of_two_small_rates(self) -> Any:
+        if self.small_rate is not None:
+            refuse_idle(self, ["small_ratio"], "where a small_rate is given")
+        return self
 
     def measure(self, seed: int) -> xr.Dataset:
-        stretch = (1, max(1, round(self.ratio / self.small_ratio)))
         given = self.problem(seed, self.flips)
         critical = self.critical_at_start(given, seed)
-        return self.train(given, critical, (self.ratio, self.small_ratio), seed, stretch=stretch, every_step=False)
+        large, small = self.ratio * critical, self.small_ratio * critical
+        if self.small_rate is not None:
+            small = np.full(self.seeds, self.small_rate, np.float32)
+        stretch = (1, max(1, round(float(large.mean() / small.mean()))))
+        trace = self.train(given, [large, small], seed, stretch=stretch, every_step=False)
+        ratios = [float(np.mean(rate / critical)) for rate in (large, small)]
+        return given.label(trace.assign_coords(ratio=ratios).assign(critical=("seed", critical)))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         best = best_iterate(measured)
@@ -53,7 +72,7 @@ class SmallRatesForgetBatches(Batches):
         shares = (best.supercritical / np.maximum(best.taken, 1)).transpose("ratio", "batch", "seed").values
         common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure 4.10"}
         means = {
-            "rates over critical": [self.ratio, self.small_ratio], "batches": list(self.batches),
+            "rates over critical": measured.ratio.values, "batches": list(self.batches),
             "without a result": without_result(best),
         }  # fmt: skip
         gone = lost(best)
@@ -81,6 +100,8 @@ class SmallRatesForgetBatches(Batches):
             diagnosis="" if worse.all() else gone or "A small rate does not cost alignment in every seed.",
         )  # fmt: skip
 
+        yield from self.on_the_reference(measured)
+
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         best = best_iterate(measured)
         figure, axes = panels(2, size=(4.6, 3.7))
@@ -92,7 +113,7 @@ class SmallRatesForgetBatches(Batches):
             values = best[name].transpose("ratio", "batch", "seed").values
             for one, ratio, colour in zip(values, best.ratio.values, settings_colours(2), strict=True):
                 where.plot(places, one, color=colour, linewidth=0.7, alpha=0.5)
-                where.plot(places, one.mean(axis=1), "o-", color=colour, linewidth=2, label=f"{ratio:g} × critical")
+                where.plot(places, one.mean(axis=1), "o-", color=colour, linewidth=2, label=f"{ratio:.3g} × critical")
             where.set(xlabel="batch size", title=title)
             where.set_xticks(places, [str(batch) for batch in self.batches])
         axes[0].legend(fontsize=8, title="learning rate", title_fontsize=8, labelcolor=INK)

@@ -58,7 +58,7 @@ class NearZero(CatapultExperiment):
         names = [*(f"{count} catapults" for count in self.catapults), "near zero"]
         curve = near_zero[["train", "validation", "alignment"]].isel(start=0, drop=True)
         curve = curve.rename({name: f"near_zero_{name}" for name in curve.data_vars})
-        return xr.merge([found.assign_coords(start=names), curve]).assign_attrs(data=given.about)
+        return given.label(xr.merge([found.assign_coords(start=names), curve]))
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         aligned, test = measured.alignment.values, measured.test.values
@@ -88,6 +88,8 @@ class NearZero(CatapultExperiment):
                 diagnosis="" if best.all() else missing or "It is a tie with the most catapults, within the spread of "
                 "the seeds.",
             )  # fmt: skip
+
+        yield from self.on_the_reference(measured)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, axes = panels(3, size=(4.2, 3.7))

@@ -42,16 +42,16 @@ class OptimisersAlign(FeatureExperiment):
         },
         "rank-3": {"task": "rank-3", "depth": 4, "width": 256, "samples": 1000},
         "rank-4": {"task": "rank-4", "depth": 4, "width": 256, "samples": 1000},
-        "svhn": {"task": "svhn", "depth": 4, "width": 256, "samples": 1000},
+        "svhn": {"task": "svhn", "architecture": "cnn", "depth": 5, "width": 256, "samples": 1000},
         "celeba": {"task": "celeba", "depth": 4, "width": 256, "samples": 1000},
     }  # fmt: skip
-    control = {"task": "full-rank"}
+    control = {"task": "full-rank", "architecture": "fcn"}
     notes = """Learning rates are those of Table C.1; momentum 0.9, and PyTorch's defaults for what is not stated. Each
     optimiser takes as many steps, with batches (gradient descent: with all the data). Test loss and alignment are those
     of the iterate with the best validation loss, up to a training loss of 1e-3; a run that diverges has none, is left
-    out of the correlation, and is counted. "Strong" is a Pearson correlation of
-    -0.8 or less, a number set after a first check had given -0.975; the points of one optimiser are not independent, so
-    the interval is too narrow. In the control no direction matters more than others."""
+    out of the correlation, and is counted. "Strong" is a Pearson correlation of -0.8 or less, a number set after a
+    first check had given -0.975; the points of one optimiser are not independent, so the interval is too narrow. In the
+    control no direction matters more than others."""
 
     optimisers: tuple[str, ...] = Field(
         ("gd", "sgd", "momentum", "rmsprop", "adagrad", "adadelta", "adam"), min_length=2
@@ -79,7 +79,7 @@ class OptimisersAlign(FeatureExperiment):
             )  # fmt: skip
             found.append(best_iterate(trace)[["test", "alignment", "train", "at"]].isel(rate=0, drop=True))
         joined = xr.concat(found, "optimiser").assign_coords(optimiser=list(self.optimisers))
-        return joined.assign_attrs(data=given.about)
+        return given.label(joined)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         aligned, test = (measured[name].transpose("optimiser", "seed").values for name in ("alignment", "test"))
@@ -108,6 +108,8 @@ class OptimisersAlign(FeatureExperiment):
             measured=between, expected=f"Pearson ≤ {STRONG}", holds=alike, **common,
             diagnosis="" if alike else weak or "Optimisers that align alike differ in their test loss.",
         )  # fmt: skip
+
+        yield from self.on_the_reference(measured)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, axes = panels(1, size=(5.6, 4.2))

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 import dynascope as ds
 from dynascope.dynamics import rates
-from dynascope.experiments.feature_learning.learners import Shape, squared_error
+from dynascope.experiments.feature_learning.networks import Shape, squared_error
 from dynascope.experiments.feature_learning.problems import Problem
 
 SPIKE = 1.3
@@ -28,7 +28,7 @@ class SpikeWatcher(eqx.Module):
         number, rate, x, y = seed
         probes = {"loss": ds.probes.loss(), "kernel": ds.probes.kernel_norm(x, y, splits=(1,))}
         key = jax.random.fold_in(jax.random.key(number), 1)
-        model = self.shape.network(number, x.shape[1])
+        model = self.shape.network(number, x.shape[1:])
         optimiser = rates.scheduled(lambda _: rate)
         return ds.Descent(model, squared_error, optimiser, data=(x, y), batch=self.batch, key=key, probes=probes)
 
