@@ -17,11 +17,11 @@ from pydantic import PositiveInt, field_validator, model_validator
 
 import dynascope as ds
 from dynascope.experiments.catapults.samples import known, only_pictures, sample
-from dynascope.experiments.catapults.two_layer import Kind
+from dynascope.experiments.catapults.two_layer import Kind, frozen_gates
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source, Values
-from dynascope.models import MLP, ConvNet, gated, linearised, quadratic
+from dynascope.models import MLP, ConvNet, linearised, quadratic
 from dynascope.probes.kernel_spectrum import kernel_eigenpairs
 from dynascope.theory import critical_rates
 
@@ -54,8 +54,7 @@ class Learner(eqx.Module):
     def __call__(self, rho: Array, seed: Array, x: Array, y: Array, x_test: Array, y_test: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))
         net = self.network(for_net, x)
-        in_closed_form = isinstance(net, MLP) and self.depth == 2 and self.activation == "relu"
-        second_order = gated if in_closed_form else quadratic
+        second_order = frozen_gates if self.depth == 2 and self.activation == "relu" else quadratic
         model = {"network": lambda net: net, "quadratic": second_order, "linear": linearised}[self.kind](net)
         top = kernel_eigenpairs(net, x, 1).values[0]
         rate = rho * critical_rates.critical_rate(top, x.shape[0], "mse")

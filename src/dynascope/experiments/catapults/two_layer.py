@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from dynascope.models import MLP, ConvNet, Gated, Taylor, gated, linearised, quadratic
+from dynascope.models import MLP, ConvNet, Gated, Taylor, gated, linearised
+from dynascope.models.frozen import Frozen
+from dynascope.models.tapping import Tap, untapped
 from dynascope.probes.tangent_kernel import tangent_kernel
 
 Kind = Literal["quadratic", "linear", "network"]
@@ -40,11 +42,30 @@ def network(key: PRNGKeyArray, dim: int, units: int, width: Array | int | None =
     return narrow, jnp.sqrt(units / jnp.asarray(width, first.dtype))
 
 
+class GatedConvolution(eqx.Module):
+    """`Gated` for a ReLU network of a convolution and a linear map."""
+
+    network: ConvNet
+    start: Frozen
+
+    def __call__(self, x: Float[Array, "_ _ _"]) -> Float[Array, " out"]:
+        return self.tapped(x, untapped)
+
+    def tapped(self, x: Float[Array, "_ _ _"], tap: Tap) -> Float[Array, " out"]:
+        opened = self.start.value().convolutions[0](x) > 0
+        hidden = self.network.convolutions[0](x, tap)
+        return self.network.head(jnp.where(opened, hidden, 0).ravel(), tap)
+
+
+def frozen_gates(network: MLP | ConvNet) -> Gated | GatedConvolution:
+    """The quadratic model of a network of two ReLU layers, in closed form: the same function as `models.quadratic`
+    gives, at the cost of the network, and with its tangent kernel known by layers."""
+    return gated(network) if isinstance(network, MLP) else GatedConvolution(network, Frozen(network))
+
+
 def variant(start: MLP | ConvNet, kind: Kind) -> Any:
-    """The network, or a Taylor model of it around its start. Also of two layers with a convolution the quadratic model
-    is the network with its gates frozen; there it is computed as of any other network."""
-    second_order = gated if isinstance(start, MLP) else quadratic
-    return {"quadratic": second_order, "linear": linearised, "network": lambda net: net}[kind](start)
+    """The network of two ReLU layers, or a Taylor model of it around its start."""
+    return {"quadratic": frozen_gates, "linear": linearised, "network": lambda net: net}[kind](start)
 
 
 def squared_gradient(model: Any, output: Any) -> Float[Array, ""]:
@@ -59,9 +80,9 @@ def kernel_matrix(model: Any, x: Float[Array, "n ..."]) -> Float[Array, "n n"]:
     """The tangent kernel of a `variant` without biases. For vectors in closed form: with h = W x/sqrt(d), gates 1{h >
     0} (of the start, for the quadratic model) and outer weights v, K = (D D^T) o (X X^T/d) + H H^T, D = gates
     v/sqrt(m), H = gates h/sqrt(m). A linearised network keeps the kernel of its start."""
-    if x.ndim > 2:
-        return tangent_kernel(model, x)
     start = model.base.value() if isinstance(model, Taylor) else model
+    if x.ndim > 2:
+        return tangent_kernel(start, x)
     net = start.network if isinstance(start, Gated) else start
     hidden = jax.vmap(lambda point: net.affine(0, point))(x)
     gated_by = jax.vmap(lambda point: start.start.value().affine(0, point))(x) if isinstance(start, Gated) else hidden
