@@ -26,3 +26,17 @@ def test_the_corrected_threshold_is_where_the_kernel_turns():
 def test_where_printed_and_right_agree_nothing_is_refuted():
     assert not catapult_errata.falling_kernel(label_size=0.25).refutes
     assert not catapult_errata.kernel_recursion(curvature=0.0).refutes
+    assert not catapult_errata.turning_point(width=20.0).refutes, "u m/C^2 tends to 4 in wide networks only"
+
+
+def test_w_of_networks_that_shrink_faster_falls_faster(monkeypatch):
+    """With outputs divided by m^(3/4) in the place of m^(1/2) the curvature is of order m^(-3/2)."""
+
+    class Smaller(catapult_errata.Gated):
+        def __init__(self, x, y, width, seed=0):
+            super().__init__(x, y, width, seed)
+            self.scale = self.scale / width**0.25
+
+    assert catapult_errata.start_of_w().numbers["slope in m"] == pytest.approx(-1, abs=0.05)
+    monkeypatch.setattr(catapult_errata, "Gated", Smaller)
+    assert not catapult_errata.start_of_w().refutes

@@ -230,3 +230,27 @@ def test_the_counter_example_refutes_what_is_printed(erratum):
 def test_the_mean_gradient_of_a_chain_is_below_its_own_upper_bound():
     numbers = linearity_errata.mean_gradient().numbers
     assert numbers["mean of |grad f|"] < numbers["exact upper bound of the mean"] < numbers["bound"]
+
+
+def test_a_derivative_within_its_own_lipschitz_constant_refutes_nothing():
+    numbers = linearity_errata.derivative_too_high().numbers
+    assert list(numbers.values()) == [2.0, 20.0]
+    assert not linearity_errata.derivative_too_high(jnp.tanh).refutes
+    assert not linearity_errata.derivative_too_high(at=0.5).refutes
+
+
+@pytest.mark.parametrize(("depth", "mean"), [(2, 0.968), (3, 0.866), (5, 0.501)])
+def test_the_mean_length_of_the_gradient_at_width_64(depth, mean):
+    """Against one independent run of unknown size, so within 0.04; the mean lies below the root mean square."""
+
+    @jax.jit
+    @jax.vmap
+    def length(key):
+        weights, point = jax.random.split(key)
+        net = architectures.fully_connected((20, *[64] * (depth - 1), 1), key=weights)
+        gradient = eqx.filter_grad(lambda net: net(jax.random.normal(point, (20,)))[0])(net)
+        return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+
+    lengths = np.asarray(length(jax.random.split(KEY, 1000)))
+    assert lengths.mean() == pytest.approx(mean, abs=0.04)
+    assert lengths.mean() < np.sqrt(linearity.relu_gradient_second_moment(depth)) * 1.01

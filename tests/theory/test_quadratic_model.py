@@ -96,7 +96,9 @@ def test_bisection_finds_a_known_threshold_and_says_when_there_is_none():
     assert found.found.tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(("delta", "peak", "fall"), [(0.003, 0.502, 1.003), (0.01, 0.503, 1.007), (0.03, 0.51, 1.02)])
+@pytest.mark.parametrize(
+    ("delta", "peak", "fall"), [(0.003, 0.502, 1.003), (0.01, 0.503, 1.007), (0.03, 0.51, 1.02), (0.1, 0.534, 1.071)]
+)
 def test_small_catapults(delta, peak, fall):
     path = quadratic_model.normalized_path(
         Normalized(jnp.asarray(1e-9), jnp.asarray(0.0), jnp.asarray(2 + delta)), 12_000
@@ -108,6 +110,30 @@ def test_small_catapults(delta, peak, fall):
     assert float(law.final) == pytest.approx(2 - delta)
     if delta >= 0.01:
         assert 1 <= float(jnp.argmax(path.u)) / float(law.time) < 1.35
+
+
+@pytest.mark.parametrize(
+    ("delta", "peak", "end"),
+    [
+        (0.1, (0.0053, 0.0063), (1.883, 1.893)),
+        (0.25, (0.0365, 0.0375), (1.697, 1.701)),
+        (0.5, (0.160, 0.171), (1.280, 1.284)),
+        (1.0, (0.66, 0.82), (0.19, 0.25)),
+        (1.5, (1.57, 2.07), (0.21, 1.26)),
+        (1.9, (1.97, 3.05), (0.06, 0.76)),
+    ],
+)
+def test_larger_catapults_peak_and_end_where_an_independent_computation_says(delta, peak, end):
+    """Over widths of 1e3 to 1e7, with C = 0 and 1; the bounds are rounded to their last digit, and are reached."""
+    widths, label_sizes = np.meshgrid(np.logspace(3, 7, 5), [0.0, 1.0])
+    u, w = 1 / widths, label_sizes / widths
+    path = quadratic_model.normalized_path(
+        Normalized(jnp.asarray(u), jnp.asarray(w), jnp.full(u.shape, 2 + delta)), 3000
+    )
+    peaks = path.u.max(axis=0)
+    digit = 1e-4 if delta < 0.5 else 1e-3 if delta == 0.5 else 1e-2
+    np.testing.assert_allclose([peaks.min(), peaks.max()], peak, atol=0.6 * digit)
+    np.testing.assert_allclose([path.v[-1].min(), path.v[-1].max()], end, atol=6e-4 if delta < 1 else 6e-3)
 
 
 @pytest.mark.parametrize(("width", "end"), [(1e3, 0.997), (1e4, 0.9997), (1e5, 0.99997)])
@@ -153,16 +179,36 @@ def test_the_other_fixed_points_are_fixed_and_repel():
         np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
-def test_the_growth_phase_keeps_its_promise():
-    delta, width = 0.5, 1e6
-    path = quadratic_model.normalized_path(
-        Normalized(jnp.asarray(1 / width), jnp.asarray(0.0), jnp.asarray(2 + delta)), 60
-    )
-    law = quadratic_model.growth_phase(delta, 0.0, 1.0, 1.0, 1.0)
-    low = np.asarray(path.u) <= delta**2 / np.log(width)
+@pytest.mark.parametrize("label_size", [0.0, 1.0])
+def test_the_growth_phase_keeps_its_promise(label_size):
+    delta, width, height = 0.5, 1e6, 0.1
+    start = Normalized(jnp.asarray(1 / width), jnp.asarray(label_size / width), jnp.asarray(2 + delta))
+    path = quadratic_model.normalized_path(start, 60)
+    law = quadratic_model.growth_phase(delta, label_size, height, 1.0, 1.0)
+    low = np.asarray(path.u) <= height * delta**2 / np.log(width)
     low = low & (np.arange(61) < np.argmax(path.u))
+    assert low.sum() > 8
     assert np.all(np.abs(np.asarray(path.v) - 2.5)[low] <= float(law.kernel) * delta / np.log(width))
-    assert float(law.width) == pytest.approx(float(np.exp(4 * law.multiplier)))
+    least = 1 + delta - float(law.multiplier) * delta / np.log(width)
+    assert least > 1.38
+    assert np.all(np.asarray(quadratic_model.multiplier(path))[low] ** 2 >= least**2)
+
+
+@pytest.mark.parametrize(
+    ("delta", "label_size", "height", "start", "margin", "kappa", "kernel", "width"),
+    [  # one line for each of the five conditions on the width: there it is the largest
+        (0.5, 0.1, 0.01, 1e-6, 1.0, 0.295, 0.28, 0.1475 / 1.1e-6),
+        (0.5, 0.1, 0.01, 1.0, 0.1, 0.295, 0.28, (2.4 / 0.0295) ** 2),
+        (0.5, 0.3, 1e-4, 1.0, 1.0, 0.00585, 0.0028, 2_073_600),
+        (5.0, 0.0, 0.1, 1.0, 1.0, 3.3, 2.8, np.exp(14)),
+        (0.5, 0.3, 0.25, 2.0, 1.5, 7.275, 7.0, np.exp(29.1)),
+    ],
+)
+def test_the_constants_of_the_growth_phase_by_hand(delta, label_size, height, start, margin, kappa, kernel, width):
+    law = quadratic_model.growth_phase(delta, label_size, height, start, margin)
+    assert float(law.multiplier) == pytest.approx(kappa)
+    assert float(law.kernel) == pytest.approx(kernel)
+    assert float(law.width) == pytest.approx(width)
 
 
 def test_the_kernel_at_the_start():

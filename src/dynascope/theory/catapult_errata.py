@@ -94,7 +94,8 @@ def turning_point(label_size: float = 2.5, width: float = 1e4) -> Evidence:
     after = quadratic_model.step(state, 1.0, y, c)
     numbers = {"u m / C^2": low * width / label_size**2, "output before, over y": float(state.residual) + y,
                "output after, over y": float(after.residual) + y}  # fmt: skip
-    return Evidence(numbers, numbers["u m / C^2"] > 2 and abs(numbers["output after, over y"] - 3) < 0.1)
+    right = abs(numbers["u m / C^2"] - 4) < 0.05 and abs(numbers["output after, over y"] - 3) < 0.1
+    return Evidence(numbers, right)
 
 
 def missed_point(rate: float = 2.5, width: float = 1e4) -> Evidence:
@@ -198,12 +199,19 @@ def remainder_sign(width: int = 2000) -> Evidence:
     return Evidence(numbers, numbers["greatest R_lambda"] < 0 and numbers["eta lambda at the end"] > 4)
 
 
-def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000, 100_000)) -> Evidence:
-    """The slope of log |w(0)| against log m over 200 starts: w(0) = c eta^2 r y with r of order 1."""
-    draw, sizes = np.random.default_rng(0), []
+def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000), starts: int = 100, label: float = 1.0) -> Evidence:
+    """The slope of log |w(0)| against log m over random starts at eta lambda_0 = 3. w is seen in a step in weights: the
+    residual is multiplied by k = 1 - eta lambda + u + w, and w is to u + w as the label to the output."""
+    sizes = []
     for width in widths:
-        output = draw.standard_normal(200)  # g(0) of a wide network with |x|^2 = d has variance 1/2
-        sizes.append(np.median(np.abs((output / math.sqrt(2) - 1) * 3.0**2 / width)))
+        found = []
+        for seed in range(starts):
+            net = Gated(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width, seed)
+            output = net.outputs().item()
+            net.step(3 / net.kernel().item())
+            multiplier = (net.outputs().item() - label) / (output - label)
+            found.append(abs((multiplier - 1 + 3) * label / output))
+        sizes.append(np.median(found))
     found = float(np.polyfit(np.log(widths), np.log(sizes), 1)[0])
     return Evidence({"slope in m": found, "printed": -1.5}, abs(found + 1) < 0.1)
 
