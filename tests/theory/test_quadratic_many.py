@@ -46,6 +46,29 @@ def test_the_kernel_has_rank_two_and_its_top_is_where_the_proposition_says():
         assert float(low) <= eigenvalues[-1] <= float(high)
 
 
+def test_inputs_of_one_sign_have_one_direction():
+    x, vector = jnp.asarray([1.0, 2.0, 3.0]), jnp.asarray([1.0, 0.0, -1.0])
+    for sign in (1, -1):
+        there = 0 if sign > 0 else 1
+        found = quadratic_many.along(vector, sign * x)
+        assert float(found[there]) == pytest.approx(sign * -2 / np.sqrt(14))
+        assert float(found[1 - there]) == 0
+        lambdas = jnp.zeros(2).at[there].set(7.0)
+        np.testing.assert_allclose(quadratic_many.kernel(lambdas, sign * x), jnp.outer(x, x) / 2, rtol=1e-12)
+        assert float(quadratic_many.constant_loss(vector, sign * x)) == pytest.approx((2 - 4 / 14) / 2)
+
+
+def test_the_loss_beside_the_two_directions_is_the_same_before_and_after():
+    """In numbers of an independent computation, on the same draw."""
+    net = two_sided(seed=1)
+    x, rate = jnp.asarray(net.x[:, 0]), 1.5 / np.linalg.eigvalsh(net.kernel())[-1]
+    for _ in range(2):
+        found = quadratic_many.constant_loss(jnp.asarray(net.outputs() - net.y), x)
+        assert float(found) == pytest.approx(11.0769, abs=5e-5)
+        for _ in range(20):
+            net.step(rate)
+
+
 def random_model(count=4, weights=30):
     draw = np.random.default_rng(0)
     phi, H = draw.standard_normal((count, weights)), draw.standard_normal((count, weights, weights))

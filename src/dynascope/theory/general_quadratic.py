@@ -85,6 +85,6 @@ def pure_step(state: State, rate: Reals, gamma: Reals, squared_norm: Reals) -> S
 
         g' = (1 - eta lambda + gamma^2 eta^2 |x|^2 g^2) g,    lambda' = lambda - eta gamma^2 |x|^2 g^2 (4 - eta lambda).
 
-    gamma^2 |x|^2 plays the part of c = |x|^2/(md), and gamma^2 that of the width.
+    gamma^2 |x|^2 plays the part of c = |x|^2/(md), and gamma^2 that of 1/m, one over the width.
     """
     return quadratic_model.step(state, rate, 0.0, real(gamma) ** 2 * real(squared_norm))

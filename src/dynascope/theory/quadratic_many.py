@@ -2,7 +2,7 @@
 
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 3.3, Appendices B.11 and B.12. With
 d = 1 an input switches on the units of its own sign, whatever its size, so the kernel has rank two: its eigenvectors
-are p_1 = x 1{x >= 0} and p_2 = x 1{x < 0} at all times, with
+are p_1 = x 1{x >= 0} and p_2 = x 1{x < 0} at all times (inputs of one sign leave only one of them), with
 
     lambda_i = |p_i|^2 (1/m) sum_k (u_k^2 + v_k^2) 1{unit k answers to that sign}.
 
@@ -27,6 +27,13 @@ def directions(x: Float[Array, " n"]) -> Pair:
     return jnp.stack([jnp.where(x >= 0, x, 0), jnp.where(x < 0, x, 0)])
 
 
+def unit_directions(x: Float[Array, " n"]) -> Pair:
+    """p_i/|p_i|, or 0 where no input has that sign."""
+    p = directions(x)
+    lengths = jnp.linalg.norm(p, axis=1, keepdims=True)
+    return p / jnp.where(lengths > 0, lengths, 1)
+
+
 def kernel_eigenvalues(
     x: Float[Array, " n"], first: Float[Array, " m"], second: Float[Array, " m"], gates: Float[Array, " m"]
 ) -> Float[Array, " 2"]:
@@ -38,14 +45,13 @@ def kernel_eigenvalues(
 
 def kernel(eigenvalues: Float[Array, " 2"], x: Float[Array, " n"]) -> Float[Array, "n n"]:
     """K = sum_i lambda_i p_i p_i^T / |p_i|^2 (printed without the division)."""
-    p = directions(x)
-    return jnp.einsum("s,si,sj->ij", eigenvalues / jnp.sum(p**2, axis=1), p, p)
+    p = unit_directions(x)
+    return jnp.einsum("s,si,sj->ij", eigenvalues, p, p)
 
 
 def along(vector: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Float[Array, "*batch 2"]:
-    """<vector, p_i>/|p_i|."""
-    p = directions(x)
-    return vector @ (p / jnp.linalg.norm(p, axis=1, keepdims=True)).T
+    """<vector, p_i>/|p_i|; 0 along the direction of a sign that no input has."""
+    return vector @ unit_directions(x).T
 
 
 def curvatures(x: Float[Array, " n"], width: Reals) -> Float[Array, " 2"]:
@@ -78,7 +84,7 @@ def matrix_step(
 
 
 def constant_loss(residual: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Values:
-    """The loss in the n - 2 other directions, which training never changes (Proposition B.11.3)."""
+    """The loss in all other directions, which training never changes (Proposition B.11.3)."""
     return (jnp.sum(residual**2, axis=-1) - jnp.sum(along(residual, x) ** 2, axis=-1)) / 2
 
 
