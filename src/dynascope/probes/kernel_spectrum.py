@@ -167,7 +167,7 @@ def most(splits: Sequence[int]) -> int:
 def split_loss(
     vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int], convention: Convention | str = "mse"
 ) -> Split:
-    """The loss of these errors, their mean square or half the sum of squares, = L_top + L_rest, for the first s of these
+    """The loss of these errors, their mean square or half the sum of squares: L_top + L_rest, for the first s of these
     orthonormal vectors, largest eigenvalue first."""
     along = vectors @ errors
     top = [jnp.sum(along[:s] ** 2) for s in splits]
