@@ -76,7 +76,7 @@ def test_what_is_held_is_bounded_by_the_budget():
         program = jax.jit(lambda model, x: ds.probes.tangent_kernel(model, x, budget=budget)).lower(model, x).compile()
         return program.memory_analysis().temp_size_in_bytes
 
-    assert held(2**30) > 8 * budget > 1.1 * budget > held(budget)
+    assert held(2**30) > 4 * budget > 1.1 * budget > held(budget)
 
 
 def test_a_kernel_whose_making_does_not_fit_is_known_by_its_products(monkeypatch):
