@@ -301,23 +301,20 @@ def test_every_preset_has_a_control_and_asks_for_no_more_examples_than_there_are
         assert experiment.samples <= TRAINING_EXAMPLES.get(experiment.task, np.inf), preset
 
 
-def test_a_small_rate_may_be_absolute():
-    experiment = build(
-        SmallRatesForgetBatches,
-        {"dim": 20, "samples": 12, "held_out": 4, "width": 4, "seeds": 2, "batches": (3, 4), "steps": (LOOKS, LOOKS)},
-        preset="rate-0.1",
-    )
-    rates_of = []
+def test_a_small_rate_may_be_absolute(monkeypatch):
+    small = {"dim": 20, "samples": 12, "held_out": 4, "seeds": 2, "batches": (3, 4), "steps": (LOOKS, LOOKS)}
+    asked = {}
 
     def train(self, given, rates, seed, **how):
-        rates_of.extend(rates)
+        asked.update(how, rates=rates)
         return xr.Dataset(coords={"ratio": [0, 1]})
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SmallRatesForgetBatches, "train", train)
-        measured = experiment.measure(0)
-    np.testing.assert_allclose(rates_of, [0.5 * measured.critical, [0.1, 0.1]], rtol=1e-6)
-    np.testing.assert_allclose(measured.ratio, [0.5, np.mean(0.1 / measured.critical)], rtol=1e-6)
+    monkeypatch.setattr(SmallRatesForgetBatches, "train", train)
+    monkeypatch.setattr(SmallRatesForgetBatches, "critical_at_start", lambda *_: np.array([4.0, 8.0], np.float32))
+    measured = build(SmallRatesForgetBatches, small, preset="rate-0.1").measure(0)
+    np.testing.assert_allclose(asked["rates"], [[2.0, 4.0], [0.1, 0.1]], rtol=1e-6)
+    assert asked["stretch"] == (1, 30)  # so many more steps as the rate is smaller
+    np.testing.assert_allclose(measured.ratio, [0.5, (0.1 / 4 + 0.1 / 8) / 2], rtol=1e-6)
 
 
 def test_the_comparison_at_equal_training_loss_looks_where_it_says():
