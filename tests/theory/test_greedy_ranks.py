@@ -11,8 +11,8 @@ from dynascope.models import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression, QuadraticLoss, exit_and_return, toy_head
 from dynascope.theory import rank_assumptions
 from dynascope.theory.diagonal_flow import Reduced, reduced, reduced_flow, weights
-from dynascope.theory.greedy_ranks import first_arrival, greedy_stages, staircase, waiting_times
-from dynascope.theory.stage_transition import constrained_least_squares
+from dynascope.theory.greedy_ranks import first_arrival, greedy_stages, staircase, table
+from dynascope.theory.stage_transition import constrained_least_squares, transition
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +95,39 @@ def test_between_stages_log_weights_run_straight_to_the_next_stage(linear):
         np.testing.assert_allclose(curve[1], (curve[0] + curve[2]) / 2, atol=1e-9)
 
 
-def test_with_b_starting_at_zero_as_printed_everything_is_learnt_at_once(linear):
-    _, _, stages = linear
-    waits = waiting_times(np.zeros(4), stages[0].force, np.ones(4, bool))
-    assert np.min(waits) == 0
+def test_with_b_starting_at_zero_as_printed_three_coordinates_are_learnt_at_once(linear):
+    printed = greedy_stages(linear[1], 4, start=0)
+    assert [stage.time for stage in printed[1:4]] == [0, 0, 0]
+    assert [stage.winner for stage in printed[1:4]] == [0, 1, 2]
+    with pytest.raises(ValueError, match="start, the log-scale weight at time 0, must lie between 0 and 2; got 3"):
+        greedy_stages(linear[1], 4, start=3)
+
+
+@pytest.mark.parametrize("factor", [1e-8, 1e-4, 1e6])
+def test_a_multiple_of_a_loss_has_the_same_plateaus_at_other_times(linear, factor):
+    example, _, stages = linear
+    other = greedy_stages(QuadraticLoss(jnp.asarray(factor * example.S), jnp.asarray(factor * example.c)), 4)
+    assert [stage.winner for stage in other] == [stage.winner for stage in stages]
+    np.testing.assert_allclose([stage.beta for stage in other], [stage.beta for stage in stages], atol=1e-9)
+    np.testing.assert_allclose([factor * stage.time for stage in other], [stage.time for stage in stages], rtol=1e-9)
+    assert all(finding.holds for finding in rank_assumptions.non_degeneracy(other, example.u, example.v))
+
+
+def test_a_transition_that_has_not_arrived_is_left_where_it_stopped(linear):
+    example, task, _ = linear
+    seeded, signs = jnp.array([0, 0, -1e-10, 0]), jnp.array([0.0, 0, -1, 0])
+    short = transition(task, seeded, signs, max_steps=2)
+    assert not short.arrived
+    np.testing.assert_allclose(short.residual, abs(example.c[2] - example.S[2, 2] * short.beta[2]), rtol=1e-12)
+    assert short.residual > 0.1
+
+
+def test_a_plateau_that_was_not_reached_is_told(linear):
+    stages = [*linear[2][:2], linear[2][2]._replace(arrived=False, residual=0.5)]
+    assert table(stages).arrived.values.tolist() == [1, 1, 0]
+    staircase(stages, np.array([0.1, 0.6]))
+    with pytest.warns(UserWarning, match=r"plateau 2, from time 0\.757 on, was not reached: .* \|g\| = 0\.5"):
+        staircase(stages, np.array([0.1, 0.8]))
 
 
 def test_log_scale_weights_tend_to_those_of_the_stages(linear):
@@ -168,6 +197,12 @@ def test_ties_and_flat_directions_are_found():
     flat = QuadraticLoss(jnp.ones((2, 2)), jnp.ones(2))
     stage = stages[0]._replace(beta=np.array([0.5, 0.5]))
     assert not rank_assumptions.strict_minimum(flat, stage).holds
+
+
+def test_a_coordinate_under_a_weak_force_is_given_the_time_it_needs():
+    separable = QuadraticLoss(jnp.eye(2), jnp.array([1.0, 0.05]))
+    stages = greedy_stages(separable, 2)
+    assert rank_assumptions.noise_robust(separable, stages[1], stages[2], draws=5).holds
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-32])

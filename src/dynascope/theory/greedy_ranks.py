@@ -7,12 +7,14 @@ b = log_alpha(u + v) of the inactive coordinates move in straight lines, b' = -g
 
 Three things differ from the listing, which does not work as printed: b starts at 1 (it says 0, with which every
 coordinate that is pushed up is learnt at time 0); coordinates of the support are left out of the race (their force is
-not exactly 0 in floating point, and their b is at a boundary); and so are forces below `SMALLEST`.
+not exactly 0 in floating point, and their b is at a boundary); and so are forces below `SMALLEST`. To run it from the
+printed start, give `start=0`.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import NamedTuple
 
 import equinox as eqx
@@ -26,7 +28,7 @@ from dynascope.theory.diagonal_flow import Loss, force, log_inverse
 from dynascope.theory.stage_transition import SEED, transition
 
 SMALLEST = 1e-9
-"""|g| below which a coordinate is taken not to move on a plateau."""
+"""|g| below which a coordinate is taken not to move on a plateau, over max |g(0)|."""
 RESOLVED = 7.0
 """gap * log(1/alpha) from which on a stage can be told from its neighbour (7 to 10 in practice)."""
 
@@ -58,6 +60,7 @@ class Stage(NamedTuple):
     residual: float
     """The largest |g| on the support: 0 up to how well the transition was solved."""
     arrived: bool
+    """Whether the transition into this plateau came to its end; if not, beta is where it stopped."""
 
     @property
     def next_time(self) -> float:
@@ -75,9 +78,10 @@ class Stage(NamedTuple):
         return min(self.gap, self.next_time - self.time) * pace >= RESOLVED
 
 
-def waiting_times(log_weight: Vector, push: Vector, racing: np.ndarray) -> Vector:
-    """Delta of (10): b/g for a force up, (2 - b)/|g| for one down, infinite for coordinates out of the race."""
-    runs = racing & (np.abs(push) >= SMALLEST)
+def waiting_times(log_weight: Vector, push: Vector, racing: np.ndarray, smallest: float = SMALLEST) -> Vector:
+    """Delta of (10): b/g for a force up, (2 - b)/|g| for one down, infinite for coordinates out of the race and for
+    forces up to `smallest`."""
+    runs = racing & (np.abs(push) > smallest)
     safe = np.where(runs, push, 1.0)
     return np.where(runs, (log_weight - 1 + np.sign(safe)) / safe, np.inf)
 
@@ -90,12 +94,16 @@ def greedy_stages(
     most: int = 200,
     seed: float = SEED,
     tolerance: float = 1e-5,
+    start: float | int = 1.0,
 ) -> list[Stage]:
     """The plateaus of Algorithm 1, the first at beta = 0; it stops when nothing is left that moves, after the last
-    plateau that begins before `until`, or with `most` of them. `seed` is the epsilon of (13), whose limit is meant."""
+    plateau that begins before `until`, with `most` of them, or where a transition has not `arrived`. `seed` is the
+    epsilon of (13), whose limit is meant; `start` is b at time 0."""
     if size < 1:
         raise ValueError(f"a network needs at least one product; got {size}")
-    beta, log_weight = np.zeros(size), np.ones(size)
+    if not 0 <= start <= 2:
+        raise ValueError(f"start, the log-scale weight at time 0, must lie between 0 and 2; got {start:g}")
+    beta, log_weight = np.zeros(size), np.full(size, float(start))
     time, winner, sign = 0.0, -1, 0
     left: tuple[int, ...] = ()
     residual, arrived = 0.0, True
@@ -104,7 +112,8 @@ def greedy_stages(
         value, push = (np.asarray(part) for part in _evaluate(loss, jnp.asarray(beta)))
         if not (np.isfinite(value) and np.isfinite(push).all()):
             raise ValueError(f"the loss or its gradient is no finite number at the plateau beta = {beta.tolist()}")
-        waits = waiting_times(log_weight, push, beta == 0)
+        unit = float(np.max(np.abs(stages[0].force if stages else push)))
+        waits = waiting_times(log_weight, push, beta == 0, SMALLEST * unit)
         shortest = np.partition(waits, 1)[:2] if size > 1 else np.array([waits[0], np.inf])
         gap = float(shortest[1] - shortest[0]) if np.isfinite(shortest[0]) else math.inf
         entered = (winner,) if winner >= 0 and winner not in left else ()
@@ -123,9 +132,9 @@ def greedy_stages(
         time += wait
         signs = np.sign(beta)
         signs[winner] = sign
-        start = beta.copy()
-        start[winner] = sign * seed**2
-        end = transition(loss, jnp.asarray(start), jnp.asarray(signs), tolerance=tolerance)
+        seeded = beta.copy()
+        seeded[winner] = sign * seed**2
+        end = transition(loss, jnp.asarray(seeded), jnp.asarray(signs), tolerance=tolerance)
         beta, residual, arrived = np.asarray(end.beta), float(end.residual), bool(end.arrived)
         left = tuple(np.flatnonzero(end.left).tolist())
     return stages
@@ -143,9 +152,14 @@ def first_arrival(push: float, u: float, v: float, scale: float, size: float) ->
 
 
 def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Dataset:
-    """The limit of the flow at rescaled `times`: loss, product and log_weight, each plateau's from T_k to T_{k+1}."""
+    """The limit of the flow at rescaled `times`: loss, product and log_weight, each plateau's from T_k to T_{k+1}. It
+    warns of times on a plateau whose transition has not arrived."""
     at = np.searchsorted([stage.time for stage in stages], times, side="right") - 1
     plateaus = [stages[k] for k in at]
+    for k in np.unique(at):
+        if not stages[k].arrived:
+            warnings.warn(f"plateau {k}, from time {stages[k].time:.4g} on, was not reached: its transition stopped "
+                          f"with |g| = {stages[k].residual:.2g} on the support", stacklevel=2)  # fmt: skip
     racing = np.array([stage.beta == 0 for stage in plateaus])
     since = times - np.array([stage.time for stage in plateaus])
     b = np.array([stage.log_weight for stage in plateaus])
@@ -174,6 +188,7 @@ def table(stages: list[Stage]) -> xr.Dataset:
             "gap": ("stage", [stage.gap for stage in stages]),
             "next_time": ("stage", [stage.next_time for stage in stages]),
             "left": ("stage", [len(stage.left) for stage in stages]),
+            "arrived": ("stage", [int(stage.arrived) for stage in stages]),
         },
         {"stage": np.arange(len(stages))},
     )

@@ -2,7 +2,8 @@
 
 "Transformers learn through gradual rank increase", Algorithm 1. The start is balanced, v = s * u, and stays so: on the
 active set d log|beta_i| / dt = 2 s_i g_i(beta), no sign changes, and every other coordinate stays 0. A coordinate
-ends where its force vanishes, or leaves the support: |beta_i| falls to nothing with s_i g_i < 0.
+ends where its force vanishes, or leaves the support: |beta_i| falls to nothing with s_i g_i < 0. Forces are small or
+large beside max |g(0)|, so that a multiple of a loss has the same transitions.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from dynascope.theory.diagonal_flow import LOG_CAP, Loss, Product, force
 SEED = 1e-5
 """The size of u with which a coordinate is switched on."""
 GONE, PUSHED = 1e-7, 1e-4
-"""|beta| of a coordinate that leaves, and the force that must push it out."""
+"""|beta| of a coordinate that leaves, and the force that must push it out, over max |g(0)|."""
 LEVELS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-"""The flow stops to look about where the forces on the support have come down to these, in turn."""
+"""The flow stops to look about where the forces on the support have come down to these, in turn, over max |g(0)|."""
 NEAR = 0.1
 """It has arrived where Newton's step changes no coordinate by more than this share, and the loss is convex."""
 NEWTON = 8
@@ -40,7 +41,7 @@ class Transition(NamedTuple):
     """The coordinates of the active set that are 0 at the end."""
     arrived: Bool[Array, ""]
     residual: Float[Array, ""]
-    """The largest |g| on the support at the end."""
+    """The largest |g| on the support at the end; not small if the end was not reached."""
 
 
 class _Way(NamedTuple):
@@ -57,9 +58,10 @@ def transition(
 ) -> Transition:
     """The end of the balanced flow from `beta`. `signs` is 0 where a coordinate is not active, and its sign where it
     is: the newly switched on coordinate has a small `beta` of that sign. Newton's method does the last of the way, so
-    that the flow's own `tolerance` need only bring it there."""
+    that the flow's own `tolerance` need only bring it there. A flow that stops before is left there."""
     active = signs != 0
-    levels = jnp.asarray(LEVELS, beta.dtype)
+    unit = jnp.max(jnp.abs(force(loss, jnp.zeros_like(beta))))
+    levels = unit * jnp.asarray(LEVELS, beta.dtype)
 
     def at(logs: Product) -> Product:
         return jnp.where(active, signs * jnp.exp(jnp.minimum(logs, LOG_CAP)), 0.0)
@@ -68,7 +70,7 @@ def transition(
         return jnp.where(active, 2 * signs * force(loss, at(logs)), 0.0)
 
     def gone(beta: Product) -> Bool[Array, " p"]:
-        return active & (jnp.abs(beta) < GONE) & (signs * force(loss, beta) < -PUSHED)
+        return active & (jnp.abs(beta) < GONE) & (signs * force(loss, beta) < -PUSHED * unit)
 
     def further(way: _Way) -> _Way:
         def at_rest(t: Any, logs: Product, args: None, **_: Any) -> Bool[Array, ""]:
@@ -76,7 +78,7 @@ def transition(
             return jnp.all(gone(here) | ~active | (jnp.abs(force(loss, here)) < levels[way.level]))
 
         solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2, y0=way.logs,
+            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2 / unit, y0=way.logs,
             stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance), max_steps=max_steps,
             event=diffrax.Event(at_rest), throw=False,
         )  # fmt: skip
@@ -92,7 +94,8 @@ def transition(
     left = gone(end)
     support = active & ~left
     end = jnp.where(support, end, 0.0)
-    end = lax.fori_loop(0, NEWTON, lambda _, here: here + newton_step(loss, here, support)[0], end)
+    steps = jnp.where(way.near, NEWTON, 0)
+    end = lax.fori_loop(0, steps, lambda _, here: here + newton_step(loss, here, support)[0], end)
     residual = jnp.max(jnp.abs(jnp.where(support, force(loss, end), 0.0)))
     return Transition(end, left, way.near, residual)
 
