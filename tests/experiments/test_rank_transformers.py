@@ -84,6 +84,22 @@ def test_nothing_to_order_is_no_order():
     assert spearman((1.0, 0.5), xr.DataArray([2.0, 1.0])) == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("small", "verdict"), [((10, 60), "holds"), ((10, 20), "fails"), ((10, 200), "fails")])
+def test_components_that_rise_later_at_a_small_scale_are_further_apart(small, verdict):
+    steps = np.arange(0, 101, 10)
+    rises = {1.0: (10, 20, 40), 0.5: small}
+    dims = ("scale", "seed", "step", "product", "layer", "head", "singular")
+    values = np.zeros((2, 1, 11, 2, 1, 1, 3))
+    for place, times in enumerate(rises.values()):
+        for component, time in enumerate(times):
+            values[place, ..., component] = (steps >= time)[:, None, None, None]
+    trace = xr.Dataset({"spectrum": (dims, values)}, {"step": steps, "product": ["key-query", "value-output"]})
+    claims = InitializationScale(scales=(1.0, 0.5), depth=1)._components_rise(trace, "value-output")
+    assert {claim.id: claim.verdict for claim in claims} == {
+        "fewer-components-value-output": "holds", "further-apart-value-output": verdict
+    }  # fmt: skip
+
+
 def test_wrong_fields_get_one_clear_line(tmp_path):
     with pytest.raises(UsageError, match="scales must be positive"):
         build(InitializationScale, {"scales": [1.0, 0.0]})

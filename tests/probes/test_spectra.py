@@ -152,3 +152,16 @@ def test_factors_that_do_not_fit_are_named(kind, factors):
         ds.descend(
             jnp.ones(2), jnp.sum, optax.sgd(0.1), steps=1, probes={"s": kind(lambda net: given, dims=("singular",))}
         )
+
+
+def test_components_rise_when_they_first_pass_a_share_of_the_largest_there_ever_is():
+    steps = np.array([0, 10, 20, 30, 40])
+    first, second, third = [np.nan, 1.0, 8.0, 10.0, 9.0], [np.nan, 0.5, 1.9, 2.1, 1.0], [np.nan, 0.1, 0.2, 0.3, 1.9]
+    one = np.stack([first, second, third], axis=-1)
+    values = xr.DataArray(
+        np.stack([one, 5 * one[:, [0, 0, 1]]]), dims=("head", "step", "singular"), coords={"step": steps}
+    )
+    found = spectra.rise_steps(values, 0.2)
+    assert found.dims == ("head", "singular")
+    np.testing.assert_array_equal(found, [[20, 30, np.nan], [20, 20, 30]])
+    np.testing.assert_array_equal(spectra.rise_steps(values, 0.04)[0], [10, 10, 40])

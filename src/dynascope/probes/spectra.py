@@ -169,6 +169,14 @@ def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "sing
     return xr.apply_ufunc(statistic, values, input_core_dims=[[dim]])
 
 
+def rise_steps(values: xr.DataArray, share: float = 0.2, dim: str = "singular") -> xr.DataArray:
+    """The first step at which each σ is above `share` of the largest there ever is along the run; NaN where it never
+    is. Of spectra in descending order no component rises before the one above it."""
+    risen = values > share * values.max(["step", dim])
+    first = values.step.where(risen, np.inf).min("step")
+    return first.where(np.isfinite(first))
+
+
 def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
     """Stable rank, effective rank, σ above a tenth of the largest, and directions for 90 % and 99 % of the energy."""
     statistics = {
