@@ -1,5 +1,7 @@
 """The tangent kernel by its three ways against the contraction of the whole Jacobian; and what is read off it."""
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -77,6 +79,13 @@ def test_what_is_held_is_bounded_by_the_budget():
         return program.memory_analysis().temp_size_in_bytes
 
     assert held(2**30) > 4 * budget > 1.1 * budget > held(budget)
+
+
+@pytest.mark.parametrize(("statistics", "budget"), [(None, 2**30), ({"bytes_limit": 2**36}, 2**34)])
+def test_a_device_with_memory_of_its_own_has_a_larger_budget(statistics, budget, monkeypatch):
+    device = SimpleNamespace(memory_stats=lambda: statistics)
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+    assert kernel_spectrum.usual_budget() == budget
 
 
 def test_a_kernel_whose_making_does_not_fit_is_known_by_its_products(monkeypatch):

@@ -35,9 +35,9 @@ Vector = Float[Array, " nk"]
 
 
 def usual_budget() -> int:
-    """Bytes that are held at a time, unless said otherwise: 1 GiB, or an eighth of what a device of its own has."""
+    """Bytes that are held at a time, unless said otherwise: 1 GiB, or a quarter of what a device of its own has."""
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
-    return max(2**30, memory // 8)
+    return max(2**30, memory // 4)
 
 
 @eqx.filter_jit
