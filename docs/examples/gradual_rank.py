@@ -32,11 +32,11 @@ findings += [rank_assumptions.strict_minimum(loss, stage) for stage in stages]
 print("broken:", [finding.name for finding in findings if not finding.holds])
 
 # the stages of any recorded curve, with uncertainties
-curve = trace.loss.sel(scale=1e-32).values + 5
-for jump in plateaus.jumps(curve, times, smallest=0.002):
+curve = trace.loss.sel(scale=1e-32).values
+for jump in plateaus.jumps(curve, times, smallest=0.01):
     print(f"jump at {jump.time:.2f} ± {jump.uncertainty:.2f}, half done at {jump.half:.2f}")
-switch = plateaus.switches(trace["product"].sel(scale=1e-32).values, times)
-print("entries pass 1e-3 at", np.round(switch.on, 2))
+for i, stretches in enumerate(plateaus.switches(trace["product"].sel(scale=1e-32).values, times)):
+    print(f"|entry {i}| > 1e-3:", [(f"{one.on:.2f} to {one.off:.2f}", f"sign {one.sign:+d}") for one in stretches])
 
 # an attention head: teacher and student of Appendix A, small
 head = toy_head(seed=0, dim=4, tokens=3, samples=100)

@@ -60,14 +60,52 @@ def test_the_slope_of_a_line_is_its_slope_on_any_grid():
         np.testing.assert_allclose(slopes(3 * times - 1, times, window), 3.0, rtol=1e-6)
 
 
+@pytest.mark.parametrize("level", [0.0, -3.0, 1e6])
+def test_jumps_do_not_depend_on_where_a_curve_starts(level):
+    rising = level + np.floor(TIMES / 2.6)
+    assert [jump.after - jump.before for jump in jumps(rising, TIMES)] == [1, 1, 1]
+
+
+def test_a_late_clock_finds_the_same_jumps():
+    here, late = jumps(stairs(), TIMES), jumps(stairs(), TIMES + 1e6)
+    np.testing.assert_allclose([jump.half for jump in late], [jump.half + 1e6 for jump in here], atol=1e-6, rtol=0)
+
+
+def test_values_that_are_not_finite_are_left_out():
+    gaps = stairs()
+    gaps[[0, 500]] = np.nan, np.inf
+    np.testing.assert_allclose([jump.half for jump in jumps(gaps, TIMES)], AT, atol=0.005)
+    with pytest.raises(ValueError, match="at least 3 finite values; got 2 of 4"):
+        jumps([1.0, np.nan, np.nan, 1.0], np.arange(4.0))
+
+
+def test_flatness_is_a_share_of_the_size_given():
+    drift = 1 - 0.01 * TIMES
+    assert plateaus.plateaus(drift, TIMES) == []
+    assert len(plateaus.plateaus(drift, TIMES, size=1.0)) == 1
+    assert len(plateaus.plateaus(np.full(5, 0.1), np.arange(5.0))) == 1
+    with pytest.raises(ValueError, match="must be positive; got 0"):
+        jumps(drift, TIMES, size=0.0)
+
+
 def test_switches_are_interpolated_in_the_logarithm():
     times = np.linspace(0, 10, 41)
     entries = np.stack([1e-6 * np.exp(2 * times), -1e-6 * np.exp(2 * np.minimum(times, 10 - times)), 0 * times], axis=1)
-    found = switches(entries, times, threshold=1e-3)
-    np.testing.assert_allclose(found.on, [np.log(1e3) / 2, np.log(1e3) / 2, np.nan], rtol=1e-9)
-    np.testing.assert_allclose(found.off, [np.nan, 10 - np.log(1e3) / 2, np.nan], rtol=1e-9)
-    np.testing.assert_allclose(found.on_uncertainty[:2], 0.25)
+    on = np.log(1e3) / 2
+    stays, leaves, never = switches(entries, times, threshold=1e-3)
+    assert stays == [pytest.approx((on, 0.25, np.nan, np.nan, 1), nan_ok=True)]
+    assert leaves == [pytest.approx((on, 0.25, 10 - on, 0.25, -1))]
+    assert never == []
     assert support_size(entries[[0, 20, 40]]).tolist() == [0, 2, 1]
+
+
+def test_an_entry_that_comes_back_has_two_stretches_each_with_its_sign():
+    entry = np.array([1.0, 1.0, 0.0, 0.0, -1.0, 1.0])
+    (found,) = switches(entry[:, None], np.arange(6.0))
+    assert [stretch.sign for stretch in found] == [1, -1, 1]
+    assert found[0][:2] == (0, 0)
+    assert 1 <= found[0].off <= 2 < 3 <= found[1].on <= 4 <= found[1].off <= found[2].on <= 5
+    assert np.isnan(found[2].off)
 
 
 def test_curves_that_do_not_fit_get_one_line():

@@ -95,7 +95,7 @@ class Staircase(HeadExperiment):
             )  # fmt: skip
 
     def _jumps(self, curve: xr.DataArray) -> list:
-        return jumps(curve.values, curve.time.values, flat=0.02, smallest=0.005)
+        return jumps(curve.values, curve.time.values, flat=0.02, smallest=0.005, size=float(curve[0]))
 
     def _jumps_are_predicted(self, measured: xr.Dataset, predicted: xr.Dataset, smallest: float) -> Claim:
         near, allowed = [], LAG / -np.log(smallest)

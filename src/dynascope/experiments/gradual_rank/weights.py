@@ -50,14 +50,15 @@ class RankWeights(HeadExperiment):
         for number, stages in zip(measured.seed.values, self.stages(measured), strict=True):
             path = measured.product.sel(seed=number)
             right += [self._support_is_right(path, stages[k]) for k in seen(stages, self.scale, self.horizon)]
-            on = switches(path.values, measured.time.values, ACTIVE)
+            active = switches(path.values, measured.time.values, ACTIVE)
+            on = np.array([stretches[0].on if stretches else np.nan for stretches in active])
             entries = [stage for stage in stages[1:] if stage.time < self.horizon - LAG / pace]
             first = {stage.winner: stage for stage in reversed(entries)}
             pushes = {stage.winner: abs(before.force[stage.winner]) for before, stage in pairwise(stages)}
-            near += [abs(on.on[i] - stage.time) * pace * pushes[i] for i, stage in first.items()]
+            near += [abs(on[i] - stage.time) * pace * pushes[i] for i, stage in first.items()]
             signs += [np.sign(path.values[-1, i]) == stage.sign for i, stage in first.items() if not stages[-1].left]
             predicted_ones = {stage.winner for stage in stages[1:]}
-            stray += [i for i in np.flatnonzero(on.on < self.horizon - LAG / pace) if i not in predicted_ones]
+            stray += [i for i in np.flatnonzero(on < self.horizon - LAG / pace) if i not in predicted_ones]
         holds = len(right) >= 2 and all(right)
         yield claim(
             "one-at-a-time", "On every resolved plateau exactly the coordinates of Algorithm 1 are active, one more or "
