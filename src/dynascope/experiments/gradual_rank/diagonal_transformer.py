@@ -37,7 +37,7 @@ class DiagonalTransformerRank(Experiment):
     it cannot: at beta = 0 both attend uniformly, so that their value-output coordinates feel the same force
     whatever the data, the race of Algorithm 1 is a tie, and Assumption 4.3 fails. Both heads then learn the
     coordinate together, in shares (u0 ± v0)² that do not depend on the scale. Plateaus are judged if they are
-    resolved, as in rank.weights."""
+    resolved, as in rank.weights. Every claim is about one teacher and one start, those of the run's seed."""
 
     precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = Field(4, ge=2)

@@ -52,7 +52,7 @@ class DisturbedExperiment(HeadExperiment):
     """How long each continuation is followed, in unrescaled time."""
 
     def states(self, run: xr.Dataset) -> State:
-        """log kappa, and z at each recorded time, of the run's first seed."""
+        """log kappa, and z at each recorded time, of the run of one seed."""
         head = self.head(int(run.seed))
         pace = -np.log(self.scale)
         log_kappa = np.asarray(reduced(jnp.asarray(head.u), jnp.asarray(head.v), -pace).log_kappa)

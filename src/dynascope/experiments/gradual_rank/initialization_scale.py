@@ -105,6 +105,7 @@ class InitializationScale(VisionExperiment):
         later = (apart > 0).sum("singular").mean(["layer", "head"])
         pairs = apart.stack(pair=("layer", "head", "singular"))
         median = xr.apply_ufunc(known_median, pairs, input_core_dims=[["pair"]], vectorize=True)
+        looks = int(np.median(np.diff(measured.step)))
         equal = "Where the factors are equal there is no difference." if len(set(self.scales)) == 1 else ""
         fewer = (risen.isel(scale=smallest) < risen.isel(scale=largest)).values.tolist()
         yield claim(
@@ -121,9 +122,10 @@ class InitializationScale(VisionExperiment):
             "of the largest to the next one's",
             source="Figure 6", expected="in every seed", holds=all(wider), seeds=measured.sizes["seed"],
             measured=share_of(wider) | {"median steps by scale": median.mean("seed"),
-                                        "of a head, later than the one before": later.mean("seed")},
-            diagnosis="" if all(wider) else equal or "Where hardly a second component rises (nan: none does) there is "
-            "no next one to wait for; those that rise do so between few looks.",
+                                        "of a head, later than the one before": later.mean("seed"),
+                                        "steps between looks": looks},
+            diagnosis="" if all(wider) else equal or "Medians as short as the steps between two looks are not told "
+            "apart; nan: no second component rises.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

@@ -42,17 +42,25 @@ class PerturbationStability(DisturbedExperiment):
     moments: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        run = self.flow(seed, [self.scale]).isel(scale=0, seed=0)
-        states, rng = self.states(run), np.random.default_rng(1000 + seed)
-        grown = np.flatnonzero((np.abs(run["product"].values) > 1e-2).any(axis=1))
+        runs, rng = self.flow(seed, [self.scale]).isel(scale=0), np.random.default_rng(1000 + seed)
+        return xr.concat([self._kicks(runs.sel(seed=number), rng) for number in runs.seed.values], dim="moment")
+
+    def _kicks(self, run: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
+        """Kicks at some moments of one seed's run, and how each goes on."""
+        states, grown = self.states(run), np.flatnonzero((np.abs(run["product"].values) > 1e-2).any(axis=1))
+        if not len(grown):
+            raise ValueError(
+                f"nothing is learnt before horizon={self.horizon:g} by seed {int(run.seed)}; give a later one"
+            )
         chosen = np.sort(rng.choice(grown, size=min(self.moments, len(grown)), replace=False))
         kicked = [self.kicked(states._replace(z=states.z[at]), self.spread, rng) for at in chosen]
         trace = self.continued(int(run.seed), [case[kind] for case in kicked for kind in KINDS])
         paths = trace["product"].values.reshape(len(chosen), len(KINDS), *trace["product"].shape[1:])
         return xr.Dataset(
             {"product": (("moment", "kind", "time", "coordinate"), paths),
-             "kicked_at": ("moment", run.time.values[chosen])},
-            {"time": trace.time.values, "kind": list(KINDS)}, {"number": int(run.seed)},
+             "kicked_at": ("moment", run.time.values[chosen]),
+             "number": ("moment", np.full(len(chosen), int(run.seed)))},
+            {"time": trace.time.values, "kind": list(KINDS)},
         )  # fmt: skip
 
     def deviation(self, measured: xr.Dataset) -> xr.DataArray:
@@ -63,9 +71,12 @@ class PerturbationStability(DisturbedExperiment):
     def clear(self, measured: xr.Dataset) -> np.ndarray:
         """Of each moment, whether no transition is under way at it or falls into the window after it."""
         pace = -np.log(self.scale)
-        changes = [stage.time for stage in self.stages_of(int(measured.attrs["number"]), self.horizon + 1)[1:]]
         before, after = LAG / 2 / pace, self.window / pace
-        return np.array([not any(at - before < T < at + after for T in changes) for at in measured.kicked_at.values])
+        quiet = []
+        for number, at in zip(measured.number.values, measured.kicked_at.values, strict=True):
+            changes = [stage.time for stage in self.stages_of(int(number), self.horizon + 1)[1:]]
+            quiet.append(not any(at - before < T < at + after for T in changes))
+        return np.array(quiet)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         deviation = self.deviation(measured)
@@ -95,9 +106,11 @@ class PerturbationStability(DisturbedExperiment):
                 diagnosis="" if np.all(across < RETURNED) else "A kick in the course of a transition shifts it in "
                 "time.",
             )  # fmt: skip
-        number = int(measured.attrs["number"])
-        task, stages = regression(self.head(number)), self.stages_of(number, self.horizon)
-        curvatures = [strict_minimum(task, stage).number for stage in stages[1:]]
+        curvatures = [
+            strict_minimum(regression(self.head(number)), stage).number
+            for number in np.unique(measured.number).tolist()
+            for stage in self.stages_of(number, self.horizon)[1:]
+        ]
         yield claim(
             "strict-minima", "On every plateau of Algorithm 1 the loss is strictly convex in the active weights",
             source="Assumption 4.4", measured={"least eigenvalues": curvatures}, expected="> 0",

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.drawing import FAINT, INK, panels, settings_colours
-from dynascope.experiments.gradual_rank.toy import LAG, HeadExperiment, Scales, seen, three_quarters
+from dynascope.experiments.gradual_rank.toy import LAG, HeadExperiment, Scales, activations, seen, three_quarters
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
 from dynascope.probes.stages import first_crossing
@@ -27,7 +27,6 @@ apart leave, e^-5 of a weight, in an entry of order one or two."""
 STEADY = 1.3
 LINEAR_POINTS = 2001
 """Of the linear example's record, whose first transition lags by 0.2/log(1/alpha) only."""
-SYSTEMS = ("linear", "head")
 
 
 class StageTimes(HeadExperiment):
@@ -59,11 +58,15 @@ class StageTimes(HeadExperiment):
         moments = _moments(greedy_stages(task, 4), self.linear_horizon)
         times = np.union1d(np.linspace(0, self.linear_horizon, LINEAR_POINTS), moments)
         linear = reduced_flow(task, example.u, example.v, self.scales, times, tolerance=1e-8)
-        moments = _moments(self.stages_of(self.numbers(seed)[0], self.horizon), self.horizon)
-        head = self.flow(seed, self.scales, moments).isel(seed=0)
+        moments = [
+            moment
+            for number in self.numbers(seed)
+            for moment in _moments(self.stages_of(number, self.horizon), self.horizon)
+        ]
+        head = self.flow(seed, self.scales, moments)
         names = ("loss", "product", "log_weight")
         renamed = linear[list(names)].rename({name: f"linear_{name}" for name in names} | {"time": "linear_time"})
-        return head.merge(renamed.rename(coordinate="linear_coordinate")).assign_attrs(number=int(head.seed))
+        return head.merge(renamed.rename(coordinate="linear_coordinate"))
 
     def paths(self, measured: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[Stage], float]]:
         """Each system's flow, its Algorithm 1, and its horizon."""
@@ -71,9 +74,11 @@ class StageTimes(HeadExperiment):
         task = QuadraticLoss(jnp.asarray(example.S), jnp.asarray(example.c))
         names = {f"linear_{name}": name for name in ("loss", "product", "log_weight", "time", "coordinate")}
         linear = measured[[old for old in names if old in measured.data_vars]].rename(names)
-        head = measured[["loss", "product", "log_weight"]].drop_vars("seed")
-        stages = self.stages(measured.expand_dims("seed"))[0]
-        return {"linear": (linear, greedy_stages(task, 4), self.linear_horizon), "head": (head, stages, self.horizon)}
+        heads = measured[["loss", "product", "log_weight"]]
+        return {"linear": (linear, greedy_stages(task, 4), self.linear_horizon)} | {
+            f"head {number}": (heads.sel(seed=number, drop=True), self.stages_of(number, self.horizon), self.horizon)
+            for number in measured.seed.values.tolist()
+        }
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         paces = -np.log(np.array(self.scales))
@@ -91,6 +96,7 @@ class StageTimes(HeadExperiment):
             f"than {SMALL:g} at the smallest scale; there are at least four such plateaus", source="Theorem 4.1 "
             "(16), (17)",
             measured={name: np.array(rows) for name, rows in errors.items()}, expected="falling", holds=holds,
+            seeds=self.seeds,
             diagnosis="" if holds else "No plateau is resolved from a start this large.",
         )  # fmt: skip
         lags = {name: np.array(one["lag"]) * paces for name, one in found.items() if one["lag"]}
@@ -100,7 +106,8 @@ class StageTimes(HeadExperiment):
             f"ladder, "
             "where g is the force on the winner: the lag is of order 1/log(1/alpha)", source="Lemma C.10",
             measured=lags | {"largest": late}, expected=f"< {LAG:g}",
-            holds=bool(late < LAG), diagnosis="" if late < LAG else "There are no transitions to speak of.",
+            holds=bool(late < LAG), seeds=self.seeds,
+            diagnosis="" if late < LAG else "There are no transitions to speak of.",
         )  # fmt: skip
         weights = {name: np.array(one["weight"]) * paces for name, one in found.items() if one["weight"]}
         growth = max((float((rows[:, -1] / rows[:, 0]).max()) for rows in weights.values()), default=np.nan)
@@ -108,23 +115,25 @@ class StageTimes(HeadExperiment):
             "log-weights", "log(1/alpha) times the error of b at each T_k does not grow along the ladder (by more than "
             f"{STEADY:g})", source="Theorem 4.1 (18) to (20)", measured={"largest": {n: rows.max(axis=0) for n, rows in
             weights.items()}, "growth": growth}, expected=f"< {STEADY:g}", holds=bool(growth < STEADY),
-            diagnosis="" if growth < STEADY else "There are no resolved stages at which to compare.",
+            seeds=self.seeds, diagnosis="" if growth < STEADY else "There are no resolved stages at which to compare.",
         )  # fmt: skip
-        order = all(one["order"] for one in found.values()) and holds
+        learnt, expected = ({name: one[which] for name, one in found.items()} for which in ("learnt", "expected"))
+        order = learnt == expected and all(expected.values())
         yield claim(
-            "order", "Coordinates are learnt in the order and with the signs predicted, at the smallest scale",
-            source="Theorem 4.1", measured={name: one["order"] for name, one in found.items()}, expected="true",
-            holds=order, diagnosis="" if order else "From a large start there is no order.",
+            "order", "Coordinates become active in the order and with the signs predicted, at the smallest scale, but "
+            "for those of stages that are not resolved", source="Theorem 4.1", measured=learnt, expected=expected,
+            holds=order, seeds=self.seeds, diagnosis="" if order else "From a large start there is no order.",
         )  # fmt: skip
         gaps = {name: one["gap"] for name, one in found.items()}
         last = {name: float(gap[-1] / gap[-2]) for name, gap in gaps.items()} if len(self.scales) > 1 else {}
-        expected = float(paces[-2] / paces[-1]) if last else np.nan
-        halves = bool(last) and all(abs(ratio / expected - 1) < 0.2 for ratio in last.values())
+        ratio = float(paces[-2] / paces[-1]) if last else np.nan
+        halves = bool(last) and all(abs(found / ratio - 1) < 0.2 for found in last.values())
         yield claim(
             "halves", "The mean distance of the loss from the staircase falls as 1/log(1/alpha): by the ratio of "
             "the two "
             "last of the ladder, to 20 %", source="Theorem 4.1", measured={"gap": gaps, "last ratio": last},
-            expected=expected, holds=halves, diagnosis="" if halves else "Not yet in the limit of small starts.",
+            expected=ratio, holds=halves, seeds=self.seeds,
+            diagnosis="" if halves else "Not yet in the limit of small starts.",
         )  # fmt: skip
 
     def _compare(self, path: xr.Dataset, stages: list[Stage], until: float, smallest: float) -> dict:
@@ -150,12 +159,13 @@ class StageTimes(HeadExperiment):
             out["lag"].append((crossing.time - stage.time) * abs(stages[k - 1].force[stage.winner]))
             b = path.log_weight.interp(time=stage.time).values
             out["weight"].append(np.abs(b - stage.log_weight).max(axis=1))
-        out["order"] = _order_agrees(path.isel(scale=int(np.argmin(path.scale.values))), stages, chosen)
-        return out
+        return out | _order(path.sel(scale=smallest), stages, chosen, until, LAG / -np.log(smallest))
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, grid = panels(2, 2, size=(5.4, 3.2))
-        for column, (name, (path, stages, until)) in enumerate(self.paths(measured).items()):
+        systems = list(self.paths(measured).values())
+        titles = ("Four linear coordinates, one of which leaves and returns", "An attention head")
+        for column, (title, (path, stages, until)) in enumerate(zip(titles, systems, strict=False)):
             limit = staircase(stages, path.time.values)
             loss, weight = grid[:, column]
             for scale, colour in zip(self.scales, settings_colours(len(self.scales)), strict=True):
@@ -174,8 +184,7 @@ class StageTimes(HeadExperiment):
                 )
             for edge in (0, 2):
                 weight.axhline(edge, color=INK, linewidth=0.8)
-            titles = {"linear": "Four linear coordinates, one of which leaves and returns", "head": "An attention head"}
-            loss.set(title=titles[name], ylabel="loss")
+            loss.set(title=title, ylabel="loss")
             weight.set(
                 xlabel="rescaled time", ylabel=f"log-scale weight b, α = {min(self.scales):g}", ylim=(-0.15, 2.15)
             )
@@ -189,18 +198,15 @@ def _moments(stages: list[Stage], until: float) -> list[float]:
     return [stage.time for stage in begun] + [three_quarters(stage, until) for stage in begun]
 
 
-def _order_agrees(path: xr.Dataset, stages: list[Stage], chosen: list[int]) -> bool:
-    """Whether, on each resolved plateau but the first, the winner's log-scale weight is the one that got to its
-    boundary, on the right side of 1."""
-    for k in chosen:
-        if k == 0:
-            continue
-        stage = stages[k]
-        now = path.log_weight.interp(time=three_quarters(stage, float(path.time[-1]))).values
-        active = np.sign(1 - now[stage.winner]) == stage.sign
-        support = np.flatnonzero(
-            np.abs(path.product.interp(time=three_quarters(stage, float(path.time[-1]))).values) > 1e-2
-        )
-        if not active or set(support) - set(stage.support):
-            return False
-    return bool(chosen)
+def _order(path: xr.Dataset, stages: list[Stage], chosen: list[int], until: float, margin: float) -> dict[str, list]:
+    """Coordinates with their signs as they are `learnt` in the flow, and as `expected`: those of resolved stages. Of
+    the others, and of those within a `margin` or two of the end, it is open when they come."""
+    names = [(stage.winner, stage.sign) for stage in stages]
+    clear = [k for k in chosen if stages[k].entered and stages[k].time < until - 2 * margin]
+    open_ones = {names[k] for k in range(1, len(stages)) if k not in clear}
+    found = activations(path["product"].values, path.time.values)
+    learnt = [(one.coordinate, one.sign) for one in found if one.time < until - margin]
+    return {
+        "learnt": [name for name in learnt if name not in open_ones],
+        "expected": [names[k] for k in clear if names[k] not in open_ones],
+    }

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
-from pydantic import Field, PositiveInt
+from jaxtyping import Array, Float
+from pydantic import AfterValidator, Field, PositiveInt
 
 import dynascope as ds
 from dynascope.lab.experiment import Experiment
@@ -28,7 +28,14 @@ ACTIVE = 1e-3
 """|beta| of an entry that counts for the rank."""
 
 Scale = Annotated[float, Field(gt=0, lt=1)]
-Scales = Annotated[tuple[Scale, ...], Field(min_length=1)]
+
+
+def descending(scales: tuple[float, ...]) -> tuple[float, ...]:
+    """Each once, the largest first: claims speak of going down the ladder."""
+    return tuple(sorted(set(scales), reverse=True))
+
+
+Scales = Annotated[tuple[Scale, ...], Field(min_length=1), AfterValidator(descending)]
 
 
 def regression(head: ToyHead) -> DiagonalRegression:
@@ -106,6 +113,27 @@ def seen(stages: Sequence[Stage], scale: float, until: float) -> list[int]:
         for k, stage in enumerate(stages)
         if stage.time < until and stage.resolved(scale) and (k == 0 or stages[k - 1].gap * -np.log(scale) >= LAG)
     ]
+
+
+class Activation(NamedTuple):
+    """An entry of the product comes to exceed `ACTIVE` in size."""
+
+    time: float
+    coordinate: int
+    sign: int
+
+
+def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " time"]) -> list[Activation]:
+    """All of them, first to last, those of entries that return too; interpolated in the logarithm, since entries grow
+    exponentially. What is there from the beginning begins with it."""
+    over = np.log(np.maximum(np.abs(path), np.finfo(float).tiny) / ACTIVE)
+    signs = np.sign(path).astype(int)
+    found = [Activation(float(times[0]), int(i), int(signs[0, i])) for i in np.flatnonzero(over[0] > 0)]
+    for k, i in np.argwhere((over[:-1] <= 0) & (over[1:] > 0)):
+        share = -over[k, i] / (over[k + 1, i] - over[k, i])
+        time = float(times[k] + share * (times[k + 1] - times[k]))
+        found.append(Activation(time, int(i), int(signs[k + 1, i])))
+    return sorted(found)
 
 
 def three_quarters(stage: Stage, until: float) -> float:

@@ -10,11 +10,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, THEORY, panels
-from dynascope.experiments.gradual_rank.toy import ACTIVE, LAG, HeadExperiment, Scale, seen, three_quarters
+from dynascope.experiments.gradual_rank.toy import ACTIVE, LAG, HeadExperiment, Scale, activations, seen, three_quarters
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
-from dynascope.probes.plateaus import support_size, switches
-from dynascope.theory.greedy_ranks import Stage, staircase
+from dynascope.probes.plateaus import support_size
+from dynascope.theory.greedy_ranks import staircase
 
 KQ, VO, *_ = CONCEPT_COLOURS[1], CONCEPT_COLOURS[0]
 
@@ -48,21 +48,24 @@ class RankWeights(HeadExperiment):
         pace = -np.log(self.scale)
         right, near, signs, stray = [], [], [], []
         for number, stages in zip(measured.seed.values, self.stages(measured), strict=True):
-            path = measured.product.sel(seed=number)
-            right += [self._support_is_right(path, stages[k]) for k in seen(stages, self.scale, self.horizon)]
-            active = switches(path.values, measured.time.values, ACTIVE)
-            on = np.array([stretches[0].on if stretches else np.nan for stretches in active])
-            entries = [stage for stage in stages[1:] if stage.time < self.horizon - LAG / pace]
-            first = {stage.winner: stage for stage in reversed(entries)}
-            pushes = {stage.winner: abs(before.force[stage.winner]) for before, stage in pairwise(stages)}
-            near += [abs(on[i] - stage.time) * pace * pushes[i] for i, stage in first.items()]
-            signs += [np.sign(path.values[-1, i]) == stage.sign for i, stage in first.items() if not stages[-1].left]
-            predicted_ones = {stage.winner for stage in stages[1:]}
-            stray += [i for i in np.flatnonzero(on < self.horizon - LAG / pace) if i not in predicted_ones]
+            path = measured["product"].sel(seed=number)
+            for k in seen(stages, self.scale, self.horizon):
+                now = path.interp(time=three_quarters(stages[k], self.horizon)).values
+                active, expected = np.abs(now) > ACTIVE, np.abs(stages[k].beta) > ACTIVE
+                right.append(np.array_equal(active, expected))
+                signs += (np.sign(now) == np.sign(stages[k].beta))[active & expected].tolist()
+            end, found = self.horizon - LAG / pace, activations(path.values, measured.time.values)
+            for before, stage in pairwise(stages):
+                own = [one for one in found if (one.coordinate, one.sign) == (stage.winner, stage.sign)]
+                found = [one for one in found if one not in own[:1]]  # what returns does so a second time
+                if stage.entered and stage.time < end:
+                    late = abs(own[0].time - stage.time) if own else np.inf
+                    near.append(late * pace * abs(before.force[stage.winner]))
+            stray += [one for one in found if one.time < end]
         holds = len(right) >= 2 and all(right)
         yield claim(
-            "one-at-a-time", "On every resolved plateau exactly the coordinates of Algorithm 1 are active, one more or "
-            "fewer than on the plateau before, and there are at least two such plateaus", source=str(self.source),
+            "one-at-a-time", "On every resolved plateau exactly the coordinates of Algorithm 1 are active, and there "
+            "are at least two such plateaus", source=str(self.source),
             measured=share_of(right), expected="share = 1, of ≥ 2", holds=holds, seeds=self.seeds,
             diagnosis="" if holds else "No plateau is resolved at a scale this large.",
         )  # fmt: skip
@@ -73,19 +76,16 @@ class RankWeights(HeadExperiment):
             "it before",
             source="Theorem 4.1", measured=share_of(on_time) | {"|g| log(1/alpha) |lag|": near}, expected="share = 1",
             holds=all(on_time) and len(near) > 0, seeds=self.seeds,
-            diagnosis="" if all(on_time) else "In a near tie the loser of a race is held back until the winner "
-            "settles.",
+            diagnosis="Nothing is predicted to be learnt early enough in a run from a scale this large." if not near
+            else "" if all(on_time) else "In a near tie the loser of a race is held back until the winner settles.",
         )  # fmt: skip
+        alone = not stray and len(signs) > 0 and all(signs)
         yield claim(
-            "no-other", "No other coordinate becomes active, and signs are those predicted", source="Theorem 4.1",
-            measured={"others": len(stray)} | share_of(signs), expected="0, share = 1",
-            holds=not stray and all(signs), seeds=self.seeds,
-            diagnosis="" if not stray and all(signs) else "From a large start every coordinate is there at once.",
+            "no-other", "No other coordinate becomes active, and on every resolved plateau signs are those predicted",
+            source="Theorem 4.1", measured={"others": len(stray)} | share_of(signs), expected="0, share = 1",
+            holds=alone, seeds=self.seeds,
+            diagnosis="" if alone else "From a large start every coordinate is there at once.",
         )  # fmt: skip
-
-    def _support_is_right(self, path: xr.DataArray, stage: Stage) -> bool:
-        now = path.interp(time=three_quarters(stage, self.horizon)).values
-        return bool(np.array_equal(np.abs(now) > ACTIVE, np.abs(stage.beta) > ACTIVE))
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         assert predicted is not None
