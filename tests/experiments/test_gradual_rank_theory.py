@@ -97,7 +97,7 @@ def test_the_teacher_of_a_seed_is_the_same_in_every_experiment() -> None:
 
 def test_activations_are_every_rise_of_an_entry_with_its_sign() -> None:
     times = np.arange(5.0)
-    path = np.array([[1e-5, 1.0], [-1e-2, 1e-9], [-1e-9, 1e-9], [1e-9, -1.0], [1e-4, -1.0]])
+    path = np.array([[-1e-5, 1.0], [-1e-2, 1e-9], [-1e-9, -1e-9], [1e-9, -1.0], [1e-4, -1.0]])
     found = activations(path, times)
     assert [(one.coordinate, one.sign) for one in found] == [(1, 1), (0, -1), (1, -1)]
     np.testing.assert_allclose([one.time for one in found], [0.0, 2 / 3, 2 + 6 / 9])
@@ -204,4 +204,10 @@ def test_exits_of_toy_heads_are_counted_stage_by_stage(returning, monkeypatch) -
     stages, _ = returning
     monkeypatch.setattr("dynascope.experiments.gradual_rank.errata.greedy_stages", lambda *_, most: stages[:most])
     assert RankErrata(dim=2, tokens=2, samples=4, stages=3).exits(0, None) == [0, 1, 0]
-    assert RankErrata(dim=2, tokens=2, samples=4, stages=7).exits(0, None) == [0, 1, 0, 0, 0, 0, 0]
+    experiment = RankErrata(dim=2, tokens=2, samples=4, stages=7)
+    assert experiment.exits(0, None) == [0, 1, 0, 0, 0, 0, 0]
+    measured = xr.Dataset({"exits_dense_0": ("stage_number", experiment.exits(0, None))})
+    found = experiment._supports_shrink(measured, stages, back=7.21)
+    assert found.verdict == "erratum"
+    assert found.measured["stages of toy heads in which one leaves, of 7"] == {"exits_dense_0": [2]}
+    assert experiment._supports_shrink(measured, stages[:3], back=7.21).verdict == "fails"

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 import dynascope as ds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.diagonal import AttentionHead
+from dynascope.probes.plateaus import switches
 from dynascope.tasks.diagonal import DiagonalRegression, ToyHead, toy_head
 from dynascope.theory.diagonal_flow import reduced, reduced_process
 from dynascope.theory.greedy_ranks import Stage, greedy_stages
@@ -124,16 +125,9 @@ class Activation(NamedTuple):
 
 
 def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " time"]) -> list[Activation]:
-    """All of them, first to last, those of entries that return too; interpolated in the logarithm, since entries grow
-    exponentially. What is there from the beginning begins with it."""
-    over = np.log(np.maximum(np.abs(path), np.finfo(float).tiny) / ACTIVE)
-    signs = np.sign(path).astype(int)
-    found = [Activation(float(times[0]), int(i), int(signs[0, i])) for i in np.flatnonzero(over[0] > 0)]
-    for k, i in np.argwhere((over[:-1] <= 0) & (over[1:] > 0)):
-        share = -over[k, i] / (over[k + 1, i] - over[k, i])
-        time = float(times[k] + share * (times[k + 1] - times[k]))
-        found.append(Activation(time, int(i), int(signs[k + 1, i])))
-    return sorted(found)
+    """All of them, first to last, those of entries that return too."""
+    stretches = switches(path, times, ACTIVE)
+    return sorted(Activation(one.on, i, one.sign) for i, entry in enumerate(stretches) for one in entry)
 
 
 def three_quarters(stage: Stage, until: float) -> float:
