@@ -33,7 +33,7 @@ class RankErrata(Experiment):
     source = Source(
         "Transformers learn through gradual rank increase", "Algorithm 1, Assumption 4.4, Appendices A and C"
     )
-    cost = {"quick": 4, "full": 8}
+    cost = {"quick": 4, "full": 180}
     presets = {"quick": {"scale": 1e-16, "teachers": 0}}
     control = {"printed_start": 1.0}
     notes = """The theorem stands; what falls is a line of its algorithm, a term of an assumption, a sign convention
