@@ -50,13 +50,15 @@ def share_the_cores() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Mixing dtypes without saying so is an error; compiled programs are kept beside pytest's own cache."""
+    """Mixing dtypes without saying so is an error; what is compiled is kept beside pytest's own cache."""
     share_the_cores()
     compile_quickly()
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     cache = getattr(config, "cache", None)
     folder = cache.mkdir("dynascope") if cache else config.rootpath / ".pytest_cache"
     os.environ.setdefault("DYNASCOPE_CACHE", str(folder))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that a test starts translates the package anew
+    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
 
 
 @pytest.fixture(autouse=True)

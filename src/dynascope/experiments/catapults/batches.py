@@ -80,7 +80,7 @@ class Batches(StochasticExperiment):
     id = "catapult.batches"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
                     "Figure 4.6, Table 4.2, Figure C.1")  # fmt: skip
-    cost = {"quick": 9, "full": 300}
+    cost = {"quick": 11, "full": 300}
     presets = {
         "quick": {"samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 250, "seeds": 6},
         "fcn5": {"depth": 5, "high": 1.67},

@@ -29,7 +29,7 @@ class InitializationScale(VisionExperiment):
 
     id = "rank.initialization-scale"
     source = Source("Transformers learn through gradual rank increase", "Figures 6, 7")
-    cost = {"quick": 12, "full": 6000000}
+    cost = {"quick": 14, "full": 6000000}
     presets = {
         "quick": {
             "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,

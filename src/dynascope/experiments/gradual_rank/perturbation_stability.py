@@ -25,7 +25,7 @@ class PerturbationStability(DisturbedExperiment):
 
     id = "rank.perturbation-stability"
     source = Source("Transformers learn through gradual rank increase", "Figures 3a and 10, Assumption 4.4")
-    cost = {"quick": 9, "full": 330}
+    cost = {"quick": 16, "full": 330}
     presets = {"quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 200}}
     control = {"kick_all": True}
     notes = """Products are compared, not weights: u² - v² is conserved, so a kick of the weights leaves an imbalance

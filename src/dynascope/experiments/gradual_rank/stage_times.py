@@ -34,7 +34,7 @@ class StageTimes(HeadExperiment):
 
     id = "rank.stage-times"
     source = Source("Transformers learn through gradual rank increase", "Theorem 4.1, Algorithm 1")
-    cost = {"quick": 15, "full": 95}
+    cost = {"quick": 17, "full": 95}
     presets = {"quick": {"scales": (1e-8, 1e-16, 1e-32), "points": 300, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}
     notes = """Two examples: a linear network of four coordinates, of which one is learnt, leaves the support and comes
