@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import assignment, build, grid_axis
@@ -120,3 +120,19 @@ def test_a_wrong_item_of_a_list_is_one_line(ladder):
 def test_limits_of_a_list_are_shown_as_a_person_would_write_them(ladder):
     cells = list(fields_table(ladder).columns[1].cells)
     assert "tuple[float > 0, < 1, ...] at least 1 at most 3" in [str(cell).replace("\\", "") for cell in cells]
+
+
+def test_what_an_experiment_says_of_several_fields_is_all_of_the_line(walk):
+    class Pair(walk):
+        low: int = 0
+        high: int = 1
+
+        @model_validator(mode="after")
+        def ordered(self):
+            if self.low >= self.high:
+                raise ValueError(f"low must be below high; got low={self.low}, high={self.high}")
+            return self
+
+    with pytest.raises(UsageError) as caught:
+        build(Pair, {"low": 3})
+    assert str(caught.value) == "toy.walk: low must be below high; got low=3, high=1"

@@ -44,13 +44,16 @@ def explain(error: ValidationError) -> list[str]:
     for fault in faults:
         if fault["type"] == "too_short" and fault["loc"] in within:  # only since a wrong item was not counted
             continue
+        context = fault.get("ctx", {})
+        ours = fault["type"] == "value_error"  # said by the experiment itself
+        if ours and not fault["loc"]:  # of several fields, which the line names
+            lines.append(str(context["error"]))
+            continue
         where = ".".join(str(part) for part in fault["loc"]) or "the fields together"
-        allowed = fault["msg"][:1].lower() + fault["msg"][1:]
+        allowed = str(context["error"]) if ours else fault["msg"][:1].lower() + fault["msg"][1:]
         given = repr(fault["input"])
         given = given if len(given) <= 60 else given[:57] + "..."
-        words = [
-            word.strip(" '") for word in str(fault.get("ctx", {}).get("expected", "")).replace(" or ", ",").split(",")
-        ]
+        words = [word.strip(" '") for word in str(context.get("expected", "")).replace(" or ", ",").split(",")]
         hint = nearest(fault["input"], filter(None, words)) if isinstance(fault["input"], str) else ""
         lines.append(f"{where}: {allowed}, given {given}{hint}")
     return lines
