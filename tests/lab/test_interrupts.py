@@ -8,6 +8,7 @@ import pytest
 
 from dynascope.dynamics.watch import watched_by
 from dynascope.lab.interrupts import remembered_interrupts
+from dynascope.lab.run import run
 from dynascope.lab.watch import LabWatch
 
 
@@ -33,6 +34,18 @@ def test_an_interrupt_lost_in_a_finaliser_stops_the_work_at_its_next_progress(tm
         with pytest.raises(KeyboardInterrupt):
             walk(steps=5).measure(0)
     walk(steps=5).measure(0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_is_stopped_by_it(store, walk):
+    class Lost(walk):
+        def measure(self, seed):
+            Interrupted()
+            return super().measure(seed)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(Lost(steps=5), store=store)
+    assert store.runs()[0] == []
 
 
 def test_an_interrupt_is_raised_where_it_falls_and_the_handler_before_is_put_back():
