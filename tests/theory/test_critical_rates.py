@@ -63,7 +63,7 @@ def test_round_off_below_zero_is_not_unstable():
     phi = np.random.default_rng(1).standard_normal((128, 2)).astype(np.float32)
     eigenvalues = jnp.asarray(np.linalg.eigvalsh(phi @ phi.T))
     assert float(eigenvalues[0]) < 0
-    for factor, count in ((0.5, 0), (1.001, 1), (100, 2)):
+    for factor, count in ((0.5, 0), (0.999, 0), (1.001, 1), (100, 2)):
         rate = factor * float(critical_rates.critical_rate(eigenvalues[-1], 128, "mse"))
         assert int(critical_rates.unstable(eigenvalues, rate, 128, "mse")) == count
 
