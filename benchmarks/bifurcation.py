@@ -23,7 +23,7 @@ def by_numpy(rates: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    from dynascope.probes import bifurcation
+    from dynascope.dynamics import bifurcation
     from dynascope.tasks.scalar_losses import quartic
 
     rates, loss = jnp.linspace(0.9, 1.5, RATES), quartic(1.0)
@@ -39,7 +39,7 @@ def main() -> None:
         f"bifurcation: {RATES:,} rates by {STEPS:,} steps, float64, one thread, CPU s",
         [
             {"tool": "dynascope", "s": round(seconds, 3), "times ours": 1.0},
-            {"tool": "NumPy, vectorised over rates", "s": round(loop, 3), "times ours": round(loop / seconds, 1)},
+            {"tool": "NumPy, vectorized over rates", "s": round(loop, 3), "times ours": round(loop / seconds, 1)},
         ],
     )
     print(

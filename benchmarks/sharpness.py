@@ -13,8 +13,8 @@ from jax import lax
 
 import dynascope as ds
 from benchmarks.timing import cpu_seconds, tell
-from dynascope.probes.curvature import dense_hessian, flatten, linearised
-from dynascope.probes.probe import Moment, Probe, probe
+from dynascope.geometry.hessian import dense_hessian, flatten, linearized
+from dynascope.probes.probe import Probe, Snapshot, probe
 
 STEPS, ROWS, PRODUCTS = 1500, 1000, 40
 SETTINGS = {"tanh": 0.1, "relu": 0.06}
@@ -28,10 +28,10 @@ def setting(activation: str) -> tuple[Any, Callable]:
     return net, lambda net: jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
 
 
-def cold_lanczos(moment: Moment) -> Any:
-    """The top eigenvalue by Lanczos from a random vector, a fixed number of products, orthogonalised in full."""
-    flat = flatten(moment.loss, moment.model)
-    _, product = linearised(flat.objective, flat.point)
+def cold_lanczos(snapshot: Snapshot) -> Any:
+    """The top eigenvalue by Lanczos from a random vector, a fixed number of products, orthogonalized in full."""
+    flat = flatten(snapshot.loss, snapshot.model)
+    _, product = linearized(flat.objective, flat.point)
     start = jax.random.normal(jax.random.key(0), flat.point.shape)
 
     def step(carry: Any, i: Any) -> tuple[Any, Any]:
@@ -50,18 +50,18 @@ def cold_lanczos(moment: Moment) -> Any:
     return jnp.linalg.eigvalsh(matrix)[-1]
 
 
-def dense(moment: Moment) -> Any:
-    return jnp.linalg.eigvalsh(dense_hessian(moment.loss, moment.model))[-1]
+def dense(snapshot: Snapshot) -> Any:
+    return jnp.linalg.eigvalsh(dense_hessian(snapshot.loss, snapshot.model))[-1]
 
 
 def main() -> None:
     rows = []
     for activation, learning_rate in SETTINGS.items():
         net, loss = setting(activation)
-        optimiser = optax.sgd(learning_rate)
+        optimizer = optax.sgd(learning_rate)
 
-        def run(look: Probe, net: Any = net, loss: Any = loss, optimiser: Any = optimiser) -> Any:
-            return ds.descend(net, loss, optimiser, steps=STEPS, record=1, probes={"sharpness": look})
+        def run(look: Probe, net: Any = net, loss: Any = loss, optimizer: Any = optimizer) -> Any:
+            return ds.descend(net, loss, optimizer, steps=STEPS, record=1, probes={"sharpness": look})
 
         cold_name = f"cold Lanczos, {PRODUCTS} products"
         looks = {

@@ -15,7 +15,7 @@ Contender = tuple[float, Callable[[], Any], int]
 
 def library(setting: Setting) -> Contender:
     """`ensemble` with a data set per member and shuffled batches, outputs and test loss recorded every tenth step."""
-    from dynascope.experiments.concept_learning.training import ConceptLearner
+    from dynascope.experiments.concept.sim_experiment import ConceptLearner
 
     return _through_ensemble(
         setting,
@@ -136,7 +136,7 @@ def eager_torch(setting: Setting, steps: int = 400) -> Contender:
     for layer, weight in zip(layers, weights, strict=True):
         layer.weight.data = torch.from_numpy(weight[0].copy())
     net, rows = torch.nn.Sequential(*layers), torch.from_numpy(data[0])
-    optimiser = torch.optim.SGD(net.parameters(), lr=setting.learning_rate)
+    optimizer = torch.optim.SGD(net.parameters(), lr=setting.learning_rate)
 
     def run() -> Any:
         per_epoch = setting.samples // setting.batch
@@ -145,9 +145,9 @@ def eager_torch(setting: Setting, steps: int = 400) -> Contender:
                 order = torch.randperm(setting.samples)
             place = t % per_epoch * setting.batch
             x = rows[order[place : place + setting.batch]]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.nn.functional.mse_loss(net(x), x).backward()
-            optimiser.step()
+            optimizer.step()
 
     run()
     return 0.0, run, steps

@@ -67,10 +67,10 @@ def with_torch(net: Any, x: jax.Array) -> tuple[Callable[[], np.ndarray], float]
 def main() -> None:
     net, x = setting()
     contenders = {
-        "dynascope, by layers": (5, *compiled(lambda net, x: ds.probes.tangent_kernel(net, x), net, x)),
+        "dynascope, by layers": (5, *compiled(lambda net, x: ds.geometry.tangent_kernel(net, x), net, x)),
         "dynascope, by gradients, 256 MiB": (
             1,
-            *compiled(lambda net, x: ds.probes.tangent_kernel(net, x, lambda m, x: m(x), budget=2**28), net, x),
+            *compiled(lambda net, x: ds.geometry.tangent_kernel(net, x, lambda m, x: m(x), budget=2**28), net, x),
         ),
         "jax, jacrev and contraction": (1, *compiled(explicit, net, x)),
         "torch.func, jacrev and contraction": (1, *with_torch(net, x)),

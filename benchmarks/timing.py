@@ -23,7 +23,7 @@ def pin_one_thread() -> None:
 
 
 def cpu_seconds(job: Callable[[], Any], repeats: int = 3) -> float:
-    """The median CPU time of a job: unlike the wall clock it does not count the neighbours' work."""
+    """The median CPU time of a job: unlike the wall clock it does not count the neighbors' work."""
     times = []
     for _ in range(repeats):
         start = time.process_time()

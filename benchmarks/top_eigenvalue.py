@@ -42,7 +42,7 @@ def ours(precision: str, tolerance: float) -> tuple[float, Callable[[], float]]:
         return jnp.mean((jax.vmap(net)(x) - y) ** 2)
 
     def job() -> float:
-        return float(ds.probes.top_eigenpairs(loss, net, tolerance=tolerance).values[0])
+        return float(ds.geometry.top_eigenpairs(loss, net, tolerance=tolerance).values[0])
 
     start = time.process_time()
     job()

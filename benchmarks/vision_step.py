@@ -18,7 +18,7 @@ import optax
 
 import dynascope as ds
 from benchmarks.timing import tell
-from dynascope.tasks.classification import Labelled, classification
+from dynascope.tasks.classification import Labeled, classification
 
 SHAPE = {"patch": 4, "dim": 512, "depth": 6, "heads": 8, "head_dim": 128, "hidden": 512}
 BATCH, STEPS, IMAGES, RATE = 512, 480, 20_480, 1e-4
@@ -38,7 +38,7 @@ class Training(eqx.Module):
         probes: dict[str, Any] = {"end": ds.probes.probe(lambda moment: moment.model.places[0, 0], every=(STEPS,))}
         if self.probed:
             probes["spectrum"] = ds.probes.perturbation_spectrum(lambda model: model.products())
-        return ds.Descent(model, task, optax.adam(RATE), data=Labelled(x, y), batch=BATCH, key=order, probes=probes)
+        return ds.Descent(model, task, optax.adam(RATE), data=Labeled(x, y), batch=BATCH, key=order, probes=probes)
 
 
 def in_jax(compute: str, data: tuple[Any, Any], probed: bool = False, augmented: bool = False) -> float:

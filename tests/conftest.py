@@ -27,7 +27,7 @@ QUICKLY_COMPILED = (
 
 
 def compile_quickly() -> None:
-    """Most of the tests' time goes into compiling small programs, which with less optimisation takes two thirds of it.
+    """Most of the tests' time goes into compiling small programs, which with less optimization takes two thirds of it.
 
     They compute the same; `XLA_FLAGS= make test` compiles them as a user's are. XLA stops at a flag it does not know,
     so another version of it is left alone.

@@ -14,20 +14,24 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 
-SCIENCE = {"tasks", "models", "probes", "dynamics", "theory"}
+SCIENCE = {"tasks", "models", "geometry", "probes", "curves", "dynamics", "theory"}
 CONTRACT = {"lab.experiment", "lab.claims"}
 MAY_IMPORT = {
     "tasks": {"tasks"},
     "models": {"models"},
-    "probes": {"probes"},
-    "dynamics": {"dynamics", "probes"},
+    "geometry": {"geometry"},
+    "curves": {"curves"},
+    "figures": {"figures"},
+    "tasks.task": {"tasks.task"},
+    "probes": {"probes", "geometry"},
+    "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
     "theory": SCIENCE,
-    "experiments": SCIENCE | CONTRACT | {"experiments"},
+    "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,
-    "lab": SCIENCE | {"lab", "experiments"},
+    "lab": SCIENCE | {"lab", "experiments", "figures"},
     "cli": {"lab"},
-    "": SCIENCE | CONTRACT,
+    "": SCIENCE | {"lab", "experiments", "figures"},
 }
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
 all."""
@@ -57,13 +61,12 @@ def allowed(here: str, there: str) -> bool:
 
 
 def room(module: str) -> str:
-    """The room of a dotted module name: a folder of the package, or one of the two modules of the
-    contract."""
+    """The room of a dotted module name: a folder of the package, or a module with arrows of its own."""
     parts = module.split(".")[1:]
     full = ".".join(parts[:2])
-    if full in CONTRACT:
+    if full in MAY_IMPORT:
         return full
-    return parts[0] if parts and (parts[0] in MAY_IMPORT or parts[0] == "lab") else ""
+    return parts[0] if parts and parts[0] in MAY_IMPORT else ""
 
 
 def imported(path: Path, module: tuple[str, ...]) -> Iterator[tuple[int, str]]:

@@ -32,25 +32,25 @@ print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).med
 print(f"an oscillation can live in {float((trace.flip > 0).mean()):.0%} of the looks")
 
 # at one point: eigenpairs with their residuals
-found = ds.probes.top_eigenpairs(loss, net, k=3, tolerance=1e-6)
+found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-6)
 for value, residual, error in zip(found.values, found.residuals, found.errors, strict=True):
     print(f"  {float(value):8.4f}   residual {float(residual):.0e}   estimated error {float(error):.0e}")
 assert found.converged.all()
 
 # along a line: f, f', f'', f''', f'''' in the direction of the top eigenvector
-f0, f1, f2, f3, f4 = ds.probes.directional_derivatives(loss, net, found.vectors[0])
+f0, f1, f2, f3, f4 = ds.geometry.directional_derivatives(loss, net, found.vectors[0])
 print(f"curvature {float(f2):.4f}; D = {float(3 * f3**2 - f2 * f4):.1f}")
 
 # the minimum of the line of one gradient step, and D at it along the unit gradient
-minimum = ds.probes.line_search_minimum(loss, net, rate)
-print(f"the loss is least at {float(minimum.fraction):.2f} of the step; D = {ds.probes.flip(loss, net, rate)[0]:.1f}")
+minimum = ds.geometry.line_search_minimum(loss, net, rate)
+print(f"the loss is least at {float(minimum.fraction):.2f} of the step; D = {ds.geometry.flip(loss, net, rate)[0]:.1f}")
 
 # which way the sharpness grows
-uphill = ds.probes.sharpness_gradient(loss, net, found.vectors[0])
+uphill = ds.geometry.sharpness_gradient(loss, net, found.vectors[0])
 moved = jax.tree.map(lambda weight, slope: weight + 1e-3 * slope, net, uphill)
-print(f"uphill of it: {float(ds.probes.top_eigenpairs(loss, moved).values[0]):.4f}")
+print(f"uphill of it: {float(ds.geometry.top_eigenpairs(loss, moved).values[0]):.4f}")
 
 # the whole spectrum, from 16 random vectors, with standard errors
-spectrum = ds.probes.spectral_density(loss, net, jax.random.key(2), draws=16, degree=32)
+spectrum = ds.geometry.spectral_density(loss, net, jax.random.key(2), draws=16, degree=32)
 trace_of_hessian, standard_error = spectrum.moment(1)
 print(f"trace {float(trace_of_hessian):.2f} +- {float(standard_error):.2f}")

@@ -5,8 +5,8 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.probes import order, stages, trajectory
-from dynascope.theory.starts import gaussian_factor
+from dynascope.curves import order, paths, stages
+from dynascope.theory.concept.starts import gaussian_factor
 
 mu = (1.0, 2.0)
 
@@ -41,20 +41,20 @@ print("  depth of transient memorization:", stages.memorization_depth(one.test_l
 
 # learning times, interpolated, with the width of the recorded interval as their uncertainty
 z = trace.output / np.array(mu)
-half = trajectory.half_times(z, trace.step)
+half = paths.half_times(z, trace.step)
 print("half-times of run 3:", half.time[3], "+-", half.uncertainty[3])
 
 # the path: which concept is first, does the weaker one fall back, how learning slows
-area = trajectory.signed_area(z[..., 0], z[..., 1])
-print(f"concept 2 first in {np.sum(area > 0)} of 100 runs; concept 1 falls back by", trajectory.reversal(z[3, :, 0]))
-rate = trajectory.terminal_rate(one.output, one.step, one.test_loss)
+area = paths.signed_area(z[..., 0], z[..., 1])
+print(f"concept 2 first in {np.sum(area > 0)} of 100 runs; concept 1 falls back by", paths.reversal(z[3, :, 0]))
+rate = paths.terminal_rate(one.output, one.step, one.test_loss)
 print(f"log speed falls by {rate.slope:.5f} +- {rate.standard_error:.5f} a step")
 
 # everything that happens in one run, in order
 for event in stages.stage_log(one.W, concepts=2, loss=one.test_loss):
     print(f"  {event.time:7.1f}  {event.what} {event.where or ''}")
 
-# the hierarchy of test points: a combination should not be learnt before its parts
+# the hierarchy of test points: a combination should not be learned before its parts
 pairs = order.comparable_pairs(nodes)
 violated = order.violation_share(trace.hierarchy, pairs, tolerance=1e-6)
 print(f"pairs out of order, over all runs and steps: {violated.mean():.1%}")

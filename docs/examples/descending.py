@@ -1,4 +1,4 @@
-"""`descend`: three kinds of data, any optax optimiser, any pytree as a model, and when to look."""
+"""`descend`: three kinds of data, any optax optimizer, any pytree as a model, and when to look."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ fresh = ds.descend(model, task, optax.sgd(0.1), steps=400, batch=50, key=jax.ran
 for name, trace in {"population": population, "full batch": full_batch, "minibatch": minibatch, "fresh": fresh}.items():
     print(f"{name:10} loss at step 100: {trace.loss.sel(step=100):.2e}")
 
-# any optax optimiser
+# any optax optimizer
 schedule = optax.cosine_decay_schedule(0.05, decay_steps=400)
 adam = ds.descend(model, task, optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule)), steps=400)
 assert adam.diverged_at.item() == -1  # never

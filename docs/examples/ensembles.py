@@ -31,7 +31,7 @@ trace = ds.ensemble(
 print(dict(trace.test_loss.sizes))
 print("diverged:", (trace.diverged_at >= 0).sum("seed").to_series().to_dict())
 
-twice = ds.probes.stages.descents(trace.test_loss.sel(learning_rate=0.1)) >= 2
+twice = ds.curves.stages.descents(trace.test_loss.sel(learning_rate=0.1)) >= 2
 print(f"two descents or more: {twice.sum()} of {twice.size} seeds")
 
 # another mu: the compiled program serves again

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.theory import one_layer
+from dynascope.theory.concept import one_layer
 
 task = ds.tasks.StructuredIdentity(mu=(1.0, 2.0), sigma=0.05, dim=2, norm="sum")
 model = ds.models.MLP(dim=2, depth=1, key=jax.random.key(0))

@@ -18,7 +18,7 @@ for claim in stored.claims:
 print("in", stored.folder, "with", sorted(stored.manifest["files"]))
 assert run(Plateau(seeds=3), store=store).reused  # the same configuration and code: nothing is run again
 
-# what was measured and predicted, as labelled arrays
+# what was measured and predicted, as labeled arrays
 measured, predicted = stored.measured(), stored.predicted()
 assert predicted is not None
 print("largest distance from theory:", abs(measured.w - predicted.w).max().item())

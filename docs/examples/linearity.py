@@ -28,23 +28,25 @@ def output(net):
 
 # the norm of the Hessian of the output over all weights, with its error
 for width in (32, 128):
-    norm = ds.probes.hessian_norm(output, halved(width))
+    norm = ds.geometry.hessian_norm(output, halved(width))
     print(f"m = {width}: |H| = {float(norm.value):.3f} +- {float(norm.error):.0e}, {int(norm.products)} products")
 
 # by blocks of layers: the output is linear in the last one
 net = halved(32)
-blocks = ds.probes.block_norms(output, net, net.layer_numbers())
+blocks = ds.geometry.block_norms(output, net, net.layer_numbers())
 print(jnp.round(blocks.values, 3))
-assert float(ds.probes.hessian_norm(output, net).value) <= float(ds.theory.linearity.block_sum_bound(blocks.values))
+assert float(ds.geometry.hessian_norm(output, net).value) <= float(
+    ds.theory.linearity.bounds.block_sum_bound(blocks.values)
+)
 
-# how far from its linearisation at a distance 1: random directions see next to nothing of it
-gap = ds.probes.linearity_gap(output, net, 1.0, jax.random.key(3), among=net.edge_marks())
+# how far from its linearization at a distance 1: random directions see next to nothing of it
+gap = ds.geometry.linearity_gap(output, net, 1.0, jax.random.key(3), among=net.edge_marks())
 print(f"random {float(gap.random):.4f}, gradient {float(gap.gradient):.4f}, top eigenvectors {float(gap.hessian):.4f}")
-print(f"|H| R^2 / 2 = {float(ds.theory.linearity.linear_model_gap(gap.norm, 1.0)):.4f}")
+print(f"|H| R^2 / 2 = {float(ds.theory.linearity.bounds.linear_model_gap(gap.norm, 1.0)):.4f}")
 
 # the exact Hessian of a small network, neuron by neuron, without automatic differentiation
-derivatives = ds.theory.hessian_recursion.derivatives(toy, jnp.ones(2))
-dense = ds.probes.dense_hessian(lambda net: net(jnp.ones(2))[0], toy)
+derivatives = ds.theory.linearity.hessian_recursion.derivatives(toy, jnp.ones(2))
+dense = ds.geometry.dense_hessian(lambda net: net(jnp.ones(2))[0], toy)
 assert jnp.allclose(derivatives[0].hessian.astype("float32"), dense, atol=1e-5)
 
 # along descent: |grad L|^2 / (2 L) never falls below the smallest eigenvalue of the tangent kernel

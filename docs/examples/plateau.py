@@ -96,4 +96,4 @@ class Plateau(Experiment):
     def half_times(self, measured: xr.Dataset) -> np.ndarray:
         """When the product reaches 1/2, (scale, number), in units of learning rate times steps."""
         curves = measured.w.transpose("scale", "number", "step")
-        return ds.probes.stages.first_crossing(curves, 0.5, self.learning_rate * measured.step).time
+        return ds.curves.stages.first_crossing(curves, 0.5, self.learning_rate * measured.step).time

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.probes import Moment, Probe, probe
+from dynascope.probes import Probe, Snapshot, probe
 
 task = ds.tasks.StructuredIdentity(mu=(1.0, 2.0), sigma=0.05, dim=4)
 model = ds.models.MLP(dim=4, depth=2, key=jax.random.key(0))
@@ -18,17 +18,17 @@ def weight_norm(model):
 
 
 # `probe` gives names to its dimensions, and a cadence; the moment has the model, the step and the loss
-def singular_values(moment: Moment):
-    return jnp.linalg.svd(moment.model.matrix(), compute_uv=False)
+def singular_values(snapshot: Snapshot):
+    return jnp.linalg.svd(snapshot.model.matrix(), compute_uv=False)
 
 
 spectrum = probe(singular_values, dims=("index",), coords={"index": [1, 2, 3, 4]}, every=50)
 
 
 # a `Probe` with memory: the average of the loss over all earlier looks, and how sure it is of it
-def average_loss(moment: Moment, memory):
+def average_loss(snapshot: Snapshot, memory):
     count, total, squares = memory
-    value = moment.loss(moment.model)
+    value = snapshot.loss(snapshot.model)
     count, total, squares = count + 1, total + value, squares + value**2
     spread = jnp.sqrt(jnp.maximum(squares / count - (total / count) ** 2, 0) / count)
     return {"value": total / count, "standard_error": spread}, (count, total, squares)

@@ -6,18 +6,18 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.models import MLP, DiagonalForm, QuadraticModel, gated, linearised, quadratic
+from dynascope.models import MLP, DiagonalForm, QuadraticModel, gated, linearized, quadratic
 from dynascope.models.quadratic_model import unit_features
-from dynascope.theory import critical_rates, quadratic_model
-from dynascope.theory.largest_rate import largest_convergent
+from dynascope.theory.catapult import critical_rates, quadratic_model
+from dynascope.theory.catapult.largest_rate import largest_convergent
 
 jax.config.update("jax_enable_x64", True)  # the maps are exact: compare them in float64
 
 # a two-layer network and its Taylor models around its start; one example x with label y
 dim, width, y = 5, 2000, 1.0
 x = jax.random.normal(jax.random.key(1), (dim,))
-network = MLP(dim, 2, key=jax.random.key(0), width=width, out=1, activation="relu", parameterisation="ntk")
-second, first = gated(network), linearised(network)  # gated: the quadratic model of two ReLU layers in closed form
+network = MLP(dim, 2, key=jax.random.key(0), width=width, out=1, activation="relu", parameterization="ntk")
+second, first = gated(network), linearized(network)  # gated: the quadratic model of two ReLU layers in closed form
 np.testing.assert_allclose(second(x), quadratic(network)(x))  # quadratic: that of any model, by jvp of jvp
 
 
@@ -54,7 +54,7 @@ found = jax.jit(largest_convergent)(outputs - labels, jnp.ones((3, 100)), labels
 print("eta_max lambda_0, median by width:", np.round(np.median(found.low, axis=1), 4))
 
 # critical rates of many examples, in the units of the loss they belong to
-K = ds.probes.tangent_kernel(network, jax.random.normal(jax.random.key(3), (32, dim)))
+K = ds.geometry.tangent_kernel(network, jax.random.normal(jax.random.key(3), (32, dim)))
 top = jnp.linalg.eigvalsh(K)[-1]
 print("critical rate of the mean squared error:", float(critical_rates.critical_rate(top, 32, "mse")))
 print("of half the sum of squares:", float(critical_rates.critical_rate(top, 32, "sum")))

@@ -9,7 +9,7 @@ import dynascope as ds
 
 x = jax.random.normal(jax.random.key(1), (64, 20))
 y = jnp.where(x[:, 0] * x[:, 1] > 0, 1.0, -1.0)
-net = ds.models.MLP(20, 3, width=256, out=1, key=jax.random.key(0), activation="relu", parameterisation="ntk")
+net = ds.models.MLP(20, 3, width=256, out=1, key=jax.random.key(0), activation="relu", parameterization="ntk")
 
 
 def loss(net, data):
@@ -18,15 +18,15 @@ def loss(net, data):
 
 
 # the matrix, layer by layer; its top eigenpairs with residuals; the rate above which descent is unstable
-kernel = ds.probes.tangent_kernel(net, x)
-found = ds.probes.kernel_eigenpairs(net, x, k=3)
-critical = ds.probes.critical_rate(net, x, convention="mse")
+kernel = ds.geometry.tangent_kernel(net, x)
+found = ds.geometry.kernel_eigenpairs(net, x, k=3)
+critical = ds.geometry.critical_rate(net, x, convention="mse")
 print(f"kernel {kernel.shape}, top {np.round(found.values, 2)}, critical rate {float(critical):.3f}")
 assert np.allclose(critical, 64 / found.values[0])
 
 # without the matrix: products by derivatives, memory that of a gradient
-outputs, product = ds.probes.kernel_product(net, x)
-searched = ds.probes.kernel_eigenpairs(net, x, k=3, formed=False)
+outputs, product = ds.geometry.kernel_product(net, x)
+searched = ds.geometry.kernel_eigenpairs(net, x, k=3, formed=False)
 print(f"by {int(searched.products)} products: {np.round(searched.values, 2)}, residuals {searched.residuals}")
 assert np.allclose(product(y), kernel @ y, rtol=1e-4, atol=1e-3)
 
@@ -57,7 +57,7 @@ params = {
     "Dense_0": {"kernel": jax.random.normal(jax.random.key(2), (20, 50)) / 4},
     "Dense_1": {"kernel": jax.random.normal(jax.random.key(3), (50, 2)) / 7},
 }
-print(ds.probes.tangent_kernel(params, x, apply).shape, float(ds.probes.critical_rate(params, x, apply)))
+print(ds.geometry.tangent_kernel(params, x, apply).shape, float(ds.geometry.critical_rate(params, x, apply)))
 
 
 # a model of one's own whose kernel is made layer by layer: it shows its affine maps to a tap
@@ -75,6 +75,6 @@ class Product:
 
 jax.tree_util.register_pytree_node(Product, lambda m: ((m.first, m.second), None), lambda _, leaves: Product(*leaves))
 own = Product(jax.random.normal(jax.random.key(4), (30, 20)) / 4, jax.random.normal(jax.random.key(5), (2, 30)) / 5)
-by_layers, by_gradients = ds.probes.tangent_kernel(own, x), ds.probes.tangent_kernel(own, x, lambda m, x: m(x))
+by_layers, by_gradients = ds.geometry.tangent_kernel(own, x), ds.geometry.tangent_kernel(own, x, lambda m, x: m(x))
 print(f"layer by layer and by gradients differ by {float(jnp.max(jnp.abs(by_layers - by_gradients))):.0e}")
 assert np.allclose(by_layers, by_gradients, rtol=1e-4, atol=1e-4)

@@ -17,4 +17,4 @@ trace = ds.descend(
     probes={"output": ds.probes.output(task.test_point), "test_loss": task.test_loss},
 )
 print(trace)  # an xarray.Dataset: output(step, coordinate), test_loss(step), diverged_at
-print(ds.probes.stages.turning_points(trace.test_loss))  # it falls, rises while it memorises, falls again
+print(ds.curves.stages.turning_points(trace.test_loss))  # it falls, rises while it memorizes, falls again

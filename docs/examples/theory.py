@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dynascope.theory import (
+from dynascope.theory.concept import (
     assumptions,
     entries,
     jacobian_paths,
@@ -43,7 +43,7 @@ apart = jnp.abs(euler - factor).max(axis=(1, 2))
 print(f"they differ by up to {apart.max():.3f} on the way and by {apart[-1]:.0e} at the end")
 loss = linear_loss.out_of_distribution_loss(factor, z)
 
-# when each concept is learnt, from the start alone
+# when each concept is learned, from the start alone
 pivots = stage_times.log_pivots_of_factor(U0, a)
 predicted = stage_times.stage_times(pivots, a)
 steps = stage_times.steps_at(predicted.half, a, eta)

@@ -6,14 +6,15 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.tasks.characters import NextToken, encoded
-from dynascope.tasks.classification import Labelled, classification
-from dynascope.tasks.digit_pairs import digit_pairs
+from dynascope.tasks.classification import Labeled, classification
+from dynascope.tasks.data.digit_pairs import digit_pairs
+from dynascope.tasks.data.text import encoded
+from dynascope.tasks.next_token import NextToken
 
 # images and their classes, as whole numbers, on the device once and for all
 pairs = digit_pairs(1000, 200)
-train = Labelled(jnp.asarray(pairs.images.x_train), jnp.asarray(pairs.images.y_train))
-test = Labelled(jnp.asarray(pairs.images.x_test), jnp.asarray(pairs.images.y_test))
+train = Labeled(jnp.asarray(pairs.images.x_train), jnp.asarray(pairs.images.y_train))
+test = Labeled(jnp.asarray(pairs.images.x_test), jnp.asarray(pairs.images.y_test))
 task = classification(pairs.images.x_train)  # with pad=4, flip=True: other crops and mirror images at every step
 
 # a vision transformer, and what to look at while it learns
@@ -30,16 +31,16 @@ trace = ds.descend(
 print(trace.gained.dims)  # step, product, layer, head, singular
 
 # what the spectra say: stable rank, mean over heads, at the end
-ranks = ds.probes.spectra.summary(trace.gained)
+ranks = ds.curves.spectra.summary(trace.gained)
 print(ranks.stable_rank.mean("head").isel(step=-1).round(2).to_pandas())
-start = ds.probes.spectra.product_singular_values(*net.products())
-print(f"of the products at the start: {float(ds.probes.spectra.stable_rank(start).mean()):.2f}")
+start = ds.geometry.product_singular_values(*net.products())
+print(f"of the products at the start: {float(ds.curves.stable_rank(start).mean()):.2f}")
 
 # the null: noise of the same size, matrix by matrix
 key, quiet = jax.random.key(2), jax.tree.map(lambda leaf: leaf + 0.01 * jnp.sign(leaf), net.products())
-noisy = ds.probes.spectra.random_perturbation(key, quiet, net.products())
-null = ds.probes.spectra.perturbation_singular_values(noisy, net.products())
-print(f"of noise: {float(ds.probes.spectra.stable_rank(null).mean()):.2f}")
+noisy = ds.geometry.random_perturbation(key, quiet, net.products())
+null = ds.geometry.perturbation_singular_values(noisy, net.products())
+print(f"of noise: {float(ds.curves.stable_rank(null).mean()):.2f}")
 
 # a language model on characters; `characters(path)` reads a file of yours
 text = encoded("the moon follows the river; the river follows the moon. " * 50)
@@ -62,4 +63,4 @@ def misses(linear):
 
 probe = ds.probes.perturbation_spectrum(lambda net: (net.weights[1], net.weights[0].T), dims=("singular",))
 path = ds.descend(linear, misses, optax.sgd(0.5), steps=200, record=20, probes={"gained": probe})
-print(ds.probes.spectra.read(ds.probes.spectra.effective_rank, path.gained).values.round(2))
+print(ds.curves.spectra.read(ds.curves.effective_rank, path.gained).values.round(2))

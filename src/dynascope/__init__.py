@@ -3,61 +3,82 @@
 The names below are the library. They are loaded when first used, so that the command answers at once.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
-if TYPE_CHECKING:
-    from dynascope import models as models
-    from dynascope import probes as probes
-    from dynascope import tasks as tasks
-    from dynascope import theory as theory
-    from dynascope.dynamics.central_flow import CentralFlow as CentralFlow
-    from dynascope.dynamics.central_flow import central_flow as central_flow
-    from dynascope.dynamics.descend import Descent as Descent
-    from dynascope.dynamics.descend import descend as descend
-    from dynascope.dynamics.ensemble import ensemble as ensemble
-    from dynascope.dynamics.flow import Flow as Flow
-    from dynascope.dynamics.flow import dense_flow as dense_flow
-    from dynascope.dynamics.flow import flow as flow
-    from dynascope.dynamics.iterate import Map as Map
-    from dynascope.dynamics.iterate import iterate as iterate
-    from dynascope.dynamics.record import linear_steps as linear_steps
-    from dynascope.dynamics.record import log_steps as log_steps
-    from dynascope.dynamics.watch import Watch as Watch
-    from dynascope.dynamics.watch import watched_by as watched_by
+if _TYPE_CHECKING:
+    from dynascope import (
+        curves as curves,
+        dynamics as dynamics,
+        experiments as experiments,
+        figures as figures,
+        geometry as geometry,
+        lab as lab,
+        models as models,
+        probes as probes,
+        tasks as tasks,
+        theory as theory,
+    )
+    from dynascope.dynamics import (
+        CentralFlow as CentralFlow,
+        Descent as Descent,
+        Flow as Flow,
+        Map as Map,
+        Monitor as Monitor,
+        central_flow as central_flow,
+        dense_flow as dense_flow,
+        descend as descend,
+        ensemble as ensemble,
+        flow as flow,
+        iterate as iterate,
+        linear_steps as linear_steps,
+        log_steps as log_steps,
+        monitored_by as monitored_by,
+    )
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "CentralFlow": "dynascope.dynamics.central_flow",
-    "central_flow": "dynascope.dynamics.central_flow",
-    "Descent": "dynascope.dynamics.descend",
-    "descend": "dynascope.dynamics.descend",
-    "ensemble": "dynascope.dynamics.ensemble",
-    "Flow": "dynascope.dynamics.flow",
-    "dense_flow": "dynascope.dynamics.flow",
-    "flow": "dynascope.dynamics.flow",
-    "Map": "dynascope.dynamics.iterate",
-    "iterate": "dynascope.dynamics.iterate",
-    "linear_steps": "dynascope.dynamics.record",
-    "log_steps": "dynascope.dynamics.record",
-    "Watch": "dynascope.dynamics.watch",
-    "watched_by": "dynascope.dynamics.watch",
-}
-_ROOMS = ("models", "probes", "tasks", "theory")
+_DYNAMICS = (
+    "CentralFlow",
+    "Descent",
+    "Flow",
+    "Map",
+    "Monitor",
+    "central_flow",
+    "dense_flow",
+    "descend",
+    "ensemble",
+    "flow",
+    "iterate",
+    "linear_steps",
+    "log_steps",
+    "monitored_by",
+)
+_ROOMS = (
+    "curves",
+    "dynamics",
+    "experiments",
+    "figures",
+    "geometry",
+    "lab",
+    "models",
+    "probes",
+    "tasks",
+    "theory",
+)
 
-__all__ = [*_HOMES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_DYNAMICS, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     if name in _ROOMS:
-        return import_module(f"dynascope.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        return _import_module(f"dynascope.{name}")
+    if name in _DYNAMICS:
+        value = getattr(_import_module("dynascope.dynamics"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'dynascope' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

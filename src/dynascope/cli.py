@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which newer typers carry inside
 
 app = typer.Typer(
-    help="Watch a network learn, beside what the mathematics predicts.",
+    help="Monitor a network learn, beside what the mathematics predicts.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,9 +87,9 @@ def list_(
             said.append({**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None})
         print(json.dumps(said, indent=2))
     else:
-        from dynascope.lab.terminal import catalogue, console
+        from dynascope.lab.terminal import catalog, console
 
-        console().print(catalogue(found, last))
+        console().print(catalog(found, last))
     for problem in problems:
         _say(f"skipped: {problem}")
 
@@ -228,14 +228,14 @@ def sweep(
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """Run an experiment over a grid of settings and seeds, and summarise its claims."""
+    """Run an experiment over a grid of settings and seeds, and summarize its claims."""
     from dynascope.lab import registry
     from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import assignment, grid_axis
+    from dynascope.lab.monitor import Progress
     from dynascope.lab.store import Store
     from dynascope.lab.sweep import sweep
     from dynascope.lab.terminal import console, progress_line
-    from dynascope.lab.watch import Progress
 
     kind = registry.load(id)
     axes = dict(grid_axis(kind, text) for text in grid)

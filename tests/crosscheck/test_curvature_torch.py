@@ -22,7 +22,7 @@ def test_the_top_eigenvalues_are_those_of_curvlinops():
         assert sum(leaf.size for leaf in jax.tree.leaves(net)) == 50_550
         x = 1 + jax.random.normal(jax.random.key(1), (50, 64))
         y = jax.random.normal(jax.random.key(2), (50, 10))
-        found = ds.probes.top_eigenpairs(lambda net: jnp.mean((jax.vmap(net)(x) - y) ** 2), net, 2, tolerance=1e-9)
+        found = ds.geometry.top_eigenpairs(lambda net: jnp.mean((jax.vmap(net)(x) - y) ** 2), net, 2, tolerance=1e-9)
     layers = []
     for index, (weight, bias) in enumerate(zip(net.weights, net.biases, strict=True)):
         layer = torch.nn.Linear(*weight.shape[::-1], dtype=torch.float64)

@@ -13,12 +13,12 @@ torch = pytest.importorskip("torch", reason="the optional extra `torch` is not i
 
 
 @pytest.mark.parametrize("activation", ["linear", "relu"])
-@pytest.mark.parametrize("optimiser", ["sgd", "momentum", "adam"])
-def test_a_network_trains_as_it_does_in_torch(activation, optimiser):
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_a_network_trains_as_it_does_in_torch(activation, optimizer):
     task = ds.tasks.StructuredIdentity((1.0, 2.0), 0.5, 4)
     data, key = task.dataset(jax.random.key(0), 32).x, jax.random.key(1)
     model = ds.models.MLP(4, 3, key=jax.random.key(2), width=6, activation=activation, bias=True)
-    rule = {"sgd": optax.sgd(0.1), "momentum": optax.sgd(0.05, momentum=0.9), "adam": optax.adam(0.01)}[optimiser]
+    rule = {"sgd": optax.sgd(0.1), "momentum": optax.sgd(0.05, momentum=0.9), "adam": optax.adam(0.01)}[optimizer]
     trace = ds.descend(
         model, task, rule, steps=40, record=1, data=data, batch=16, key=key,
         probes={"loss": ds.probes.loss(), "output": ds.probes.output(task.test_point)},
@@ -36,7 +36,7 @@ def test_a_network_trains_as_it_does_in_torch(activation, optimiser):
         "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
         "adam": lambda p: torch.optim.Adam(p, lr=0.01),
     }
-    steps = make[optimiser](net.parameters())
+    steps = make[optimizer](net.parameters())
     losses = []
     for t in range(41):
         losses.append(float(torch.nn.functional.mse_loss(net(rows), rows).detach()))

@@ -91,7 +91,7 @@ def test_it_turns_with_the_coordinates():
     np.testing.assert_allclose(other.oscillation, one.oscillation, atol=1e-6)
 
 
-def test_a_followed_eigenvector_does_what_a_diagonalised_one_does():
+def test_a_followed_eigenvector_does_what_a_diagonalized_one_does():
     def member(dense):
         return CentralFlow(jnp.array([0.0, 0.0, 0.1, 0.05]), two_valleys, RATE, probes=look(), critical=2, dense=dense)
 

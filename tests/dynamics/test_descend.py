@@ -38,7 +38,7 @@ def test_full_batch_steps_are_those_of_the_closed_form():
 
 
 @pytest.mark.parametrize(
-    "optimiser",
+    "optimizer",
     [
         optax.sgd(0.05, momentum=0.9),
         optax.adam(0.05),
@@ -47,16 +47,16 @@ def test_full_batch_steps_are_those_of_the_closed_form():
     ],
     ids=["momentum", "adam", "one that needs the loss", "schedule"],
 )
-def test_any_optax_optimiser_steps_as_it_does_by_hand(optimiser):
+def test_any_optax_optimizer_steps_as_it_does_by_hand(optimizer):
     x = jnp.zeros(2)
-    state = optimiser.init(x)
+    state = optimizer.init(x)
     for _ in range(20):
         value, gradient = jax.value_and_grad(bowl)(x)
-        extra = optax.with_extra_args_support(optimiser)
+        extra = optax.with_extra_args_support(optimizer)
         with jax.numpy_dtype_promotion("standard"):
             updates, state = extra.update(gradient, state, x, value=value, grad=gradient, value_fn=bowl)
         x = optax.apply_updates(x, updates)
-    trace = ds.descend(jnp.zeros(2), bowl, optimiser, steps=20, record=20, probes={"x": lambda x: x})
+    trace = ds.descend(jnp.zeros(2), bowl, optimizer, steps=20, record=20, probes={"x": lambda x: x})
     np.testing.assert_allclose(trace.x[-1], x, rtol=1e-5)
 
 

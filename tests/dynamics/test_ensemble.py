@@ -8,8 +8,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import ensemble as ensemble_module
-from dynascope.dynamics import loop
+from dynascope.dynamics import ensemble as ensemble_module, loop
 from dynascope.probes.probe import Probe, probe
 
 
@@ -24,7 +23,7 @@ def member(seed, learning_rate):
 OVER = {"seed": range(5), "learning_rate": [0.1, 0.2, 0.6]}
 
 
-def test_dimensions_are_named_and_labelled():
+def test_dimensions_are_named_and_labeled():
     trace = ds.ensemble(member, OVER, steps=20, record=10)
     assert dict(trace.x.sizes) == {"seed": 5, "learning_rate": 3, "step": 3, "x_0": 2}
     start = jax.random.normal(jax.random.key(3), (2,))
@@ -58,7 +57,7 @@ def test_settings_that_go_together_share_a_dimension():
 
 def test_probes_keep_their_own_cadence():
     def looked(every):
-        return probe(lambda moment: moment.step, every=every)
+        return probe(lambda moment: snapshot.step, every=every)
 
     trace = ds.iterate(
         lambda x: x, jnp.zeros(()), steps=100, record=20,
@@ -72,8 +71,8 @@ def test_probes_keep_their_own_cadence():
 
 def test_a_probe_may_remember_and_report_its_uncertainty():
     mean = Probe(
-        lambda moment, seen: ({"value": (seen[0] + moment.model) / (seen[1] + 1), "count": seen[1]},
-                              (seen[0] + moment.model, seen[1] + 1)),
+        lambda moment, seen: ({"value": (seen[0] + snapshot.model) / (seen[1] + 1), "count": seen[1]},
+                              (seen[0] + snapshot.model, seen[1] + 1)),
         remember=lambda moment: (jnp.zeros(()), jnp.zeros(())),
     )  # fmt: skip
     trace = ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=4, record=2, probes={"mean": mean})
@@ -116,8 +115,8 @@ def test_what_does_not_fit_is_split(monkeypatch):
     np.testing.assert_allclose(trace.x, ds.ensemble(member, OVER, steps=20, record=10).x, rtol=1e-6)
 
 
-class Memory(ds.Watch):
-    """A watch that keeps in memory, and stops the run where it is told to."""
+class Memory(ds.Monitor):
+    """A monitor that keeps in memory, and stops the run where it is told to."""
 
     keep_every = 0.0
 
@@ -161,12 +160,12 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
         return ds.ensemble(process, {"seed": range(3)}, steps=400, record=10)
 
     undisturbed = run()
-    watch = Memory(stop_after=0.4)
-    with pytest.raises(KeyboardInterrupt), ds.watched_by(watch):
+    monitor = Memory(stop_after=0.4)
+    with pytest.raises(KeyboardInterrupt), ds.monitored_by(monitor):
         run()
     again = Memory()
-    again.kept = watch.kept
-    with ds.watched_by(again):
+    again.kept = monitor.kept
+    with ds.monitored_by(again):
         resumed = run()
     assert again.told[0] > 0.3  # it did not begin anew
     for name in ("w", "moved", "diverged_at"):
@@ -174,20 +173,20 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
 
 
 def test_every_finished_batch_is_kept():
-    watch = Memory()
-    watch.keep_every = 1e-3
-    with ds.watched_by(watch):
+    monitor = Memory()
+    monitor.keep_every = 1e-3
+    with ds.monitored_by(monitor):
         ds.ensemble(member, OVER, steps=200_000, record=100_000, width=5)
-    assert len(watch.kept) == 3
+    assert len(monitor.kept) == 3
 
 
 def test_the_checkpoint_of_another_run_is_not_taken():
-    watch = Memory()
-    with ds.watched_by(watch):
+    monitor = Memory()
+    with ds.monitored_by(monitor):
         ds.ensemble(member, OVER, steps=300, record=10)
     other = Memory()
-    other.kept = watch.kept
-    with ds.watched_by(other):
+    other.kept = monitor.kept
+    with ds.monitored_by(other):
         trace = ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10)
     np.testing.assert_allclose(
         trace.x, ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10).x

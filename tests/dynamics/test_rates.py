@@ -54,9 +54,9 @@ def by_hand(w, count, steps, factor, warm, patience):
 
 class Pair(eqx.Module):
     def __call__(self, start, count, factor):
-        optimiser = rates.catapults(critical, count, factor=factor, warm=3, patience=15)
+        optimizer = rates.catapults(critical, count, factor=factor, warm=3, patience=15)
         probes = {"loss": ds.probes.loss(), "rate": ds.probes.learning_rate()}
-        return ds.Descent(start, uv_loss, optimiser, probes=probes)
+        return ds.Descent(start, uv_loss, optimizer, probes=probes)
 
 
 def test_the_controller_does_what_is_said_of_it_alone_and_side_by_side():
@@ -136,7 +136,7 @@ def test_a_scheduled_rate_is_recorded_as_that_of_the_step_last_taken():
     np.testing.assert_allclose(other.rate, trace.rate)
 
 
-def test_an_optimiser_that_keeps_no_rate_is_told_so():
+def test_an_optimizer_that_keeps_no_rate_is_told_so():
     with pytest.raises(ValueError, match="does not remember"):
         ds.descend(jnp.ones(2), uv_loss, optax.sgd(0.1), steps=1, probes={"rate": ds.probes.learning_rate()})
 
@@ -150,7 +150,7 @@ def test_probes_see_the_batch_of_the_step_to_come():
     probes = {
         "rows": ds.probes.batch_rows(),
         "w": lambda w: w,
-        "batch_loss": ds.probes.probe(lambda moment: squared(moment.model, moment.batch().data)),
+        "batch_loss": ds.probes.probe(lambda moment: squared(snapshot.model, snapshot.batch().data)),
     }
     trace = ds.descend(
         jnp.zeros(2), squared, optax.sgd(0.1), steps=12, record=1, data=rows, batch=2, key=jax.random.key(1),
@@ -163,8 +163,8 @@ def test_probes_see_the_batch_of_the_step_to_come():
     assert sorted(trace.rows[:5].values.ravel()) == list(range(10))
 
 
-@pytest.mark.parametrize("name", list(rates.OPTIMISERS))
-def test_the_optimisers_step_as_pytorch_s_do(name):
+@pytest.mark.parametrize("name", list(rates.OPTIMIZERS))
+def test_the_optimizers_step_as_pytorch_s_do(name):
     torch = pytest.importorskip("torch")
     kinds = {
         "gd": (torch.optim.SGD, {}), "sgd": (torch.optim.SGD, {}), "momentum": (torch.optim.SGD, {"momentum": 0.9}),
@@ -180,14 +180,14 @@ def test_the_optimisers_step_as_pytorch_s_do(name):
         moves.step()
     with jax.enable_x64(True):
         trace = ds.descend(
-            jnp.array([2.0, 0.3]), uv_loss, rates.optimiser(name, 0.05), steps=20, record=20, probes={"w": lambda w: w}
+            jnp.array([2.0, 0.3]), uv_loss, rates.optimizer(name, 0.05), steps=20, record=20, probes={"w": lambda w: w}
         )
     np.testing.assert_allclose(trace.w[-1], there.detach().numpy(), rtol=1e-6)
 
 
-def test_an_unknown_optimiser_is_named():
+def test_an_unknown_optimizer_is_named():
     with pytest.raises(ValueError, match="adadelta, adam; got 'lion'"):
-        rates.optimiser("lion", 0.1)
+        rates.optimizer("lion", 0.1)
 
 
 def test_cycles_and_decays_take_a_step_at_least():

@@ -24,7 +24,7 @@ def test_all_orders_of_four_rows_are_equally_likely():
     assert ((counts - 1000) ** 2 / 1000).sum() < 49.7  # chi-square, 23 degrees of freedom, p = 0.001
 
 
-def test_neighbours_are_not_kept_together():
+def test_neighbors_are_not_kept_together():
     draws = jax.vmap(lambda e: permuted(epoch_words(jax.random.key(0), e), jnp.arange(50, dtype=jnp.int32), 50))(
         jnp.arange(2000)
     )

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.dynamics.watch import watched_by
+from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.interrupts import remembered_interrupts
+from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.run import run
-from dynascope.lab.watch import LabWatch
 
 
 class Interrupted:
-    """Something whose finaliser is interrupted; Python prints the exception and goes on."""
+    """Something whose finalizer is interrupted; Python prints the exception and goes on."""
 
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
@@ -28,8 +28,8 @@ def heard():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_lost_in_a_finaliser_stops_the_work_at_its_next_progress(tmp_path: Path, walk):
-    with remembered_interrupts() as interrupted, watched_by(LabWatch(tmp_path, interrupted=interrupted)):
+def test_an_interrupt_lost_in_a_finalizer_stops_the_work_at_its_next_progress(tmp_path: Path, walk):
+    with remembered_interrupts() as interrupted, monitored_by(LabMonitor(tmp_path, interrupted=interrupted)):
         Interrupted()
         with pytest.raises(KeyboardInterrupt):
             walk(steps=5).measure(0)

@@ -1,4 +1,4 @@
-"""Labelled arrays come back from disk as they went."""
+"""Labeled arrays come back from disk as they went."""
 
 from __future__ import annotations
 

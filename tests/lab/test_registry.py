@@ -15,7 +15,7 @@ TOY = Path(__file__).parent / "toy.py"
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "experiments"
     folder.mkdir()
     (folder / "one.py").write_text(
@@ -44,20 +44,20 @@ def test_finding_imports_nothing():
     assert done.stdout == "set()\n"
 
 
-def test_globs_choose_and_keep_the_order_given(catalogue: Path):
+def test_globs_choose_and_keep_the_order_given(catalog: Path):
     assert [entry.id for entry in registry.match(["zoo.two", "zoo.*"])] == ["zoo.two", "zoo.one"]
     assert [entry.presets for entry in registry.entries("*one")] == [("quick",)]
 
 
-def test_a_wrong_id_is_answered_with_the_nearest(catalogue: Path):
+def test_a_wrong_id_is_answered_with_the_nearest(catalog: Path):
     with pytest.raises(UsageError, match=r"no experiment 'zoo.tow'; did you mean 'zoo.two'"):
         registry.match(["zoo.tow"])
     with pytest.raises(UsageError, match=r"no experiment 'xyz\*'; `dynascope list`"):
         registry.match(["xyz*"])
 
 
-def test_two_experiments_of_one_name_are_refused(catalogue: Path):
-    (catalogue / "three.py").write_text('class Three(E):\n    id = "zoo.one"\n')
+def test_two_experiments_of_one_name_are_refused(catalog: Path):
+    (catalog / "three.py").write_text('class Three(E):\n    id = "zoo.one"\n')
     with pytest.raises(UsageError, match=r"two experiments are called zoo.one"):
         registry.entries()
 

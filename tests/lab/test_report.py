@@ -20,7 +20,7 @@ from dynascope.lab.store import Store, StoredRun
 
 
 class Pair(Experiment):
-    """Is the <stronger> signal learnt first & foremost?"""
+    """Is the <stronger> signal learned first & foremost?"""
 
     id = "concept.pair"
     source = Source("A document", "Figure 1")
@@ -45,7 +45,7 @@ class Pair(Experiment):
 
 HOLDS = claim(
     "order",
-    "µ₁ < µ₂ is learnt later",
+    "µ₁ < µ₂ is learned later",
     source="Section 1",
     measured=share_of([True] * 51 + [False] * 49),
     expected="half",
@@ -176,7 +176,7 @@ def test_the_card_shows_the_first_figure_the_experiment_drew(store: Store):
 def test_text_is_escaped(store: Store):
     run = keep(store)
     for html in (text(store), text(store, run)):
-        assert "Is the &lt;stronger&gt; signal learnt first &amp; foremost?" in html
+        assert "Is the &lt;stronger&gt; signal learned first &amp; foremost?" in html
         assert "<stronger>" not in html
     assert "µ₁ &lt; µ₂" in text(store, run)
     assert "Second &lt;b&gt;paragraph&lt;/b&gt;." in text(store, run)
@@ -242,7 +242,7 @@ def test_the_card_prefers_full_then_quick_then_others_and_a_control_last(store: 
     assert chosen(store) == later.digest
 
 
-def test_a_control_is_labelled_and_listed(store: Store):
+def test_a_control_is_labeled_and_listed(store: Store):
     run = keep(store, Pair(samples=10, signals=((1.0, 1.0),)), preset="quick")
     full = keep(store)
     assert ">control, preset quick</a>" in text(store, full)

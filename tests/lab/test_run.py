@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab import files, registry, settings
-from dynascope.lab import run as run_module
+from dynascope.lab import files, registry, run as run_module, settings
 from dynascope.lab.errors import ExperimentCrash, StoreError
 from dynascope.lab.fingerprint import fingerprint
+from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
-from dynascope.lab.watch import Progress
 
 
 def content(folder: Path) -> dict[str, bytes]:

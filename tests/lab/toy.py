@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.dynamics.watch import current_watch
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.lab.claims import claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 
@@ -38,9 +38,9 @@ class Walk(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         self._perhaps("measure")
-        watch = current_watch()
+        monitor = current_monitor()
         rng = np.random.default_rng(seed)
-        kept = watch.restore("walk")
+        kept = monitor.restore("walk")
         done, walked = 0, np.zeros((self.members, self.steps + 1))
         if kept is not None:
             done, walked = int(kept["done"]), kept["walked"]
@@ -49,9 +49,9 @@ class Walk(Experiment):
         for step in range(done, self.steps):
             walked[:, step + 1] = walked[:, step] + self.drift + 0.1 * noise[step]
             time.sleep(self.pause)
-            watch.progress(float(step + 1), float(self.steps), "walk")
+            monitor.progress(float(step + 1), float(self.steps), "walk")
             if self.pause:
-                watch.keep("walk", {"done": np.asarray(step + 1), "walked": walked})
+                monitor.keep("walk", {"done": np.asarray(step + 1), "walked": walked})
         coords = {"step": np.arange(self.steps + 1), "seed": np.arange(self.members)}
         return xr.Dataset({"position": (("seed", "step"), walked)}, coords, attrs={"compile_seconds": 0.25})
 

@@ -8,8 +8,8 @@ import pytest
 
 import dynascope as ds
 from dynascope.models.quadratic_model import DiagonalForm, QuadraticModel, unit_features
-from dynascope.theory import general_quadratic, quadratic_model
-from dynascope.theory.quadratic_model import State
+from dynascope.theory.catapult import general_quadratic, quadratic_model
+from dynascope.theory.catapult.quadratic_model import State
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Networks on images and in the NTK parameterisation."""
+"""Networks on images and in the NTK parameterization."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ def count(model) -> int:
 
 
 def test_ntk_networks_divide_by_the_root_of_the_fan_in():
-    net = MLP(50, 2, key=jax.random.key(0), width=400, out=1, activation="relu", parameterisation="ntk")
+    net = MLP(50, 2, key=jax.random.key(0), width=400, out=1, activation="relu", parameterization="ntk")
     np.testing.assert_allclose([weight.std() for weight in net.weights], 1, rtol=0.1)
     x = jnp.ones(50)
     hidden = np.maximum(np.asarray(net.weights[0]) @ np.ones(50) / np.sqrt(50), 0)
@@ -22,13 +22,13 @@ def test_ntk_networks_divide_by_the_root_of_the_fan_in():
 
 
 def test_a_scale_makes_an_ntk_network_small_at_the_start():
-    common = {"key": jax.random.key(0), "width": 30, "out": 1, "activation": "relu", "parameterisation": "ntk"}
+    common = {"key": jax.random.key(0), "width": 30, "out": 1, "activation": "relu", "parameterization": "ntk"}
     x = jnp.arange(4.0)
     np.testing.assert_allclose(MLP(4, 3, scale=0.1, **common)(x), 1e-3 * MLP(4, 3, **common)(x), rtol=1e-5)
 
 
 def test_an_ntk_linear_network_is_its_matrix():
-    net = MLP(3, 3, key=jax.random.key(0), width=5, parameterisation="ntk")
+    net = MLP(3, 3, key=jax.random.key(0), width=5, parameterization="ntk")
     np.testing.assert_allclose(net.matrix(), jax.jacfwd(net)(jnp.ones(3)), rtol=1e-5)
 
 
@@ -74,8 +74,8 @@ def test_wide_resnet_10_10_has_its_seven_million_weights():
     assert small(jnp.ones((8, 8, 1))).shape == (3,)
 
 
-def test_the_standard_parameterisation_is_the_framework_default():
-    net = ConvNet((8, 8, 3), (64,), key=jax.random.key(0), parameterisation="standard", bias=True)
+def test_the_standard_parameterization_is_the_framework_default():
+    net = ConvNet((8, 8, 3), (64,), key=jax.random.key(0), parameterization="standard", bias=True)
     bound = 1 / np.sqrt(27)
     assert 0.98 * bound < np.abs(net.convolutions[0].weight).max() <= bound
     assert 0 < np.abs(net.convolutions[0].bias).max() <= bound
@@ -83,7 +83,7 @@ def test_the_standard_parameterisation_is_the_framework_default():
 
 def test_a_convolutional_network_agrees_with_torch():
     torch = pytest.importorskip("torch")
-    net = ConvNet((6, 6, 2), (5, 7), key=jax.random.key(0), parameterisation="standard", bias=True, pools=(0, 1))
+    net = ConvNet((6, 6, 2), (5, 7), key=jax.random.key(0), parameterization="standard", bias=True, pools=(0, 1))
     x = np.array(jax.random.normal(jax.random.key(1), (6, 6, 2)))
     z = torch.tensor(x).permute(2, 0, 1)[None]
     for conv, pools in zip(net.convolutions, net.pools, strict=True):
@@ -102,8 +102,8 @@ def test_pooling_takes_means_and_leaves_an_odd_row_out():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda key: MLP(3, 2, key=key, parameterisation="mup"), "standard or ntk"),
-        (lambda key: ConvNet((8, 8, 1), (4,), key=key, parameterisation="torch"), "standard or ntk"),
+        (lambda key: MLP(3, 2, key=key, parameterization="mup"), "standard or ntk"),
+        (lambda key: ConvNet((8, 8, 1), (4,), key=key, parameterization="torch"), "standard or ntk"),
         (lambda key: ConvNet((8, 8, 1), (4, 4), key=key, pools=(1,)), "2 convolutions"),
         (lambda key: WideResNet((8, 8, 1), 11, 1, key=key), "10, 16, 22"),
     ],
@@ -117,7 +117,7 @@ def test_wrong_use_gets_one_clear_line(build, message):
 def test_windows_are_laid_flat_like_the_weight(shape, window, stride):
     """The kernel does not depend on the order within a window, so that it is looked at here."""
     convolution = Affine(
-        (window, window, shape[-1], 4), key=jax.random.key(0), parameterisation="standard", stride=stride
+        (window, window, shape[-1], 4), key=jax.random.key(0), parameterization="standard", stride=stride
     )
     x, taps = jax.random.normal(jax.random.key(1), shape), []
 

@@ -9,14 +9,14 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import dynascope as ds
-from dynascope.models import MLP, gated, linearised, quadratic
+from dynascope.models import MLP, gated, linearized, quadratic
 
 X = np.random.default_rng(0).standard_normal((6, 4))
 
 
 def network(activation="tanh", depth=3, bias=True):
     return MLP(4, depth, key=jax.random.key(0), width=7, out=2, activation=activation, bias=bias,
-               parameterisation="ntk")  # fmt: skip
+               parameterization="ntk")  # fmt: skip
 
 
 def moved(model, size):
@@ -44,7 +44,7 @@ def flax_params():
 def test_it_is_the_explicit_expansion(order, kind):
     with jax.enable_x64(True):
         model, apply = (network(), None) if kind == "module" else (flax_params(), flax_apply)
-        taylor = moved((linearised, quadratic)[order - 1](model, apply), 0.5)
+        taylor = moved((linearized, quadratic)[order - 1](model, apply), 0.5)
         at, unravel = ravel_pytree(model)
         by, x = ravel_pytree(taylor.displacement)[0], jnp.asarray(X[0])
 
@@ -60,7 +60,7 @@ def test_it_is_the_explicit_expansion(order, kind):
 def test_the_error_is_of_the_next_order():
     with jax.enable_x64(True):
         x = jnp.asarray(X[0])
-        for order, build in ((1, linearised), (2, quadratic)):
+        for order, build in ((1, linearized), (2, quadratic)):
             errors = []
             for size in (1e-2, 1e-3):
                 taylor = moved(build(network()), size)
@@ -71,14 +71,14 @@ def test_the_error_is_of_the_next_order():
 def test_nothing_moves_the_point_of_expansion():
     """Not even weight decay with momentum; and the gradient has no entry for it."""
     model = quadratic(network())
-    optimiser = optax.adamw(0.1, weight_decay=0.5)
+    optimizer = optax.adamw(0.1, weight_decay=0.5)
     data = jnp.asarray(X, jnp.float32), jnp.ones((6, 2))
 
     def loss(model, data):
         return jnp.mean((jax.vmap(model)(data[0]) - data[1]) ** 2)
 
     seen = ds.probes.probe(lambda moment: ravel_pytree(moment.model.base.value())[0], dims=("w",))
-    trace = ds.descend(model, loss, optimiser, steps=20, data=data, record=10,
+    trace = ds.descend(model, loss, optimizer, steps=20, data=data, record=10,
                        probes={"base": seen, "loss": ds.probes.loss()})  # fmt: skip
     np.testing.assert_array_equal(trace.base[0], trace.base[-1])
     np.testing.assert_array_equal(trace.base[0], ravel_pytree(network())[0])
@@ -87,9 +87,9 @@ def test_nothing_moves_the_point_of_expansion():
     assert not [leaf for leaf in jax.tree.leaves(gradient.base) if eqx.is_inexact_array(leaf)]
 
 
-def test_a_linearised_model_is_linear():
+def test_a_linearized_model_is_linear():
     x = jnp.asarray(X[0], jnp.float32)
-    model = linearised(network())
+    model = linearized(network())
     once, twice = moved(model, 1.0), moved(model, 2.0)
     np.testing.assert_allclose(twice(x) - model(x), 2 * (once(x) - model(x)), rtol=1e-4, atol=1e-5)
 
@@ -115,8 +115,8 @@ def test_it_trains_in_an_ensemble():
 
     class Member(eqx.Module):
         def __call__(self, seed):
-            net = MLP(4, 2, key=jax.random.key(seed), width=7, out=1, activation="relu", parameterisation="ntk")
-            return ds.Descent(linearised(net), loss, optax.sgd(0.1), data=jnp.asarray(X, jnp.float32))
+            net = MLP(4, 2, key=jax.random.key(seed), width=7, out=1, activation="relu", parameterization="ntk")
+            return ds.Descent(linearized(net), loss, optax.sgd(0.1), data=jnp.asarray(X, jnp.float32))
 
     def loss(model, x):
         return jnp.mean((jax.vmap(model)(x) - 1) ** 2)
@@ -127,4 +127,4 @@ def test_it_trains_in_an_ensemble():
 
 def test_a_dict_needs_its_function():
     with pytest.raises(TypeError, match=r"a dict is not callable: give `apply\(params, x\)`"):
-        ds.models.linearised({"w": jnp.ones(3)})
+        ds.models.linearized({"w": jnp.ones(3)})

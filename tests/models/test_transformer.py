@@ -156,14 +156,14 @@ def test_a_layer_norm_loses_no_digits_to_a_large_mean(mean):
     x = jnp.asarray(mean + np.random.default_rng(0).standard_normal((3, 64)), jnp.float32)
 
     def two_passes(x):
-        centred = x - x.mean(axis=-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * np.linspace(0.5, 2.0, 64)
+        centered = x - x.mean(axis=-1, keepdims=True)
+        return centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + 1e-5) * np.linspace(0.5, 2.0, 64)
 
     wide = np.asarray(x, float)
     np.testing.assert_allclose(norm(x), two_passes(wide), atol=2e-6)
-    towards = np.random.default_rng(1).standard_normal((3, 64))
-    slope = (two_passes(wide + 1e-4 * towards) - two_passes(wide - 1e-4 * towards)) / 2e-4
-    found = jax.jvp(norm, (x,), (jnp.asarray(towards, jnp.float32),))[1]
+    toward = np.random.default_rng(1).standard_normal((3, 64))
+    slope = (two_passes(wide + 1e-4 * toward) - two_passes(wide - 1e-4 * toward)) / 2e-4
+    found = jax.jvp(norm, (x,), (jnp.asarray(toward, jnp.float32),))[1]
     np.testing.assert_allclose(found, slope, atol=1e-5)
 
 

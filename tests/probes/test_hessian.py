@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.probes.probe import Moment
+from dynascope.probes.probe import Snapshot
 
 
 def regression():
@@ -20,10 +20,10 @@ def follow(probe, losses, at):
     """The probe's values on a sequence of losses at one point, in one compiled scan; `losses(t)` is a loss."""
 
     def look(memory, t):
-        value, memory = probe.measure(Moment(at, t, losses(t)), memory)
+        value, memory = probe.measure(Snapshot(at, t, losses(t)), memory)
         return memory, value
 
-    return jax.jit(lambda ts: jax.lax.scan(look, probe.remember(Moment(at, 0, losses(0.0))), ts)[1])
+    return jax.jit(lambda ts: jax.lax.scan(look, probe.remember(Snapshot(at, 0, losses(0.0))), ts)[1])
 
 
 def test_the_trace_has_the_value_its_errors_and_the_alignment():
@@ -38,7 +38,7 @@ def test_the_trace_has_the_value_its_errors_and_the_alignment():
     np.testing.assert_allclose(trace.top_alignment[:, 0], trace.sharpness_alignment, atol=0.05)
     assert (trace.sharpness_error <= 1e-3 * trace.sharpness).all()
     assert (trace.sharpness_error <= trace.sharpness_residual + 1e-5).all()
-    exact = np.linalg.eigvalsh(ds.probes.dense_hessian(loss, net))[::-1][:3]
+    exact = np.linalg.eigvalsh(ds.geometry.dense_hessian(loss, net))[::-1][:3]
     np.testing.assert_allclose(trace.top[0], exact, rtol=1e-3)
 
 
@@ -131,4 +131,4 @@ def test_the_density_of_a_spectrum_in_two_places():
 
 def test_a_density_needs_two_draws_for_its_error():
     with pytest.raises(ValueError, match="at least 2 draws"):
-        ds.probes.spectral_density(lambda x: jnp.sum(x**2), jnp.ones(3), jax.random.key(0), draws=1)
+        ds.geometry.spectral_density(lambda x: jnp.sum(x**2), jnp.ones(3), jax.random.key(0), draws=1)

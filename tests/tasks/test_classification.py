@@ -6,12 +6,12 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.tasks.classification import Classification, Labelled, classification
+from dynascope.tasks.classification import Classification, Labeled, classification
 
 
 def batch(count=6, side=5):
     x = jax.random.randint(jax.random.key(0), (count, side, side, 3), 0, 256).astype(jnp.uint8)
-    return Labelled(x, jnp.arange(count, dtype=jnp.int32) % 3)
+    return Labeled(x, jnp.arange(count, dtype=jnp.int32) % 3)
 
 
 def test_images_are_brought_to_mean_zero_and_deviation_one_per_channel():

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dynascope.curves.order import hierarchy
 from dynascope.models import MLP, Symmetric
-from dynascope.probes.order import hierarchy
 from dynascope.tasks import StructuredIdentity, random_rotation
 
 MU, SIGMA = (1.0, 2.0), (0.05, 0.05)
@@ -27,8 +27,8 @@ def test_samples_have_the_population_s_second_moment(sigma, origin):
 def test_a_dataset_holds_every_cluster_equally():
     samples = StructuredIdentity(MU, SIGMA, 4, origin=True).dataset(jax.random.key(0), 50)
     assert np.bincount(samples.cluster).tolist() == [50, 50, 50]
-    centres = np.stack([samples.x[samples.cluster == p].mean(axis=0) for p in range(3)])
-    np.testing.assert_allclose(centres, [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0]], atol=0.05)
+    centers = np.stack([samples.x[samples.cluster == p].mean(axis=0) for p in range(3)])
+    np.testing.assert_allclose(centers, [[1, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0]], atol=0.05)
 
 
 @pytest.mark.parametrize("norm", ["mean", "sum"])

@@ -1,1 +1,18 @@
 """Dynamics: how parameters move. One compiled loop runs descents, flows and maps, alone or as ensembles."""
+
+from dynascope.dynamics.bifurcation import (
+    Bifurcation as Bifurcation,
+    bifurcation as bifurcation,
+    escape_times as escape_times,
+)
+from dynascope.dynamics.central_flow import (
+    CentralFlow as CentralFlow,
+    central_flow as central_flow,
+    oscillation as oscillation,
+)
+from dynascope.dynamics.descend import Descent as Descent, descend as descend
+from dynascope.dynamics.ensemble import ensemble as ensemble
+from dynascope.dynamics.flow import Flow as Flow, dense_flow as dense_flow, flow as flow
+from dynascope.dynamics.iterate import Map as Map, iterate as iterate
+from dynascope.dynamics.monitor import Monitor as Monitor, monitored_by as monitored_by
+from dynascope.dynamics.record import linear_steps as linear_steps, log_steps as log_steps

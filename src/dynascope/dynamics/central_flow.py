@@ -31,13 +31,13 @@ from jaxtyping import Array, Float, PyTree
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
-from dynascope.probes import learner
-from dynascope.probes.curvature import Vector
-from dynascope.probes.eigenpairs import top_eigenpairs
-from dynascope.probes.probe import Moment, Probe, as_probe
+from dynascope.geometry.eigenpairs import top_eigenpairs
+from dynascope.geometry.hessian import Vector
+from dynascope.probes import basic
+from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 DENSE = 64
-"""Up to so many parameters the whole Hessian is diagonalised at each substep; with more, a warm search is cheaper."""
+"""Up to so many parameters the whole Hessian is diagonalized at each substep; with more, a warm search is cheaper."""
 
 
 class Oscillation(NamedTuple):
@@ -63,15 +63,15 @@ class Oscillation(NamedTuple):
         return jnp.sum(self.values * jnp.diag(self.covariance)) / 2
 
 
-class CentralMoment(Moment):
+class CentralSnapshot(Snapshot):
     """What probes see of a central flow: a moment, and the oscillation about it."""
 
     oscillation: Oscillation
 
-    def __new__(cls, model: PyTree, step: Any, loss: Callable, oscillation: Oscillation) -> CentralMoment:
-        moment = super().__new__(cls, model, step, loss)
-        moment.oscillation = oscillation
-        return moment
+    def __new__(cls, model: PyTree, step: Any, loss: Callable, oscillation: Oscillation) -> CentralSnapshot:
+        snapshot = super().__new__(cls, model, step, loss)
+        snapshot.oscillation = oscillation
+        return snapshot
 
 
 class CentralState(eqx.Module):
@@ -85,7 +85,7 @@ class CentralState(eqx.Module):
 class CentralFlow(Process):
     """The central flow of gradient descent on the objective of a `Flow`: the population's loss, or that of `data`.
 
-    Each step of the optimiser is integrated in `substeps`, by the fourth-order Runge-Kutta method with the force of the
+    Each step of the optimizer is integrated in `substeps`, by the fourth-order Runge-Kutta method with the force of the
     oscillation held; X is solved for so that the eigenvalues do not lie above 2/eta at the end, to first order. What
     that leaves, the next substep corrects: eigenvalues do not drift away from the edge. At most `critical` directions
     oscillate; if more eigenvalues reach the edge the others grow past it, which `sharpness`-like probes show (of this
@@ -122,7 +122,7 @@ class CentralFlow(Process):
             raise ValueError(f"critical and substeps must be at least 1; got {critical} and {substeps}")
         self.model, self.task, self.data = model, task, data
         self.learning_rate = jnp.asarray(learning_rate, leaves[0].dtype)
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
+        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
         self.critical, self.substeps, self.dense = min(critical, size), substeps, dense
 
     def objective(self, model: PyTree) -> Array:
@@ -179,8 +179,8 @@ class CentralFlow(Process):
         end, covariance, residual = lax.cond(jnp.any(pairs.values * self.learning_rate > 2), held, free, None)
         return end, Oscillation(pairs.vectors, covariance, pairs.values, residual), pairs.subspace
 
-    def moment(self, state: CentralState, now: Array) -> CentralMoment:
-        return CentralMoment(eqx.combine(state.parameters, self.model), now, self.objective, state.oscillation)
+    def snapshot(self, state: CentralState, now: Array) -> CentralSnapshot:
+        return CentralSnapshot(eqx.combine(state.parameters, self.model), now, self.objective, state.oscillation)
 
     def diverged_at(self, state: CentralState) -> Array:
         return state.diverged_at
@@ -203,7 +203,7 @@ def central_flow(
     substeps: int = 4,
     record: Record = None,
 ) -> xr.Dataset:
-    """Follow the central flow of gradient descent with this learning rate; the trace of its probes, by optimiser steps.
+    """Follow the central flow of gradient descent with this learning rate; the trace of its probes, by optimizer steps.
 
     `probes={"oscillation": central_flow.oscillation()}` records the oscillation that it predicts.
     """
@@ -220,14 +220,14 @@ def oscillation(every: int | None = None) -> Probe:
     time-averaged loss L + 1/2 <H, Sigma>; `oscillation_directions`, the rank of Sigma; `oscillation_residual`.
     """
 
-    def measure(moment: Moment, memory: None) -> tuple[dict[str, Array], None]:
-        if not isinstance(moment, CentralMoment):
+    def measure(snapshot: Snapshot, memory: None) -> tuple[dict[str, Array], None]:
+        if not isinstance(snapshot, CentralSnapshot):
             raise TypeError("the probe `oscillation` looks at a CentralFlow; other processes predict none")
-        swing = moment.oscillation
+        swing = snapshot.oscillation
         spread = jnp.linalg.eigvalsh(swing.covariance)
         return {
             "value": swing.variance,
-            "loss": moment.loss(moment.model) + swing.extra_loss,
+            "loss": snapshot.loss(snapshot.model) + swing.extra_loss,
             "directions": jnp.sum(spread > 1e-3 * spread[-1], dtype=jnp.int32),
             "residual": swing.residual,
         }, memory

@@ -1,4 +1,4 @@
-"""Gradient descent by any optax optimiser: full batch, minibatches shuffled every epoch, or fresh samples."""
+"""Gradient descent by any optax optimizer: full batch, minibatches shuffled every epoch, or fresh samples."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
 from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
-from dynascope.probes import learner
-from dynascope.probes.probe import Batch, Moment, Probe, as_probe
+from dynascope.probes import basic
+from dynascope.probes.probe import Batch, Probe, Snapshot, as_probe
 
 NO_EPOCH = 2**31 - 1
 """Sets the keys of augmentation apart from those of the epochs' orders."""
 
 
 class DescentState(eqx.Module):
-    """Where a descent is: the trainable arrays, the optimiser's memory, this epoch's order, when it blew up."""
+    """Where a descent is: the trainable arrays, the optimizer's memory, this epoch's order, when it blew up."""
 
     parameters: PyTree
-    optimiser: PyTree
+    optimizer: PyTree
     order: Array | None
     diverged_at: Array
 
 
 class Descent(Process):
-    """Steps of an optax optimiser. What the gradient is taken of follows from `data` and `batch`:
+    """Steps of an optax optimizer. What the gradient is taken of follows from `data` and `batch`:
 
     | data | batch | the loss at a step |
     |---|---|---|
@@ -49,7 +49,7 @@ class Descent(Process):
 
     model: PyTree
     task: Any
-    optimiser: optax.GradientTransformation
+    optimizer: optax.GradientTransformation
     data: PyTree
     batch: int | None
     key: PRNGKeyArray | None
@@ -60,7 +60,7 @@ class Descent(Process):
         self,
         model: PyTree,
         task: Any,
-        optimiser: optax.GradientTransformation,
+        optimizer: optax.GradientTransformation,
         *,
         data: PyTree = None,
         batch: int | None = None,
@@ -68,9 +68,9 @@ class Descent(Process):
         reshuffle: bool = True,
         probes: Mapping[str, Probe | Callable] | None = None,
     ) -> None:
-        self.model, self.task, self.optimiser = model, task, optimiser
+        self.model, self.task, self.optimizer = model, task, optimizer
         self.data, self.batch, self.key, self.reshuffle = data, batch, key, reshuffle
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
+        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
         if batch is not None:
             if key is None:
                 raise ValueError("batches are drawn at random: give descend a key")
@@ -101,11 +101,11 @@ class Descent(Process):
         order = None
         if self.data is not None and self.batch is not None:
             order = jnp.zeros(ROUNDS, jnp.uint32)
-        return DescentState(parameters, self.optimiser.init(parameters), order, jnp.asarray(-1, jnp.int32))
+        return DescentState(parameters, self.optimizer.init(parameters), order, jnp.asarray(-1, jnp.int32))
 
     def advance(self, state: DescentState, now: Array, until: Array) -> DescentState:
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
-        optimiser = optax.with_extra_args_support(self.optimiser)
+        optimizer = optax.with_extra_args_support(self.optimizer)
 
         def step(t: Array, state: DescentState) -> DescentState:
             order, batch = self._draw(t, state.order)
@@ -116,8 +116,8 @@ class Descent(Process):
 
             value, gradient = jax.value_and_grad(loss)(state.parameters)
             with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
-                updates, memory = optimiser.update(
-                    gradient, state.optimiser, state.parameters, value=value, grad=gradient, value_fn=loss
+                updates, memory = optimizer.update(
+                    gradient, state.optimizer, state.parameters, value=value, grad=gradient, value_fn=loss
                 )
             first_time = ~jnp.isfinite(value) & (state.diverged_at < 0)
             diverged_at = jnp.where(first_time, t, state.diverged_at)
@@ -143,12 +143,12 @@ class Descent(Process):
             data = self.task.augment(jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t), data)
         return words, Batch(rows, data)
 
-    def moment(self, state: DescentState, now: Array) -> Moment:
+    def snapshot(self, state: DescentState, now: Array) -> Snapshot:
         def batch() -> Batch:
             return self._draw(now, state.order)[1]
 
         model = eqx.combine(state.parameters, self.model)
-        return Moment(model, now, self.objective, state.optimiser, batch)
+        return Snapshot(model, now, self.objective, state.optimizer, batch)
 
     def diverged_at(self, state: DescentState) -> Array:
         return state.diverged_at
@@ -161,7 +161,7 @@ class Descent(Process):
 def descend(
     model: PyTree,
     task: Any,
-    optimiser: optax.GradientTransformation,
+    optimizer: optax.GradientTransformation,
     *,
     steps: int,
     data: PyTree = None,
@@ -176,5 +176,5 @@ def descend(
     `record` says at which steps: every so many, exactly these, or about a thousand of them. What the gradient is of
     is told by `data` and `batch`: see `Descent`, which is also what an `ensemble`'s member returns.
     """
-    process = Descent(model, task, optimiser, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
+    process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
     return solo(process, steps=steps, record=record)

@@ -14,11 +14,11 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.plan import choose_width, outline, plan_run
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
 from dynascope.dynamics.trace import label
-from dynascope.dynamics.watch import current_watch
 
 
 def ensemble(
@@ -79,8 +79,8 @@ def _run_all(
     batched: bool,
 ) -> list[Outcome]:
     """All members, `width` at a time: fewer if that many do not fit in the device's memory."""
-    watch = current_watch()
-    run, span = watch.next_name(), float(plan.times[-1]) or 1.0
+    monitor = current_monitor()
+    run, span = monitor.next_name(), float(plan.times[-1]) or 1.0
     outcomes: list[Outcome] = []
     first = 0
     while first < members:
@@ -88,7 +88,7 @@ def _run_all(
         chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
 
         def told(done: float, first: int = first, here: int = here) -> None:
-            watch.progress(first * span + done * here, members * span, "steps")
+            monitor.progress(first * span + done * here, members * span, "steps")
 
         try:
             outcome = run_batch(
@@ -97,7 +97,7 @@ def _run_all(
                 constants,
                 plan,
                 batched=batched,
-                watch=watch,
+                monitor=monitor,
                 name=f"{run}-{first}-{width}",
                 told=told,
             )

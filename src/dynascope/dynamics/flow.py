@@ -17,8 +17,8 @@ from jaxtyping import Array, PyTree
 
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Process
-from dynascope.probes import learner
-from dynascope.probes.probe import Moment, Probe, as_probe
+from dynascope.probes import basic
+from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 IMPLICIT_UP_TO = 400
 """Parameters up to which the implicit solver's dense linear solves are the cheap choice."""
@@ -65,7 +65,7 @@ class Flow(Process):
         if not leaves:
             raise ValueError("the model has no floating-point arrays to move")
         self.model, self.task, self.data, self.max_steps = model, task, data, max_steps
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": learner.loss()}).items()}
+        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
         double = leaves[0].dtype == jnp.float64
         implicit = double and sum(leaf.size for leaf in leaves) <= IMPLICIT_UP_TO
         self.solver = solver or (diffrax.Kvaerno5() if implicit else diffrax.Dopri5())
@@ -124,8 +124,8 @@ class Flow(Process):
 
         return lax.cond(until > now, move, lambda state: state, state)
 
-    def moment(self, state: FlowState, now: Array) -> Moment:
-        return Moment(eqx.combine(state.parameters, self.model), now, self.objective)
+    def snapshot(self, state: FlowState, now: Array) -> Snapshot:
+        return Snapshot(eqx.combine(state.parameters, self.model), now, self.objective)
 
     def diverged_at(self, state: FlowState) -> Array:
         return state.diverged_at

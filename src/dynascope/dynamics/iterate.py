@@ -15,7 +15,7 @@ from jaxtyping import Array, PyTree
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.record import Record
-from dynascope.probes.probe import Moment, Probe, as_probe
+from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 
 def _no_loss(model: PyTree) -> Array:
@@ -56,8 +56,8 @@ class Map(Process):
 
         return lax.fori_loop(now, until, step, state)
 
-    def moment(self, state: Any, now: Array) -> Moment:
-        return Moment(state[0], now, self.loss)
+    def snapshot(self, state: Any, now: Array) -> Snapshot:
+        return Snapshot(state[0], now, self.loss)
 
     def diverged_at(self, state: Any) -> Array:
         return state[1]

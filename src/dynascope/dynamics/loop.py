@@ -20,8 +20,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from dynascope.dynamics.monitor import Monitor
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.watch import Watch
 
 Member = Callable[..., Process]
 
@@ -70,11 +70,11 @@ def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
         process = member(**setting, **fixed)
         state = process.start()
-        moment = process.moment(state, times[0])
-        memories = {name: probe.remember(moment) for name, probe in process.probes.items()}
+        snapshot = process.snapshot(state, times[0])
+        memories = {name: probe.remember(snapshot) for name, probe in process.probes.items()}
         records = {}
         for name, probe in process.probes.items():
-            value, _ = jax.eval_shape(lambda m, probe=probe: probe.measure(moment, m), memories[name])
+            value, _ = jax.eval_shape(lambda m, probe=probe: probe.measure(snapshot, m), memories[name])
             records[name] = jax.tree.map(
                 lambda leaf, rows=sizes[name]: jnp.zeros((rows + 1, *leaf.shape), leaf.dtype), value
             )
@@ -104,13 +104,13 @@ def _advance(
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
-            moment = process.moment(state, times[k])
+            snapshot = process.snapshot(state, times[k])
             memories, records = dict(progress.memories), dict(progress.records)
             for name, probe in process.probes.items():
                 row = rows[name][k]
 
                 def look(memory: PyTree, probe=probe) -> tuple[PyTree, PyTree]:
-                    return probe.measure(moment, memory)
+                    return probe.measure(snapshot, memory)
 
                 if sizes[name] == times.shape[0]:
                     value, memories[name] = look(memories[name])
@@ -149,13 +149,13 @@ def run_batch(
     plan: Plan,
     *,
     batched: bool,
-    watch: Watch,
+    monitor: Monitor,
     name: str,
     told: Callable[[float], None],
 ) -> Outcome:
     """Run one batch to its end, in slices of about a second; `told(done)` hears how far (in time units) it is.
 
-    After a kill it goes on from what the watch kept under `name`, to the same bits.
+    After a kill it goes on from what the monitor kept under `name`, to the same bits.
     """
     times, rows = jnp.asarray(plan.times), {probe: jnp.asarray(row) for probe, row in plan.rows.items()}
     clock = time.perf_counter()
@@ -173,7 +173,7 @@ def run_batch(
     def label() -> str:  # only when it is asked for: the data may be large
         return _digest((settings, fixed, plan))
 
-    done, progress = _restore(watch, name, label, progress)
+    done, progress = _restore(monitor, name, label, progress)
     _, diverged_at = advance(progress, done, done)
     kept_at, recordings = time.perf_counter(), len(plan.times)
     budget = 64.0 if plan.times.dtype.kind == "i" else float(plan.times[-1]) / 64  # of the first slice
@@ -183,15 +183,17 @@ def run_batch(
         try:
             progress, diverged_at = advance(progress, done, end)
         except KeyboardInterrupt:
-            watch.keep(name, _flat(progress, done, label()))
+            monitor.keep(name, _flat(progress, done, label()))
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
         done = end
         told(float(plan.times[done - 1]))
-        patience = watch.keep_every if done < recordings else watch.keep_every / 10  # a finished batch is worth more
+        patience = (
+            monitor.keep_every if done < recordings else monitor.keep_every / 10
+        )  # a finished batch is worth more
         if time.perf_counter() - kept_at > patience:
-            watch.keep(name, _flat(progress, done, label()))
+            monitor.keep(name, _flat(progress, done, label()))
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
@@ -203,9 +205,9 @@ def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:
     return {"done": np.asarray(done), "label": np.asarray(label), **leaves}
 
 
-def _restore(watch: Watch, name: str, label: Callable[[], str], fresh: Progress) -> tuple[int, Progress]:
-    """Where the watch's checkpoint says we are, if it is one of this very run; else the beginning."""
-    kept: Mapping[str, np.ndarray] | None = watch.restore(name)
+def _restore(monitor: Monitor, name: str, label: Callable[[], str], fresh: Progress) -> tuple[int, Progress]:
+    """Where the monitor's checkpoint says we are, if it is one of this very run; else the beginning."""
+    kept: Mapping[str, np.ndarray] | None = monitor.restore(name)
     leaves, structure = jax.tree.flatten(fresh)
     if kept is None or str(kept.get("label")) != label():
         return 0, fresh

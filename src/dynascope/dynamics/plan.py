@@ -44,9 +44,9 @@ def outline(member: Member, setting: PyTree, fixed: PyTree) -> Outline:
     def trace(setting: PyTree, fixed: PyTree) -> Any:
         process = member(**setting, **fixed)
         state = process.start()
-        moment = process.moment(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
+        snapshot = process.snapshot(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
-        values = {name: probe.measure(moment, probe.remember(moment))[0] for name, probe in process.probes.items()}
+        values = {name: probe.measure(snapshot, probe.remember(snapshot))[0] for name, probe in process.probes.items()}
         return eqx.filter(process, eqx.is_array), state, values
 
     arrays, state, values = eqx.filter_eval_shape(trace, setting, fixed)

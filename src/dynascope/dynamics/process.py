@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 
-from dynascope.probes.probe import Moment, Probe
+from dynascope.probes.probe import Probe, Snapshot
 
 
 class Process(eqx.Module):
@@ -33,7 +33,7 @@ class Process(eqx.Module):
         """The state at `until`, from the one at `now`."""
 
     @abstractmethod
-    def moment(self, state: Any, now: Any) -> Moment:
+    def snapshot(self, state: Any, now: Any) -> Snapshot:
         """What probes see."""
 
     @abstractmethod

@@ -120,7 +120,7 @@ def catapults(
 
     The rate is half the critical one of `refresh` steps ago at most; `critical_rate(parameters)` is evaluated only
     then and when the phase changes. `count = 0` is gradient descent at half the critical rate. Needs the loss, which
-    `descend` hands to every optimiser.
+    `descend` hands to every optimizer.
     """
     for name, steps in (("refresh", refresh), ("patience", patience)):
         _positive(name, steps)
@@ -176,7 +176,7 @@ def when(condition: Array, function: Callable[[], Array], otherwise: Array) -> A
     return lax.while_loop(lambda carry: carry[0], once, (condition, otherwise))[1]
 
 
-OPTIMISERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
+OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "gd": optax.sgd,
     "sgd": optax.sgd,
     "momentum": lambda rate: optax.sgd(rate, momentum=0.9),
@@ -185,15 +185,15 @@ OPTIMISERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "adadelta": lambda rate: optax.adadelta(rate, rho=0.9, eps=1e-6),
     "adam": lambda rate: optax.adam(rate, b1=0.9, b2=0.999, eps=1e-8),
 }
-"""The optimisers of Figure 4.11, with the constants PyTorch has by default (momentum: 0.9). "gd" and "sgd" differ only
+"""The optimizers of Figure 4.11, with the constants PyTorch has by default (momentum: 0.9). "gd" and "sgd" differ only
 in what they are given: all the data, or batches."""
 
 
-def optimiser(name: str, learning_rate: Real) -> optax.GradientTransformation:
-    """One of `OPTIMISERS` by name."""
-    if name not in OPTIMISERS:
-        raise ValueError(f"optimiser must be one of {', '.join(OPTIMISERS)}; got {name!r}")
-    return OPTIMISERS[name](learning_rate)
+def optimizer(name: str, learning_rate: Real) -> optax.GradientTransformation:
+    """One of `OPTIMIZERS` by name."""
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}")
+    return OPTIMIZERS[name](learning_rate)
 
 
 def _positive(name: str, steps: int | Array) -> None:

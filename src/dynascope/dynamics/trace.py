@@ -1,4 +1,4 @@
-"""From the loop's raw records to a labelled trace."""
+"""From the loop's raw records to a labeled trace."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def plain(value: Any) -> Any:
     """`value` as JSON can hold it: arrays become lists, numbers keep six significant digits, NaN becomes a word."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    value = getattr(value, "values", value)  # of a labelled array
+    value = getattr(value, "values", value)  # of a labeled array
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, str | bool | int | None):
@@ -102,9 +102,9 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
     if trials <= 0:
         return 0.0, 1.0
     share = successes / trials
-    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    center = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, center - half), min(1.0, center + half)
 
 
 def share_of(outcomes: Iterable[Any]) -> dict[str, Any]:

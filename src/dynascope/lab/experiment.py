@@ -34,7 +34,7 @@ class Experiment(BaseModel, ABC):
 
     The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
     `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
-    one, must fail there. Class variables are read from the source text by the catalogue, so keep them literal.
+    one, must fail there. Class variables are read from the source text by the catalog, so keep them literal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
@@ -52,7 +52,7 @@ class Experiment(BaseModel, ABC):
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset:
-        """Run it: labelled arrays with what was measured. `seed` sets every random choice."""
+        """Run it: labeled arrays with what was measured. `seed` sets every random choice."""
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         """The theory's word on the same variables, or None where there is no theory. `measured` gives the times and

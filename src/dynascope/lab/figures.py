@@ -6,10 +6,10 @@ import io
 import threading
 from typing import TYPE_CHECKING, Any
 
+from dynascope.figures.style import HOUSE_STYLE
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.store import Draft
-from dynascope.lab.style import HOUSE_STYLE
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,7 +17,7 @@ from dynascope.lab.files import checksum
 from dynascope.lab.registry import parse
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SCIENCE = ("tasks", "models", "probes", "dynamics", "theory")
+SCIENCE = ("tasks", "models", "geometry", "probes", "curves", "dynamics", "theory")
 AFTERWARDS = ("predict", "judge", "draw")
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C that is not lost: Python drops an interrupt that falls into a finaliser or a weak reference's callback."""
+"""Ctrl-C that is not lost: Python drops an interrupt that falls into a finalizer or a weak reference's callback."""
 
 from __future__ import annotations
 

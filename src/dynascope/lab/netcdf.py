@@ -1,4 +1,4 @@
-"""Labelled arrays to netCDF bytes and back, with nothing lost: booleans, words, complex numbers, attrs.
+"""Labeled arrays to netCDF bytes and back, with nothing lost: booleans, words, complex numbers, attrs.
 
 Bytes are made in memory, so that a full disk is met by plain file writing and not inside HDF5, and the same
 dataset always gives the same bytes.

@@ -1,4 +1,4 @@
-"""The catalogue: experiments found by reading source text, so that listing them imports none of them."""
+"""The catalog: experiments found by reading source text, so that listing them imports none of them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def load(address: str | Entry) -> type[Experiment]:
 
 
 def entry_of(experiment: type[Experiment]) -> Entry | None:
-    """The catalogue's entry of a class, or None where its source is no file (a notebook, a shell)."""
+    """The catalog's entry of a class, or None where its source is no file (a notebook, a shell)."""
     file = getattr(sys.modules.get(experiment.__module__), "__file__", None)
     if file is None:
         return None

@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from dynascope import __version__
-from dynascope.dynamics.watch import watched_by
+from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.figures import draw_into
 from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.interrupts import remembered_interrupts
+from dynascope.lab.monitor import LabMonitor, Progress
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
 from dynascope.lab.store import Draft, Store, StoredRun
-from dynascope.lab.watch import LabWatch, Progress
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,8 +127,8 @@ def _carry_out(
         known = _measured_before(draft)
         if known is None:
             with remembered_interrupts() as interrupted:
-                watch = LabWatch(draft.checkpoints, progress, warn, keep_every, interrupted)
-                known = _measure(experiment, draft, watch)
+                monitor = LabMonitor(draft.checkpoints, progress, warn, keep_every, interrupted)
+                known = _measure(experiment, draft, monitor)
                 interrupted()
             clock = time.perf_counter()
         measured = load(draft.folder / "measured.nc")
@@ -168,10 +168,10 @@ def _measured_before(draft: Draft) -> dict[str, Any] | None:
     return known if known and path.exists() and checksum(path) == known["sha256"] else None
 
 
-def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str, Any]:
+def _measure(experiment: Experiment, draft: Draft, monitor: LabMonitor) -> dict[str, Any]:
     """Measure, put the data on disk, and return what the manifest says of it."""
     started, clock = _now(), time.perf_counter()
-    with precision(experiment.precision == "float64", experiment.matmul_precision), watched_by(watch):
+    with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
         measured = experiment.measure(draft.seed)
     seconds = time.perf_counter() - clock
     compiling = _strip(measured).get("compile_seconds")
@@ -182,7 +182,7 @@ def _measure(experiment: Experiment, draft: Draft, watch: LabWatch) -> dict[str,
         "device": device_name(),
         "compile_seconds": None if compiling is None else round(float(compiling), 3),
         "run_seconds": round(seconds, 3),
-        "resumed": watch.restored,
+        "resumed": monitor.restored,
         "sha256": checksum(data),
     }
     draft.keep_state({**draft.state, "measured": known})

@@ -37,7 +37,7 @@ class Cell:
 
 
 def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset:
-    """The sweep as labelled arrays over the grid's keys, `claim` and `seed`.
+    """The sweep as labeled arrays over the grid's keys, `claim` and `seed`.
 
     `share`, `low`, `high`: how often the claim came out (as `holds` or `erratum`) and its Wilson interval;
     `of`: runs that ended; `value`: the number measured, where the claim measured a number (or a share).

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from dynascope.lab.claims import Claim
     from dynascope.lab.experiment import Experiment
+    from dynascope.lab.monitor import Progress
     from dynascope.lab.registry import Entry
     from dynascope.lab.store import StoredRun
-    from dynascope.lab.watch import Progress
 
 MARKS = {"holds": "[green]✓ holds[/]", "fails": "[red]✗ fails[/]", "erratum": "[yellow]! erratum[/]"}
 
@@ -32,7 +32,7 @@ def console(errors: bool = False) -> Console:
     return Console(stderr=errors, highlight=False, width=200 if wide else None)
 
 
-def catalogue(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> Table:
+def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> Table:
     """The list of experiments."""
     table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
     table.add_column("experiment", no_wrap=True)

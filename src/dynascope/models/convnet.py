@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterisation
+from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization
 from dynascope.models.tapping import Tap, untapped
 
 Image = Float[Array, "_ _ _"]
@@ -21,7 +21,7 @@ Image = Float[Array, "_ _ _"]
 class Affine(eqx.Module):
     """A convolution (weight of shape s, s, in, out; zero padding) or a linear map (weight in, out), and its bias.
 
-    In the "ntk" parameterisation entries are normal with standard deviation `spread` and the map is divided by
+    In the "ntk" parameterization entries are normal with standard deviation `spread` and the map is divided by
     sqrt(fan-in); in the "standard" one they are uniform in +-1/sqrt(fan-in), and `spread` does not matter.
     """
 
@@ -35,15 +35,15 @@ class Affine(eqx.Module):
         shape: tuple[int, ...],
         *,
         key: PRNGKeyArray,
-        parameterisation: Parameterisation | str = "ntk",
+        parameterization: Parameterization | str = "ntk",
         bias: bool = False,
         spread: float | Float[Array, ""] = 1.0,
         stride: int = 1,
     ) -> None:
         root, (for_weight, for_bias) = math.sqrt(math.prod(shape[:-1])), jax.random.split(key)
-        ntk = parameterisation == "ntk"
-        if not ntk and parameterisation != "standard":
-            raise ValueError(f"parameterisation must be standard or ntk; got {parameterisation!r}")
+        ntk = parameterization == "ntk"
+        if not ntk and parameterization != "standard":
+            raise ValueError(f"parameterization must be standard or ntk; got {parameterization!r}")
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
             if ntk:
@@ -88,7 +88,7 @@ class ConvNet(eqx.Module):
     the image is laid flat, and a linear map follows.
 
     `ConvNet((32, 32, 3), (512,) * 4, key=key)` is CNN5 with 512 channels; a single convolution makes the two-layer
-    network; `myrtle5` is below. Without `bias` and in the "ntk" parameterisation unless it is asked for otherwise;
+    network; `myrtle5` is below. Without `bias` and in the "ntk" parameterization unless it is asked for otherwise;
     "standard" with biases is the usual framework default.
     """
 
@@ -107,7 +107,7 @@ class ConvNet(eqx.Module):
         window: int = 3,
         pools: Sequence[int] | None = None,
         activation: Activation | str = "relu",
-        parameterisation: Parameterisation | str = "ntk",
+        parameterization: Parameterization | str = "ntk",
         bias: bool = False,
         scale: float | Float[Array, ""] = 1.0,
     ) -> None:
@@ -118,7 +118,7 @@ class ConvNet(eqx.Module):
             raise ValueError(f"pools says for each of {len(channels)} convolutions how many follow; got {pools}")
         keys = jax.random.split(key, len(channels) + 1)
         sizes = (shape[-1], *channels)
-        common = {"parameterisation": parameterisation, "bias": bias, "spread": scale}
+        common = {"parameterization": parameterization, "bias": bias, "spread": scale}
         self.convolutions = [
             Affine((window, window, fan_in, fan_out), key=k, **common)
             for k, fan_in, fan_out in zip(keys[:-1], sizes[:-1], sizes[1:], strict=True)
@@ -148,11 +148,11 @@ def myrtle5(
     *,
     key: PRNGKeyArray,
     out: int = 1,
-    parameterisation: Parameterisation | str = "ntk",
+    parameterization: Parameterization | str = "ntk",
     bias: bool = False,
 ) -> ConvNet:
     """The Myrtle network of five layers: conv, conv, pool, conv, pool, conv, three pools, linear; average pooling."""
-    return ConvNet(shape, channels, key=key, out=out, pools=(0, 1, 1, 3), parameterisation=parameterisation, bias=bias)
+    return ConvNet(shape, channels, key=key, out=out, pools=(0, 1, 1, 3), parameterization=parameterization, bias=bias)
 
 
 def halved(x: Image) -> Image:

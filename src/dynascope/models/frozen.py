@@ -1,4 +1,4 @@
-"""Arrays that no optimiser moves, no gradient reaches and no probe counts as parameters: kept as their bits."""
+"""Arrays that no optimizer moves, no gradient reaches and no probe counts as parameters: kept as their bits."""
 
 from __future__ import annotations
 

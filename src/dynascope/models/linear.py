@@ -18,7 +18,7 @@ STANDARD = 0.02
 
 
 def check_init(init: str, scale: Scale) -> None:
-    """One line for a way to begin that does not exist, or a scale from which nothing can be learnt."""
+    """One line for a way to begin that does not exist, or a scale from which nothing can be learned."""
     if init not in ("framework", "normal", "ntk"):
         raise ValueError(f"init must be one of framework, normal, ntk; got {init!r}")
     if isinstance(scale, float | int) and not scale > 0:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from dynascope.models.tapping import Tap, untapped
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
-Parameterisation = Literal["standard", "ntk"]
+Parameterization = Literal["standard", "ntk"]
 
 ACTIVATIONS = {
     "linear": lambda x: x,
@@ -32,14 +32,14 @@ class MLP(eqx.Module):
     Without `scale`, entries are uniform in +-1/sqrt(fan-in), the usual framework default, for biases too; with it,
     weights are normal with that standard deviation and biases zero.
 
-    In the "ntk" parameterisation all entries, biases too, are normal with standard deviation `scale` (1 if not given;
+    In the "ntk" parameterization all entries, biases too, are normal with standard deviation `scale` (1 if not given;
     0.1 is a start near zero), and each matrix is divided by sqrt(fan-in) as it acts: z = W h / sqrt(fan-in) + b.
     """
 
     weights: list[Float[Array, "_ _"]]
     biases: list[Float[Array, " _"]] | None
     activation: Activation | str = eqx.field(static=True)
-    parameterisation: Parameterisation | str = eqx.field(static=True)
+    parameterization: Parameterization | str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -52,19 +52,19 @@ class MLP(eqx.Module):
         activation: Activation | str = "linear",
         bias: bool = False,
         scale: float | Float[Array, ""] | None = None,
-        parameterisation: Parameterisation | str = "standard",
+        parameterization: Parameterization | str = "standard",
     ) -> None:
         if depth < 1 or dim < 1:
             raise ValueError(f"an MLP needs depth >= 1 and dim >= 1; got depth={depth}, dim={dim}")
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
-        if parameterisation not in ("standard", "ntk"):
-            raise ValueError(f"parameterisation must be standard or ntk; got {parameterisation!r}")
+        if parameterization not in ("standard", "ntk"):
+            raise ValueError(f"parameterization must be standard or ntk; got {parameterization!r}")
         sizes = [dim, *[width or dim] * (depth - 1), out or dim]
         keys = jax.random.split(key, 2 * depth)
         shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
         bounds = [1 / math.sqrt(fan_in) for _, fan_in in shapes]
-        ntk = parameterisation == "ntk"
+        ntk = parameterization == "ntk"
         if ntk and scale is None:
             scale = 1.0
         if scale is None:
@@ -88,7 +88,7 @@ class MLP(eqx.Module):
                 draws = [jnp.zeros_like(draw) for draw in draws]
             self.biases = draws
         self.activation = activation
-        self.parameterisation = parameterisation
+        self.parameterization = parameterization
 
     @classmethod
     def from_weights(cls, weights: Sequence[Float[Array, "_ _"]], activation: Activation = "linear") -> MLP:
@@ -113,18 +113,18 @@ class MLP(eqx.Module):
     def affine(self, layer: int, x: Float[Array, " fan_in"]) -> Float[Array, " fan_out"]:
         """What one layer makes of its inputs, before the activation."""
         x = self.weights[layer] @ x
-        if self.parameterisation == "ntk":
+        if self.parameterization == "ntk":
             x = self._scale(layer) * x
         return x if self.biases is None else x + self.biases[layer]
 
     def _scale(self, layer: int) -> float:
-        return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterisation == "ntk" else 1.0
+        return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterization == "ntk" else 1.0
 
     def matrix(self) -> Float[Array, "out in"]:
         """The end-to-end matrix of a linear network: the product of its weights."""
         if self.activation != "linear" or self.biases is not None:
             raise ValueError("only a linear network without biases is a matrix")
         product = reduce(lambda product, weight: weight @ product, self.weights)
-        if self.parameterisation == "ntk":
+        if self.parameterization == "ntk":
             product = product / math.sqrt(math.prod(weight.shape[1] for weight in self.weights))
         return product

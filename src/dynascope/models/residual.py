@@ -1,4 +1,4 @@
-"""Wide residual networks on images, without normalisation: the tangent kernel of one example knows no batch."""
+"""Wide residual networks on images, without normalization: the tangent kernel of one example knows no batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.models.convnet import Affine, Image
-from dynascope.models.mlp import Parameterisation
+from dynascope.models.mlp import Parameterization
 from dynascope.models.tapping import Tap, untapped
 
 STEM = 16
@@ -30,7 +30,7 @@ class Block(eqx.Module):
 
 class WideResNet(eqx.Module):
     """WRN-depth-widening (Zagoruyko & Komodakis 2016): depth = 6 n + 4, three groups of n blocks, the second and third
-    at half the resolution; mean over the image, a linear map. No normalisation, no dropout.
+    at half the resolution; mean over the image, a linear map. No normalization, no dropout.
 
     `WideResNet((32, 32, 3), 10, 10, key=key)` is WRN-10-10, with 7.4 million weights.
     """
@@ -48,7 +48,7 @@ class WideResNet(eqx.Module):
         key: PRNGKeyArray,
         out: int = 1,
         stem: int = STEM,
-        parameterisation: Parameterisation | str = "ntk",
+        parameterization: Parameterization | str = "ntk",
         bias: bool = False,
     ) -> None:
         if depth < 10 or (depth - 4) % 6:
@@ -57,7 +57,7 @@ class WideResNet(eqx.Module):
         keys = iter(jax.random.split(key, 2 + 9 * each))
 
         def affine(*shape: int, stride: int = 1) -> Affine:
-            return Affine(shape, key=next(keys), parameterisation=parameterisation, bias=bias, stride=stride)
+            return Affine(shape, key=next(keys), parameterization=parameterization, bias=bias, stride=stride)
 
         self.stem, self.blocks, fan_in = affine(3, 3, shape[-1], stem), [], stem
         for group in range(3):

@@ -5,7 +5,7 @@ A model may have `tapped(x, tap)`: its forward pass, in which every affine map z
 it are positions at which the same W acts (of an image, of a sequence). A convolution acts on windows of its input: it
 gives `windows`, a function that makes a of the image it hands over instead. All parameters of the model belong to such
 maps, each used once; then whatever a derivative with respect to them needs is known from a and the derivative with
-respect to z, for instance the tangent kernel (`probes.tangent_kernel`).
+respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Apply = Callable[[Any, Any], Any]
 
 class Taylor(eqx.Module):
     """A Taylor model. What is trained is `displacement`, w - w0, with the structure of the parameters; it starts at 0.
-    The point of expansion is frozen: no gradient or optimiser reaches it."""
+    The point of expansion is frozen: no gradient or optimizer reaches it."""
 
     displacement: PyTree
     base: Frozen
@@ -51,7 +51,7 @@ class Taylor(eqx.Module):
         return eqx.combine(jax.tree.map(lambda weight, by: weight + by, at, self.displacement), rest)
 
 
-def linearised(model: PyTree, apply: Apply | None = None) -> Taylor:
+def linearized(model: PyTree, apply: Apply | None = None) -> Taylor:
     """The model linear in its parameters that agrees with `model` to first order where it is now.
 
     A model is a callable module, or any pytree of arrays together with `apply(params, x)`. It costs about two forward

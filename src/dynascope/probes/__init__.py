@@ -1,61 +1,30 @@
-"""Probes: pure functions of the learner, run inside the loop; and functions that read recorded curves."""
+"""Probes: measurements that run inside the compiled loop, each at its own cadence."""
 
-from dynascope.probes import diagrams as diagrams
-from dynascope.probes import linearity as linearity
-from dynascope.probes import orbits as orbits
-from dynascope.probes import order as order
-from dynascope.probes import plateaus as plateaus
-from dynascope.probes import spectra as spectra
-from dynascope.probes import stages as stages
-from dynascope.probes import trajectory as trajectory
-from dynascope.probes.agop import agop as agop
 from dynascope.probes.agop import agop_alignment as agop_alignment
-from dynascope.probes.agop import agop_factored as agop_factored
-from dynascope.probes.agop import alignment as alignment
-from dynascope.probes.curvature import dense_hessian as dense_hessian
-from dynascope.probes.curvature import hessian_vector_product as hessian_vector_product
-from dynascope.probes.curvature import sharpness_gradient as sharpness_gradient
-from dynascope.probes.density import SpectralDensity as SpectralDensity
-from dynascope.probes.density import spectral_density as spectral_density
-from dynascope.probes.diagrams import Bifurcation as Bifurcation
-from dynascope.probes.diagrams import bifurcation as bifurcation
-from dynascope.probes.diagrams import escape_times as escape_times
-from dynascope.probes.directional import directional_derivatives as directional_derivatives
-from dynascope.probes.directional import discriminant as discriminant
-from dynascope.probes.directional import flip as flip
-from dynascope.probes.directional import line_search_minimum as line_search_minimum
-from dynascope.probes.eigenpairs import Eigenpairs as Eigenpairs
-from dynascope.probes.eigenpairs import top_eigenpairs as top_eigenpairs
-from dynascope.probes.hessian import flip_discriminant as flip_discriminant
-from dynascope.probes.hessian import gradient_alignment as gradient_alignment
-from dynascope.probes.hessian import hessian_density as hessian_density
-from dynascope.probes.hessian import sharpness as sharpness
-from dynascope.probes.hessian import top_eigenvalues as top_eigenvalues
-from dynascope.probes.kernel import batch_critical_rate as batch_critical_rate
-from dynascope.probes.kernel import kernel_distance as kernel_distance
-from dynascope.probes.kernel import kernel_norm as kernel_norm
-from dynascope.probes.kernel_spectrum import critical_rate as critical_rate
-from dynascope.probes.kernel_spectrum import eigenspace_losses as eigenspace_losses
-from dynascope.probes.kernel_spectrum import kernel_change as kernel_change
-from dynascope.probes.kernel_spectrum import kernel_eigenpairs as kernel_eigenpairs
-from dynascope.probes.kernel_spectrum import polyak_ratio as polyak_ratio
-from dynascope.probes.learner import displacement as displacement
-from dynascope.probes.learner import jacobian as jacobian
-from dynascope.probes.learner import loss as loss
-from dynascope.probes.learner import output as output
-from dynascope.probes.learner import outputs as outputs
-from dynascope.probes.linearity import block_norms as block_norms
-from dynascope.probes.linearity import hessian_norm as hessian_norm
-from dynascope.probes.linearity import linearity_gap as linearity_gap
-from dynascope.probes.linearity import output_hessian_norm as output_hessian_norm
-from dynascope.probes.optimiser import batch_rows as batch_rows
-from dynascope.probes.optimiser import learning_rate as learning_rate
+from dynascope.probes.basic import (
+    displacement as displacement,
+    jacobian as jacobian,
+    loss as loss,
+    output as output,
+    outputs as outputs,
+)
+from dynascope.probes.hessian import (
+    flip_discriminant as flip_discriminant,
+    gradient_alignment as gradient_alignment,
+    hessian_density as hessian_density,
+    output_hessian_norm as output_hessian_norm,
+    sharpness as sharpness,
+    top_eigenvalues as top_eigenvalues,
+)
+from dynascope.probes.kernel import (
+    batch_critical_rate as batch_critical_rate,
+    kernel_distance as kernel_distance,
+    kernel_norm as kernel_norm,
+)
+from dynascope.probes.optimizer import batch_rows as batch_rows, learning_rate as learning_rate
 from dynascope.probes.polyak import polyak as polyak
-from dynascope.probes.probe import Batch as Batch
-from dynascope.probes.probe import Moment as Moment
-from dynascope.probes.probe import Probe as Probe
-from dynascope.probes.probe import probe as probe
-from dynascope.probes.spectra import perturbation_spectrum as perturbation_spectrum
-from dynascope.probes.spectra import product_spectrum as product_spectrum
-from dynascope.probes.tangent_kernel import kernel_product as kernel_product
-from dynascope.probes.tangent_kernel import tangent_kernel as tangent_kernel
+from dynascope.probes.probe import Batch as Batch, Probe as Probe, Snapshot as Snapshot, probe as probe
+from dynascope.probes.spectra import (
+    perturbation_spectrum as perturbation_spectrum,
+    product_spectrum as product_spectrum,
+)

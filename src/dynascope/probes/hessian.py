@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,17 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dynascope.probes.curvature import flatten, linearised
-from dynascope.probes.density import spectral_density
-from dynascope.probes.directional import flip
-from dynascope.probes.eigenpairs import Eigenpairs, diagonalised, searched
-from dynascope.probes.probe import Dims, Moment, Probe, probe
-from dynascope.probes.ritz import Which
-
-Every = int | Sequence[int] | None
+from dynascope.geometry.directional import flip
+from dynascope.geometry.eigenpairs import Eigenpairs, diagonalized, searched
+from dynascope.geometry.hessian import flatten, linearized
+from dynascope.geometry.ritz import Which
+from dynascope.geometry.spectral_density import spectral_density
+from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 
 SMALL = 32
-"""Up to so many parameters it is as cheap to diagonalise the whole Hessian at every look."""
+"""Up to so many parameters it is as cheap to diagonalize the whole Hessian at every look."""
 
 
 def sharpness(
@@ -51,8 +48,8 @@ def gradient_alignment(every: Every = None, tolerance: float = 1e-5) -> Probe:
     """
     both = sharpness(every, tolerance)
 
-    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
-        found, memory = both.measure(moment, memory)
+    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
+        found, memory = both.measure(snapshot, memory)
         return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, memory
 
     return Probe(measure, every=every, remember=both.remember)
@@ -64,8 +61,8 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, every: Every = No
     Entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the part of the step at which it lies.
     """
 
-    def measure(moment: Moment) -> dict[str, Any]:
-        found = flip(moment.loss, moment.model, learning_rate)
+    def measure(snapshot: Snapshot) -> dict[str, Any]:
+        found = flip(snapshot.loss, snapshot.model, learning_rate)
         _, _, second, third, fourth = found.derivatives
         return {
             "value": found.discriminant,
@@ -83,8 +80,8 @@ def hessian_density(
 ) -> Probe:
     """The density of the Hessian's eigenvalues at the given points, smoothed; the entry `standard_error` beside it."""
 
-    def measure(moment: Moment) -> dict[str, Any]:
-        found = spectral_density(moment.loss, moment.model, jax.random.key(seed), draws=draws, degree=degree)
+    def measure(snapshot: Snapshot) -> dict[str, Any]:
+        found = spectral_density(snapshot.loss, snapshot.model, jax.random.key(seed), draws=draws, degree=degree)
         value, standard_error = found.density(at, width)
         return {"value": value, "standard_error": standard_error}
 
@@ -94,12 +91,12 @@ def hessian_density(
 def _followed(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
     """Eigenpairs along a trajectory: the memory is the last subspace and the number of looks."""
 
-    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
         subspace, looks = memory
-        flat = flatten(moment.loss, moment.model)
-        gradient, product = linearised(flat.objective, flat.point)
+        flat = flatten(snapshot.loss, snapshot.model)
+        gradient, product = linearized(flat.objective, flat.point)
         if gradient.size <= SMALL:
-            found = diagonalised(product, flat.point, k, which)
+            found = diagonalized(product, flat.point, k, which)
         else:
             found = searched(product, gradient, k, tolerance, which, subspace, looks, 1, max_products)
         return entries(found, gradient), (found.subspace, looks + 1)
@@ -112,8 +109,8 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         each = each if indexed else {name: entry[0] for name, entry in each.items()}
         return each | {"products": found.products}
 
-    def remember(moment: Moment) -> Any:
-        point = flatten(moment.loss, moment.model).point
+    def remember(snapshot: Snapshot) -> Any:
+        point = flatten(snapshot.loss, snapshot.model).point
         start = jax.random.normal(jax.random.key(1), (min(k + 1, point.size), point.size), point.dtype)
         return start, jnp.zeros((), jnp.int32)
 
@@ -121,3 +118,15 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         return Probe(measure, every=every, remember=remember)
     dims: dict[str, Dims] = dict.fromkeys(("value", "residual", "error", "alignment", "angle"), ("index",))
     return Probe(measure, dims, {"index": range(1, k + 1)}, every, remember)
+
+
+def output_hessian_norm(
+    function: Callable[[Any], Any], every: Every = None, *, tolerance: float = 1e-3, max_products: int = 300
+) -> Probe:
+    """In the loop: the Hessian norm of an output, such as `lambda net: net(x)[0]`, over the parameters; beside it
+    `_residual`, `_error` and `_products`."""
+
+    def measure(snapshot: Snapshot) -> dict[str, Any]:
+        return hessian_norm(function, snapshot.model, tolerance=tolerance, max_products=max_products)._asdict()
+
+    return probe(measure, every=every)

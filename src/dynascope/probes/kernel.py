@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.probes.kernel_spectrum import (
+from dynascope.geometry.kernel_spectrum import (
     DENSE,
     Convention,
     errors_of,
@@ -21,10 +21,8 @@ from dynascope.probes.kernel_spectrum import (
     rate_of,
     split_loss,
 )
-from dynascope.probes.probe import Dims, Moment, Probe, probe
-from dynascope.probes.tangent_kernel import Apply
-
-Every = int | Sequence[int] | None
+from dynascope.geometry.tangent_kernel import Apply
+from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 
 
 def kernel_norm(
@@ -51,9 +49,9 @@ def kernel_norm(
     """
     k = 1 if y is None else most(splits)
 
-    def measure(moment: Moment, memory: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
         subspace, looks = memory
-        size, product, matrix = kernel_operator(moment.model, x, apply, formed=formed, rows=rows)
+        size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
         found = pairs_of(size, product, matrix, k, tolerance, subspace, looks, max_products)
         value = {
             "value": found.values[0],
@@ -62,12 +60,12 @@ def kernel_norm(
             "products": found.products,
         }
         if y is not None:
-            split = split_loss(found.vectors, errors_of(moment.model, x, y, apply), splits, convention)
+            split = split_loss(found.vectors, errors_of(snapshot.model, x, y, apply), splits, convention)
             value |= {"top": split.top, "rest": split.rest}
         return value, (None if subspace is None else found.subspace, looks + 1)
 
-    def remember(moment: Moment) -> Any:
-        size, product, matrix = kernel_operator(moment.model, x, apply, formed=formed, rows=rows)
+    def remember(snapshot: Snapshot) -> Any:
+        size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
         looks = jnp.zeros((), jnp.int32)
         if matrix is not None and size <= DENSE:
             return None, looks
@@ -85,10 +83,10 @@ def kernel_distance(
 ) -> Probe:
     """||K - K0|| / ||K0||, spectral norms, with K0 the kernel at the start; the start's parameters are remembered."""
 
-    def measure(moment: Moment, start: PyTree) -> tuple[Any, Any]:
-        return kernel_change(moment.model, start, x, apply, tolerance=tolerance, formed=formed), start
+    def measure(snapshot: Snapshot, start: PyTree) -> tuple[Any, Any]:
+        return kernel_change(snapshot.model, start, x, apply, tolerance=tolerance, formed=formed), start
 
-    return Probe(measure, every=every, remember=lambda moment: moment.model)
+    return Probe(measure, every=every, remember=lambda moment: snapshot.model)
 
 
 def batch_critical_rate(
@@ -103,11 +101,11 @@ def batch_critical_rate(
     `inputs` picks the examples out of the batch's data, by default the first of (x, y).
     """
 
-    def measure(moment: Moment) -> Any:
-        data = moment.batch().data
+    def measure(snapshot: Snapshot) -> Any:
+        data = snapshot.batch().data
         if data is None:
             raise ValueError("only a descent with data has batches whose critical rate could be told")
-        found = kernel_eigenpairs(moment.model, inputs(data), 1, apply)
+        found = kernel_eigenpairs(snapshot.model, inputs(data), 1, apply)
         return rate_of(found.values[0], found.vectors.shape[1], convention)
 
     return probe(measure, every=every)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,10 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.probes.probe import Moment, Probe
-from dynascope.probes.tangent_kernel import tangent_kernel
-
-Every = int | Sequence[int] | None
+from dynascope.geometry.tangent_kernel import tangent_kernel
+from dynascope.probes.probe import Every, Probe, Snapshot
 
 
 def polyak(x: PyTree, every: Every = None, apply: Callable[[Any, Any], Any] | None = None) -> Probe:
@@ -24,13 +22,13 @@ def polyak(x: PyTree, every: Every = None, apply: Callable[[Any, Any], Any] | No
     through the kernel, so that the inequality checks both.
     """
 
-    def kernel(moment: Moment) -> Float[Array, "nk nk"]:
-        return tangent_kernel(moment.model, x, apply)
+    def kernel(snapshot: Snapshot) -> Float[Array, "nk nk"]:
+        return tangent_kernel(snapshot.model, x, apply)
 
-    def measure(moment: Moment, start: Float[Array, "nk nk"]) -> tuple[dict[str, Any], Float[Array, "nk nk"]]:
-        loss, gradient = eqx.filter_value_and_grad(moment.loss)(moment.model)
+    def measure(snapshot: Snapshot, start: Float[Array, "nk nk"]) -> tuple[dict[str, Any], Float[Array, "nk nk"]]:
+        loss, gradient = eqx.filter_value_and_grad(snapshot.loss)(snapshot.model)
         square = jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)]).sum()
-        now = kernel(moment)
+        now = kernel(snapshot)
         values = jnp.linalg.eigvalsh(now)
         moved = jnp.max(jnp.abs(jnp.linalg.eigvalsh(now - start))) / jnp.max(jnp.linalg.eigvalsh(start))
         entries = {"smallest": values[0], "largest": values[-1], "change": moved}

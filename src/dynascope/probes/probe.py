@@ -23,7 +23,7 @@ def _no_batch() -> Batch:
     return Batch(None, None)
 
 
-class Moment(NamedTuple):
+class Snapshot(NamedTuple):
     """What a probe sees."""
 
     model: PyTree
@@ -32,17 +32,19 @@ class Moment(NamedTuple):
     """The number of steps taken, or the time of a flow."""
     loss: Callable[[PyTree], Any]
     """The objective as a function of the model, on all the data (not on a minibatch)."""
-    optimiser: Any = None
-    """A descent's memory of its optimiser, as it is after the last step; None for what has no optimiser."""
+    optimizer: Any = None
+    """A descent's memory of its optimizer, as it is after the last step; None for what has no optimizer."""
     batch: Callable[[], Batch] = _no_batch
     """The batch of the step to come, drawn when it is called."""
 
 
 Dims = tuple[str, ...]
 Names = Mapping[str, Dims]
+Every = int | Sequence[int] | None
+"""A cadence: every so many steps, or exactly these; None follows the run's."""
 
 
-def _remember_nothing(moment: Moment) -> None:
+def _remember_nothing(snapshot: Snapshot) -> None:
     return None
 
 
@@ -50,33 +52,33 @@ def _remember_nothing(moment: Moment) -> None:
 class Probe:
     """A measurement.
 
-    `measure(moment, memory)` returns `(value, memory)`. A value is an array, or a mapping of arrays: under the probe's
-    name in the trace goes the entry `value`, the others become `<probe>_<entry>`, so that an estimate can carry its
-    uncertainty. `remember(moment)` makes the memory at the start: for warm starts, or for what the start was.
+    `measure(snapshot, memory)` returns `(value, memory)`. A value is an array or a mapping of arrays: its entry `value`
+    goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an estimate can carry its
+    uncertainty. `remember(snapshot)` makes the memory at the start: for warm starts, or for what the start was.
     """
 
-    measure: Callable[[Moment, Any], tuple[Any, Any]]
+    measure: Callable[[Snapshot, Any], tuple[Any, Any]]
     dims: Dims | Names = ()
     """Names of the value's own dimensions; one tuple for each entry where the value is a mapping."""
     coords: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
     """Labels along those dimensions."""
-    every: int | Sequence[int] | None = None
+    every: Every = None
     """Its own cadence: every so many steps, or exactly these; None follows the run's."""
-    remember: Callable[[Moment], Any] = _remember_nothing
+    remember: Callable[[Snapshot], Any] = _remember_nothing
 
 
 def probe(
-    function: Callable[[Moment], Any],
+    function: Callable[[Snapshot], Any],
     dims: Dims | Names = (),
     coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
-    every: int | Sequence[int] | None = None,
+    every: Every = None,
 ) -> Probe:
     """A probe without memory, from a function of the moment."""
-    return Probe(lambda moment, memory: (function(moment), memory), dims, coords or {}, every)
+    return Probe(lambda moment, memory: (function(snapshot), memory), dims, coords or {}, every)
 
 
 def as_probe(thing: Probe | Callable[[PyTree], Any]) -> Probe:
     """A probe as it is; a plain function is taken as a function of the model."""
     if isinstance(thing, Probe):
         return thing
-    return probe(lambda moment: thing(moment.model))
+    return probe(lambda moment: thing(snapshot.model))

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 Model = Callable[[Any], Any]
 
 
-class Labelled(eqx.Module):
+class Labeled(eqx.Module):
     """Images as they are stored (whole numbers 0..255, channels last) and their classes: what a batch is."""
 
     x: Shaped[Array, "n height width channels"]
@@ -40,15 +40,15 @@ class Classification(eqx.Module):
             return x
         return (x.astype(self.mean.dtype) / 255 - self.mean) / self.deviation
 
-    def loss(self, model: Model, batch: Labelled) -> Float[Array, ""]:
+    def loss(self, model: Model, batch: Labeled) -> Float[Array, ""]:
         scores = jax.nn.log_softmax(jax.vmap(model)(self.prepared(batch.x)))
         return -jnp.mean(jnp.take_along_axis(scores, batch.y[:, None], axis=1))
 
-    def augment(self, key: PRNGKeyArray, batch: Labelled) -> Labelled:
+    def augment(self, key: PRNGKeyArray, batch: Labeled) -> Labeled:
         """Other crops and mirror images of the same batch, prepared already."""
         x = self.prepared(batch.x)
         if not self.pad and not self.flip:
-            return Labelled(x, batch.y)
+            return Labeled(x, batch.y)
         for_crop, for_flip = jax.random.split(key)
         if self.pad:
             wide = jnp.pad(x, ((0, 0), (self.pad, self.pad), (self.pad, self.pad), (0, 0)))
@@ -57,12 +57,12 @@ class Classification(eqx.Module):
         if self.flip:
             turned = jax.random.bernoulli(for_flip, shape=(len(x), 1, 1, 1))
             x = jnp.where(turned, x[:, :, ::-1], x)
-        return Labelled(x, batch.y)
+        return Labeled(x, batch.y)
 
-    def accuracy(self, model: Model, data: Labelled, chunk: int = 500) -> Float[Array, ""]:
+    def accuracy(self, model: Model, data: Labeled, chunk: int = 500) -> Float[Array, ""]:
         """The share of images whose own class has the largest logit, computed `chunk` images at a time."""
 
-        def right(image: Labelled) -> Array:
+        def right(image: Labeled) -> Array:
             return jnp.argmax(model(self.prepared(image.x))) == image.y
 
         return jnp.mean(lax.map(right, data, batch_size=min(chunk, len(data.y))))

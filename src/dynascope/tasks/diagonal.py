@@ -97,7 +97,7 @@ class LinearExample(NamedTuple):
 
 
 def exit_and_return() -> LinearExample:
-    """Four coordinates, of which one is learnt, leaves the support and comes back with the other sign."""
+    """Four coordinates, of which one is learned, leaves the support and comes back with the other sign."""
     return LinearExample(
         S=np.array([[1.6947, 0.0455, -2.6385, -1.0019], [0.0455, 0.7027, -0.0937, -0.2892],
                     [-2.6385, -0.0937, 4.7084, 1.5180], [-1.0019, -0.2892, 1.5180, 0.9308]]),

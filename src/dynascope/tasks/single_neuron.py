@@ -73,7 +73,7 @@ def unit_teacher(dim: int) -> SingleNeuron:
 
 
 def sphere(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | None = None) -> Float[Array, "n d"]:
-    """`count` points, uniform on the unit sphere: normalised Gaussians."""
+    """`count` points, uniform on the unit sphere: normalized Gaussians."""
     x = jax.random.normal(key, (count, dim), dtype or jnp.result_type(float))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
@@ -127,7 +127,7 @@ def _population_loss(teacher: Array, neuron: Neuron) -> Array:
 @_population_loss.defjvp
 def _population_tangent(primals: tuple[Array, Neuron], tangents: tuple[Array, Neuron]) -> tuple[Array, Array]:
     """The gradient in closed form: the angle itself is not differentiable at the teacher's direction, the loss is.
-    The teacher is data, not learnt."""
+    The teacher is data, not learned."""
     gradient, change = _gradient(*primals), tangents[1]
     slope = gradient["v"] * change["v"] + jnp.sum(gradient["w"] * change["w"])
     return _population_loss(*primals), slope

@@ -1,38 +1,10 @@
-"""Theory: closed forms, recursions and bounds, with the names of what is measured."""
+"""Theory: closed forms, ODEs, recursions and bounds, a folder for each system, with the names of what is measured."""
 
-from dynascope.theory import agop as agop
-from dynascope.theory import assumptions as assumptions
-from dynascope.theory import catapult_errata as catapult_errata
-from dynascope.theory import constraint_manifolds as constraint_manifolds
-from dynascope.theory import critical_rates as critical_rates
-from dynascope.theory import diagonal_flow as diagonal_flow
-from dynascope.theory import edge_errata as edge_errata
-from dynascope.theory import entries as entries
-from dynascope.theory import factorization as factorization
-from dynascope.theory import factorization_stability as factorization_stability
-from dynascope.theory import gaussian_series as gaussian_series
-from dynascope.theory import general_quadratic as general_quadratic
-from dynascope.theory import greedy_ranks as greedy_ranks
-from dynascope.theory import hessian_recursion as hessian_recursion
-from dynascope.theory import jacobian_paths as jacobian_paths
-from dynascope.theory import jacobian_recursion as jacobian_recursion
-from dynascope.theory import largest_rate as largest_rate
-from dynascope.theory import lemmas as lemmas
-from dynascope.theory import linear_loss as linear_loss
-from dynascope.theory import linearity as linearity
-from dynascope.theory import linearity_errata as linearity_errata
-from dynascope.theory import minor_entries as minor_entries
-from dynascope.theory import neuron_intervals as neuron_intervals
-from dynascope.theory import one_layer as one_layer
-from dynascope.theory import period_two as period_two
-from dynascope.theory import product_orbit as product_orbit
-from dynascope.theory import published_figures as published_figures
-from dynascope.theory import quadratic_many as quadratic_many
-from dynascope.theory import quadratic_model as quadratic_model
-from dynascope.theory import quartic_orbit as quartic_orbit
-from dynascope.theory import rank_assumptions as rank_assumptions
-from dynascope.theory import single_neuron as single_neuron
-from dynascope.theory import squared_margins as squared_margins
-from dynascope.theory import stage_times as stage_times
-from dynascope.theory import stage_transition as stage_transition
-from dynascope.theory import starts as starts
+from dynascope.theory import (
+    catapult as catapult,
+    concept as concept,
+    edge as edge,
+    features as features,
+    linearity as linearity,
+    rank as rank,
+)

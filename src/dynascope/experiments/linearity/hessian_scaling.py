@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.dynamics.watch import current_watch
-from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colours
-from dynascope.experiments.linearity.networks import CASES, FIXED_SIZE, look_at
+from dynascope.dynamics.monitor import current_monitor
+from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, look_at
+from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 
@@ -73,7 +73,7 @@ class HessianScaling(Experiment):
         seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
         number = np.dtype(self.precision).type
         how = {"radius": jnp.asarray(number(self.radius)), "removed": jnp.asarray(number(self.removed))}
-        found, watch = [], current_watch()
+        found, watch = [], current_monitor()
         for done, name in enumerate(self.networks):
             watch.progress(float(done), float(len(self.networks)), "networks")
             case, widths, looked = CASES[name], self._widths(name), watch.restore(name)
@@ -96,7 +96,9 @@ class HessianScaling(Experiment):
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         """The exact norm of two layers of ReLU; m^(-1/2) from the narrowest network on for the others."""
         norm = measured.gap_norm.median("seed")
-        exact = [float(ds.theory.linearity.two_layer_relu_norm(jnp.ones(self.dim), int(m))) for m in measured.width]
+        exact = [
+            float(ds.theory.linearity.bounds.two_layer_relu_norm(jnp.ones(self.dim), int(m))) for m in measured.width
+        ]
         lines = []
         for name in self.networks:
             one = norm.sel(network=name)
@@ -172,17 +174,17 @@ class HessianScaling(Experiment):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, (left, right) = panels(2, size=(5.6, 4.2))
         falling = [name for name in self.networks if CASES[name].linear]
-        colours = dict(zip(falling, settings_colours(len(falling)), strict=True))
+        colors = dict(zip(falling, settings_colors(len(falling)), strict=True))
         standing = (CONCEPT_COLOURS[0], CONCEPT_COLOURS[2])
-        colours |= dict(zip([name for name in self.networks if name not in falling], standing, strict=False))
+        colors |= dict(zip([name for name in self.networks if name not in falling], standing, strict=False))
         for name in self.networks:
             one = measured.sel(network=name).dropna("width", how="all")
-            style = {"color": colours[name], "marker": "o", "markersize": 4, "linewidth": 1.4}
+            style = {"color": colors[name], "marker": "o", "markersize": 4, "linewidth": 1.4}
             style |= {} if CASES[name].linear else {"linestyle": ":", "marker": "s"}
             value = slope(one.width.values, one.gap_norm.median("seed").values)
             left.loglog(one.width, one.gap_norm.median("seed"), label=f"{CASES[name].title} ({value:.2f})", **style)
             for k in range(one.sizes["seed"]):
-                left.loglog(one.width, one.gap_norm.isel(seed=k), ".", color=colours[name], markersize=2.5, alpha=0.5)
+                left.loglog(one.width, one.gap_norm.isel(seed=k), ".", color=colors[name], markersize=2.5, alpha=0.5)
         width = measured.width.values
         top = float(measured.gap_norm.median("seed").isel(width=0).max())
         left.loglog(width, 0.8 * top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)
@@ -190,12 +192,12 @@ class HessianScaling(Experiment):
         left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
         first = self.networks[0]
         one = measured.sel(network=first).dropna("width", how="all")
-        for name, label, colour in (
+        for name, label, color in (
             ("gap_hessian", "along top eigenvectors", INK),
             ("gap_gradient", "along the gradient", CONCEPT_COLOURS[1]),
             ("gap_random", "random directions", FAINT),
         ):
-            right.loglog(one.width, one[name].median("seed"), "o-", color=colour, markersize=4, label=label)
+            right.loglog(one.width, one[name].median("seed"), "o-", color=color, markersize=4, label=label)
         half = one.gap_norm.median("seed") * self.radius**2 / 2
         right.loglog(one.width, half, label="‖H‖ R² / 2 at the start", **THEORY)
         right.set(xlabel="width m", ylabel="|f - f_lin|",

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.record import log_steps
-from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.experiments.linearity.hessian_scaling import slope
-from dynascope.experiments.linearity.points import Data, points
-from dynascope.experiments.linearity.training import Trained, train
+from dynascope.experiments.linearity.kernel_training import Trained, train
+from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.theory.linearity import relu_gates_change, relu_kernel_slope
+from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slope
 
 Variant = Literal["densenet", "densenet without input"]
 CONVERGED = 1e-3
@@ -49,7 +49,7 @@ class KernelChange(Experiment):
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
     the root of the in-degree left; ten points, full-batch gradient descent on half the sum of squares at 1/λ_max(K₀).
     The document does not state activation (here ReLU), rate, classes and preprocessing (here aeroplanes and birds of
-    CIFAR-10, standardised) nor when to stop (here 1500 steps; a loss below 1e-3 counts as converged). Two variants:
+    CIFAR-10, standardized) nor when to stop (here 1500 steps; a loss below 1e-3 counts as converged). Two variants:
     layers see the input as well as all hidden ones (equation A.5 as printed), or hidden ones only. `quick` uses ten 3s
     and 8s of MNIST averaged to 49 pixels. Three exponents must be kept apart: the worst direction at a fixed distance
     (-1/2) and the path of descent (-1), both of two layers of ReLU at one input, and Figure 2.2's. The second is that
@@ -188,26 +188,26 @@ class KernelChange(Experiment):
         assert predicted is not None
         figure, (left, right) = panels(2, size=(5.4, 4.0))
         width = measured.width.values
-        for variant, colour in zip(self.variants, CONCEPT_COLOURS, strict=False):
+        for variant, color in zip(self.variants, CONCEPT_COLOURS, strict=False):
             one = measured.change.sel(variant=variant)
-            left.loglog(np.repeat(width, self.seeds), one.transpose("width", "seed").values.ravel(), ".", color=colour,
+            left.loglog(np.repeat(width, self.seeds), one.transpose("width", "seed").values.ravel(), ".", color=color,
                         alpha=0.5)  # fmt: skip
-            left.loglog(width, one.median("seed", skipna=True), "o-", color=colour,
+            left.loglog(width, one.median("seed", skipna=True), "o-", color=color,
                         label=f"{variant} ({self._slope(measured, variant):.2f})")  # fmt: skip
         top = float(measured.change.median("seed").max())
         left.loglog(width, top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)
         left.set(xlabel="width m", ylabel="max over t of ‖K(t) - K(0)‖ / ‖K(0)‖", title="In training (slope)")
         left.legend()
         pairs, seeds = measured.pair_width.values, measured.sizes["pair_seed"]
-        for values, label, colour in (
+        for values, label, color in (
             (measured.pair_worst / measured.pair_kernel, "worst direction, per distance", INK),
             (measured.pair_change, "path of descent", CONCEPT_COLOURS[1]),
             (measured.pair_change_quadratic, "path, quadratic model", CONCEPT_COLOURS[2]),
         ):
             scattered = values.transpose("pair_width", "pair_seed").values
             value = slope(pairs, values.median("pair_seed").values)
-            right.loglog(np.repeat(pairs, seeds), scattered.ravel(), ".", color=colour, alpha=0.35, markersize=4)
-            right.loglog(pairs, values.median("pair_seed"), "o-", color=colour, label=f"{label} ({value:.2f})")
+            right.loglog(np.repeat(pairs, seeds), scattered.ravel(), ".", color=color, alpha=0.35, markersize=4)
+            right.loglog(pairs, values.median("pair_seed"), "o-", color=color, label=f"{label} ({value:.2f})")
         closed = (predicted.pair_worst / measured.pair_kernel).median("pair_seed")
         right.loglog(pairs, closed, label="2√(K|x|²/(md)) / K", **THEORY)
         right.loglog(pairs, predicted.pair_gates.median("pair_seed"), label="|1 - f(0)|/(π√m)",

@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dynascope.dynamics.record import log_steps
-from dynascope.experiments.drawing import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.experiments.linearity.hessian_scaling import FALLS, FLAT, slope
-from dynascope.experiments.linearity.points import Data, points
-from dynascope.experiments.linearity.training import Trained, train
+from dynascope.experiments.linearity.kernel_training import Trained, train
+from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.theory.linearity import polyak_loss_bound
+from dynascope.theory.linearity.bounds import polyak_loss_bound
 
 OUTPUTS = ("linear", "shifted tanh")
 FITTED = 1e-3
@@ -131,11 +131,11 @@ class Polyak(Experiment):
         widest = self.widths[-1]
         step = measured.step.values + 1
         moved = np.abs(measured.polyak_smallest / measured.polyak_smallest.isel(step=0) - 1).max("step")
-        for output, colour in zip(OUTPUTS, (INK, CONCEPT_COLOURS[0]), strict=True):
+        for output, color in zip(OUTPUTS, (INK, CONCEPT_COLOURS[0]), strict=True):
             title = "linear output" if output == "linear" else "output tanh(f + 1)"
             for k in range(self.seeds):
                 one = measured.sel(output=output, width=widest).isel(seed=k)
-                style = {"color": colour, "linewidth": 1.0, "alpha": 0.8}
+                style = {"color": color, "linewidth": 1.0, "alpha": 0.8}
                 axes[0].loglog(step, one.loss / one.loss[0], label=title if k == 0 else None, **style)
                 axes[1].semilogx(step, one.polyak / one.polyak_smallest, label=title if k == 0 else None, **style)
             bound = predicted.loss.sel(output=output, width=widest).isel(seed=0)
@@ -143,7 +143,7 @@ class Polyak(Experiment):
                 step, bound / bound[0], label="(1 - ημ)^t, first seed" if output == "linear" else None, **THEORY
             )
             values = moved.sel(output=output).median("seed")
-            axes[2].loglog(measured.width, values, "o-", color=colour, label=title)
+            axes[2].loglog(measured.width, values, "o-", color=color, label=title)
         width = measured.width.values
         top = float(moved.sel(output="linear").median("seed")[0])
         axes[2].loglog(width, top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)

@@ -57,8 +57,8 @@ def _render(atlas: Atlas, folder: Path) -> None:
     pages = _environment()
     _save(folder / "index.html", pages.get_template("index.html").render(atlas=atlas, root=""))
     template = pages.get_template("run.html")
-    neighbours = [None, *atlas.experiments, None]
-    for before, experiment, after in zip(neighbours, atlas.experiments, neighbours[2:], strict=False):
+    neighbors = [None, *atlas.experiments, None]
+    for before, experiment, after in zip(neighbors, atlas.experiments, neighbors[2:], strict=False):
         for sweep in experiment.sweeps:
             _copy(sweep.path, [*(figure.png for figure in sweep.figures), *sweep.files], folder / sweep.folder)
         for run in experiment.runs:

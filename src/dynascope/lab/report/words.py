@@ -9,16 +9,11 @@ from typing import Any
 
 SYSTEMS = {
     "concept": "Concept learning",
-    "eos": "The edge of stability",
     "edge": "The edge of stability",
-    "catapult": "Catapults",
-    "catapults": "Catapults",
     "linearity": "Transition to linearity",
+    "catapult": "Catapults",
+    "features": "Feature learning",
     "rank": "Gradual rank increase",
-    "gradual-rank": "Gradual rank increase",
-    "flow": "Gradient flows",
-    "feature": "Feature learning",
-    "transformer": "Transformers",
 }
 """The bodies of science by the prefix of their experiments' ids; others are named after the prefix itself."""
 

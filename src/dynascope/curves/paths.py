@@ -1,0 +1,110 @@
+"""The shape of a path through concept space: which way it bends, whether it turns back, how it slows at the
+end.
+
+Paths have axes `(..., step, concept)`, single curves `(..., step)`; leading axes are batched over. Normalized
+outputs are `z_p = o_p / mu_p`, with the target at 1. Arrays or labeled arrays (their values) in, NumPy out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from dynascope.curves.stages import Crossing, first_crossing
+
+Values = Float[np.ndarray, "..."]
+Counts = Int[np.ndarray, "..."]
+
+
+class TerminalRate(NamedTuple):
+    """The slope of `log speed` against time at the end of learning."""
+
+    slope: Values
+    standard_error: Values
+    """Of the slope, from the residuals of the straight line."""
+    r_squared: Values
+    points: Counts
+    """How many speeds the line was fitted to; below 3 everything else is nan."""
+
+
+def signed_area(z_1: ArrayLike, z_2: ArrayLike) -> Values:
+    """The area between the path `(z_1, z_2)` and its chord: positive where direction 2 is learned first.
+
+    `sum_k 1/2 (z2_k + z2_{k+1}) (z1_{k+1} - z1_k) - 1/2 (z2_0 + z2_T) (z1_T - z1_0)`.
+    """
+    x, y = np.asarray(z_1), np.asarray(z_2)
+    under_path = np.sum(0.5 * (y[..., 1:] + y[..., :-1]) * np.diff(x, axis=-1), axis=-1)
+    return np.asarray(under_path - 0.5 * (y[..., 0] + y[..., -1]) * (x[..., -1] - x[..., 0]))
+
+
+def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
+    """The value of `z_2 - z_1` where its size is largest, with its sign: positive where 2 leads."""
+    difference = np.asarray(z_2) - np.asarray(z_1)
+    where = np.argmax(np.abs(difference), axis=-1, keepdims=True)
+    return np.asarray(np.take_along_axis(difference, where, axis=-1)[..., 0])
+
+
+def half_times(z: ArrayLike, times: ArrayLike | None = None) -> Crossing:
+    """The first time at which each normalized output of a path `(..., step, concept)` reaches 1/2."""
+    return first_crossing(np.moveaxis(np.asarray(z), -2, -1), 0.5, times)
+
+
+def reversal(z: ArrayLike) -> Values:
+    """How far a curve falls back from what it had reached: `max_t [max_{t' <= t} z(t') - z(t)]`."""
+    values = np.asarray(z)
+    return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
+
+
+def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
+    """`||o - strongest training mean|| / ||target||` at the step index `at`: small where the model memorizes.
+
+    `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
+    (`curves.stages.memorization_peak`); nan where `at` is negative.
+    """
+    path, index = np.asarray(outputs), np.asarray(at)
+    there = np.take_along_axis(path, np.maximum(index, 0)[..., None, None], axis=-2)[..., 0, :]
+    gap = np.linalg.norm(there - np.asarray(strongest_mean), axis=-1) / np.linalg.norm(np.asarray(target))
+    return np.where(index < 0, np.nan, gap)
+
+
+def terminal_rate(
+    outputs: ArrayLike,
+    times: ArrayLike,
+    loss: ArrayLike,
+    loss_share: float = 0.05,
+    speed_share: float = 1e-6,
+) -> TerminalRate:
+    """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, where learning is nearly over.
+
+    The window: `loss < loss_share * loss[0]` from there on (a dip before a rise is not the end) and speed
+    above `speed_share` of its maximum. A speed is placed at the middle of its interval. `outputs` is `(...,
+    step, coordinate)`, `loss` `(..., step)`. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper
+    clock for the symmetric model.
+    """
+    path, clock, losses = np.asarray(outputs), np.asarray(times, dtype=float), np.asarray(loss)
+    speed = np.linalg.norm(np.diff(path, axis=-2), axis=-1) / np.diff(clock)
+    middle = 0.5 * (clock[1:] + clock[:-1])
+    low = losses < loss_share * losses[..., :1]
+    late = np.logical_and.accumulate(low[..., ::-1], axis=-1)[..., -1:0:-1]  # low from here on
+    window = late & (speed > speed_share * np.max(speed, axis=-1, keepdims=True))
+    return _masked_line(np.broadcast_to(middle, speed.shape), np.log(np.where(window, speed, 1.0)), window)
+
+
+def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate:
+    points = mask.sum(axis=-1)
+    enough = points >= 3
+    count = np.where(enough, points, 1)
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sum(np.where(mask, values, 0), axis=-1) / count)
+
+    dx, dy = x - mean(x)[..., None], y - mean(y)[..., None]
+    xx, xy, yy = (np.where(enough, mean(product), np.nan) for product in (dx * dx, dx * dy, dy * dy))
+    slope = xy / xx
+    residual = np.maximum(yy - slope * xy, 0)
+    standard_error = np.sqrt(residual / xx / np.where(enough, points - 2, 1))
+    r_squared = 1 - residual / np.where(yy == 0, np.nan, yy)
+    return TerminalRate(slope, standard_error, r_squared, np.asarray(points))

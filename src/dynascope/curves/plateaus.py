@@ -1,0 +1,185 @@
+"""Plateaus and jumps of a recorded curve, and when each of several entries switches on or off, with uncertainties.
+
+"Transformers learn through gradual rank increase" speaks of curves that stand still for long and change fast between.
+A plateau is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump is what lies
+between two plateaus of different level. The size is the curve's range (largest less smallest value) unless `size` gives
+another, such as the first loss. Values that are not finite are left out, as if they had not been recorded: the stable
+rank of a perturbation has none at the start. Times are as given, and need not be evenly spaced. One curve at a time;
+arrays in, NumPy out.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+
+from dynascope.curves.stages import first_crossing
+
+Curve = Float[np.ndarray, " time"]
+
+
+class Plateau(NamedTuple):
+    """A stretch on which the curve stands still."""
+
+    start: float
+    end: float
+    level: float
+    """The median of the curve on it."""
+    spread: float
+    """The standard deviation of the curve on it: what noise and drift leave."""
+
+
+class Jump(NamedTuple):
+    """What lies between two plateaus."""
+
+    time: float
+    """Half-way between the end of one and the start of the next."""
+    uncertainty: float
+    """Half of the time between them and half of the recording interval at either end: the jump is within it."""
+    half: float
+    """When the curve first crosses the middle between the two levels."""
+    half_uncertainty: float
+    """The recording interval in which it does."""
+    before: float
+    after: float
+
+
+class Active(NamedTuple):
+    """A stretch on which an entry exceeds a threshold in size."""
+
+    on: float
+    """When it begins; the first time of the record if the entry is there from the start."""
+    on_uncertainty: float
+    off: float
+    """When it ends; nan if it goes on to the end of the record."""
+    off_uncertainty: float
+    sign: int
+
+
+def slopes(curve: ArrayLike, times: ArrayLike, window: float = 0.0) -> Curve:
+    """The slope at each time: the least-squares line over `window` around it, or over its neighbors if that is
+    wider. A window averages noise out, and smears jumps by as much."""
+    values, clock = _checked(curve, times)
+    index = np.arange(len(clock))
+    low = np.minimum(np.searchsorted(clock, clock - window / 2, side="left"), np.maximum(index - 1, 0))
+    high = np.maximum(np.searchsorted(clock, clock + window / 2, side="right"), np.minimum(index + 2, len(clock)))
+    return np.array([_slope(values[i:j], clock[i:j]) for i, j in zip(low, high, strict=True)])
+
+
+def _slope(values: Curve, clock: Curve) -> float:
+    since = clock - clock[0]
+    since = since - since.mean()
+    return float(since @ (values - values[0]) / (since @ since))
+
+
+def plateaus(
+    curve: ArrayLike,
+    times: ArrayLike,
+    *,
+    flat: float = 0.02,
+    shortest: float = 0.0,
+    window: float = 0.0,
+    size: float | None = None,
+) -> list[Plateau]:
+    """The stretches, at least `shortest` long, on which |slope| <= `flat` * `size` per unit of time."""
+    values, clock = _recorded(curve, times)
+    still = np.abs(slopes(values, clock, window)) <= flat * _size(values, size)
+    found = []
+    for first, last in _runs(still):
+        if last > first and clock[last] - clock[first] >= shortest:
+            part = values[first : last + 1]
+            found.append(Plateau(float(clock[first]), float(clock[last]), float(np.median(part)), float(np.std(part))))
+    return found
+
+
+def jumps(
+    curve: ArrayLike,
+    times: ArrayLike,
+    *,
+    flat: float = 0.02,
+    shortest: float = 0.0,
+    window: float = 0.0,
+    smallest: float = 0.0,
+    size: float | None = None,
+) -> list[Jump]:
+    """The changes between consecutive plateaus that differ by more than `smallest` * `size`, in order."""
+    values, clock = _recorded(curve, times)
+    stretches = plateaus(values, clock, flat=flat, shortest=shortest, window=window, size=size)
+    spacing = np.diff(clock)
+    found = []
+    for before, after in pairwise(stretches):
+        if abs(after.level - before.level) <= smallest * _size(values, size):
+            continue
+        first, last = np.searchsorted(clock, [before.end, after.start])
+        middle = (before.level + after.level) / 2
+        falling = after.level < before.level
+        crossing = first_crossing(values[first : last + 1], middle, clock[first : last + 1], falling=bool(falling))
+        grid = spacing[max(first - 1, 0)] + spacing[min(last, len(spacing) - 1)]
+        found.append(
+            Jump(
+                time=(before.end + after.start) / 2, uncertainty=float((after.start - before.end + grid) / 2),
+                half=float(crossing.time), half_uncertainty=float(crossing.uncertainty),
+                before=before.level, after=after.level,
+            )
+        )  # fmt: skip
+    return found
+
+
+def switches(entries: Float[np.ndarray, "time entry"], times: ArrayLike, threshold: float = 1e-3) -> list[list[Active]]:
+    """For each entry the stretches on which it exceeds `threshold` in size, in order: an entry that leaves and comes
+    back has two. Crossings are interpolated in the logarithm, since entries grow and decay exponentially."""
+    values, clock = np.asarray(entries, float), np.asarray(times, float)
+    if values.ndim != 2 or values.shape[0] != len(clock):
+        raise ValueError(f"entries must be (time, entry) with {len(clock)} times; got shape {values.shape}")
+    return [sorted(_stretches(one, clock, threshold, 1) + _stretches(-one, clock, threshold, -1)) for one in values.T]
+
+
+def _stretches(entry: Curve, clock: Curve, threshold: float, sign: int) -> list[Active]:
+    """Those on which the entry itself, not its size, exceeds the threshold."""
+    level, logs = np.log(threshold), np.log(np.maximum(entry, np.finfo(float).tiny))
+    found = []
+    for first, last in _runs(logs > level):
+        before, after = slice(max(first - 1, 0), first + 1), slice(last, last + 2)
+        on = first_crossing(logs[before], level, clock[before])
+        off = first_crossing(logs[after], level, clock[after], falling=True)
+        found.append(Active(float(on.time), float(on.uncertainty), float(off.time), float(off.uncertainty), sign))
+    return found
+
+
+def support_size(entries: Float[np.ndarray, "... entry"], threshold: float = 1e-3) -> Int[np.ndarray, ...]:
+    """How many entries exceed the threshold: the rank of a diagonal matrix."""
+    return np.asarray((np.abs(entries) > threshold).sum(axis=-1))
+
+
+def _runs(flags: Bool[np.ndarray, " time"]) -> list[tuple[int, int]]:
+    """First and last index of each stretch of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
+    return [(int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _size(values: Curve, size: float | None) -> float:
+    if size is not None and not size > 0:
+        raise ValueError(f"size, which `flat` and `smallest` are shares of, must be positive; got {size:g}")
+    return float(np.ptp(values)) if size is None else size
+
+
+def _recorded(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
+    """The finite values of a curve, and their times."""
+    values, clock = _checked(curve, times)
+    finite = np.isfinite(values)
+    if finite.sum() < 3:
+        raise ValueError(f"a curve needs at least 3 finite values; got {finite.sum()} of {len(values)}")
+    return values[finite], clock[finite]
+
+
+def _checked(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
+    values, clock = np.asarray(curve, float), np.asarray(times, float)
+    if values.ndim != 1 or values.shape != clock.shape or len(clock) < 3:
+        raise ValueError(f"a curve and its times need one shape (n,), n at least 3; got {values.shape}, {clock.shape}")
+    if not np.all(np.diff(clock) > 0):
+        raise ValueError("times must increase")
+    return values, clock

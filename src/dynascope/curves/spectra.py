@@ -1,0 +1,73 @@
+"""Ranks of recorded spectra: singular values in descending order along the last axis, of NumPy or of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+
+def normalized(values: Any) -> Any:
+    """σ/σ₁."""
+    return values / values[..., :1]
+
+
+def stable_rank(values: Any) -> Any:
+    """Σσ²/σ₁², between 1 and the rank; NaN where all is zero."""
+    return (normalized(values) ** 2).sum(-1)
+
+
+def effective_rank(values: Any) -> Any:
+    """exp of the entropy of the shares σ²/Σσ²: as many equal values have the same entropy."""
+    xp = _numpy(values)
+    shares = normalized(values) ** 2
+    shares = shares / shares.sum(-1)[..., None]
+    return xp.exp(-(shares * xp.log(xp.where(shares > 0, shares, 1))).sum(-1))
+
+
+def count_above(values: Any, share: float = 0.1) -> Any:
+    """How many σ are above `share` of σ₁ (NaN where all is zero)."""
+    relative = normalized(values)
+    count = (relative > share).sum(-1).astype(relative.dtype)
+    return _numpy(values).where(relative[..., 0] > 0, count, np.nan)
+
+
+def energy_rank(values: Any, share: float = 0.9) -> Any:
+    """The smallest number of directions that hold `share` of Σσ²."""
+    xp = _numpy(values)
+    energy = xp.cumsum(normalized(values) ** 2, axis=-1)
+    count = (energy < share * energy[..., -1:]).sum(-1).astype(energy.dtype) + 1
+    return xp.where(energy[..., -1] > 0, count, np.nan)
+
+
+def _numpy(values: Any) -> Any:
+    return jnp if isinstance(values, jax.Array) else np
+
+
+def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "singular") -> xr.DataArray:
+    """One of the functions above, along a dimension of a trace."""
+    return xr.apply_ufunc(statistic, values, input_core_dims=[[dim]])
+
+
+def rise_steps(values: xr.DataArray, share: float = 0.2, dim: str = "singular") -> xr.DataArray:
+    """The first step at which each σ is above `share` of the largest there ever is along the run; NaN where it never
+    is. Of spectra in descending order no component rises before the one above it."""
+    risen = values > share * values.max(["step", dim])
+    first = values.step.where(risen, np.inf).min("step")
+    return first.where(np.isfinite(first))
+
+
+def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
+    """Stable rank, effective rank, σ above a tenth of the largest, and directions for 90 % and 99 % of the energy."""
+    statistics = {
+        "stable_rank": stable_rank,
+        "effective_rank": effective_rank,
+        "above_tenth": count_above,
+        "energy_90": energy_rank,
+        "energy_99": lambda values: energy_rank(values, 0.99),
+    }
+    return xr.Dataset({name: read(statistic, values, dim) for name, statistic in statistics.items()})

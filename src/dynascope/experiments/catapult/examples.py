@@ -1,0 +1,99 @@
+"""Examples of some classes of a data set, pooled where asked, or a stand-in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from dynascope.tasks.data import datasets, files
+from dynascope.tasks.data.files import DataNotFoundError
+
+
+class Sample(NamedTuple):
+    """Inputs, targets (±1 for two classes, else a column for each), and what they are."""
+
+    x: Float[np.ndarray, "n ..."]
+    y: Float[np.ndarray, "n ..."]
+    x_test: Float[np.ndarray, "t ..."]
+    y_test: Float[np.ndarray, "t ..."]
+    name: str
+
+
+def known(data: str) -> str:
+    """The name of a data set, if it is one: what is misspelled gets no stand-in."""
+    if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
+        raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
+    return data
+
+
+def only_pictures(data: str, flat: bool, pool: int) -> None:
+    """Refuses to convolve or to pool what is no picture."""
+    if data in datasets.NORMALIZED and not (flat and pool == 1):
+        raise ValueError(f"data={data} has no pictures: it takes architecture=fully-connected and pool=1 only")
+
+
+def sample(
+    data: str, classes: tuple[int, ...], count: int, test: int, seed: int, *, pool: int = 1, flat: bool = True
+) -> Sample:
+    """`count` training and up to `test` test examples of these classes of `data`, standardized; images averaged over
+    squares of `pool` pixels a side first, and then standardized again. With data="gaussians", or where the file is
+    not to be had, a Gaussian of 49 dimensions (7 x 7 pixels) for each class."""
+    found = _found(data, classes, count, seed, flat=flat and pool == 1)
+    if found is None:
+        return _stand_in(data, len(classes), count, test, seed, flat=flat)
+    x, x_test = found.x, found.x_test[:test]
+    if pool > 1:
+        x, x_test = (_pooled(part, pool) for part in (x, x_test))
+        axes = tuple(range(x.ndim - 1))
+        center, spread = x.mean(axis=axes), x.std(axis=axes)
+        x, x_test = ((part - center) / np.where(spread > 0, spread, 1) for part in (x, x_test))
+    if flat:
+        x, x_test = (part.reshape(len(part), -1) for part in (x, x_test))
+    y, y_test = (_targets(place, len(classes)) for place in (found.y, found.y_test[:test]))
+    which = f"classes {classes[0]} and {classes[1]}" if len(classes) == 2 else f"{len(classes)} classes"
+    return Sample(x, y, x_test, y_test, f"{data}, {which}")
+
+
+def _found(data: str, classes: tuple[int, ...], count: int, seed: int, *, flat: bool) -> datasets.Classes | None:
+    if data == "gaussians":
+        return None
+    try:
+        return datasets.some_classes(data, classes, count, None, jax.random.key(seed), flat=flat)
+    except DataNotFoundError:
+        return None
+
+
+def _stand_in(data: str, classes: int, count: int, test: int, seed: int, *, flat: bool) -> Sample:
+    x, place = _gaussians(classes, count + test, seed)
+    x, y = x if flat else x.reshape(-1, 7, 7, 1), _targets(place, classes)
+    name = f"a stand-in for {data}, {'two' if classes == 2 else classes} Gaussians"
+    return Sample(x[:count], y[:count], x[count:], y[count:], name)
+
+
+def _targets(place: np.ndarray, classes: int) -> np.ndarray:
+    return 2.0 * place - 1 if classes == 2 else np.eye(classes)[place]
+
+
+def _pooled(images: np.ndarray, pool: int) -> np.ndarray:
+    n, height, width, channels = images.shape
+    rows, columns = height // pool, width // pool
+    cut = images[:, : rows * pool, : columns * pool]
+    return cut.reshape(n, rows, pool, columns, pool, channels).mean(axis=(2, 4))
+
+
+def _gaussians(classes: int, count: int, seed: int, dim: int = 49) -> tuple[np.ndarray, np.ndarray]:
+    """A pattern for each class (of two, one and its negative) that explains a part of the spread, and a few strong
+    directions beside it; and which class each example is of."""
+    draw, patterns = np.random.default_rng(seed), np.random.default_rng(0)
+    place = draw.integers(classes, size=count)
+    if classes == 2:
+        pattern = 0.3 * patterns.standard_normal(dim)
+        means = np.stack([-pattern, pattern])
+    else:
+        means = 0.3 * patterns.standard_normal((classes, dim))
+    factors = 0.5 * patterns.standard_normal((6, dim))
+    x = means[place] + draw.standard_normal((count, 6)) @ factors + 0.5 * draw.standard_normal((count, dim))
+    return x / x.std(), place

@@ -1,0 +1,134 @@
+"""How often random starts memorize on the way, by the shape of the network: dimension, depth, hidden width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.concept import transients
+from dynascope.experiments.concept.sim_experiment import SimExperiment
+from dynascope.experiments.concept.transients import ReferenceShare, Signals
+from dynascope.figures.forms import CONCEPT_COLOURS, INK, panels
+from dynascope.lab.claims import Claim, claim, share_of
+
+
+class Shape(NamedTuple):
+    dim: int
+    depth: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"d={self.dim} L={self.depth} h={self.width}"
+
+
+SHARES = {
+    **{Shape(d, 4, d): ReferenceShare(p, n) for d, p, n in
+       ((2, 0.51, 400), (3, 0.39, 400), (4, 0.33, 400), (8, 0.17, 200), (16, 0.04, 100), (64, 0.0, 20))},
+    **{Shape(3, L, 3): ReferenceShare(p, 200) for L, p in ((1, 0.01), (2, 0.15), (3, 0.34), (5, 0.45))},
+    **{Shape(2, L, 2): ReferenceShare(p, 200) for L, p in ((1, 0.02), (2, 0.23), (3, 0.41))},
+    Shape(2, 4, 64): ReferenceShare(0.04, 100),
+}  # fmt: skip
+"""Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
+
+Outcomes = Mapping[Shape, np.ndarray]
+"""For every shape, whether each start memorizes (which one is not kept)."""
+
+
+class Families(NamedTuple):
+    """The shapes in which each property is varied alone."""
+
+    by_dim: Sequence[Shape]
+    by_depth: Mapping[int, Sequence[Shape]]
+    wide: Shape | None
+
+    def all(self) -> list[Shape]:
+        shapes = [*self.by_dim, *(shape for family in self.by_depth.values() for shape in family)]
+        return list(dict.fromkeys([*shapes, self.wide] if self.wide else shapes))
+
+
+def measure_shares(
+    experiment: SimExperiment, signals: Signals, shapes: Sequence[Shape], starts: int, seed: int
+) -> xr.Dataset:
+    """How many starts of each shape memorize, by their test loss at every step and at every fifth; of `starts`, half
+    of them from a width of 8 and an eighth from 64."""
+    found = []
+    for shape in shapes:
+        widest = max(shape.dim, shape.width)
+        count = max(1, starts // (1 if widest < 8 else 2 if widest < 64 else 8))
+        trace = experiment.train(signals, seed, record=1, samples=None, seeds=count, **shape._asdict())
+        loss = trace.test_loss.isel(signal=0).transpose("seed", "step").values
+        found.append((transients.memorizes(loss).sum(), transients.memorizes(loss[:, ::5]).sum(), count))
+    every, fifth, trials = np.array(found).T
+    sizes = (("case", "size"), np.array(shapes))
+    return xr.Dataset(
+        {"every_step": ("case", every), "every_fifth": ("case", fifth), "trials": ("case", trials), "sizes": sizes}
+    )
+
+
+def outcomes(table: xr.Dataset, when: str) -> Outcomes:
+    """The table of `measure_shares`, at every step or every fifth, as outcomes."""
+    rows = zip(table["sizes"].values, table[when].values, table.trials.values, strict=True)
+    return {Shape(*map(int, shape)): np.arange(trials) < count for shape, count, trials in rows}
+
+
+def judge_shares(table: xr.Dataset, families: Families, as_reference: bool) -> Iterable[Claim]:
+    found, starts = outcomes(table, "every_step"), int(table.trials.max())
+    shares = [found[shape].mean() for shape in families.by_dim]
+    yield claim(
+        "falls-with-dimension", "The share of starts with two descents or more falls with the dimension",
+        source="Figure 2c", measured={f"d={shape.dim}": share_of(found[shape]) for shape in families.by_dim},
+        expected="falling", holds=bool(np.all(np.diff(shares) < 0)), seeds=starts,
+    )  # fmt: skip
+    for dim, shapes in families.by_depth.items():
+        shares = [found[shape].mean() for shape in shapes]
+        nearly_none = shapes[0].depth > 1 or shares[0] < 0.1
+        yield claim(
+            f"rises-with-depth-{dim}", f"At d={dim} it rises with depth, from nearly none for one layer",
+            source="Figure 3", measured={f"L={shape.depth}": share_of(found[shape]) for shape in shapes},
+            expected="rising from under 0.1", holds=bool(np.all(np.diff(shares) > 0) and nearly_none), seeds=starts,
+        )  # fmt: skip
+    if families.wide:
+        narrow, wide = families.wide._replace(width=families.wide.dim), families.wide
+        yield claim(
+            "width-removes", f"At d={wide.dim} wide hidden layers, h={wide.width}, make it rare: a quarter at most",
+            source="Figure 2c", measured={f"h={shape.width}": share_of(found[shape]) for shape in (narrow, wide)},
+            expected="under a quarter", holds=bool(found[wide].mean() < found[narrow].mean() / 4),
+            seeds=found[wide].size,
+        )  # fmt: skip
+    if as_reference:
+        coarse = {str(shape): outcome for shape, outcome in outcomes(table, "every_fifth").items()}
+        measured, expected, agree = transients.agreement(coarse, {str(shape): share for shape, share in SHARES.items()})
+        yield claim(
+            "shares", "By dimension, width and depth the shares are those of an independent program (other seeds, the "
+            "same recording at every fifth step), all together at 99 %",
+            source="Figures 2c and 3", measured=measured, expected=expected, holds=agree, seeds=starts,
+        )  # fmt: skip
+
+
+def draw_families(table: xr.Dataset, families: Families, as_reference: bool) -> Figure:
+    found = outcomes(table, "every_step")
+    figure, (by_dim, by_depth) = panels(2)
+    depth = families.by_dim[0].depth
+    lines = [(by_dim, "dim", families.by_dim, f"{depth} layers, h = d", INK)]
+    for color, (dim, shapes) in zip(CONCEPT_COLOURS[1:], families.by_depth.items(), strict=False):
+        lines.append((by_depth, "depth", shapes, f"d = h = {dim}", color))
+    if families.wide:
+        label = f"{depth} layers, h = {families.wide.width}"
+        lines.append((by_dim, "dim", [families.wide], label, CONCEPT_COLOURS[1]))
+    for axes, field, shapes, label, color in lines:
+        transients.draw_shares(axes, [getattr(s, field) for s in shapes], [found[s] for s in shapes], color, label)
+        known = [shape for shape in shapes if as_reference and shape in SHARES]
+        transients.draw_reference(axes, [getattr(s, field) for s in known], [SHARES[s].share for s in known])
+    by_dim.set_xscale("log", base=2)
+    dims = [shape.dim for shape in families.by_dim]
+    by_dim.set_xticks(dims, [str(dim) for dim in dims])
+    by_dim.set(xlabel="dimension d", title="Rarer in higher dimension")
+    by_depth.set(xlabel="layers", title="More frequent in deeper networks")
+    by_depth.xaxis.get_major_locator().set_params(integer=True)
+    by_dim.legend(loc="upper right")
+    by_depth.legend(loc="upper left")
+    return figure

@@ -1,0 +1,218 @@
+"""What most concept experiments share: an MLP of some depth trained on the structured identity task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax import lax
+from jaxtyping import Array
+from pydantic import Field, PositiveInt
+
+import dynascope as ds
+from dynascope.curves.order import hierarchy as hierarchy_nodes
+from dynascope.lab.experiment import Experiment
+from dynascope.models.mlp import Activation
+from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
+
+Optimizer = Literal["sgd", "adam"]
+PAPER = "Dynamics of Concept Learning and Compositional Generalization"
+
+
+class ConceptLearner(eqx.Module):
+    """An ensemble member: the task, the network, and stochastic (or population) gradient descent on it.
+
+    Static fields are what shapes the program; signals, spreads, rates and seeds are numbers it is run with.
+    """
+
+    dim: int = eqx.field(static=True)
+    depth: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+    bias: bool = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    origin: bool = eqx.field(static=True)
+    rotate: bool = eqx.field(static=True)
+    samples: int | None = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    reshuffle: bool = eqx.field(static=True)
+    test_samples: int = eqx.field(static=True)
+    optimizer: Optimizer = eqx.field(static=True, default="sgd")
+    hierarchy: bool = eqx.field(static=True, default=False)
+
+    def __call__(
+        self,
+        seed: Array,
+        signal: tuple[Array, Array],
+        learning_rate: Array,
+        init_scale: Array | None = None,
+        truncate_radius: Array | None = None,
+        weights: Sequence[Array] | None = None,
+    ) -> ds.Descent:
+        turn, init, data, order, test = jax.random.split(jax.random.key(seed), 5)
+        rotation = random_rotation(turn, self.dim) if self.rotate else None
+        mu, sigma = signal
+        task = StructuredIdentity(
+            mu, sigma, self.dim,
+            origin=self.origin, norm=self.norm, rotation=rotation, truncate_radius=truncate_radius,
+        )  # fmt: skip
+        if weights is None:
+            model = ds.models.MLP(
+                self.dim, self.depth,
+                key=init, width=self.width, activation=self.activation, bias=self.bias, scale=init_scale,
+            )  # fmt: skip
+        else:
+            model = ds.models.MLP.from_weights(weights, self.activation)
+        probes = self._probes(task, test)
+        optimizer = {"sgd": optax.sgd, "adam": optax.adam}[self.optimizer](learning_rate)
+        if self.samples is None:
+            return ds.Descent(model, task, optimizer, probes=probes)
+        samples = task.dataset(data, self.samples)
+        return ds.Descent(
+            model, task, optimizer,
+            data=samples.x, batch=self.batch, key=order, reshuffle=self.reshuffle, probes=probes,
+        )  # fmt: skip
+
+    def _probes(self, task: StructuredIdentity, test: Array) -> dict[str, Any]:
+        s = task.concept_count
+        nodes = hierarchy_nodes(s)
+
+        def output(snapshot: Snapshot) -> Array:
+            return task.concepts(snapshot.model(task.test_point))[:s]
+
+        def losses(model: Any, points: Array) -> Array:
+            """Half the squared error at each point, or its mean over a cluster of test samples around the point."""
+            if not self.test_samples:
+                return jnp.sum((jax.vmap(model)(points) - points) ** 2, axis=-1) / 2
+            spread = jnp.pad(task.sigma, (0, task.dim - s))
+            noise = spread[None, :] * jax.random.normal(test, (self.test_samples, task.dim), task.mu.dtype)
+            noise = noise if task.rotation is None else noise @ task.rotation.T
+
+            def cluster_loss(point: Array) -> Array:
+                cluster = point[None, :] + noise
+                return jnp.mean(jnp.sum((jax.vmap(model)(cluster) - cluster) ** 2, axis=1)) / 2
+
+            return lax.map(cluster_loss, points)
+
+        def test_loss(snapshot: Snapshot) -> Array:
+            return losses(snapshot.model, task.test_point[None, :])[0]
+
+        def hierarchy_loss(snapshot: Snapshot) -> Array:
+            return losses(snapshot.model, task.test_points(nodes))
+
+        def start(snapshot: Snapshot) -> Array:
+            jacobian = jax.jacfwd(snapshot.model)(task.test_point)
+            return task.unrotated(jacobian)
+
+        whole = {"hierarchy_loss": probe(hierarchy_loss, dims=("node",))} if self.hierarchy else {}
+        return whole | {
+            "output": probe(output, dims=("concept",), coords={"concept": np.arange(1, s + 1)}),
+            "test_loss": probe(test_loss),
+            "start": probe(start, dims=("row", "column"), every=(0,)),
+        }
+
+
+class SimExperiment(Experiment):
+    """Fields that every experiment on a trained MLP has, with the paper's values; `train` is what they set up."""
+
+    dim: PositiveInt = 64
+    depth: PositiveInt = 1
+    width: PositiveInt | None = None
+    """Hidden width; the dimension if not given."""
+    activation: Activation = "linear"
+    bias: bool = False
+    norm: Norm = "mean"
+    """Squared error averaged over batch and coordinates, or half of it summed over coordinates."""
+    init_scale: float | None = Field(None, gt=0)
+    """Standard deviation of Gaussian initial weights; the framework-default uniform if not given."""
+    origin: bool = False
+    rotate: bool = True
+    samples: PositiveInt | None = 5000
+    """Training points per cluster; None descends the population loss (linear networks only)."""
+    batch: PositiveInt = 128
+    reshuffle: bool = True
+    test_samples: int = Field(0, ge=0)
+    """Points of a test cluster over which the test loss is averaged; 0 takes its center alone."""
+    optimizer: Optimizer = "sgd"
+    learning_rate: float = Field(0.1, gt=0)
+    epochs: PositiveInt = 40
+    seeds: PositiveInt = 10
+
+    def steps(self, concepts: int) -> int:
+        """Gradient steps of the run: `epochs` passes over the (5000 per cluster, for a population run) points."""
+        clusters = concepts + int(self.origin)
+        return self.epochs * (clusters * (self.samples or 5000) // self.batch)
+
+    def learner(self, hierarchy: bool = False) -> ConceptLearner:
+        """The ensemble member that these fields describe."""
+        return ConceptLearner(
+            **{name: getattr(self, name) for name in
+               ("dim", "depth", "activation", "bias", "norm", "origin", "rotate", "samples", "batch", "reshuffle",
+                "test_samples", "optimizer")},
+            width=self.width or self.dim,
+            hierarchy=hierarchy,
+        )  # fmt: skip
+
+    def train(
+        self,
+        signals: Sequence[tuple[Sequence[float], Sequence[float]]],
+        seed: int,
+        *,
+        record: Any = 5,
+        over: Mapping[str, Any] | None = None,
+        steps: int | None = None,
+        hierarchy: bool = False,
+        **changes: Any,
+    ) -> xr.Dataset:
+        """Train on every (mu, sigma) of `signals` with `seeds` seeds: `output`, `test_loss` and the `start` matrix.
+
+        `changes` replace fields for this run (`dim=2`); `over` adds dimensions to the ensemble; with `hierarchy`
+        the loss at every combination of concepts is recorded too, as `hierarchy_loss(node)`.
+        """
+        set_up = self.model_copy(update=changes)
+        mu, sigma = (np.asarray([signal[i] for signal in signals], self.precision) for i in (0, 1))
+        number = np.dtype(self.precision).type
+        fixed = {"learning_rate": number(set_up.learning_rate)}
+        if set_up.init_scale is not None:
+            fixed["init_scale"] = number(set_up.init_scale)
+        trace = ds.ensemble(
+            set_up.learner(hierarchy),
+            {"signal": (mu, sigma), "seed": member_seeds(seed, set_up.seeds), **(over or {})},
+            steps=steps or set_up.steps(mu.shape[1]),
+            record=record,
+            fixed=fixed,
+        )
+        return trace.assign(mu=(("signal", "concept"), mu), sigma=(("signal", "concept"), sigma))
+
+
+def member_seeds(seed: int, count: int) -> np.ndarray:
+    """Seeds of an ensemble: runs with different `seed` share none, up to 100,000 members each."""
+    return np.arange(count, dtype=np.int32) + np.int32(100_000 * seed)
+
+
+def signal_label(dataset: xr.Dataset, which: Literal["mu", "sigma"], index: int) -> str:
+    """`mu = (1, 2)`."""
+    symbol = {"mu": "μ", "sigma": "σ"}[which]
+    values = ", ".join(f"{value:g}" for value in dataset[which].isel(signal=index).values)
+    return f"{symbol} = ({values})"
+
+
+def named(part: str, trace: xr.Dataset) -> xr.Dataset:
+    """A trace as one part of a measurement: every variable and dimension is named `part_...`, so that parts can be
+    merged whatever their steps and seeds are."""
+    return trace.rename({name: f"{part}_{name}" for name in {*trace.variables, *trace.dims}})
+
+
+def part_of(measured: xr.Dataset, part: str) -> xr.Dataset:
+    """The trace that `named` put away."""
+    prefix = f"{part}_"
+    trace = measured[[name for name in measured.data_vars if str(name).startswith(prefix)]]
+    names = {*trace.variables, *trace.dims}
+    return trace.rename({name: str(name).removeprefix(prefix) for name in names if str(name).startswith(prefix)})

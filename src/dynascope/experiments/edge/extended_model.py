@@ -1,0 +1,224 @@
+"""Section 3.6.2: do coupled directions leave less room above 2/η? In the document's own example they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from dynascope.dynamics.bifurcation import escape_times
+from dynascope.experiments.edge.factorization_runs import descend_diagonal
+from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.geometry.hessian import dense_hessian
+from dynascope.geometry.orbits import diverged
+from dynascope.lab.claims import Claim, claim, erratum, share_of
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.tasks.factorization import Factors
+from dynascope.tasks.separable import ExtendedLoss
+
+COUPLINGS = {
+    "no pair": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+    "one pair": [[0, 1, 0], [1, 0, 0], [0, 0, 0]],
+    "all pairs": [[0, 1, 1], [1, 0, 1], [1, 1, 0]],
+}
+COLORS = CONCEPT_COLOURS[1:]
+KEPT = 64
+"""Last iterates at which the Hessian is looked at."""
+ABOVE = 1.05
+"""What the two largest η a_i must reach for a cell to count as having two directions above 2/η."""
+SHOWN = (1.2, 1.15)
+"""The products of the run in the figure."""
+
+
+class ExtendedModel(Experiment):
+    """What keeps a second direction below 2/η: that directions are coupled, or that there are two factors?"""
+
+    id = "edge.extended-model"
+    source = Source(
+        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Section 3.6.2"
+    )
+    cost = {"quick": 4, "full": 17}
+    presets = {"quick": {"starts": 40, "steps": 1500}}
+    control = {"tied": True}
+    notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as example,
+    and expects fewer eigenvalues above 2/η the more pairs are coupled. Here with three blocks in three dimensions,
+    η = 1, weights 1/4 and 1/2, b = 0: all pairs are then exactly ||XXᵀ - diag a||²/4. The symmetric
+    example lives whatever is coupled, and has more eigenvalues above 2/η the more is. What restricts the second
+    direction is asymmetry: with Y and Z apart nearly all starts diverge. The control ties Z = Y, which makes the second
+    problem the first."""
+
+    precision: Literal["float32", "float64"] = "float64"
+    firsts: tuple[float, ...] = (1.05, 1.2, 1.35, 1.5)
+    """η a₁."""
+    seconds: tuple[float, ...] = (0.4, 0.7, 0.9, 1.05, 1.15, 1.3)
+    """η a₂."""
+    third: float = 0.98
+    """a₃/a₂."""
+    scale: float = Field(0.3, gt=0)
+    """Of the entries at the start, in units of √a."""
+    starts: PositiveInt = 200
+    steps: PositiveInt = 3000
+    tied: bool = False
+    """Start the asymmetric problem with Z = Y."""
+
+    def measure(self, seed: int) -> xr.Dataset:
+        cells = np.array([(a, b, self.third * b) for a in self.firsts for b in self.seconds])
+        random = np.random.default_rng(seed)
+        shape = (len(cells), self.starts, 3, 3)
+        draw = [self.scale * np.sqrt(cells)[:, None, :, None] * random.standard_normal(shape) for _ in "YZ"]
+        symmetric = [self._symmetric(cells, draw[0], np.array(pairs, float)) for pairs in COUPLINGS.values()]
+        asymmetric = self._asymmetric(cells, draw[0], draw[0] if self.tied else draw[1])
+        at_minimum = [[_spectrum(np.diag(np.sqrt(a)), a, np.array(pairs, float)) for a in cells]
+                      for pairs in COUPLINGS.values()]  # fmt: skip
+        finite, above = (np.stack([np.asarray(one[i]) for one in symmetric]) for i in (0, 1))
+        chosen = int(np.argmin(np.abs(cells[:, :2] - SHOWN).sum(-1)))
+        shown = self._trajectories(
+            *(values[chosen] for values in (cells, draw[0][:, 0], draw[0 if self.tied else 1][:, 0]))
+        )
+        return xr.Dataset(
+            {
+                "finite": (("coupling", "cell", "start"), finite),
+                "above": (("coupling", "cell", "start"), above),
+                "asymmetric": (("cell", "start"), asymmetric),
+                "at_minimum": (("coupling", "cell", "eigenvalue"), np.asarray(at_minimum)),
+                "products": (("cell", "block"), cells),
+                "blocks": (("step", "block"), shown[0]),
+                "rows": (("step", "block"), shown[1]),
+            },
+            {"coupling": list(COUPLINGS)},
+            {"shown": chosen},
+        )
+
+    def _symmetric(self, cells: np.ndarray, starts: np.ndarray, couplings: np.ndarray) -> tuple[Array, Array]:
+        """Which starts stay finite, and how many eigenvalues are above 2/η = 2 on average over the last iterates."""
+
+        def one(strengths: Array, start: Array, pairs: Array, steps: Array) -> tuple[Array, Array]:
+            task = ExtendedLoss(strengths, pairs)
+
+            def look(X: Array, _: None) -> tuple[Array, Array]:
+                return task.step(X, 1.0), jnp.sum(jnp.linalg.eigvalsh(dense_hessian(task, X)) > 2)
+
+            late = jax.lax.fori_loop(0, steps, lambda _, X: task.step(X, 1.0), start)
+            end, counts = jax.lax.scan(look, late, None, length=KEPT)
+            return ~diverged(end), jnp.mean(counts.astype(end.dtype))
+
+        over_starts = jax.vmap(one, in_axes=(None, 0, None, None))
+        program = jax.jit(jax.vmap(over_starts, in_axes=(0, 0, None, None)))
+        return program(jnp.asarray(cells), jnp.asarray(starts), jnp.asarray(couplings), jnp.asarray(self.steps))
+
+    def _asymmetric(self, cells: np.ndarray, Y: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """Which starts of ||YZᵀ - diag a||²/2 stay finite."""
+        settings = jnp.asarray(np.repeat(cells, self.starts, axis=0))
+        starts = {"Y": jnp.asarray(Y.reshape(-1, 3, 3)), "Z": jnp.asarray(Z.reshape(-1, 3, 3))}
+        escaped = escape_times(descend_diagonal, settings, starts, steps=self.steps)
+        return np.asarray(escaped).reshape(len(cells), self.starts) < 0
+
+    def _trajectories(self, cell: np.ndarray, Y: np.ndarray, Z: np.ndarray, steps: int = 60) -> np.ndarray:
+        """|x_i| of the fully coupled model and |row i of Y| of the factorization, one start, step by step."""
+        task, a = ExtendedLoss(jnp.asarray(cell), jnp.ones((3, 3))), jnp.asarray(cell)
+
+        def step(state: tuple[Array, Factors], _: None) -> tuple[tuple[Array, Factors], Array]:
+            X, factors = state
+            sizes = jnp.stack([jnp.linalg.norm(X, axis=1), jnp.linalg.norm(factors["Y"], axis=1)])
+            return (task.step(X, 1.0), descend_diagonal(factors, a)), sizes
+
+        begin = (jnp.asarray(Y), {"Y": jnp.asarray(Y), "Z": jnp.asarray(Z)})
+        return np.moveaxis(np.asarray(jax.lax.scan(step, begin, None, length=steps)[1]), 1, 0)
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        """At X = diag √a the Hessian has the eigenvalues 2 a_i, a_i + a_j for the coupled pairs, and else 0."""
+        spectra = []
+        for pairs in COUPLINGS.values():
+            coupled = [(i, j) for i in range(3) for j in range(i, 3) if i == j or pairs[i][j]]
+            spectra.append([np.sort([*(a[i] + a[j] for i, j in coupled), *[0.0] * (9 - len(coupled))])
+                            for a in measured.products.values])  # fmt: skip
+        spectrum = np.array(spectra)
+        return xr.Dataset(
+            {
+                "at_minimum": (("coupling", "cell", "eigenvalue"), spectrum),
+                "above": (("coupling", "cell"), (spectrum > 2).sum(-1)),
+            }
+        )
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        assert predicted is not None
+        two = measured.products.values[:, :2].min(-1) >= ABOVE
+        separate, runs = measured.asymmetric.values[two], int(two.sum()) * self.starts
+        yield claim(
+            "two-factors-restrict",
+            "With separate factors and two products η σ_i² ≥ 1.05 at most 5 % of the starts stay finite (largest share "
+            "of a cell)", source="Section 3.6.2, Observation 1",
+            measured={"largest share": separate.mean(-1).max(), **share_of(separate.ravel())}, expected="≤ 0.05",
+            holds=separate.mean(-1).max() <= 0.05, seeds=runs,
+        )  # fmt: skip
+        finite = measured.finite.values[:, two]
+        yield claim(
+            "symmetric-lives", "The symmetric model stays finite from every start there, whatever is coupled",
+            source="Section 3.6.2", expected="share = 1", holds=finite.all(), seeds=runs,
+            measured={name: share_of(lives.ravel()) for name, lives in zip(COUPLINGS, finite, strict=True)},
+        )  # fmt: skip
+        counts = np.where(finite, measured.above.values[:, two], np.nan).mean((1, 2))
+        at_minimum = predicted.above.values[:, two].mean(-1)
+        yield erratum(
+            "fewer-eigenvalues",
+            "Expected in the document: the more pairs are coupled, the fewer eigenvalues of the Hessian exceed 2/η. "
+            "In its own example the number grows, at the minimum and on the orbits (means over cells and starts)",
+            source="Section 3.6.2", seeds=runs,
+            measured={name: {"on the orbit": orbit, "at the minimum": minimum}
+                      for name, orbit, minimum in zip(COUPLINGS, counts, at_minimum, strict=True)},
+            expected="more with all pairs than with none",
+            refuted=counts[2] > counts[0] and at_minimum[2] > at_minimum[0],
+        )  # fmt: skip
+        off = float(abs(measured.at_minimum - predicted.at_minimum).max())
+        yield claim(
+            "spectrum", "At X = diag √a the eigenvalues are 2 a_i, and a_i + a_j for the coupled pairs",
+            source="(3.12)", measured=off, expected="≤ 1e-12", holds=off <= 1e-12, seeds=len(measured.cell),
+        )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        assert predicted is not None
+        figure, (share, counts, run) = panels(3, size=(4.9, 3.9))
+        label = "factors tied" if self.tied else "separate factors"
+        products = measured.products.values
+        sums, two = products[:, :2].sum(-1), products[:, :2].min(-1) >= ABOVE
+        for name, color, size in zip(COUPLINGS, COLORS, (11, 7.5, 4), strict=True):
+            alive = measured.finite.sel(coupling=name).mean("start")
+            share.plot(sums, alive, "o", color=color, markersize=size, label=f"symmetric, {name}")
+        share.plot(sums, measured.asymmetric.mean("start"), "s", color=CONCEPT_COLOURS[0], label=label)
+        share.axvline(2, **THEORY, label="η (a₁ + a₂) = 2")
+        share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts that stay finite", ylim=(-0.05, 1.1), title="Who lives")
+        share.legend(loc="center right")
+        for at, (values, minimum) in enumerate(zip(measured.above.values, predicted.above.values, strict=True)):
+            seen = values[two].ravel()
+            near = at + 0.2 * np.linspace(-1, 1, seen.size)
+            counts.plot(near, seen, "o", color=COLORS[at], markersize=2.5, alpha=0.5, markeredgewidth=0)
+            counts.plot([at - 0.3, at + 0.3], [minimum[two].mean()] * 2, **THEORY, label="" if at else "at the minimum")
+        counts.plot([], [], "o", color=FAINT, markersize=4, label="mean over an orbit")
+        counts.set(ylabel="eigenvalues above 2/η", title="Coupling adds, it does not remove", ylim=(0, 7))
+        counts.set_xticks(range(len(COUPLINGS)), list(COUPLINGS))
+        counts.legend(loc="upper left")
+        for block, color in enumerate(settings_colors(3)):
+            run.plot(
+                measured.blocks[:, block], color=color, linewidth=1.2, label=f"symmetric, all pairs: |x_{block + 1}|"
+            )
+        rows = measured.rows.where(measured.rows < 10)
+        run.plot(rows, ":", color=CONCEPT_COLOURS[0], label=[f"{label}: rows of Y", "", ""])
+        cell = ", ".join(f"{a:.3g}" for a in products[measured.attrs["shown"]])
+        run.set(xlabel="step", ylabel="size", title=f"One start, η a = {cell}", ylim=(0, 3.2))
+        run.legend(loc="upper right")
+        return {"extended-model": figure}
+
+
+def _spectrum(X: np.ndarray, strengths: np.ndarray, couplings: np.ndarray) -> np.ndarray:
+    task = ExtendedLoss(jnp.asarray(strengths), jnp.asarray(couplings))
+    return np.linalg.eigvalsh(np.asarray(_hessian(task, jnp.asarray(X))))
+
+
+_hessian = jax.jit(dense_hessian)

@@ -1,0 +1,224 @@
+"""Figure 3.2: up to which second eigenvalue a factorization may oscillate along its first one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from dynascope.dynamics.bifurcation import escape_times
+from dynascope.experiments.edge.factorization_runs import descend_diagonal, generic, quasi_symmetric
+from dynascope.figures.forms import CONCEPT_COLOURS, INK, THEORY, panels
+from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.theory.edge.factorization import largest_bulk, quasi_symmetric_condition
+from dynascope.theory.edge.factorization_stability import critical_bulk
+from dynascope.theory.edge.quartic_orbit import STABILITY_LIMIT, SUPERSTABLE
+
+NAMES = {
+    "generic": "generic",
+    "quasi": "quasi-symmetric",
+    "symmetric": "quasi-symmetric, α = 1",
+    "small": "generic, small",
+}
+BAND, LINEAR_UNTIL = 0.1, 1.48
+"""Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, where starts fall out by themselves."""
+
+
+class FactorizationBoundary(Experiment):
+    """How large may the second eigenvalue be while a factorization oscillates along the first?"""
+
+    id = "edge.factorization-boundary"
+    source = Source(
+        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.2"
+    )
+    cost = {"quick": 3, "full": 600}
+    presets = {"quick": {"columns": 16, "rows": 30, "dim": 3, "steps": 3000, "seeds": 5}}
+    control = {"tied": True}
+    notes = """A cell is a pair a = η σ₁², b = η σ₂²; the other eigenvalues are b/2, b/4, ... Every start of every cell
+    is a member of one array program, and out once an entry exceeds 1000. A cell's color is the share of its starts
+    that stay finite, its verdict that of the majority. The dotted line is where the product of the two transition
+    matrices on the orbit gets an eigenvalue beyond 1 (up to K = √5 - 1, where the orbit itself is lost). Dimension,
+    grid, spectrum and α are not in the text. The control ties the factors, Y = Z at the start and so for ever: that is
+    symmetric factorization, in which the second direction may oscillate too, and the boundary is gone."""
+
+    precision: Literal["float32", "float64"] = "float64"
+    columns: PositiveInt = 100
+    rows: PositiveInt = 100
+    highest: tuple[float, float] = (1.6, 1.2)
+    """The largest a (the smallest is 1) and b."""
+    dim: PositiveInt = 8
+    alpha: float = Field(0.8, gt=0)
+    scales: tuple[float, float] = (0.3, 0.1)
+    """Of the entries of generic starts, in units of σ₁ √(3/d): the largest singular value is then about σ₁ in any d."""
+    noise: float = 0.01
+    steps: PositiveInt = 5000
+    seeds: PositiveInt = 3
+    tied: bool = False
+    """Start with Z = Y."""
+
+    def measure(self, seed: int) -> xr.Dataset:
+        first = 1 + (self.highest[0] - 1) * (np.arange(self.columns) + 0.5) / self.columns
+        second = self.highest[1] * (np.arange(self.rows) + 0.5) / self.rows
+        grid = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1)
+        cells = np.repeat(grid.reshape(-1, 2), self.seeds, axis=0)
+        products = np.column_stack([cells[:, 0], *(cells[:, 1] / 2**i for i in range(self.dim - 1))])
+        starts = self._starts(np.random.default_rng(seed), products)
+        everything = {name: jnp.concatenate([start[name] for start in starts.values()]) for name in ("Y", "Z")}
+        if self.tied:
+            everything["Z"] = everything["Y"]
+        settings = jnp.asarray(np.tile(products, (len(starts), 1)))
+        escaped = escape_times(descend_diagonal, settings, everything, steps=self.steps)
+        shape = (len(starts), self.columns, self.rows, self.seeds)
+        return xr.Dataset(
+            {"escaped": (("start", "first", "second", "seed"), np.asarray(escaped).reshape(shape))},
+            {"start": list(starts), "first": first, "second": second},
+        )
+
+    def _starts(self, random: Any, products: np.ndarray) -> dict[str, Any]:
+        size, roots = np.sqrt(3 / self.dim * products[:, 0]), np.sqrt(products)[:, :, None] * np.eye(self.dim)
+        return {
+            "generic": generic(random, len(products), self.dim, self.scales[0] * size),
+            "quasi": quasi_symmetric(random, roots, self.alpha, self.noise),
+            "symmetric": quasi_symmetric(random, roots, 1.0, self.noise),
+            "small": generic(random, len(products), self.dim, self.scales[1] * size),
+        }
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        """For both quasi-symmetric starts, the largest b of (3.9) in every column, and at nine rates the b at which the
+        product of transition matrices on the orbit lets the other directions grow."""
+        rates = np.linspace(1.01, 1.235, 9)
+        alphas = np.array([self.alpha, 1.0])
+        admitted = [np.asarray(largest_bulk(measured["first"].values, alpha)) for alpha in alphas]
+        every_rate = jax.vmap(critical_bulk, in_axes=(0, None))
+        critical = jax.jit(jax.vmap(every_rate, in_axes=(None, 0)))(jnp.asarray(rates), jnp.asarray(alphas))
+        return xr.Dataset(
+            {"admitted": (("start", "first"), admitted), "critical": (("start", "rate"), np.asarray(critical))},
+            {"start": ["quasi", "symmetric"], "first": measured["first"], "rate": rates},
+        )
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        assert predicted is not None
+        finite = measured.escaped < 0
+        first, second = xr.broadcast(measured["first"], measured.second)
+        judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
+        agree = (finite.mean("seed") > 0.5) == (first + second < 2)
+        shares = {name: share_of(agree.sel(start=name).values[judged.values]) for name in NAMES}
+        runs = int(judged.sum()) * self.seeds
+        yield claim(
+            "generic-boundary",
+            "From generic starts most runs live where η(σ₁² + σ₂²) < 2 and most diverge elsewhere: share of the cells "
+            "further than 0.1 from the line", source="Figure 3.2a, Observation 1", measured=shares["generic"],
+            expected="share ≥ 0.95", holds=shares["generic"]["share"] >= 0.95, seeds=runs,
+        )  # fmt: skip
+        further = judged & (first > SUPERSTABLE)
+        late = share_of(agree.sel(start="generic").values[further.values])
+        edge = _boundary(finite.sel(start="generic")) + measured["first"] - 2
+        edge = edge.where((edge["first"] > SUPERSTABLE) & (edge["first"] <= LINEAR_UNTIL), drop=True)
+        yield claim(
+            "linear-beyond",
+            "The same holds well beyond K = 1.121, where Theorem 3.3 ends: columns from there to a = 1.48",
+            source="Figure 3.2a",
+            measured={**late, "largest b with all starts alive, less 2 - a": [float(edge.min()), float(edge.max())]},
+            expected="share ≥ 0.95", holds=late["share"] >= 0.95, seeds=int(further.sum()) * self.seeds,
+        )  # fmt: skip
+        others = {NAMES[name]: shares[name] for name in ("quasi", "symmetric", "small")}
+        yield claim(
+            "same-boundary", "So do quasi-symmetric starts and smaller generic ones", source="Figure 3.2b, c",
+            measured=others, expected="share ≥ 0.95 each", seeds=runs,
+            holds=all(share["share"] >= 0.95 for share in others.values()),
+        )  # fmt: skip
+        inside = {name: np.asarray(quasi_symmetric_condition(first.values, second.values, alpha))
+                  for name, alpha in (("quasi", self.alpha), ("symmetric", 1.0))}  # fmt: skip
+        lost = {NAMES[name]: {"diverged": int((~finite.sel(start=name).values[cells]).sum()),
+                              "of": int(cells.sum()) * self.seeds} for name, cells in inside.items()}  # fmt: skip
+        yield claim(
+            "sufficient", "No quasi-symmetric run diverges where (3.9) holds", source="Figure 3.2b, Observation 2",
+            measured=lost, expected=0, holds=all(count["diverged"] == 0 for count in lost.values()),
+            seeds=sum(count["of"] for count in lost.values()),
+        )  # fmt: skip
+        outside = judged.values & ~inside["quasi"] & (first + second < 2).values
+        column = int(np.argmin(np.abs(measured["first"].values - 1.2)))
+        largest = float(_boundary(finite.sel(start="quasi"))[column])
+        yield claim(
+            "not-necessary", f"With α = {self.alpha:g} most runs live beyond (3.9) too, below the line: share of runs",
+            source="Figure 3.2b",
+            measured={**share_of(finite.sel(start="quasi").values[outside].ravel()),
+                      f"largest b at a = {measured['first'].values[column]:.3g}": largest},
+            expected={"share": "> 0.5", "largest b of (3.9) there": float(predicted.admitted[0, column])},
+            holds=finite.sel(start="quasi").values[outside].mean() > 0.5, seeds=int(outside.sum()) * self.seeds,
+        )  # fmt: skip
+        yield from self._judge_matrices(finite, predicted)
+
+    def _judge_matrices(self, finite: xr.DataArray, predicted: xr.Dataset) -> Iterable[Claim]:
+        off = (predicted.critical.sel(start="symmetric") + predicted.rate - 2).values
+        yield claim(
+            "orbit-matrices", "For α = 1 the product of transition matrices on the orbit has radius 1 up to b = 2 - K",
+            source="Appendix B.10.2", measured=np.abs(off).max(), expected="≤ 1e-3 at nine K in 1.01 … 1.235",
+            holds=np.abs(off).max() <= 1e-3, seeds=9,
+        )  # fmt: skip
+        critical = predicted.critical.sel(start="quasi")
+        yield claim(
+            "orbit-matrices-quasi", f"For α = {self.alpha:g} it has up to b = 0.60 to 0.65", source="Appendix B.10.2",
+            measured=[float(critical.min()), float(critical.max())], expected="0.60 to 0.65, in two digits", seeds=9,
+            holds=critical.min() >= 0.595 and critical.max() <= 0.655,
+        )  # fmt: skip
+        shown = finite.sel(start="quasi").isel(first=finite["first"].values <= STABILITY_LIMIT)
+        limit = np.interp(shown["first"].values, predicted.rate, critical)
+        below = (shown.second.values[None, :] < limit[:, None])[..., None] & np.ones(self.seeds, bool)
+        yield claim(
+            "quiet-below",
+            f"Where that radius is 1 (α = {self.alpha:g}, K < √5 - 1) no run diverges; beyond, many still live",
+            source="Appendix B.10.2",
+            measured={"diverged below": int((~shown.values[below]).sum()),
+                      "share finite above, b < 2 - a": _share_between(shown, limit)},
+            expected={"diverged below": 0}, holds=shown.values[below].all(), seeds=int(below.sum()),
+        )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        assert predicted is not None
+        figure, grid = panels(4, size=(3.7, 4.0), sharey=True)
+        share = (measured.escaped < 0).mean("seed")
+        titles = (f"(a) generic, scale {self.scales[0]:g}", f"(b) quasi-symmetric, α = {self.alpha:g}",
+                  "(c) quasi-symmetric, α = 1", f"generic, scale {self.scales[1]:g}")  # fmt: skip
+        colors = LinearSegmentedColormap.from_list("survival", ["#f0b9bf", "#fbf3e4", "#a9d3da"])
+        for axes, name, title in zip(grid, NAMES, titles, strict=True):
+            axes.pcolormesh(measured["first"], measured.second, share.sel(start=name).T, cmap=colors, vmin=0, vmax=1)
+            _draw_lines(axes, measured, predicted, name)
+            axes.set(xlabel="a = η σ₁²", title=title, xlim=(1, self.highest[0]), ylim=(0, self.highest[1]))
+            axes.grid(False)
+        grid[0].set_ylabel("b = η σ₂²")
+        for axes in grid[:3]:
+            axes.legend(loc="upper right")
+        figure.colorbar(grid[0].collections[0], ax=grid, label="share of starts that stay finite", shrink=0.9, pad=0.01)
+        return {"factorization-boundary": figure}
+
+
+def _boundary(finite: xr.DataArray) -> xr.DataArray:
+    """In every column, the largest b at which all starts live."""
+    return finite.second.where(finite.all("seed")).max("second")
+
+
+def _share_between(finite: xr.DataArray, limit: np.ndarray) -> float:
+    first, second = finite["first"].values[:, None], finite.second.values[None, :]
+    between = (second > limit[:, None]) & (first + second < 2)
+    return float(finite.values[between].mean()) if between.any() else float("nan")
+
+
+def _draw_lines(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset, name: str) -> None:
+    first = measured["first"].values
+    axes.plot(first, 2 - first, **THEORY, label="a + b = 2")
+    if name not in predicted.start.values:
+        axes.axvline(SUPERSTABLE, color=INK, linewidth=0.8, label="K = 1.121")
+        return
+    theory = predicted.sel(start=name)
+    axes.plot(first, theory.admitted.where(theory.admitted > 0), color=CONCEPT_COLOURS[3], label="(3.9)")
+    axes.plot(theory.rate, theory.critical, ":", color=INK, linewidth=2, label="radius on the orbit > 1")

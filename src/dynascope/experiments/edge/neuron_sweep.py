@@ -1,0 +1,106 @@
+"""The reduced map of the single neuron over grids of K, size and angle: extremes of everything Theorem 3.5 bounds."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import lax
+from jaxtyping import Array, Float
+
+from dynascope.tasks.single_neuron import Reduced, reduced_start, reduced_step
+from dynascope.theory.edge import single_neuron as theory
+
+HIGHEST = ("bound_ratio", "slope", "slope_rise", "height", "gap_high", "product", "defect", "basin_product_high",
+           "basin_gap_below_high", "basin_gap_above_high", "change_over_K")  # fmt: skip
+LOWEST = ("growth", "v_over_height", "gap_low", "basin_product_low", "basin_gap_below_low", "basin_gap_above_low",
+          "change")  # fmt: skip
+
+
+def sweep(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> xr.Dataset:
+    """For every (K, size, angle): the highest and the lowest of each quantity over a run of so many steps. Those of
+    stage 1 are taken from t = 1 while it lasts, those of the basin from t = T1 + 4 on."""
+    K, size, angle = (jnp.asarray(axis) for axis in np.meshgrid(rates, sizes, angles, indexing="ij"))
+    found = _run(K, size, angle, jnp.asarray(steps, jnp.int32))
+    names = ("K", "size", "angle")
+    return xr.Dataset(
+        {name: (names, np.asarray(value)) for name, value in found.items()},
+        {"K": rates, "size": sizes, "angle": angles},
+    )
+
+
+@jax.jit
+def _run(K: Float[Array, "a b c"], size: Float[Array, "a b c"], angle: Float[Array, "a b c"], steps: Array) -> dict:
+    since = theory.growth_steps(size) + 4
+    begun = {name: jnp.full_like(K, -jnp.inf) for name in HIGHEST} | {
+        name: jnp.full_like(K, jnp.inf) for name in LOWEST
+    }
+
+    def step(t: Array, carry: tuple[Reduced, dict[str, Array], Array, Array]) -> tuple:
+        here, seen, rising, last_slope = carry
+        there = reduced_step(here, K)
+        now = t.astype(K.dtype)
+        rising = rising & ((t < 1) | theory.in_stage_one(here))
+        stage, basin = rising & (t >= 1), now >= since
+        v, wx, wy = here["v"], here["wx"], here["wy"]
+        product, gap, slope = v * wx, v - wx, wy / wx
+        change = -K * (v**2 - v * wy / (jnp.pi * (wx**2 + wy**2)))
+        low = product <= 1
+        values = {
+            "bound_ratio": (basin, wy / theory.height_bound(now, K, size)),
+            "slope": (stage, slope),
+            "slope_rise": (stage & (t >= 2), slope - last_slope),
+            "height": (stage, wy),
+            "gap_high": (stage, gap),
+            "product": (stage, product),
+            "defect": (now >= 0, jnp.abs(theory.update_defect(here, K))),
+            "basin_product_high": (basin, product),
+            "basin_gap_below_high": (basin & low, gap),
+            "basin_gap_above_high": (basin & ~low, gap),
+            "change_over_K": (basin, change / K),
+            "growth": (stage, there["v"] * there["wx"] / product),
+            "v_over_height": (stage, v - wy),
+            "gap_low": (stage, gap),
+            "basin_product_low": (basin, product),
+            "basin_gap_below_low": (basin & low, gap),
+            "basin_gap_above_low": (basin & ~low, gap),
+            "change": (basin, change),
+        }
+        found = {}
+        for name, (where, value) in values.items():
+            better = value > seen[name] if name in HIGHEST else value < seen[name]
+            found[name] = jnp.where(where & (better | jnp.isnan(value)), value, seen[name])
+        return there, found, rising, slope
+
+    start = reduced_start(size, angle)
+    carry = (start, begun, jnp.ones(K.shape, bool), jnp.full_like(K, jnp.inf))
+    return lax.fori_loop(jnp.zeros_like(steps), steps, step, carry)[1]
+
+
+def long_run(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> np.ndarray:
+    """The last two states, an array (phase, variable, K, size, angle)."""
+    K, size, angle = (jnp.asarray(axis) for axis in np.meshgrid(rates, sizes, angles, indexing="ij"))
+
+    @jax.jit
+    def run(K: Array, state: Reduced) -> tuple[Reduced, Reduced]:
+        before = lax.fori_loop(0, steps - 1, lambda _, s: reduced_step(s, K), state)
+        return before, reduced_step(before, K)
+
+    return np.stack(
+        [np.stack([np.asarray(s[name]) for name in ("v", "wx", "wy")]) for s in run(K, reduced_start(size, angle))]
+    )
+
+
+def paths(rates: np.ndarray, size: float, angle: float, steps: int) -> np.ndarray:
+    """v, wx, wy at every step: an array (K, step, variable)."""
+
+    @jax.jit
+    def run(K: Array) -> Array:
+        def step(state: Reduced, _: None) -> tuple[Reduced, Array]:
+            return reduced_step(state, K), jnp.stack([state["v"], state["wx"], state["wy"]], axis=-1)
+
+        start = reduced_start(jnp.full_like(K, size), jnp.full_like(K, angle))
+        return jnp.moveaxis(lax.scan(step, start, None, length=steps + 1)[1], 0, 1)
+
+    return np.asarray(run(jnp.asarray(rates)))

@@ -1,0 +1,102 @@
+"""The figures of `edge.mlp-processes`: four processes on one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.figures.forms import INK, THEORY, panels, settings_colors
+
+RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
+"""Gradient descent itself, its time average, and gradient flow; the central flow is theory."""
+
+
+def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, learning_rate: float) -> Mapping[str, Figure]:
+    """The four processes of the first seed; and distances and accumulated variances of all of them."""
+    return {
+        "mlp-processes": _first_seed(measured, predicted, 2 / learning_rate),
+        "all-seeds": _all_seeds(measured, predicted),
+    }
+
+
+def _first_seed(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> Figure:
+    figure, ((loss, sharpness), (distance, variance)) = panels(2, 2, size=(5.4, 3.5))
+    one, theory = measured.isel(seed=0), predicted.isel(seed=0)
+    step = one.step.values
+    reached = step[theory.oscillation.values > 0]
+    for axes in (loss, sharpness, distance, variance):
+        if reached.size:
+            axes.axvspan(reached[0], step[-1], color="#f4f6f9", zorder=0)
+        axes.set_xlabel("step")
+        axes.margins(x=0.01)
+
+    loss.plot(step, one.loss, color=RAW, linewidth=0.8, label="gradient descent")
+    loss.plot(step, one.average_loss, color=AVERAGE, label="its time average")
+    loss.plot(step, one.flow_loss, color=FLOW, label="gradient flow, time η × step")
+    loss.plot(step, theory.average_loss, label="central flow: L + ½⟨H, Σ⟩", **THEORY)
+    loss.set_yscale("log")
+    loss.set_title("Loss")
+    loss.legend(loc="lower left")
+
+    beyond = float(one.flow_sharpness[-1])
+    sharpness.plot(step, one.sharpness, color=RAW, linewidth=0.8, label="gradient descent")
+    sharpness.plot(step, one.center_sharpness, color=AVERAGE, label="at its averaged weights")
+    sharpness.plot(step, one.flow_sharpness, color=FLOW, label=f"gradient flow: {beyond:.3g} at the end")
+    sharpness.plot(step, theory.sharpness, label="central flow", **THEORY)
+    top = max(float(one.sharpness.max()), float(one.center_sharpness.max()))
+    if edge < 2 * top:
+        sharpness.axhline(edge, color=INK, linewidth=0.8)
+        sharpness.annotate("2/η", (0, edge), xytext=(4, 3), textcoords="offset points", color=INK)
+    sharpness.set_ylim(0, 1.8 * top)
+    sharpness.set_title("Sharpness" if edge < 2 * top else f"Sharpness: 2/η = {edge:.3g} is far above")
+    sharpness.legend(loc="upper right" if edge < 2 * top else "upper left")
+
+    flow, central = _gaps(measured, predicted)
+    distance.plot(step, flow[0], color=FLOW, label="gradient flow")
+    distance.plot(step, central[0], label="central flow", **THEORY)
+    distance.set_ylim(bottom=0)
+    distance.set_title("Distance from the averaged weights")
+    distance.legend(loc="upper left")
+
+    label = "gradient descent, windowed"
+    variance.fill_between(step, one.oscillation, color=AVERAGE, alpha=0.3, linewidth=0, label=label)
+    variance.plot(step, theory.oscillation, label="central flow: tr Σ", **THEORY)
+    variance.set_ylim(bottom=0)
+    variance.set_title("Variance of the oscillation: it comes in bursts")
+    variance.legend(loc="upper right")
+    return figure
+
+
+def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
+    figure, (distance, variance) = panels(2, size=(5.4, 3.5))
+    step, colors = measured.step.values, settings_colors(measured.sizes["seed"])
+    flow, central = _gaps(measured, predicted)
+    every = step[1] - step[0]
+    for seed, color in enumerate(colors):
+        distance.plot(step, flow[seed], color=color, linewidth=1.1)
+        distance.plot(step, central[seed], color=color, linestyle=THEORY["linestyle"])
+        sums = (every * np.cumsum(trace.oscillation.values[seed]) for trace in (measured, predicted))
+        variance.plot(step, next(sums), color=color, label=f"seed {measured.seed.values[seed]}")
+        variance.plot(step, next(sums), color=color, linestyle=THEORY["linestyle"])
+    for style, name in (("-", "gradient flow"), (THEORY["linestyle"], "central flow")):
+        distance.plot([], [], color=INK, linestyle=style, label=name)
+    for style, name in (("-", "gradient descent"), (THEORY["linestyle"], "central flow: tr Σ")):
+        variance.plot([], [], color=INK, linestyle=style, label=name)
+    distance.set_title("Distance from the averaged weights")
+    variance.set_title("Variance of the oscillation, summed over steps")
+    distance.legend(loc="upper left")
+    variance.legend(loc="lower right")
+    for axes in (distance, variance):
+        axes.set_xlabel("step")
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def _gaps(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """How far gradient flow and the central flow are from the averaged weights, for each seed and step."""
+    center = measured.weights.values
+    flow, central = measured.flow_weights.values - center, predicted.weights.values - center
+    return np.linalg.norm(flow, axis=2), np.linalg.norm(central, axis=2)

@@ -1,0 +1,122 @@
+"""Random starts of the two-factor product: along their runs, every identity and bound of Theorem 3.4 and Lemma B.2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import lax
+from jaxtyping import Array, Float
+
+from dynascope.tasks.products import two_factors
+from dynascope.theory.edge import product_orbit, quartic_orbit
+
+KEPT, STEPS, EXPONENT_STEPS = 800, 3000, 2000
+FINE = 1e-11
+"""Below this imbalance rounding decides what is monotone."""
+
+
+def draw_starts(seed: int, count: int) -> np.ndarray:
+    """Positive (x, y): the product uniform in 0.05 to 1.6, the logarithm of the ratio uniform up to 1."""
+    rng = np.random.default_rng(seed)
+    product, ratio = rng.uniform(0.05, 1.6, count), np.exp(rng.uniform(-1, 1, count))
+    return np.stack([np.sqrt(product * ratio), np.sqrt(product / ratio)], axis=-1)
+
+
+@jax.jit
+def _follow(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> dict[str, Array]:
+    """Run all starts, counting for each what breaks a statement; every entry is one number for each start."""
+    task = two_factors()
+    zero = jnp.zeros(starts.shape[0])
+    names = ("rises", "above", "below", "pairs", "gap_error", "product_error", "squares_error")
+    begun = dict.fromkeys(names, zero) | {"positive": zero > -1, "last_above": jnp.full_like(zero, jnp.inf)}
+
+    def step(_: Array, carry: tuple[Array, dict[str, Array]]) -> tuple[Array, dict[str, Array]]:
+        here, seen = carry
+        there = task.step(here, K)
+        x, y = here[:, 0], here[:, 1]
+        gap, above = jnp.abs(y - x), x * y > 1
+        told, bounds = product_orbit.successor(x, y, 1.0, K), product_orbit.contraction(here, 1.0, K)
+        judged = above & (gap > FINE)
+        found = dict(seen)
+        found["rises"] = seen["rises"] + jnp.where(judged & (gap >= seen["last_above"]), 1.0, 0.0)
+        found["above"] = seen["above"] + jnp.where(judged & (bounds.ratio >= bounds.upper), 1.0, 0.0)
+        found["below"] = seen["below"] + jnp.where(judged & (bounds.ratio <= bounds.lower), 1.0, 0.0)
+        found["pairs"] = seen["pairs"] + jnp.where(judged, 1.0, 0.0)
+        found["last_above"] = jnp.where(above, gap, seen["last_above"])
+        errors = {
+            "gap_error": there[:, 1] - there[:, 0] - told.gap,
+            "product_error": there[:, 0] * there[:, 1] - told.product,
+            "squares_error": there[:, 0] ** 2 - there[:, 1] ** 2 - told.difference_of_squares,
+        }
+        found |= {name: jnp.maximum(seen[name], jnp.abs(error)) for name, error in errors.items()}
+        found["positive"] = seen["positive"] & jnp.all(there > 0, axis=-1)
+        return there, found
+
+    end, seen = lax.fori_loop(0, STEPS, step, (starts, begun))
+    points = jnp.stack(quartic_orbit.normalized_orbit(K))
+    off = jnp.min(jnp.abs(end[:, :1] - points), axis=-1)
+    return seen | {"last_gap": jnp.abs(end[:, 1] - end[:, 0]), "orbit_error": off}
+
+
+@jax.jit
+def _exponent(K: Float[Array, ""]) -> Float[Array, ""]:
+    """mean log|1 + eta (xy - mu)| over the second half of a balanced run."""
+
+    def step(x: Array, _: None) -> tuple[Array, Array]:
+        return quartic_orbit.step(x, K), jnp.log(jnp.abs(1 + K * (x**2 - 1)))
+
+    _, logs = lax.scan(step, jnp.full_like(K, 0.8), None, length=EXPONENT_STEPS)
+    return jnp.mean(logs[EXPONENT_STEPS // 2 :])
+
+
+def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Dataset:
+    """For each K: of the starts that stay positive (at most 800), how often a statement was broken."""
+    starts, rows = draw_starts(seed, draws), []
+    for K in sweep:
+        positive = np.asarray(_stays_positive(jnp.asarray(starts), jnp.asarray(K)))
+        chosen = np.resize(starts[positive][:KEPT], (KEPT, 2))  # repeated where there are fewer: one shape for all
+        distinct = min(KEPT, int(positive.sum()))
+        found = {
+            name: np.asarray(value)[:distinct] for name, value in _follow(jnp.asarray(chosen), jnp.asarray(K)).items()
+        }
+        rows.append({name: np.max(found[name]) for name in ("gap_error", "product_error", "squares_error", "last_gap",
+                                                            "orbit_error")}
+                    | {name: np.sum(found[name]) for name in ("rises", "above", "below", "pairs")}
+                    | {"kept_starts": distinct})  # fmt: skip
+    table = {name: ("K", np.array([row[name] for row in rows], float)) for name in rows[0]}
+    identities = np.stack([table.pop(name)[1] for name in ("gap_error", "product_error", "squares_error")], axis=-1)
+    rates = [1.05, 1.1, 1.2]
+    exponents = [float(_exponent(jnp.asarray(K))) for K in rates]
+    return xr.Dataset(
+        table | {"identity_errors": ("identity", identities.max(axis=0)), "exponent": ("K_rate", exponents)},
+        {"K": list(sweep), "K_rate": rates, "identity": ["gap", "product", "squares"]},
+    )
+
+
+@jax.jit
+def _stays_positive(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> Array:
+    task = two_factors()
+
+    def step(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        there = task.step(carry[0], K)
+        return there, carry[1] & jnp.all(there > 0, axis=-1)
+
+    return lax.fori_loop(0, 300, step, (starts, jnp.ones(starts.shape[0], bool)))[1]
+
+
+def positivity_cases(seed: int, draws: int) -> xr.Dataset:
+    """How many random starts Lemma B.2 admits, and how many of them turn negative all the same."""
+    rng = np.random.default_rng(seed + 1)
+    gap, product = rng.uniform(0, 0.6, draws), rng.uniform(1, 1.6, draws)
+    middle = np.sqrt(product + gap**2 / 4)
+    starts = jnp.asarray(np.stack([middle - gap / 2, middle + gap / 2], axis=-1))
+    admitted = negative = 0
+    for K in (1.01, 1.05, 1.1, 1.2, 1.3, 1.4, 1.49):
+        sure = np.asarray(product_orbit.positivity(starts, 1.0, jnp.asarray(K)).sure)
+        admitted += int(sure.sum())
+        negative += int((sure & ~np.asarray(_stays_positive(starts, jnp.asarray(K)))).sum())
+    return xr.Dataset({"admitted": admitted, "turned_negative": negative})

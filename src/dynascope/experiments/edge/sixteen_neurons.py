@@ -1,0 +1,214 @@
+"""Figure 3.5: sixteen neurons start near a sharp minimum; a rate beyond the edge leads them to the flattest one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+import dynascope as ds
+from dynascope.experiments.edge.teacher_neurons import (
+    NeuronLearner,
+    common_sharpness,
+    expected_common_sharpness,
+    flattest_square,
+)
+from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.experiment import Experiment, Source
+
+COLORS = CONCEPT_COLOURS[:2]
+"""Of the small and of the large rate."""
+WINDOW = 20
+"""Steps before the drop over which the oscillation is looked at."""
+
+
+class SixteenNeurons(Experiment):
+    """Does a learning rate beyond the edge take sixteen neurons from a sharp minimum to the flattest?"""
+
+    id = "edge.sixteen-neurons"
+    source = Source(
+        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.5"
+    )
+    cost = {"quick": 9, "full": 112}
+    presets = {"quick": {"seeds": 3}}
+    control = {"large_rate": 1.0}
+    notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both
+    rates start from the same point; at the end the large one is dropped to the small one. The sharpness is searched
+    for at every step and checked three times against the whole Hessian (272 by 272). The dashed curve is the sharpness
+    of a minimum with one common k over the sphere instead of a sample, from moments of half-normal products (not in
+    the document): the flattest has k² = 1.202, and the edge lies at a rate of 2.496. A sample has an edge of its own,
+    2.45 to 2.57: where it is near 2.6, the ratios are still on their way at the drop. The control's large rate, 1.0,
+    stays below the edge even of the sharp start."""
+
+    precision: Literal["float32", "float64"] = "float64"
+    dim: PositiveInt = Field(16, ge=2)
+    samples: PositiveInt = 10000
+    small_rate: float = Field(0.5, gt=0)
+    large_rate: float = Field(2.6, gt=0)
+    steps: PositiveInt = Field(100, ge=WINDOW)
+    """Steps before the large rate is dropped to the small one."""
+    steps_after: PositiveInt = 20
+    squares: tuple[float, float] = (0.6, 4.0)
+    """Range of k² over which minima with a common k are compared."""
+    seeds: PositiveInt = 5
+
+    def measure(self, seed: int) -> xr.Dataset:
+        end, number = self.steps + self.steps_after, np.dtype(self.precision).type
+        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        learner = NeuronLearner(self.dim, self.samples, (0, self.steps, end))
+        trace = ds.ensemble(
+            learner, {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds},
+            steps=end, record=1, fixed={"last_rate": number(self.small_rate), "drop_at": np.int32(self.steps)},
+        )  # fmt: skip
+        squares = np.union1d(np.geomspace(*self.squares, 30), np.linspace(1.0, 1.4, 21))
+        common = np.stack([common_sharpness(learner.points(one), squares) for one in seeds])
+        start = (1 + 0.0625 * np.arange(self.dim)) ** 2
+        return trace.assign_coords(square=squares, neuron=np.arange(1, self.dim + 1)).assign(
+            common_sharpness=(("seed", "square"), common), start_ratio=(("neuron",), start)
+        )
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        expected = [expected_common_sharpness(square, self.dim) for square in measured.square.values]
+        flattest = flattest_square(self.dim)
+        return xr.Dataset(
+            {"common_sharpness": (("square",), expected), "flattest_square": flattest,
+             "edge": 2 / expected_common_sharpness(flattest, self.dim)}, coords={"square": measured.square},
+        )  # fmt: skip
+
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        assert predicted is not None
+        low, high = measured.isel(rate=0), measured.isel(rate=1)
+        ratios = high.ratio.isel(step=-1).values
+        sharp, flat = (run.sharpness.isel(step=-1).values for run in (low, high))
+        good = (ratios.min(axis=1) >= 1.1) & (ratios.max(axis=1) <= 1.3) & (flat <= 0.82) & (sharp >= 1.0)
+        yield claim(
+            "to-the-flattest", f"The rate {self.large_rate:g}, then dropped, ends with all ratios |w|/v in [1.1, "
+            f"1.3] and a "
+            f"sharpness of at most 0.82, the rate {self.small_rate:g} with at least 1.0: in two of three seeds",
+            source="Figure 3.5",
+            measured=share_of(good) | {"ratios": [ratios.min(), ratios.max()], "mean ratio": ratios.mean(),
+            "sharpness": flat,
+                      "sharpness, small rate": sharp},
+            expected="share ≥ 2/3", holds=good.mean() >= 2 / 3, seeds=self.seeds,
+        )  # fmt: skip
+        flattest = measured.square.values[measured.common_sharpness.argmin("square").values]
+        edges = 2 / measured.common_sharpness.min("square").values
+        yield claim(
+            "threshold", "The edge of the flattest minimum with a common k lies at a rate of about 2.5",
+            source="Section 3.7.1",
+            measured={"samples": edges, "whole sphere": predicted.edge.item()}, expected="2.4 to 2.6",
+            holds=bool(np.all((edges > 2.4) & (edges < 2.6))), seeds=self.seeds,
+        )  # fmt: skip
+        yield claim(
+            "flattest-ratio", "Of the minima with a common k the flattest has k² = 1.21", source="Figure 3.5 e, f",
+            measured={"samples": flattest, "whole sphere": predicted.flattest_square.item()}, expected="1.21 ± 0.05",
+            holds=bool(np.all(np.abs(flattest - 1.21) <= 0.05)), seeds=self.seeds,
+        )  # fmt: skip
+        kept = np.abs(low.ratio.isel(step=-1) / measured.start_ratio - 1).max("neuron").values
+        yield claim(
+            "small-rate-stays", f"The rate {self.small_rate:g} leaves every ratio at its k² (largest relative "
+            f"change), and the "
+            "sharpness where it was", source="Figure 3.5 b, c",
+            measured={"ratio": kept, "sharpness, end over start": sharp / low.sharpness.isel(step=0).values},
+            expected="≤ 0.05; ≥ 0.95", seeds=self.seeds,
+            holds=bool(np.all(kept <= 0.05) and np.all(sharp >= 0.95 * low.sharpness.isel(step=0).values)),
+        )  # fmt: skip
+        before = slice(self.steps - WINDOW, self.steps)
+        drawn = high.ratio.sel(step=self.steps).values
+        near = (drawn.min(axis=1) >= 1.11) & (drawn.max(axis=1) <= 1.31)
+        yield claim(
+            "large-rate-balances", f"{self.steps} steps at the rate {self.large_rate:g} drive all ratios to about 1.21 "
+            "(1.11 to 1.31), in two of three seeds", source="Figure 3.5 c, d",
+            measured=share_of(near) | {"from": drawn.min(axis=1), "to": drawn.max(axis=1)}, expected="share ≥ 2/3",
+            holds=near.mean() >= 2 / 3, seeds=self.seeds,
+        )  # fmt: skip
+        swings = np.diff(high.ratio.sel(step=before).mean("neuron").values, axis=-1)
+        turning = (swings[:, 1:] * swings[:, :-1] < 0).mean(axis=1)
+        calm = high.loss.isel(step=-1).values
+        living = np.median(high.loss.sel(step=before).values, axis=1)
+        yield claim(
+            "oscillates", f"In the {WINDOW} steps before the drop the mean ratio turns at every step; the drop ends "
+            f"that, at a "
+            "loss below 1e-4", source="Figure 3.5 a, d", expected="≥ 0.9; ≤ 1e-4, at most a tenth of before",
+            seeds=self.seeds,
+            measured={"turning": turning, "loss before": living, "loss after": calm},
+            holds=bool(np.all(turning >= 0.9) and np.all(calm <= 1e-4) and np.all(calm <= living / 10)),
+        )  # fmt: skip
+        off = np.abs(measured.common_sharpness / predicted.common_sharpness - 1).max().item()
+        yield claim(
+            "whole-sphere", "The closed form over the whole sphere gives a sample's sharpness of common-k minima "
+            "(largest "
+            "relative difference)", source="equations (3.13)-(3.17)", measured=off, expected="≤ 0.05",
+            holds=off <= 0.05,
+            seeds=self.seeds,
+        )  # fmt: skip
+        found = measured.sharpness.sel(step=measured.diagonalized_step.values).values
+        off = np.abs(found / measured.diagonalized.values - 1).max()
+        yield claim(
+            "well-measured", "The sharpness, searched for with Hessian-vector products, is that of the whole Hessian, "
+            "diagonalized at the start, at the drop and at the end (largest relative difference)",
+            source="Figure 3.5 b",
+            measured=off, expected="≤ 1e-4", holds=off <= 1e-4, seeds=self.seeds,
+        )  # fmt: skip
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        assert predicted is not None
+        figure, axes = panels(3, 2, size=(4.3, 3.3))
+        spread = np.ptp(measured.ratio.isel(rate=1, step=-1).values, axis=1)
+        shown = int(np.argsort(spread)[self.seeds // 2])
+        for run, (color, rate) in enumerate(zip(COLORS, (self.small_rate, self.large_rate), strict=True)):
+            for seed in range(self.seeds):
+                one = measured.isel(rate=run, seed=seed)
+                style = {"linewidth": 1.2, "zorder": 3} if seed == shown else {"linewidth": 0.7, "alpha": 0.3}
+                axes[0, 0].semilogy(one.step, one.loss, color=color, **style)
+                axes[0, 1].plot(one.step, one.sharpness, color=color, **style)
+            axes[0, 0].plot([], [], color=color, label=f"rate {rate:g}")
+        axes[0, 0].legend(loc="center")
+        axes[0, 0].set(xlabel="step", ylabel="loss", title=f"a  Loss; the middle seed, {shown}, in bold")
+        axes[0, 1].axhline(2 / self.large_rate, **THEORY, zorder=4)
+        axes[0, 1].text(1.01, 2 / self.large_rate, f"2 / {self.large_rate:g}", va="center", fontsize=8,
+                        transform=axes[0, 1].get_yaxis_transform())  # fmt: skip
+        axes[0, 1].set(xlabel="step", ylabel="sharpness", title="b  Sharpness")
+        self._draw_ratios(axes[0, 2], measured.isel(seed=shown), (0, 1), None)
+        axes[0, 2].set_title(f"c  Balance of the neurons, seed {shown}")
+        self._draw_ratios(axes[1, 0], measured.isel(seed=shown), (1,), (self.steps - 2 * WINDOW, 1.05, 1.35))
+        axes[1, 0].axhline(predicted.flattest_square.item(), **THEORY)
+        axes[1, 0].set_title(f"d  The rate {self.large_rate:g}, closer")
+        for panel, stop, name in ((axes[1, 1], self.squares[1], "e"), (axes[1, 2], 1.65, "f")):
+            near = measured.sel(square=slice(None, stop))
+            panel.plot(near.square, near.common_sharpness.values.T, color=COLORS[1], linewidth=1.0)
+            panel.plot(
+                near.square, predicted.common_sharpness.sel(square=slice(None, stop)), **THEORY, label="whole sphere"
+            )
+            panel.axvline(predicted.flattest_square.item(), color=FAINT, linewidth=0.9)
+            panel.set(xlabel="k², common to all neurons", ylabel="sharpness at the minimum")
+            panel.set_title(f"{name}  Minima with a common k{'' if name == 'e' else ', closer'}")
+        axes[1, 1].plot([], [], color=COLORS[1], label="samples")
+        axes[1, 1].legend(loc="lower right")
+        axes[1, 2].set(xlim=(0.85, 1.65), ylim=(0.75, 0.9))
+        for panel in (axes[0, 0], axes[0, 1], axes[0, 2], axes[1, 0]):
+            panel.axvline(self.steps, color=FAINT, linewidth=0.9)
+        return {"sixteen-neurons": figure}
+
+    def _draw_ratios(
+        self, axes: Axes, one: xr.Dataset, runs: tuple[int, ...], window: tuple[int, float, float] | None
+    ) -> None:
+        """Every neuron's |w|/v; of the small rate thin, where both are shown."""
+        for run in runs:
+            for neuron, color in enumerate(settings_colors(self.dim)):
+                values = one.ratio.isel(rate=run, neuron=neuron)
+                axes.plot(one.step, values, "-" if run else "--", color=color, linewidth=1.1 if run else 0.8)
+        if window is not None:
+            axes.set(xlim=(window[0], None), ylim=window[1:])
+        elif len(runs) > 1:
+            for style, rate in (("--", self.small_rate), ("-", self.large_rate)):
+                axes.plot([], [], style, color=FAINT, linewidth=1, label=f"rate {rate:g}")
+            axes.legend(loc="upper right", ncols=2)
+            axes.set_ylim(0.9, 4.4)
+        axes.set(xlabel="step", ylabel="|w| / v")

@@ -1,0 +1,1 @@
+"""Figures: the look and the few shared forms that experiments draw with."""

@@ -1,0 +1,101 @@
+"""The average gradient outer product: which directions of the input a model listens to.
+
+    G = 1/n sum_i J(x_i)^T J(x_i),   J = df/dx (for one output: its gradient, a row),
+
+and its alignment with that of the target, tr(G G*) / (|G|_F |G*|_F), between 0 and 1. "Toward Understanding the
+Dynamics of Over-parameterized Neural Networks", (4.5), (4.6). The model is a callable module, or any pytree
+together with `apply(params, x)`; inputs of any shape are flattened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+Apply = Callable[[Any, Any], Any]
+
+BLOCK_NUMBERS = 2**22
+"""About how many entries of the Jacobians are held at once."""
+
+
+class Factored(NamedTuple):
+    """G = rows^T rows, for inputs with more dimensions than there are gradients."""
+
+    rows: Float[Array, "r d"]
+
+
+Outer = Float[Array, "d d"] | Factored
+
+
+def call(model: Any, x: Any) -> Any:
+    """What a callable module is at one input."""
+    return model(x)
+
+
+def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Float[Array, "d d"]:
+    """G as a matrix, summed up over blocks of the data, so that only as many Jacobians are held at once as fit."""
+    count, outputs, dim = _sizes(model, x, apply)
+    block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
+    whole = count // block * block
+
+    def add(total: Array, points: Array) -> tuple[Array, None]:
+        rows = _rows(model, points, apply)
+        return total + jnp.matmul(rows.T, rows, precision="highest"), None
+
+    total = jnp.zeros((dim, dim), x.dtype)
+    total, _ = lax.scan(add, total, x[:whole].reshape(-1, block, *x.shape[1:]))
+    if whole < count:
+        total, _ = add(total, x[whole:])
+    return total / count
+
+
+def agop_factored(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Factored:
+    """G as its gradients, a row for each point and output: smaller than the matrix where inputs are wide."""
+    return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
+
+
+def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
+    """The cosine between two outer products, as matrices or factored; 0 where one of them is 0 (a model that listens to
+    nothing, as a network whose units are all dead)."""
+    sizes = [(outer.rows if isinstance(outer, Factored) else outer).shape[-1] for outer in (one, other)]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"outer products of inputs with {sizes[0]} and {sizes[1]} dimensions have no alignment")
+    lengths = jnp.sqrt(_inner(one, one)) * jnp.sqrt(_inner(other, other))
+    return jnp.where(lengths > 0, _inner(one, other) / jnp.where(lengths > 0, lengths, 1), 0)
+
+
+def smaller(model: Any, x: Array, apply: Apply) -> Outer:
+    count, outputs, dim = _sizes(model, x, apply)
+    return agop(model, x, apply) if dim <= count * outputs else agop_factored(model, x, apply)
+
+
+def _inner(one: Outer, other: Outer) -> Array:
+    """tr(G H)."""
+    if isinstance(one, Factored):
+        if isinstance(other, Factored):
+            return jnp.sum(jnp.matmul(one.rows, other.rows.T, precision="highest") ** 2)
+        return jnp.sum(jnp.matmul(one.rows, other, precision="highest") * one.rows)
+    return _inner(other, one) if isinstance(other, Factored) else jnp.sum(one * other)
+
+
+def _sizes(model: Any, x: Array, apply: Apply) -> tuple[int, int, int]:
+    """Points, outputs, input dimensions."""
+    if x.ndim < 2 or x.shape[0] < 1:
+        raise ValueError(f"an outer product needs points (n, ...), at least one; got shape {x.shape}")
+    output = jax.eval_shape(lambda point: apply(model, point), x[0])
+    return x.shape[0], output.size, x[0].size
+
+
+def _rows(model: Any, points: Array, apply: Apply) -> Float[Array, "r d"]:
+    """The Jacobians at some points, one below the other."""
+
+    def jacobian(point: Array) -> Array:
+        return jax.jacrev(lambda flat: apply(model, flat.reshape(points.shape[1:])).ravel())(point.ravel())
+
+    jacobians = jax.vmap(jacobian)(points)
+    return jacobians.reshape(-1, jacobians.shape[-1])

@@ -1,0 +1,136 @@
+"""A loss along a line: its derivatives, its minimum in the direction of a step, and how it bends there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from dynascope.geometry.hessian import Loss, Vector, flatten
+
+Line = Callable[[Float[Array, ""]], Any]
+
+
+def derivatives(line: Line, at: Float[Array, ""], order: int) -> Float[Array, " _"]:
+    """A function of one number and its derivatives, 0 to `order`: forward differentiation of forward differentiation.
+
+    Each nesting carries the lower orders along, and the compiler merges what the nestings share, so that order 4 costs
+    about as much as truncated Taylor arithmetic (for a tanh network less than `jax.experimental.jet`, which moreover
+    has no rule for the ReLU). It is exact wherever the function is differentiable: through a ReLU network with squared
+    loss it gives the coefficients of the polynomial piece that the point lies on, the right-hand side of a kink being
+    taken as JAX takes it (the ReLU has slope 0 at 0).
+    """
+    tower: Callable[[Any], tuple[Any, ...]] = lambda t: (line(t),)  # noqa: E731
+    for _ in range(order):
+        tower = _with_next(tower)
+    return jnp.stack(tower(at))
+
+
+def _with_next(tower: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
+    def longer(t: Any) -> tuple[Any, ...]:
+        values, slopes = jax.jvp(tower, (t,), (jnp.ones_like(t),))
+        return *values, slopes[-1]
+
+    return longer
+
+
+def as_vector(direction: PyTree) -> Vector:
+    """A direction in parameter space as one flat vector."""
+    return ravel_pytree(eqx.filter(direction, eqx.is_inexact_array))[0]
+
+
+@eqx.filter_jit
+def directional_derivatives(loss: Loss, params: PyTree, direction: PyTree, order: int = 4) -> Float[Array, " _"]:
+    """f(0), f'(0), ..., of f(t) = loss(params + t u), with u the given direction (flat, or shaped as the parameters).
+
+    The k-th scales with |u|^k: give a unit vector where sizes matter. u is taken as it is.
+    """
+    flat, u = flatten(loss, params), as_vector(direction)
+    return derivatives(lambda t: flat.objective(flat.point + t * u), jnp.zeros((), flat.point.dtype), order)
+
+
+class LineMinimum(NamedTuple):
+    """Where along a gradient step the loss is least."""
+
+    fraction: Float[Array, ""]
+    """c*, the part of the step: 0 where the step starts, 1 where it ends."""
+    params: PyTree
+    loss: Float[Array, ""]
+    slope: Float[Array, ""]
+    """d loss / d c there: 0 at a smooth minimum, negative where the loss still falls at the end of the step."""
+
+
+@eqx.filter_jit
+def line_search_minimum(
+    loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float, *, points: int = 64, halvings: int = 30
+) -> LineMinimum:
+    """c* = argmin over c in [0, 1] of loss(params - c learning_rate grad): the least of `points` + 1 on a grid, then
+    the zero of the slope between its neighbors, by bisection.
+
+    Bisection of the slope finds the minimum to the rounding of c; of the loss it would find half the digits.
+    """
+    flat = flatten(loss, params)
+    step = learning_rate * jax.grad(flat.objective)(flat.point)
+    return _minimum(flat, step, points, halvings)
+
+
+def _minimum(flat: Any, step: Vector, points: int, halvings: int) -> LineMinimum:
+    def along(c: Float[Array, ""]) -> Any:
+        return flat.objective(flat.point - c * step)
+
+    def value_and_slope(c: Float[Array, ""]) -> tuple[Any, Any]:
+        return jax.jvp(along, (c,), (jnp.ones_like(c),))
+
+    grid = jnp.linspace(0, 1, points + 1, dtype=flat.point.dtype)
+    least = jnp.argmin(lax.map(along, grid, batch_size=8))
+
+    def halve(_: Any, bracket: tuple[Any, Any]) -> tuple[Any, Any]:
+        low, high = bracket
+        middle = (low + high) / 2
+        rising = value_and_slope(middle)[1] > 0
+        return jnp.where(rising, low, middle), jnp.where(rising, middle, high)
+
+    bracket = grid[jnp.maximum(least - 1, 0)], grid[jnp.minimum(least + 1, points)]
+    low, high = lax.fori_loop(0, halvings, halve, bracket)
+    c = (low + high) / 2
+    value, slope = value_and_slope(c)
+    return LineMinimum(c, flat.unflatten(flat.point - c * step), value, slope)
+
+
+class Flip(NamedTuple):
+    """How the loss bends along the gradient at the minimum of its line: what decides if an oscillation can live."""
+
+    discriminant: Float[Array, ""]
+    """D = 3 f3^2 - f2 f4 along the unit gradient: positive where a period-2 orbit is born beyond 2 / f2."""
+    derivatives: Float[Array, 5]
+    """f, f', f'', f''', f'''' there."""
+    fraction: Float[Array, ""]
+    """The part of the step at which the minimum lies."""
+
+
+def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
+    """D = 3 f3^2 - f2 f4 from f, f', f'', f''', f''''."""
+    _, _, f2, f3, f4 = derivatives
+    return 3 * f3**2 - f2 * f4
+
+
+@eqx.filter_jit
+def flip(loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float) -> Flip:
+    """D along the unit gradient direction of params, at the minimum of the gradient step's line.
+
+    D scales with the sixth power of the direction's length: it is that of the unit vector.
+    """
+    flat = flatten(loss, params)
+    gradient = jax.grad(flat.objective)(flat.point)
+    length = jnp.linalg.norm(gradient)
+    u = gradient / jnp.where(length > 0, length, 1)
+    minimum = _minimum(flat, learning_rate * gradient, 64, 30)
+    point = flat.point - minimum.fraction * learning_rate * gradient
+    found = derivatives(lambda t: flat.objective(point + t * u), jnp.zeros((), point.dtype), 4)
+    return Flip(discriminant(found), found, minimum.fraction)

@@ -1,0 +1,139 @@
+"""The top eigenpairs of the Hessian of any loss, each with its residual; cold, or warm from a neighboring point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
+from dynascope.geometry.krylov import extreme_pairs
+from dynascope.geometry.ritz import Which
+
+DENSE = 400
+"""Up to so many parameters the whole Hessian is made and diagonalized, unless the search starts from given vectors."""
+
+MIXED_IN = 0.1
+"""How much of another direction goes into a warm start, beside vectors of length 1."""
+
+EXPLORE = 8
+"""The least number of products with which a search from given vectors looks elsewhere."""
+
+
+class Eigenpairs(eqx.Module):
+    """The top k eigenvalues, largest first, with eigenvectors and what is known of their errors."""
+
+    values: Float[Array, " k"]
+    vectors: Float[Array, "k n"]
+    """Unit vectors in the flat order of the parameters; `curvature.flatten(loss, params).unflatten` shapes them."""
+    residuals: Float[Array, " k"]
+    """||Hv - lambda v||. Some eigenvalue lies within this distance of the value: always, up to rounding."""
+    errors: Float[Array, " k"]
+    """An estimate of the value's error: residual^2 / gap, where the gap to the next pair is wider; and rounding."""
+    angles: Float[Array, " k"]
+    """An estimate of the vector's error, as the sine of an angle: residual / gap, at most 1 (Davis & Kahan 1970)."""
+    converged: Bool[Array, " k"]
+    """Whether the error is within the tolerance asked for, and the pair below the last one was looked for too."""
+    products: Int[Array, ""]
+    """How many Hessian-vector products it took."""
+    subspace: Float[Array, "s n"]
+    """The k vectors and the rival's: what to start from at a neighboring point."""
+
+
+@eqx.filter_jit
+def top_eigenpairs(
+    loss: Loss,
+    params: PyTree,
+    k: int = 1,
+    *,
+    tolerance: float = 1e-6,
+    which: Which = "largest",
+    start: Float[Array, "s n"] | None = None,
+    seed: Int[Array, ""] | int = 0,
+    explore: int = EXPLORE,
+    max_products: int = 300,
+    dense: int = DENSE,
+) -> Eigenpairs:
+    """The algebraically largest eigenvalues of the Hessian of `loss` at `params`, or those of largest magnitude.
+
+    With at most `dense` parameters the whole Hessian is diagonalized; with more, `krylov.extreme_pairs` searches until
+    the estimated relative error of each value is within `tolerance`, or `max_products` are spent. `start` are vectors
+    to start from, usually the `subspace` of a neighboring point. Into the last of them goes some of the gradient and
+    of a random direction, drawn from `seed`, and `explore` products at least follow it: from vectors that are
+    eigenvectors already, no product would lead to a larger eigenvalue elsewhere.
+
+    Compiled once for each `loss` (a function, by identity, or a module, by structure) and shape.
+    """
+    flat = flatten(loss, params)
+    gradient, product = linearized(flat.objective, flat.point)
+    if flat.point.size <= dense and start is None:
+        return diagonalized(product, flat.point, k, which)
+    return searched(product, gradient, k, tolerance, which, start, seed, explore, max_products)
+
+
+def searched(
+    product: Product,
+    gradient: Vector,
+    k: int,
+    tolerance: float,
+    which: Which,
+    start: Float[Array, "s n"] | None,
+    seed: Any,
+    explore: int,
+    max_products: int,
+) -> Eigenpairs:
+    """The same, given what a linearization gives."""
+    key = jax.random.fold_in(jax.random.key(0), seed)
+    random = jax.random.normal(key, gradient.shape, gradient.dtype)
+    elsewhere = _unit(_unit(gradient) + _unit(random))
+    rows = elsewhere[None]
+    if start is not None:
+        rows = start.at[-1].add(MIXED_IN * elsewhere)
+        if start.shape[0] < min(k + 1, gradient.size):
+            rows = jnp.concatenate([rows, elsewhere[None]])
+    least = 0 if start is None else explore
+    found = extreme_pairs(
+        product, rows, random, k, which=which, tolerance=tolerance, max_products=max_products, explore=least
+    )
+    ritz = found.ritz
+    angles = jnp.minimum(1, ritz.residuals / jnp.maximum(ritz.gaps, ritz.residuals))
+    angles = jnp.where(ritz.residuals > 0, angles, 0)
+    return Eigenpairs(
+        ritz.values[:k],
+        ritz.vectors[:k],
+        ritz.residuals[:k],
+        ritz.errors[:k],
+        angles[:k],
+        (ritz.excess[:k] <= 1) & ((ritz.excess[-1] <= 1) | (found.basis.size == gradient.size)),
+        found.products,
+        ritz.vectors,
+    )
+
+
+def _unit(vector: Vector) -> Vector:
+    length = jnp.linalg.norm(vector)
+    return vector / jnp.where(length > 0, length, 1)
+
+
+def diagonalized(product: Product, point: Vector, k: int, which: Which) -> Eigenpairs:
+    """The same from the whole matrix."""
+    matrix = jax.vmap(product)(jnp.eye(point.size, dtype=point.dtype))
+    values, columns = jnp.linalg.eigh((matrix + matrix.T) / 2)
+    order = jnp.argsort(-values if which == "largest" else -jnp.abs(values))
+    values, vectors = values[order][: k + 1], columns[:, order].T[: k + 1]
+    residuals = jnp.linalg.norm(vectors @ matrix - values[:, None] * vectors, axis=1)
+    distances = jnp.abs(values[:k, None] - values[None, :])
+    gaps = jnp.min(distances + jnp.where(jnp.eye(k, values.size, dtype=bool), jnp.inf, 0), axis=1)
+    return Eigenpairs(
+        values[:k],
+        vectors[:k],
+        residuals[:k],
+        residuals[:k],
+        jnp.minimum(1, residuals[:k] / jnp.where(gaps > 0, gaps, 1)),
+        jnp.isfinite(values[:k]),
+        jnp.asarray(point.size, jnp.int32),
+        vectors,
+    )

@@ -1,0 +1,221 @@
+"""What the tangent kernel says of training on squared loss: eigenpairs, critical rates, where the loss lies.
+
+Two conventions for squared loss are in use, and a learning rate means nothing without one: "mse", the mean over all
+entries of (f - y)^2, and "sum", half the sum over them. With N entries (n examples of k outputs) gradient descent on a
+linear model is stable below N / lambda_max(K), or 2 / lambda_max(K): the critical rate. "Toward Understanding the
+Dynamics of Over-parameterized Neural Networks", Sections 3.2 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, diagonalized, searched
+from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
+from dynascope.geometry.tangent_kernel import (
+    Apply,
+    Vector,
+    bytes_of_gradients,
+    examples,
+    flat_outputs,
+    kernel_product,
+    tangent_kernel,
+    usual_budget,
+)
+
+Convention = Literal["mse", "sum"]
+
+FORMED = 2000
+"""Up to so many rows the kernel is made as a matrix, if its making fits: it costs a few products by derivatives."""
+DENSE = 256
+"""Up to so many rows it is diagonalized, unless the search starts from given vectors."""
+
+
+def kernel_operator(
+    model: PyTree, x: PyTree, apply: Apply | None = None, *, formed: bool | None = None, rows: int | None = None
+) -> tuple[int, Callable[[Vector], Vector], Float[Array, "nk nk"] | None]:
+    """The kernel as an operator: its size, v -> K v, and the matrix where it is made.
+
+    It is made (`formed`) unless there are too many rows for that, or more derivatives than fit the usual budget;
+    `rows` at a time are looked at where it is not.
+    """
+    size = examples(x) * flat_outputs(model, apply).count(x)
+    if formed is None:
+        layers = apply is None and has_layers(model)
+        held = bytes_of_layers(model, x) if layers else bytes_of_gradients(model, x, apply)
+        formed = size <= FORMED and held <= usual_budget()
+    if not formed:
+        return size, kernel_product(model, x, apply, rows=rows)[1], None
+    matrix = tangent_kernel(model, x, apply)
+    return size, lambda vector: matrix @ vector, matrix
+
+
+@eqx.filter_jit
+def kernel_eigenpairs(
+    model: PyTree,
+    x: PyTree,
+    k: int = 1,
+    apply: Apply | None = None,
+    *,
+    tolerance: float = 1e-5,
+    start: Float[Array, "s nk"] | None = None,
+    seed: Int[Array, ""] | int = 0,
+    max_products: int = 300,
+    formed: bool | None = None,
+    rows: int | None = None,
+) -> Eigenpairs:
+    """The k largest eigenvalues of the tangent kernel at the examples x, with vectors and residuals.
+
+    The kernel is made as a matrix where that is cheap, and else known only by its products (`formed` decides). Up to
+    256 rows it is diagonalized; above, or with `start` (the `subspace` found at a neighboring point), it is searched
+    by Rayleigh-Ritz until the estimated relative errors are within `tolerance`, or `max_products` are spent.
+    """
+    size, product, matrix = kernel_operator(model, x, apply, formed=formed, rows=rows)
+    return pairs_of(size, product, matrix, k, tolerance, start, seed, max_products)
+
+
+def pairs_of(
+    size: int,
+    product: Callable[[Vector], Vector],
+    matrix: Float[Array, "nk nk"] | None,
+    k: int,
+    tolerance: float = 1e-5,
+    start: Float[Array, "s nk"] | None = None,
+    seed: Any = 0,
+    max_products: int = 300,
+) -> Eigenpairs:
+    """The same, for what `kernel_operator` gives."""
+    number = jax.eval_shape(product, jnp.zeros(size)).dtype if matrix is None else matrix.dtype
+    everywhere = jnp.ones(size, number)
+    k = min(k, size)
+    if matrix is not None and size <= DENSE and start is None:
+        return diagonalized(product, everywhere, k, "largest")
+    return searched(product, everywhere, k, tolerance, "largest", start, seed, EXPLORE, max_products)
+
+
+def critical_rate(
+    model: PyTree,
+    x: PyTree,
+    apply: Apply | None = None,
+    *,
+    convention: Convention | str = "mse",
+    tolerance: float = 1e-4,
+    formed: bool | None = None,
+    rows: int | None = None,
+) -> Float[Array, ""]:
+    """The learning rate above which gradient descent on the linearized model diverges: of the whole set if x is the
+    whole set, of a batch if x is a batch."""
+    found = kernel_eigenpairs(model, x, 1, apply, tolerance=tolerance, formed=formed, rows=rows)
+    return rate_of(found.values[0], found.vectors.shape[1], convention)
+
+
+def slope(count: int, convention: Convention | str) -> float:
+    """s in r <- (I - s eta K) r, one step on the residual of `count` entries: 1 for the sum, 2/N for the mean."""
+    if convention not in get_args(Convention):
+        raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
+    return 1.0 if convention == "sum" else 2 / count
+
+
+def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
+    """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+    return 2 / (slope(size, convention) * largest)
+
+
+@eqx.filter_jit
+def kernel_change(
+    model: PyTree,
+    start: PyTree,
+    x: PyTree,
+    apply: Apply | None = None,
+    *,
+    tolerance: float = 1e-4,
+    formed: bool | None = None,
+) -> Float[Array, ""]:
+    """||K - K0|| / ||K0||, in the spectral norm: how far the kernel at `model` is from the one at `start`."""
+    size, now, matrix = kernel_operator(model, x, apply, formed=formed)
+    _, then, before = kernel_operator(start, x, apply, formed=formed)
+    if matrix is not None and before is not None and size <= DENSE:
+        return jnp.max(jnp.abs(jnp.linalg.eigvalsh(matrix - before))) / jnp.linalg.eigvalsh(before)[-1]
+    number = jax.eval_shape(now, jnp.zeros(size)).dtype
+    difference = searched(
+        lambda vector: now(vector) - then(vector),
+        jnp.ones(size, number), 1, tolerance, "magnitude", None, 0, EXPLORE, 300,
+    )  # fmt: skip
+    return jnp.abs(difference.values[0]) / pairs_of(size, then, before, 1, tolerance).values[0]
+
+
+class Split(NamedTuple):
+    """The loss in the span of the top s eigenvectors of the kernel, and in the rest, for several s."""
+
+    top: Float[Array, " splits"]
+    rest: Float[Array, " splits"]
+
+
+def most(splits: Sequence[int]) -> int:
+    """How many eigenvectors these splits need."""
+    if not splits or min(splits) < 1:
+        raise ValueError(f"splits must be numbers of eigenvectors, one at least, each 1 or more; got {list(splits)}")
+    return max(splits)
+
+
+def split_loss(
+    vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int], convention: Convention | str = "mse"
+) -> Split:
+    """The loss of these errors, their mean square or half the sum of squares: L_top + L_rest, for the first s of these
+    orthonormal vectors, largest eigenvalue first."""
+    along = vectors @ errors
+    top = [jnp.sum(along[:s] ** 2) for s in splits]
+    rest = [jnp.sum((errors - along[:s] @ vectors[:s]) ** 2) for s in splits]
+    scale = slope(errors.size, convention) / 2
+    return Split(scale * jnp.stack(top), scale * jnp.stack(rest))
+
+
+@eqx.filter_jit
+def eigenspace_losses(
+    model: PyTree,
+    x: PyTree,
+    y: Float[Array, "n ..."],
+    splits: Sequence[int] = (1, 5),
+    apply: Apply | None = None,
+    *,
+    convention: Convention | str = "mse",
+    tolerance: float = 1e-5,
+    formed: bool | None = None,
+) -> Split:
+    """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel."""
+    found = kernel_eigenpairs(model, x, most(splits), apply, tolerance=tolerance, formed=formed)
+    return split_loss(found.vectors, errors_of(model, x, y, apply), splits, convention)
+
+
+def errors_of(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Vector:
+    """f - y, laid flat like the rows of the kernel."""
+    flat = flat_outputs(model, apply)
+    found = jax.vmap(lambda x: flat.function(flat.weights, x))(x)
+    return (found - _like(y, found)).ravel()
+
+
+def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """The targets, laid flat like the outputs."""
+    if y.size != outputs.size:
+        raise ValueError(f"the model has outputs of shape {outputs.shape}, the targets y have shape {y.shape}")
+    return y.reshape(outputs.shape)
+
+
+@eqx.filter_jit
+def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Float[Array, ""]:
+    """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r: the PL* condition with
+    constant mu says that it is at least mu, and it is at least the smallest eigenvalue of K."""
+    flat = flat_outputs(model, apply)
+
+    def half_sum(weights: PyTree) -> Any:
+        found = jax.vmap(lambda x: flat.function(weights, x))(x)
+        return jnp.sum((found - _like(y, found)) ** 2) / 2
+
+    value, gradient = jax.value_and_grad(half_sum)(flat.weights)
+    return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)) / (2 * value)

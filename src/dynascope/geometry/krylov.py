@@ -1,0 +1,117 @@
+"""The extreme eigenpairs of a symmetric operator, from products with vectors: as many as the residuals ask for.
+
+Rayleigh-Ritz on a growing orthonormal basis. It grows by the residual of the pair that is furthest from settled
+(Davidson 1975, without preconditioner), is orthogonalized in full, twice, and when full shrinks to its best half (Wu &
+Simon 2000, Thick-restart Lanczos method for large symmetric eigenvalue problems). From one start vector this spans the
+same spaces as Lanczos; unlike Lanczos it can also start from the several vectors that a neighboring problem left
+behind (Stathopoulos & Saad 1998, Restarting techniques for the (Jacobi-)Davidson symmetric eigenvalue methods), which
+is what makes it cheap along a trajectory.
+
+One pair more than asked for is followed, the rival. A residual only tells that *some* eigenvalue is near; that it is
+the top one rests on the rival having been looked for too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from dynascope.geometry.hessian import Product, Vector
+from dynascope.geometry.ritz import Basis, Ritz, Which, leading, rayleigh_ritz
+
+
+class Search(NamedTuple):
+    """A basis on its way, and what it knows."""
+
+    basis: Basis
+    ritz: Ritz
+    settled: Bool[Array, ""]
+    products: Int[Array, ""]
+
+
+def extreme_pairs(
+    product: Product,
+    start: Float[Array, "s n"],
+    explorer: Vector,
+    k: int,
+    *,
+    which: Which = "largest",
+    tolerance: float = 1e-6,
+    max_products: int = 300,
+    explore: int = 0,
+) -> Search:
+    """Search from the rows of `start` for k pairs and their rival.
+
+    `explore` is the least number of products beyond the start: where no pair needs them, they carry on the Krylov space
+    of the last row. `explorer`, a random vector, steps in where nothing new comes out of that.
+    """
+    begun, dimension = start.shape
+    pairs = min(k + 1, dimension)
+    capacity = min(dimension, max(4 * pairs, 8 if begun >= pairs else 16))
+
+    def known(basis: Basis, products: Int[Array, ""]) -> Search:
+        return Search(basis, *rayleigh_ritz(basis, pairs, which, tolerance), products)
+
+    def grow(search: Search) -> Search:
+        full = search.basis.size >= capacity
+        basis = lax.cond(full, lambda b: shrink(b, max(pairs, capacity // 2), which), lambda b: b, search.basis)
+        ritz, target = search.ritz, jnp.argmax(search.ritz.excess)
+        residual = ritz.images[target] - ritz.values[target] * ritz.vectors[target]
+        direction = jnp.where(search.settled, basis.images[basis.size - 1], residual)
+        nothing = 50 * np.finfo(start.dtype).eps * jnp.max(jnp.abs(ritz.values))
+        new = orthonormal(direction, basis.vectors, nothing, jnp.roll(explorer, basis.size))
+        return known(extend(basis, new, product), search.products + 1)
+
+    def go_on(search: Search) -> Bool[Array, ""]:
+        wanted = ~search.settled | (search.products < begun + explore)
+        finite = jnp.all(jnp.isfinite(search.ritz.residuals))  # a learner that has diverged has no curvature
+        return wanted & finite & (search.basis.size < dimension) & (search.products < max_products)
+
+    rows = jnp.linalg.qr(start.T)[0].T
+    images = lax.map(product, rows)
+    matrix = rows @ images.T
+    basis = Basis(rows, images, (matrix + matrix.T) / 2, jnp.asarray(begun, jnp.int32))
+    first = known(with_room(basis, max(begun, pairs)), basis.size)  # small arrays are diagonalized faster
+    return lax.while_loop(go_on, grow, first._replace(basis=with_room(basis, capacity)))
+
+
+def with_room(basis: Basis, capacity: int) -> Basis:
+    """The same basis with unused rows up to a capacity."""
+    more = (0, capacity - basis.vectors.shape[0])
+    vectors, images = (jnp.pad(rows, (more, (0, 0))) for rows in (basis.vectors, basis.images))
+    return Basis(vectors, images, jnp.pad(basis.matrix, (more, more)), basis.size)
+
+
+def extend(basis: Basis, vector: Vector, product: Product) -> Basis:
+    """The basis with one more vector, at the price of one product."""
+    vectors, images = basis.vectors.at[basis.size].set(vector), basis.images.at[basis.size].set(product(vector))
+    column = vectors @ images[basis.size]
+    matrix = basis.matrix.at[basis.size].set(column).at[:, basis.size].set(column)
+    return Basis(vectors, images, matrix, basis.size + 1)
+
+
+def shrink(basis: Basis, size: int, which: Which) -> Basis:
+    """The basis of its best Ritz vectors; no products are needed."""
+    size = min(size, basis.vectors.shape[0] - 1)
+    spare = ((0, basis.vectors.shape[0] - size), (0, 0))
+    values, vectors, images = leading(basis, size, which)
+    matrix = jnp.diag(jnp.pad(values, spare[0]))
+    return Basis(jnp.pad(vectors, spare), jnp.pad(images, spare), matrix, jnp.asarray(size, basis.size.dtype))
+
+
+def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Array, ""], instead: Vector) -> Vector:
+    """The direction made orthogonal to the rows and of unit length; `instead` where no more than `nothing` is left."""
+
+    def cleaned(vector: Vector) -> Vector:
+        return vector - (rows @ vector) @ rows
+
+    def unit(vector: Vector) -> Vector:
+        return vector / jnp.maximum(jnp.linalg.norm(vector), np.finfo(vector.dtype).tiny)
+
+    left = cleaned(direction)
+    left = jnp.where(jnp.linalg.norm(left) > nothing, left, instead)
+    return unit(cleaned(unit(cleaned(unit(left)))))

@@ -1,0 +1,137 @@
+"""How far an output is from linear in its parameters: Hessian norms, whole and by blocks, and the gap on a sphere.
+
+An output is any scalar `function(params)` over any pytree, such as `lambda net: net(x)[0]`. The theory of what to
+expect is in `theory.linearity`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from dynascope.geometry.eigenpairs import top_eigenpairs
+from dynascope.geometry.hessian import Loss, flatten, linearized
+from dynascope.geometry.krylov import extreme_pairs
+
+
+class HessianNorm(NamedTuple):
+    """The spectral norm of a Hessian, and what is known of its error."""
+
+    value: Float[Array, ""]
+    residual: Float[Array, ""]
+    """||Hv - lambda v||: |lambda| is the size of some eigenvalue to within this."""
+    error: Float[Array, ""]
+    """The estimated error of the value."""
+    products: Int[Array, ""]
+
+
+def hessian_norm(function: Loss, params: PyTree, *, tolerance: float = 1e-4, max_products: int = 300) -> HessianNorm:
+    """The largest eigenvalue of the Hessian in size. ReLU outputs have them in pairs, one of each sign: the search is
+    for size, so it does not mind."""
+    found = top_eigenpairs(function, params, tolerance=tolerance, which="magnitude", max_products=max_products)
+    return HessianNorm(jnp.abs(found.values[0]), found.residuals[0], found.errors[0], found.products)
+
+
+class BlockNorms(NamedTuple):
+    """Spectral norms of the blocks of a Hessian, for every pair of groups, and the errors they are known to."""
+
+    values: Float[Array, "g g"]
+    errors: Float[Array, "g g"]
+    """A singular value lies within this of the value (residual / value of the search for its square)."""
+
+
+@eqx.filter_jit
+def block_norms(
+    function: Loss, params: PyTree, groups: PyTree, *, tolerance: float = 1e-4, max_products: int = 300
+) -> BlockNorms:
+    """||d^2 f / d w_a d w_b|| for every two groups of weights, in the order of their numbers.
+
+    `groups` gives each floating-point leaf of `params` a number, in their structure (`DAG.layer_numbers()` gives its
+    layer). A product with a block is one with the whole Hessian, restricted to b before and to a after.
+    """
+    flat = flatten(function, params)
+    floating = jax.tree.leaves(eqx.filter(params, eqx.is_inexact_array))
+    numbers = jax.tree.leaves(groups)
+    if len(numbers) != len(floating):
+        raise ValueError(f"{len(floating)} arrays of parameters need a group each; got {len(numbers)}")
+    of = np.concatenate([np.full(leaf.size, number) for leaf, number in zip(floating, numbers, strict=True)])
+    masks = jnp.asarray(of[None, :] == np.unique(of)[:, None], flat.point.dtype)
+    _, product = linearized(flat.objective, flat.point)
+    random = jax.random.normal(jax.random.key(0), flat.point.shape, flat.point.dtype)
+
+    def norm(pair: Int[Array, " two"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        a, b = masks[pair[0]], masks[pair[1]]
+        found = extreme_pairs(
+            lambda v: b * product(a * product(b * v)), (b * random)[None], b * jnp.roll(random, 1), 1,
+            tolerance=2 * tolerance, max_products=max_products // 2,
+        )  # fmt: skip
+        value = jnp.sqrt(jnp.maximum(found.ritz.values[0], 0))
+        return value, found.ritz.residuals[0] / jnp.where(value > 0, value, 1)
+
+    count = masks.shape[0]
+    above = np.array([(i, j) for i in range(count) for j in range(i, count)], dtype=np.int32)
+    values, errors = lax.map(norm, jnp.asarray(above))
+    first, second = above.T
+
+    def square(entries: Float[Array, " pairs"]) -> Float[Array, "g g"]:
+        blank = jnp.zeros((count, count), entries.dtype)
+        return blank.at[first, second].set(entries).at[second, first].set(entries)
+
+    return BlockNorms(square(values), square(errors))
+
+
+class LinearityGap(NamedTuple):
+    """The largest |f - f_lin| seen on a sphere, and over each family of directions by itself."""
+
+    value: Float[Array, ""]
+    random: Float[Array, ""]
+    """Over random directions: far too small to speak for the sphere."""
+    gradient: Float[Array, ""]
+    hessian: Float[Array, ""]
+    """Over the two Hessian eigenvectors of largest eigenvalue in size."""
+    norm: Float[Array, ""]
+    """The Hessian norm at the center."""
+    norm_error: Float[Array, ""]
+
+
+@eqx.filter_jit
+def linearity_gap(
+    function: Loss,
+    params: PyTree,
+    radius: Float[Array, ""] | float,
+    key: PRNGKeyArray,
+    *,
+    directions: int = 16,
+    among: PyTree | None = None,
+) -> LinearityGap:
+    """|f - f_lin| at `radius` from `params`, f_lin the linearization there: over random directions, along the gradient
+    and along the top eigenvectors of the Hessian, both ways. A lower bound of the supremum over the sphere.
+
+    `among`, in the structure of the parameters, marks those that count; random directions leave the others alone
+    (`DAG.edge_marks()` marks the weights of edges).
+    """
+    flat = flatten(function, params)
+    value, gradient = jax.value_and_grad(flat.objective)(flat.point)
+    top = top_eigenpairs(flat.objective, flat.point, 2, tolerance=1e-3, which="magnitude")
+    random = jax.random.normal(key, (directions, flat.point.size), flat.point.dtype)
+    if among is not None:
+        random = random * jnp.concatenate([jnp.ravel(mark) for mark in jax.tree.leaves(among)]).astype(random.dtype)
+    rows = jnp.concatenate([random, gradient[None], top.vectors])
+    lengths = jnp.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / jnp.where(lengths > 0, lengths, 1)
+
+    def apart(row: Float[Array, " n"]) -> Float[Array, ""]:
+        def one_way(step: Float[Array, " n"]) -> Float[Array, ""]:
+            return jnp.abs(flat.objective(flat.point + step) - value - gradient @ step)
+
+        return jnp.maximum(one_way(radius * row), one_way(-radius * row))
+
+    gaps = lax.map(apart, rows)
+    parts = jnp.max(gaps[:directions]), gaps[directions], jnp.max(gaps[directions + 1 :])
+    return LinearityGap(jnp.max(gaps), *parts, jnp.abs(top.values[0]), top.errors[0])

@@ -1,0 +1,67 @@
+"""Spectra of products A Bᵀ and of how far they have moved, for many small factors at once, on the device.
+
+A product of d x k factors has rank k at most, and what it has gained since the start,
+
+    ΔM = A Bᵀ − A₀ B₀ᵀ = [A − A₀, A₀] [B, B − B₀]ᵀ,
+
+has rank 2k at most. Its singular values are those of the 2k x 2k core R₁ R₂ᵀ, with R the triangular factors of the two
+d x 2k matrices; written with differences, nothing cancels while the weights have hardly moved. "Transformers learn
+through gradual rank increase" follows W_K W_Qᵀ and W_V W_Oᵀ of every head in this way.
+
+Accelerators factor many small matrices one after another, except for symmetric eigenproblems; there the singular values
+are the square roots of the eigenvalues of √G₁ G₂ √G₁, G the Gram matrices of the two. In float32 that is exact to about
+10⁻⁴ of the largest singular value (against 10⁻⁷ on a CPU), at a fiftieth of the cost.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
+
+
+def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
+    return lax.platform_dependent(a, b, cpu=by_triangles, default=by_eigenvalues)
+
+
+def by_triangles(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ from those of R₁ R₂ᵀ: to the last digits."""
+    left, right = (jnp.linalg.qr(factor, mode="r") for factor in (a, b))
+    core = jnp.einsum("...ik,...jk->...ij", left, right, precision="highest")
+    return jnp.linalg.svd(core, compute_uv=False)
+
+
+def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
+    """The same from eigenvalues of Gram matrices: those below the root of the precision are lost."""
+    left, right = (jnp.einsum("...ik,...ij->...kj", factor, factor, precision="highest") for factor in (a, b))
+    squares, turn = jnp.linalg.eigh(left)
+    root = turn * jnp.sqrt(jnp.maximum(squares, 0))[..., None, :]
+    gram = jnp.einsum("...ki,...kl,...lj->...ij", root, right, root, precision="highest")
+    count = min(a.shape[-2], b.shape[-2], a.shape[-1])
+    return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(gram)[..., ::-1], 0))[..., :count]
+
+
+def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
+    """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
+    (a, b), (a0, b0) = now, then
+    moved, whole = (jnp.linalg.norm(factor, axis=(-2, -1), keepdims=True) for factor in (a - a0, a0))
+    share = jnp.where((moved > 0) & (whole > 0), moved / whole, 1)  # brings both halves of each factor to one size
+    left, right = jnp.concatenate([(a - a0) / share, a0], axis=-1), jnp.concatenate([share * b, b - b0], axis=-1)
+    values = product_singular_values(left, right)
+    return jnp.where(jnp.max(values, axis=-1, keepdims=True) > 0, values, jnp.nan)
+
+
+def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
+    """Factors that have moved from `then` as far as those of `now`, matrix by matrix, but in random directions."""
+
+    def moved(key: PRNGKeyArray, was: Array, to: Array) -> Array:
+        noise = jax.random.normal(key, was.shape, was.dtype)
+        size = [jnp.linalg.norm(x, axis=(-2, -1), keepdims=True) for x in (to - was, noise)]
+        return was + noise * size[0] / size[1]
+
+    keys = jax.random.split(key)
+    return moved(keys[0], then[0], now[0]), moved(keys[1], then[1], now[1])

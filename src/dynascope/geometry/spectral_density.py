@@ -1,0 +1,89 @@
+"""The spectral density of the Hessian by stochastic Lanczos quadrature, with standard errors."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
+from dynascope.geometry.krylov import orthonormal
+
+
+class SpectralDensity(eqx.Module):
+    """A Gauss quadrature for each random vector: the mean of their sums estimates sums over all eigenvalues."""
+
+    nodes: Float[Array, "draws degree"]
+    weights: Float[Array, "draws degree"]
+    """They add to the number of parameters in each draw."""
+
+    def moment(self, power: int) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """An estimate of trace(H^power) and its standard error; unbiased up to power 2 degree - 1."""
+        return _over_draws(jnp.sum(self.weights * self.nodes**power, axis=1))
+
+    def density(self, at: Float[Array, " x"], width: float) -> tuple[Float[Array, " x"], Float[Array, " x"]]:
+        """The share of eigenvalues per unit of lambda around each point, smoothed by a Gaussian of that standard
+        deviation, and its standard error. Its integral is 1."""
+        bump = jnp.exp(-(((at[:, None, None] - self.nodes) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
+        return _over_draws(jnp.sum(bump * self.weights, axis=-1) / jnp.sum(self.weights[0]))
+
+    def count_above(self, level: float) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """How many eigenvalues are larger than a level, and the standard error (of the draws; the quadrature's own
+        error at a jump is not in it)."""
+        return _over_draws(jnp.sum(jnp.where(self.nodes > level, self.weights, 0), axis=1))
+
+
+def _over_draws(values: Float[Array, "... draws"]) -> tuple[Float[Array, ...], Float[Array, ...]]:
+    return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
+
+
+@eqx.filter_jit
+def spectral_density(
+    loss: Loss, params: PyTree, key: PRNGKeyArray, *, draws: int = 16, degree: int = 32
+) -> SpectralDensity:
+    """Quadratures of the spectral measure, from `draws` random sign vectors and `degree` products with each.
+
+    v^T g(H) v has the mean trace g(H) over random signs v; Lanczos from v gives the Gauss quadrature that integrates
+    polynomials g up to degree 2 `degree` - 1 exactly (Golub & Welsch 1969; Ubaru, Chen & Saad 2017, Fast estimation of
+    tr(f(A)) via stochastic Lanczos quadrature). Vectors are orthogonalized in full, so no eigenvalue is counted twice.
+    """
+    if draws < 2:
+        raise ValueError(f"an error estimate needs at least 2 draws; got {draws}")
+    flat = flatten(loss, params)
+    _, product = linearized(flat.objective, flat.point)
+    size, dtype = flat.point.size, flat.point.dtype
+
+    def quadrature(key: PRNGKeyArray) -> tuple[Float[Array, " degree"], Float[Array, " degree"]]:
+        signs, spare = jax.random.split(key)
+        start = jax.random.rademacher(signs, (size,), dtype) / np.sqrt(size).astype(dtype)
+        matrix = tridiagonal(product, start, jax.random.normal(spare, (size,), dtype), min(degree, size))
+        nodes, vectors = jnp.linalg.eigh(matrix)
+        return nodes, size * vectors[0] ** 2
+
+    return SpectralDensity(*lax.map(quadrature, jax.random.split(key, draws)))
+
+
+def tridiagonal(product: Product, start: Vector, spare: Vector, degree: int) -> Float[Array, "m m"]:
+    """The matrix of the operator in the Lanczos basis of a unit vector.
+
+    Where the space is exhausted early it goes on from `spare`; the coupling there is 0, as it should be.
+    """
+    rounding = 10 * np.finfo(start.dtype).eps
+
+    def step(carry, i):
+        basis, vector = carry
+        basis = basis.at[i].set(vector)
+        image = product(vector)
+        diagonal = vector @ image
+        following = orthonormal(image, basis, rounding * jnp.linalg.norm(image), spare)
+        coupling = following @ image
+        coupling = jnp.where(coupling > rounding * jnp.linalg.norm(image), coupling, 0)
+        return (basis, following), (diagonal, coupling)
+
+    basis = jnp.zeros((degree, start.size), start.dtype)
+    _, (diagonal, couplings) = lax.scan(step, (basis, start), jnp.arange(degree))
+    beside = jnp.diag(couplings[:-1], 1)
+    return jnp.diag(diagonal) + beside + beside.T

@@ -1,0 +1,156 @@
+"""The empirical tangent kernel of any model: K = J J^T, with J the derivative of all outputs in all parameters.
+
+A model is a callable module, or any pytree of arrays together with `apply(params, x)` for ONE example; its outputs have
+any shape and are laid flat. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
+are the floating-point leaves; K of half precision is summed in float32. Three ways lead to it:
+
+| way | needs | costs about | memory |
+|---|---|---|---|
+| by layers | a model with `tapped` (`models.tapping`) | k gradients, more if they do not fit | `budget` |
+| by gradients | nothing | n k gradients of one example, more if they do not fit | `budget` |
+| by products | nothing | one gradient and one forward derivative a product | activations |
+
+`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. Where the examples do
+not fit the budget they are looked at in blocks, each against each; the matrix itself is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, PyTree
+
+from dynascope.geometry.blocks import block_size, in_blocks
+from dynascope.geometry.layerwise_kernel import full, has_layers, layerwise_kernel, summed
+
+Apply = Callable[[Any, Any], Any]
+Vector = Float[Array, " nk"]
+
+
+def usual_budget() -> int:
+    """Bytes that are held at a time, unless said otherwise: 1 GiB, or a quarter of what a device of its own has."""
+    memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
+    return max(2**30, memory // 4)
+
+
+@eqx.filter_jit
+def tangent_kernel(
+    model: PyTree, x: PyTree, apply: Apply | None = None, *, budget: int | None = None
+) -> Float[Array, "nk nk"]:
+    """The tangent kernel at the examples x, which lie along the first axis.
+
+    By layers where the model knows its own and no `apply` is given; else by per-example gradients. Examples are looked
+    at in blocks where more than about `budget` bytes (`usual_budget()` if None) would have to be held at a time.
+    """
+    examples(x)
+    budget = usual_budget() if budget is None else budget
+    if apply is None and has_layers(model):
+        return layerwise_kernel(model, x, budget)
+    return _by_gradients(flat_outputs(model, apply), x, budget)
+
+
+class FlatOutputs(NamedTuple):
+    """A model as a function of its floating-point leaves, whose value at one example is one vector."""
+
+    function: Callable[[PyTree, Any], Array]
+    weights: PyTree
+
+    def count(self, x: PyTree) -> int:
+        """How many outputs an example has."""
+        one = jax.tree.map(lambda leaf: leaf[0], x)
+        return math.prod(jax.eval_shape(self.function, self.weights, one).shape)
+
+
+def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
+    """The model so."""
+    weights, rest = eqx.partition(model, eqx.is_inexact_array)
+    if apply is None and not callable(model):
+        raise TypeError(f"a {type(model).__name__} is not callable: give `apply(params, x)`, its value at one example")
+    if not jax.tree.leaves(weights):
+        raise ValueError("the model has no floating-point arrays, so nothing to take derivatives in")
+
+    def function(weights: PyTree, x: Any) -> Array:
+        whole = eqx.combine(weights, rest)
+        return jnp.ravel(whole(x) if apply is None else apply(whole, x))
+
+    return FlatOutputs(function, weights)
+
+
+def examples(x: PyTree) -> int:
+    """How many there are."""
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
+    if not shapes or not all(shapes) or not shapes[0][0]:
+        raise ValueError(f"x must be arrays with one example at least along the first axis; got shapes {shapes}")
+    return shapes[0][0]
+
+
+def bytes_of_gradients(model: PyTree, x: PyTree, apply: Apply | None = None) -> int:
+    """What the whole Jacobian would weigh."""
+    flat = flat_outputs(model, apply)
+    return examples(x) * flat.count(x) * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
+
+
+def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
+    """Blocks of rows of J against each other; J is made anew for every pair of blocks."""
+    n, k = examples(x), flat.count(x)
+    row = k * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
+    block = block_size(n, row, budget)
+
+    def one(x: PyTree) -> list[Array]:
+        value, pull = jax.vjp(lambda weights: flat.function(weights, x), flat.weights)
+        return jax.tree.leaves(jax.vmap(lambda along: pull(along)[0])(jnp.eye(k, dtype=value.dtype)))
+
+    def contracted(left: list[Array], right: list[Array]) -> Float[Array, "bk bk"]:
+        def part(a: Array, b: Array) -> Array:
+            return summed(a.reshape(block * k, -1), b.reshape(block * k, -1).T)
+
+        return reduce(jnp.add, map(part, left, right))
+
+    return in_blocks(x, block, jax.vmap(one), contracted)
+
+
+def in_full(vector: Vector) -> Vector:
+    return vector.astype(full(vector.dtype))
+
+
+def kernel_product(
+    model: PyTree, x: PyTree, apply: Apply | None = None, *, rows: int | None = None
+) -> tuple[Vector, Callable[[Vector], Vector]]:
+    """The outputs at x, and v -> K v = J (J^T v): by a reverse and a forward derivative, without J or K.
+
+    The forward pass is kept and shared by all products. With `rows`, a divisor of the number of examples, it is not:
+    only so many examples are looked at at a time, at the price of another forward pass or two for each product.
+    """
+    n, flat = examples(x), flat_outputs(model, apply)
+
+    def outputs(weights: PyTree, x: PyTree) -> Vector:
+        return jnp.ravel(jax.vmap(lambda x: flat.function(weights, x))(x))
+
+    if rows is None or rows >= n:
+        value, forward = jax.linearize(lambda weights: outputs(weights, x), flat.weights)
+        backward = jax.linear_transpose(forward, flat.weights)
+        return value, lambda vector: in_full(forward(backward(vector.astype(value.dtype))[0]))
+    if rows < 1 or n % rows:
+        raise ValueError(f"rows must divide the {n} examples; got {rows}")
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(n // rows, rows, *leaf.shape[1:]), x)
+
+    def product(vector: Vector) -> Vector:
+        def pulled(total: PyTree, part: tuple[PyTree, Vector]) -> tuple[PyTree, None]:
+            value, pull = jax.vjp(lambda weights: outputs(weights, part[0]), flat.weights)
+            return jax.tree.map(jnp.add, total, pull(part[1].astype(value.dtype))[0]), None
+
+        nothing = jax.tree.map(jnp.zeros_like, flat.weights)
+        direction, _ = lax.scan(pulled, nothing, (blocks, vector.reshape(n // rows, -1)))
+        pushed = lax.map(
+            lambda x: jax.jvp(lambda weights: outputs(weights, x), (flat.weights,), (direction,))[1], blocks
+        )
+        return in_full(jnp.ravel(pushed))
+
+    return jnp.ravel(lax.map(lambda x: outputs(flat.weights, x), blocks)), product

@@ -1,0 +1,84 @@
+"""Text as tokens longer than a character: the pieces that byte-pair encoding finds in the text itself.
+
+Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (2016), on characters: again
+and again the pair of neighbors that occurs most often within words becomes a piece of its own. A word is what lies
+between spaces, with the space before it; every other white space is a word by itself. No piece crosses words, so that
+only distinct words need be looked at, and the text is its pieces, one after the other, to the last character.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from dynascope.tasks.data.text import encoded
+
+WORDS = re.compile(r" ?[^\s]+|\s")
+BETWEEN = -1
+"""Stands between two words where they are laid one after the other."""
+
+
+class Pieces(NamedTuple):
+    """A text as numbers: places in its list of pieces, characters first, then merged pairs as they were found."""
+
+    tokens: Int[np.ndarray, " n"]
+    alphabet: tuple[str, ...]
+
+
+def pieces(text: str, vocabulary: int) -> Pieces:
+    """The text in `vocabulary` pieces, or fewer if no pair occurs twice any more."""
+    if not text:
+        raise ValueError("an empty text has no pieces")
+    words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)
+    letters = encoded("".join(words))
+    if vocabulary < len(letters.alphabet):
+        raise ValueError(
+            f"a vocabulary of {vocabulary} pieces cannot spell a text of {len(letters.alphabet)} different characters"
+        )
+    alphabet, lengths = list(letters.alphabet), np.char.str_len(words)
+    line = np.insert(letters.tokens, np.cumsum(lengths), BETWEEN).astype(np.int64)
+    weight = np.repeat(counts, lengths + 1)
+    while len(alphabet) < vocabulary:
+        pair = _commonest(line, weight, len(alphabet))
+        if pair is None:
+            break
+        line, weight = _merged(line, weight, pair, len(alphabet))
+        alphabet.append(alphabet[pair[0]] + alphabet[pair[1]])
+    return Pieces(_spelled(line, where), tuple(alphabet))
+
+
+def _commonest(line: np.ndarray, weight: np.ndarray, size: int) -> tuple[int, int] | None:
+    """The pair of neighbors within words that occurs most often in the text, if any does twice."""
+    inside = (line[:-1] != BETWEEN) & (line[1:] != BETWEEN)
+    codes, places = np.unique(line[:-1][inside] * size + line[1:][inside], return_inverse=True)
+    if not len(codes):
+        return None
+    totals = np.bincount(places, weights=weight[:-1][inside])
+    best = int(np.argmax(totals))
+    return divmod(int(codes[best]), size) if totals[best] > 1 else None
+
+
+def _merged(line: np.ndarray, weight: np.ndarray, pair: tuple[int, int], piece: int) -> tuple[np.ndarray, np.ndarray]:
+    """The line with the pair replaced, from the left: of three equal neighbors the first two become one."""
+    first = np.flatnonzero((line[:-1] == pair[0]) & (line[1:] == pair[1]))
+    if pair[0] == pair[1] and len(first):  # in a run of overlapping matches every second one counts
+        begins = np.r_[True, np.diff(first) > 1]
+        since = np.arange(len(first)) - np.maximum.accumulate(np.where(begins, np.arange(len(first)), 0))
+        first = first[since % 2 == 0]
+    line = line.copy()
+    line[first] = piece
+    kept = np.ones(len(line), bool)
+    kept[first + 1] = False
+    return line[kept], weight[kept]
+
+
+def _spelled(line: np.ndarray, where: np.ndarray) -> Int[np.ndarray, " n"]:
+    """The whole text, from the pieces of its distinct words and the word at each place."""
+    ends = np.flatnonzero(line == BETWEEN)
+    starts = np.r_[0, ends[:-1] + 1]
+    lengths = (ends - starts)[where]
+    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return line[np.repeat(starts[where], lengths) + offsets].astype(np.int32)

@@ -1,0 +1,68 @@
+"""CelebA from a folder of the user's: small pictures of faces with one attribute as their class.
+
+The folder `celeba` (in $DYNASCOPE_DATA or the cache) holds `list_attr_celeba.txt` and the pictures, beside it or in
+`img_align_celeba`, as they come from the authors' page (the license forbids to hand them on: nothing is downloaded).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from dynascope.tasks.data import files
+from dynascope.tasks.data.image_sources import Images
+
+LIST, PICTURES = "list_attr_celeba.txt", "img_align_celeba"
+TEST_FROM = 182_638
+"""The number of the first picture of the official test split."""
+
+
+@cache
+def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None) -> Images:
+    """Faces as size x size x 3, class 1 with the attribute and 0 without; `limit` takes the first so many of a split.
+
+    The split is the authors': pictures from 182638 on are the test set. In a folder that has none of those, the last
+    fifth is.
+    """
+    folder = files.need("celeba", f"a folder with {LIST} and {PICTURES}/*.jpg")
+    names, has = read_attribute(folder / LIST, attribute)
+    numbers = np.array([int(Path(name).stem) for name in names])
+    test = numbers >= TEST_FROM
+    if not test.any():
+        test[-(-len(names) * 4 // 5) :] = True
+    split = []
+    for part in (~test, test):
+        rows = np.flatnonzero(part)[:limit]
+        split += [np.stack([read_picture(folder, names[row], size) for row in rows]), has[rows].astype(np.uint8)]
+    return Images(*split)
+
+
+def read_attribute(file: Path, attribute: str) -> tuple[list[str], np.ndarray]:
+    """The names of the pictures, and whether each has the attribute. The file: a count, the attributes' names, a line
+    for each picture with 1 or -1 for each attribute."""
+    if not file.is_file():
+        raise files.DataNotFoundError(f"no {file.name} in {file.parent}; it comes with CelebA")
+    _, header, *lines = file.read_text(encoding="ascii").splitlines()
+    known = header.split()
+    if attribute not in known:
+        raise ValueError(f"no attribute {attribute!r} in {file}; it knows {', '.join(known)}")
+    column = known.index(attribute) + 1
+    rows = [line.split() for line in lines if line]
+    return [row[0] for row in rows], np.array([row[column] == "1" for row in rows])
+
+
+def read_picture(folder: Path, name: str, size: int) -> np.ndarray:
+    """One picture, cut to its central square and reduced."""
+    from PIL import Image
+
+    path = next((place / name for place in (folder / PICTURES, folder) if (place / name).is_file()), None)
+    if path is None:
+        raise files.DataNotFoundError(f"no {name} in {folder / PICTURES}; {LIST} names it")
+    with Image.open(path) as picture:
+        width, height = picture.size
+        side = min(width, height)
+        left, top = (width - side) // 2, (height - side) // 2
+        square = picture.convert("RGB").crop((left, top, left + side, top + side))
+        return np.asarray(square.resize((size, size), Image.Resampling.BOX))

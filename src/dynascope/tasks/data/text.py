@@ -1,0 +1,49 @@
+"""Text as characters: which one comes next?"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from dynascope.tasks.data import files
+from dynascope.tasks.data.files import DataNotFoundError
+
+
+class Characters(NamedTuple):
+    """A text as numbers: places in its own sorted alphabet."""
+
+    tokens: Int[np.ndarray, " n"]
+    alphabet: tuple[str, ...]
+
+
+def characters(text: str | Path = "tiny_shakespeare") -> Characters:
+    """The characters of a text that `read_text` finds."""
+    return encoded(read_text(text))
+
+
+def read_text(text: str | Path = "tiny_shakespeare") -> str:
+    """A file of UTF-8 text (gzipped if its name ends in .gz), or the name of one in $DYNASCOPE_DATA."""
+    path = Path(text).expanduser()
+    if not path.is_file():
+        path = files.find(f"{text}.txt.gz") or files.find(f"{text}.txt")
+    if path is None:
+        there = f"put {Path(text).stem}.txt.gz into {files.folders()[0]}, or give the path of a text file"
+        raise DataNotFoundError(f"no text '{text}'; {there}")
+    raw = path.read_bytes()
+    try:
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path} cannot be unpacked ({error})") from None
+
+
+def encoded(text: str) -> Characters:
+    """The text's characters by their places in its alphabet."""
+    alphabet, tokens = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
+    return Characters(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))

@@ -1,0 +1,120 @@
+"""Learning rates at which a direction of the tangent kernel turns unstable, in two normalizations of the squared loss.
+
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", (3.7), Remark 4.3.2, (4.3), (4.4),
+Lemma 4.2.2, (C.1). With K the n x n tangent kernel and r = f - y, gradient descent on a model that is linear in its
+weights is
+
+    convention "sum", L = 1/2 sum r_i^2:    r <- (I - eta K) r,        critical rate 2 / lambda_max;
+    convention "mse", L = 1/n sum r_i^2:    r <- (I - 2 eta K/n) r,    critical rate n / lambda_max.
+
+A rate means nothing without its normalization, so every function that takes or returns one has `convention=`. Chapter 3
+writes its text in "sum" units and draws its figures in "mse" units: eta_mse = (n/2) eta_sum.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from dynascope.geometry.kernel_spectrum import Convention, slope
+from dynascope.tasks.scalar_losses import Reals, Values, real
+
+QUADRATIC_REACH = 2.0
+"""The largest rate at which a quadratic model converges, over the critical one (Theorems 3.3.1 and B.7.1)."""
+RELU_REACH = 6.0
+"""The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
+
+
+def critical_rate(top: Reals, count: int, convention: Convention | str) -> Values:
+    """2 / (s lambda_max): above it the direction of the eigenvalue `top` grows. Of a batch: its kernel and its size."""
+    return 2 / (slope(count, convention) * real(top))
+
+
+def largest_rate(top: Reals, count: int, convention: Convention, reach: float = QUADRATIC_REACH) -> Values:
+    """Beyond it training diverges: twice the critical rate for quadratic models."""
+    return reach * critical_rate(top, count, convention)
+
+
+def convert(rate: Reals, count: int, convention: Convention, to: Convention) -> Values:
+    """The rate that makes the same step on the other loss."""
+    return real(rate) * slope(count, convention) / slope(count, to)
+
+
+def multipliers(eigenvalues: Reals, rate: Reals, count: int, convention: Convention) -> Values:
+    """|1 - s eta lambda_j|: what a step does to the residual in each direction, as long as the kernel stands still."""
+    return jnp.abs(1 - slope(count, convention) * real(rate) * real(eigenvalues))
+
+
+def unstable(
+    eigenvalues: Float[Array, "*batch n"], rate: Reals, count: int, convention: Convention
+) -> Int[Array, " ..."]:
+    """How many directions can catapult: those whose own critical rate is below the rate, s eta lambda > 2. (Not
+    |1 - s eta lambda| > 1, which would count the zero eigenvalues that are computed a little below 0.)"""
+    return jnp.sum(slope(count, convention) * real(rate) * real(eigenvalues) > 2, axis=-1)
+
+
+def linear_residual(
+    kernel: Float[Array, "n n"],
+    residual: Float[Array, " n"],
+    rate: Reals,
+    steps: Int[Array, " t"],
+    convention: Convention,
+) -> Float[Array, "t n"]:
+    """r_t = (I - s eta K)^t r_0 (3.7), for all the steps asked for."""
+    eigenvalues, vectors = jnp.linalg.eigh(kernel)
+    factors = 1 - slope(residual.shape[0], convention) * real(rate) * eigenvalues
+    powers = jnp.abs(factors) ** steps[:, None].astype(factors.dtype)
+    signed = jnp.where((steps[:, None] % 2 == 1) & (factors < 0), -powers, powers)
+    return (signed * (vectors.T @ residual)) @ vectors.T
+
+
+class HessianSplit(NamedTuple):
+    """The Hessian of the mean squared error, (2/n) J^T J + (2/n) sum_i r_i H_i."""
+
+    gauss_newton: Float[Array, "p p"]
+    curvature: Float[Array, "p p"]
+    """Of order 1/sqrt(width) at the start of a wide network, so that 2/sharpness is near n/lambda_max(K)."""
+
+
+def hessian_split(
+    jacobian: Float[Array, "n p"], hessians: Float[Array, "n p p"], residual: Float[Array, " n"]
+) -> HessianSplit:
+    """(C.1), from the model's own first and second derivatives."""
+    scale = 2 / residual.shape[0]
+    return HessianSplit(scale * jacobian.T @ jacobian, scale * jnp.einsum("i,ijk->jk", residual, hessians))
+
+
+def descent_bound(loss: Reals, squared_gradient: Reals, rate: Reals, smoothness: Reals) -> Values:
+    """Lemma 4.2.2: L - eta (1 - eta beta/2) |grad L|^2 bounds the next loss, if beta bounds the Hessian on the way."""
+    rate = real(rate)
+    return real(loss) - rate * (1 - rate * smoothness / 2) * squared_gradient
+
+
+def beyond_linear(
+    kernel: Float[Array, "n n"],
+    residual: Float[Array, " n"],
+    after: Float[Array, " n"],
+    rate: Reals,
+    convention: Convention,
+) -> Float[Array, " n"]:
+    """Delta of (4.3): what the next residual has beyond (I - s eta K) r. For outputs with Hessians H_i it is
+    1/2 dw^T H_i dw at some point of the step (the document drops the 1/2)."""
+    return after - (residual - slope(residual.shape[0], convention) * real(rate) * kernel @ residual)
+
+
+def batch_critical_rate(
+    kernel: Float[Array, "n n"], rows: Int[Array, " b"], convention: Convention = "mse"
+) -> Float[Array, ""]:
+    """The critical rate of a batch: b / lambda_max of the kernel's rows and columns in it (4.4)."""
+    top = jnp.linalg.eigvalsh(kernel[rows][:, rows])[-1]
+    return critical_rate(top, rows.shape[0], convention)
+
+
+def can_rise(
+    kernel: Float[Array, "n n"], rows: Int[Array, " b"], rate: Reals, convention: Convention = "mse"
+) -> Bool[Array, ""]:
+    """Whether a step on the batch can raise the loss of the same batch, in a linear model: only above its critical
+    rate. The loss on all the data can rise for other reasons."""
+    return real(rate) > batch_critical_rate(kernel, rows, convention)

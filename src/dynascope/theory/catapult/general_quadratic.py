@@ -1,0 +1,90 @@
+"""Models that are quadratic in their weights, on any data: exact recursions of residual and kernel.
+
+"Toward Understanding the Dynamics of Over-parameterized Neural Networks", (3.15-3.16), Appendix B.13. The outputs have
+Jacobian J (n x p) and constant Hessians H_i. One step of gradient descent on 1/2 |r|^2 (loss "sum") at rate eta moves
+the weights by -eta J^T r, so that with G_i = H_i J^T r (rows in R^p)
+
+    J' = J - eta G,    r' = (I - eta K + eta^2/2 G J^T) r,    K' = K - eta (G J^T + J G^T) + eta^2 G G^T.
+
+The document's (3.16) has only half of the second term and a quarter of the last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.catapult import quadratic_model
+from dynascope.theory.catapult.quadratic_model import State
+
+Jacobian = Float[Array, "n p"]
+Kernel = Float[Array, "n n"]
+Residual = Float[Array, " n"]
+
+
+def turning(jacobian: Jacobian, hessians: Float[Array, "n p p"], residual: Residual) -> Jacobian:
+    """G: how the gradient of each output turns in the direction of the step."""
+    return jnp.einsum("ijk,k->ij", hessians, jacobian.T @ residual)
+
+
+class Remainders(NamedTuple):
+    """What a step does beyond the linear model: r' = (I - eta K + R_f) r and K' = K - R_K."""
+
+    residual: Kernel
+    """R_f = eta^2/2 G J^T."""
+    kernel: Kernel
+    """R_K = eta (G J^T + J G^T) - eta^2 G G^T."""
+
+
+def remainders(jacobian: Jacobian, turning: Jacobian, rate: Reals) -> Remainders:
+    """R_f and R_K."""
+    eta, cross = real(rate), turning @ jacobian.T
+    return Remainders(eta**2 / 2 * cross, eta * (cross + cross.T) - eta**2 * turning @ turning.T)
+
+
+def step(
+    residual: Residual, jacobian: Jacobian, hessians: Float[Array, "n p p"], rate: Reals
+) -> tuple[Residual, Jacobian]:
+    """Residual and Jacobian after a step."""
+    G, eta = turning(jacobian, hessians, residual), real(rate)
+    beyond = remainders(jacobian, G, eta).residual
+    after = residual - eta * jacobian @ (jacobian.T @ residual) + beyond @ residual
+    return after, jacobian - eta * G
+
+
+class TopDirection(NamedTuple):
+    """What a step does to the kernel's top eigendirection p_1."""
+
+    multiplier: Values
+    """<p_1, r'>/<p_1, r>."""
+    residual: Values
+    """p_1^T R_f p_1: how much the multiplier exceeds 1 - eta lambda_1."""
+    kernel: Values
+    """p_1^T R_K p_1: by how much the kernel falls along p_1."""
+
+
+def top_direction(
+    residual: Residual, after: Residual, kernel: Kernel, kernel_after: Kernel, rate: Reals
+) -> TopDirection:
+    """Both remainders along p_1, from two residuals and two kernels in a row; this serves for networks too.
+
+    For p_1^T R_f p_1 it is exact where the residual lies along p_1, and good where it nearly does.
+    """
+    eigenvalues, vectors = jnp.linalg.eigh(kernel)
+    top = vectors[:, -1]
+    multiplier = (top @ after) / (top @ residual)
+    return TopDirection(multiplier, multiplier - 1 + real(rate) * eigenvalues[-1], top @ (kernel - kernel_after) @ top)
+
+
+def pure_step(state: State, rate: Reals, gamma: Reals, squared_norm: Reals) -> State:
+    """Proposition B.13.1, corrected: g = gamma/2 w^T Sigma w without linear term or label, Sigma^2 = |x|^2 I (or only
+    Sigma^3 = |x|^2 Sigma, as for a two-layer linear network):
+
+        g' = (1 - eta lambda + gamma^2 eta^2 |x|^2 g^2) g,    lambda' = lambda - eta gamma^2 |x|^2 g^2 (4 - eta lambda).
+
+    gamma^2 |x|^2 plays the part of c = |x|^2/(md), and gamma^2 that of 1/m, one over the width.
+    """
+    return quadratic_model.step(state, rate, 0.0, real(gamma) ** 2 * real(squared_norm))

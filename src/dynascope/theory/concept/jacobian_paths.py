@@ -1,0 +1,91 @@
+"""Whole trajectories of the symmetric model, compiled: the paper's recursion on `W`, and gradient descent on
+`U`.
+
+Clock: `eta` is the step in the paper clock (`eta = 2 h` for gradient descent on `U` with learning rate `h`;
+see `jacobian_recursion`). Batches of starts are leading axes and run side by side in one array program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from dynascope.theory.concept.jacobian_recursion import Scalar, factor_gd, jacobian_euler, jacobian_of
+
+Steps = int | np.integer | Sequence[int] | np.ndarray
+Observe = Callable[[Float[Array, "*batch d d"]], Any]
+
+
+def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
+    """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given increasing
+    steps."""
+    if isinstance(steps, int | np.integer):
+        chosen = np.arange(0, int(steps) + 1, every)
+    else:
+        chosen = np.asarray(steps, dtype=int)
+    if chosen.size == 0 or chosen[0] < 0 or np.any(np.diff(chosen) <= 0):
+        raise ValueError("recorded steps must be increasing and not negative")
+    return chosen
+
+
+def identity(W: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
+    """Record `W` itself."""
+    return W
+
+
+def jacobian_euler_path(
+    W0: Float[Array, "*batch d d"],
+    a: Float[Array, " d"],
+    eta: Scalar,
+    steps: Steps,
+    every: int = 1,
+    observe: Observe = identity,
+) -> Any:
+    """`observe(W)` along the paper's recursion (D.1), stacked on a first axis over `recorded_steps(steps,
+    every)`.
+
+    Paper clock. `observe` keeps a large ensemble small in memory: record the loss in the place of all of `W`.
+    """
+    gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
+    return _euler_path(W0, a, eta, gaps, observe)
+
+
+def factor_path(
+    U0: Float[Array, "*batch d width"],
+    a: Float[Array, " d"],
+    eta: Scalar,
+    steps: Steps,
+    every: int = 1,
+    observe: Observe = identity,
+) -> Any:
+    """`observe(W)`, `W = U U^T`, along gradient descent on `U`, recorded as in `jacobian_euler_path`.
+
+    Paper clock: the learning rate on the gradient of (4.1) is `eta / 2`.
+    """
+    gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
+    return _factor_path(U0, a, eta, gaps, observe)
+
+
+@partial(jax.jit, static_argnames="observe")
+def _euler_path(W0: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
+    return _path(lambda W: jacobian_euler(W, a, eta), W0, gaps, observe)
+
+
+@partial(jax.jit, static_argnames="observe")
+def _factor_path(U0: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
+    return _path(lambda U: factor_gd(U, a, eta), U0, gaps, lambda U: observe(jacobian_of(U)))
+
+
+def _path(step: Callable[[Array], Array], start: Array, gaps: Array, observe: Callable[[Array], Any]) -> Any:
+    def advance(state: Array, gap: Array) -> tuple[Array, Any]:
+        state = lax.fori_loop(jnp.zeros_like(gap), gap, lambda _, inner: step(inner), state)
+        return state, observe(state)
+
+    return lax.scan(advance, start, gaps)[1]

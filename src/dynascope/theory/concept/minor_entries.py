@@ -1,0 +1,96 @@
+"""The rise and fall of an off-diagonal entry `w_ij` of the symmetric model, `i` dominant and `j` weaker (`a_i
+> a_j`).
+
+It grows while major i is small, turns where `w_ii` passes `w*`, and decays once major i has saturated; that
+detour is the transient memorization of the paper (Section 4.2). Derived from eq. (4.3) without its noise
+term. Paper clock throughout (`t = 2 h * steps` for gradient descent on `U` with learning rate `h`). All
+functions are elementwise and broadcast.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+Entry = Float[Array, "..."]
+
+
+class MinorPeak(NamedTuple):
+    """Where a minor entry is largest, in the paper clock."""
+
+    time: Entry
+    value: Entry
+
+
+def turning_point(a_i: Entry, a_j: Entry) -> Entry:
+    """`w* = 2 (a_i + a_j) / (3 a_i + a_j) < 1`: the value of the dominant major at which the minor turns.
+
+    (Lemma D.7's condition `a_i > 3 a_j` is `w* < 0.8`.)
+    """
+    return 2 * (a_i + a_j) / (3 * a_i + a_j)
+
+
+def decay_rate_between(a_i: Entry, a_j: Entry) -> Entry:
+    """`(a_i - a_j) / 2`: the minor's decay between the saturation of the dominant and of the weaker major."""
+    return (a_i - a_j) / 2
+
+
+def decay_rate_after(a_i: Entry, a_j: Entry) -> Entry:
+    """`a_i + a_j`: its decay after both have saturated."""
+    return a_i + a_j
+
+
+def minor_entry(times: Entry, w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Entry) -> Entry:
+    """The entry at the given times, neglecting noise:
+
+        w_ij(t) = w_ij(0) e^{(a_i+a_j)t} [1 + p_i (e^{2 a_i t} - 1)]^{-(3a_i+a_j)/(4a_i)}
+                                         [1 + p_j (e^{2 a_j t} - 1)]^{-(3a_j+a_i)/(4a_j)}
+
+    `p_i = w_ii(0)` for the dominant major and the pivot `p_j` for the weaker one (logs, so small starts are
+    safe).
+    """
+    exponent = (
+        (a_i + a_j) * times
+        - (3 * a_i + a_j) / (4 * a_i) * _log_denominator(times, a_i, log_p_i)
+        - (3 * a_j + a_i) / (4 * a_j) * _log_denominator(times, a_j, log_p_j)
+    )
+    return w_ij * jnp.exp(exponent)
+
+
+def minor_peak(w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Entry) -> MinorPeak:
+    """The largest value of `minor_entry` and its time, by bisection of its logarithmic slope
+
+        (a_i + a_j) - (3a_i+a_j)/2 w_ii(t) - (3a_j+a_i)/2 w_jj(t),   each major on its logistic curve,
+
+    which falls in `t` and is not positive any more where `w_ii = w*`; time 0 where the entry falls from the
+    start.
+    """
+    star = turning_point(a_i, a_j)
+    latest = (jnp.log(star / (1 - star)) - log_p_i + jnp.log1p(-jnp.exp(log_p_i))) / (2 * a_i)
+
+    def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bracket
+        middle = (low + high) / 2
+        rising = (a_i + a_j) > (
+            (3 * a_i + a_j) / 2 * _major(middle, a_i, log_p_i) + (3 * a_j + a_i) / 2 * _major(middle, a_j, log_p_j)
+        )
+        return jnp.where(rising, middle, low), jnp.where(rising, high, middle)
+
+    high = jnp.maximum(latest, 0)
+    low, high = lax.fori_loop(0, 60, halve, (jnp.zeros_like(high), high))
+    time = (low + high) / 2
+    return MinorPeak(time, minor_entry(time, w_ij, a_i, a_j, log_p_i, log_p_j))
+
+
+def _log_denominator(times: Entry, a: Entry, log_p: Entry) -> Entry:
+    """`log(1 + p (e^{2 a t} - 1))`, without overflow."""
+    return jnp.logaddexp(jnp.log1p(-jnp.exp(log_p)), log_p + 2 * a * times)
+
+
+def _major(times: Entry, a: Entry, log_p: Entry) -> Entry:
+    """The logistic curve `w(t)` with `w(0) = p` and growth rate `2 a`."""
+    return jax.nn.sigmoid(log_p - jnp.log1p(-jnp.exp(log_p)) + 2 * a * times)

@@ -1,0 +1,124 @@
+"""When each concept is learned by the symmetric model: a predictor from its start alone.
+
+The paper (Section 4.2, Appendix D) says that the majors `w_kk` leave the initial phase in the order of
+descending `a`. For numbers one needs the *pivots*: eliminate the stronger directions from `W(0)` first
+(Cholesky in the order of descending `a`); what is left of `w_kk(0)` is `p_k`, and major k follows the
+logistic curve of growth rate `2 a_k` from `p_k`. `p_k = 0`, a start of too low a rank, means that stage k
+never happens.
+
+Clock: times are in the paper clock, `t = 2 h * steps` for gradient descent on `U` with learning rate `h`;
+every `eta` is the step in that clock, `eta = 2 h`. Order of concepts: the user's own; nothing needs to be
+sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from dynascope.theory.concept.jacobian_recursion import Scalar
+
+
+class StageTimes(NamedTuple):
+    """Predictions for each major, in the user's order; times in the paper clock."""
+
+    log_pivots: Float[Array, "*batch d"]
+    exit: Float[Array, "*batch d"]
+    """First time at which `w_kk` reaches the exit threshold."""
+    half: Float[Array, "*batch d"]
+    """First time at which `w_kk` reaches 1/2."""
+    order: Int[Array, "*batch d"]
+    """The concepts in the order in which they are learned."""
+
+
+def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
+    """`log p_k` from `W(0)`: elimination in the order of descending `a`, without square roots of small
+    numbers.
+
+    A pivot below the rounding of `W(0)` itself counts as zero (-inf). Where `W(0) = U U^T` is nearly
+    singular, use `log_pivots_of_factor`, which sees pivots down to the square of the rounding.
+    """
+    order = jnp.argsort(-a)
+    scale = jnp.max(jnp.abs(W0), axis=(-2, -1), keepdims=True)
+    W = (W0 / scale)[..., order, :][..., :, order]
+    floor = W.shape[-1] * jnp.finfo(W.dtype).eps * jnp.diagonal(W, axis1=-2, axis2=-1)
+
+    def eliminate(k: Array, rest: Array) -> Array:
+        pivot, row = rest[..., k, k], rest[..., k, :]
+        alive = (jnp.arange(rest.shape[-1]) > k) & (pivot > floor[..., k])[..., None]
+        share = jnp.where(alive, row / jnp.where(alive, pivot[..., None], 1), 0)
+        return rest - share[..., :, None] * jnp.where(alive, row, 0)[..., None, :]
+
+    pivots = jnp.diagonal(lax.fori_loop(0, W.shape[-1], eliminate, W), axis1=-2, axis2=-1)
+    logs = jnp.log(jnp.where(pivots > floor, pivots, 0)) + jnp.log(scale[..., 0])
+    return logs[..., jnp.argsort(order)]
+
+
+def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
+    """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger
+    rows.
+
+    From a QR factorization, so a nearly dependent start keeps its digits. Width below `d` gives `-inf` for
+    the rest.
+    """
+    order = jnp.argsort(-a)
+    rows = U0[..., order, :]
+    triangle = jnp.linalg.qr(jnp.swapaxes(rows, -1, -2), mode="r")
+    lengths = jnp.abs(jnp.diagonal(triangle, axis1=-2, axis2=-1))
+    lengths = jnp.pad(lengths, [(0, 0)] * (lengths.ndim - 1) + [(0, rows.shape[-2] - lengths.shape[-1])])
+    floor = rows.shape[-2] * jnp.finfo(rows.dtype).eps * jnp.linalg.norm(rows, axis=-1)
+    return 2 * jnp.log(jnp.where(lengths > floor, lengths, 0))[..., jnp.argsort(order)]
+
+
+def naive_log_pivots(W0: Float[Array, "*batch d d"]) -> Float[Array, "*batch d"]:
+    """`log w_kk(0)`: the start of each major without elimination, the first guess one would make."""
+    return jnp.log(jnp.diagonal(W0, axis1=-2, axis2=-1))
+
+
+def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar) -> Array:
+    """`t_k(theta) = log(theta / p_k) / (2 a_k)`, for a small threshold; paper clock."""
+    return jnp.maximum((jnp.log(threshold) - log_pivot) / (2 * a), 0)
+
+
+def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
+    """`t_k(1/2) = log((1 - p_k) / p_k) / (2 a_k)`, paper clock; 0 where `p_k >= 1/2`."""
+    below = jnp.minimum(log_pivot, jnp.log(jnp.asarray(0.5, a.dtype)))
+    return (jnp.log1p(-jnp.exp(below)) - below) / (2 * a)
+
+
+def stage_times(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar = 0.1) -> StageTimes:
+    """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or
+    `naive_log_pivots`."""
+    half = half_time(log_pivot, a)
+    return StageTimes(log_pivot, exit_time(log_pivot, a, threshold), half, jnp.argsort(half, axis=-1))
+
+
+def steps_at(
+    times: Float[Array, "*batch d"],
+    a: Float[Array, " d"],
+    eta: Scalar,
+    integrator: Literal["factor_gd", "jacobian_euler"] = "factor_gd",
+) -> Float[Array, "*batch d"]:
+    """Paper-clock times as numbers of steps of size `eta`, with the finite step's own growth rate.
+
+    A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of
+    `jacobian_euler`, in the place of `e^{2 eta a}`.
+    """
+    if integrator == "factor_gd":
+        per_step = 2 * jnp.log1p(eta * a)
+    else:
+        per_step = jnp.log1p(2 * eta * a)
+    return times * 2 * a / per_step
+
+
+def fails(half: Float[Array, "*batch d"], horizon: Scalar) -> Bool[Array, "*batch d"]:
+    """Concepts not learned within the horizon, `t_k(1/2) > T` (Figure 10): for ever only where `p_k = 0`."""
+    return half > horizon
+
+
+def plateau_length(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
+    """`log(1 / p_k) / (2 a_k)`, paper clock: how long the loss waits at `1/2 sum_{missing} mu_k^2`."""
+    return -log_pivot / (2 * a)

@@ -1,0 +1,33 @@
+"""Random starts `U(0)` of the symmetric model, from NumPy's PCG64 so that a seed means the same start
+everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+Seeds = int | np.integer | range | Sequence[int] | np.ndarray
+
+
+def gaussian_factor(
+    seed: Seeds, scale: float, dim: int, width: int | None = None
+) -> Float[np.ndarray, "*seed d width"]:
+    """`U = scale * N(0, 1)^{dim x width}`, one per seed; a sequence of seeds gives a leading axis."""
+    if isinstance(seed, int | np.integer):
+        return scale * np.random.default_rng(seed).standard_normal((dim, dim if width is None else width))
+    return np.stack([gaussian_factor(int(one), scale, dim, width) for one in seed])
+
+
+def aligned_factor(
+    seed: Seeds, scale: float, epsilon: float, dim: int, width: int | None = None
+) -> Float[np.ndarray, "*seed d width"]:
+    """`U = scale * (epsilon G + [1 0 ... 0])` with `G` Gaussian: nearly rank one, every `w_ij(0)` positive.
+
+    The reliable way to multiple descents: the rows of `U` all point along the first column, so each weaker
+    direction is first learned as a shadow of the stronger ones.
+    """
+    factor = gaussian_factor(seed, scale * epsilon, dim, width)
+    factor[..., :, 0] += scale
+    return factor

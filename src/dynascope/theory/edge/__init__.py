@@ -1,0 +1,14 @@
+"""Edge of stability: orbits of gradient descent above 2/sharpness, and what they do to the imbalance."""
+
+from dynascope.theory.edge import (
+    constraint_manifolds as constraint_manifolds,
+    errata as errata,
+    factorization as factorization,
+    factorization_stability as factorization_stability,
+    neuron_intervals as neuron_intervals,
+    period_two as period_two,
+    product_orbit as product_orbit,
+    quartic_orbit as quartic_orbit,
+    single_neuron as single_neuron,
+    squared_margins as squared_margins,
+)

@@ -1,0 +1,107 @@
+"""Matrix factorization above the threshold: where the sharpest direction oscillates, and what keeps the others quiet.
+
+"Simple structures in neural networks", Theorem B.3, Observations 1, 2 and 5, Appendix B.10.2. C has eigenvalues
+sigma_1^2 > sigma_2^2 >= ..., K = eta sigma_1^2, and rho_i are the points of the orbit of the quartic with mu = 1 and
+eta = K. Units: (3.8) is in those of sigma_1; Observation 1 and Remark 4 leave that factor out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from dynascope.tasks.factorization import Factors, matmul
+from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.edge.quartic_orbit import normalized_orbit
+
+
+class TopDirection(NamedTuple):
+    """The top eigenpair of the Hessian at a minimum Y Z^T = C, and the derivatives of the loss along it."""
+
+    direction: Factors
+    sharpness: Float[Array, ""]
+    second: Float[Array, ""]
+    third: Float[Array, ""]
+    fourth: Float[Array, ""]
+    flip_quantity: Float[Array, ""]
+    """D = 96 s_y^2 s_z^2 c^2 / (s_y^2 + s_z^2)."""
+
+
+def top_direction(factors: Factors) -> TopDirection:
+    """Theorem B.3 with X = Y, Y = Z^T: ( s_z u_y v_z'^T, s_y v_y u_z'^T )/sqrt(s_y^2 + s_z^2) from the top singular
+    triples of the factors, eigenvalue s_y^2 + s_z^2. Along it f'' = |A|^2, f3 = 6 <A, B>, f4 = 12 |B|^2 with A = dY Z^T
+    + Y dZ^T, B = dY dZ^T, and D = 96 |A|^2 |B|^2 > 0 where the inner singular vectors are not orthogonal."""
+    Y, Z = factors["Y"], factors["Z"]
+    (left_y, s_y, right_y), (left_z, s_z, right_z) = _top_triple(Y), _top_triple(Z)
+    size = jnp.sqrt(s_y**2 + s_z**2)
+    dY, dZ = s_z / size * jnp.outer(left_y, right_z), s_y / size * jnp.outer(left_z, right_y)
+    A, B = matmul(dY, Z.T) + matmul(Y, dZ.T), matmul(dY, dZ.T)
+    overlap = jnp.sum(right_y * right_z)
+    return TopDirection(
+        {"Y": dY, "Z": dZ},
+        size**2,
+        jnp.sum(A**2),
+        6 * jnp.sum(A * B),
+        12 * jnp.sum(B**2),
+        96 * (s_y * s_z * overlap / size) ** 2,
+    )
+
+
+def _top_triple(matrix: Float[Array, "m p"]) -> tuple[Array, Array, Array]:
+    left, sizes, right = jnp.linalg.svd(matrix, full_matrices=False)
+    return left[:, 0], sizes[0], right[0]
+
+
+def flattest_sharpness(C: Float[Array, "m q"]) -> Float[Array, ""]:
+    """2 sigma_1^2, the least of s_y^2 + s_z^2 over the minima (Remark 3)."""
+    return 2 * jnp.linalg.norm(C, ord=2)
+
+
+def orbit_sizes(C: Float[Array, "d d"], rate: Reals) -> Float[Array, " 2"]:
+    """sigma_1 rho_i: |u^T Y| = |u^T Z| on the orbit (Observation 1)."""
+    square = jnp.linalg.norm(C, ord=2)
+    return jnp.sqrt(square) * jnp.stack(normalized_orbit(rate * square))
+
+
+def orbit_losses(C: Float[Array, "d d"], rate: Reals) -> Float[Array, " 2"]:
+    """(r_i^2 - sigma_1^2)^2 / 2."""
+    return (orbit_sizes(C, rate) ** 2 - jnp.linalg.norm(C, ord=2)) ** 2 / 2
+
+
+def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: Reals, rate: Reals) -> list[Factors]:
+    """Observations 2 and 5: (alpha X0 + (rho_i - alpha) s1 u1 v1^T, X0/alpha + (rho_i - 1/alpha) s1 u1 v1^T) for the
+    two points, with X0 = sum_k s_k u_k v_k^T; up to the size of the noise at the start."""
+    left, size, right = _top_triple(root)
+    alpha = real(alpha)
+    top = size * jnp.outer(left, right)
+    return [
+        {"Y": alpha * root + (rho - alpha) * top, "Z": root / alpha + (rho - 1 / alpha) * top}
+        for rho in normalized_orbit(rate * size**2)
+    ]
+
+
+def generic_condition(first: Reals, second: Reals) -> Bool[Array, " ..."]:
+    """eta (sigma_1^2 + sigma_2^2) < 2 (Observation 1); arguments are eta sigma_1^2 and eta sigma_2^2."""
+    return real(first) + real(second) < 2
+
+
+def quasi_symmetric_condition(first: Reals, second: Reals, alpha: Reals) -> Bool[Array, " ..."]:
+    """(3.9): eta max(s1^2/al^2 + s2^2 al^2, s2^2/al^2 + s1^2 al^2) <= 2, sufficient; arguments eta s1^2, eta s2^2."""
+    first, second, square = real(first), real(second), real(alpha) ** 2
+    return jnp.maximum(first / square + second * square, second / square + first * square) <= 2
+
+
+def largest_bulk(first: Reals, alpha: Reals) -> Values:
+    """The largest eta sigma_2^2 that (3.9) admits."""
+    first, square = real(first), real(alpha) ** 2
+    return jnp.minimum((2 - first / square) / square, (2 - first * square) * square)
+
+
+def gram_difference_change(factors: Factors, C: Float[Array, "m q"], rate: Reals) -> Float[Array, "p p"]:
+    """What a step adds to Y^T Y - Z^T Z, exactly: eta^2 (Z^T M^T M Z - Y^T M M^T Y), M = Y Z^T - C."""
+    Y, Z = factors["Y"], factors["Z"]
+    M = matmul(Y, Z.T) - C
+    left, right = matmul(M, Z), matmul(M.T, Y)
+    return real(rate) ** 2 * (matmul(left.T, left) - matmul(right.T, right))

@@ -1,0 +1,117 @@
+"""Two factors, (xy - mu)^2 / 2, above the threshold: the oscillation of xy takes the imbalance |x - y| away.
+
+"Simple structures in neural networks", Theorem 3.4, Proposition 3, Lemma B.2. With e = eta (xy - mu), exactly,
+
+    y+ - x+ = (y - x)(1 + e),    x+ y+ = xy (1 - e)^2 - e (x - y)^2,    x+^2 - y+^2 = (x^2 - y^2)(1 - e^2).
+
+Balanced (x = y), the map is that of the quartic, and the orbit its orbit. K = eta mu.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from dynascope.tasks.products import ProductLoss
+from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.edge.quartic_orbit import critical_point
+
+
+class Successor(NamedTuple):
+    """What the identities say about the next step."""
+
+    gap: Values
+    """y+ - x+."""
+    product: Values
+    """x+ y+."""
+    difference_of_squares: Values
+    """x+^2 - y+^2."""
+
+
+def successor(x: Values, y: Values, mu: Reals, rate: Reals) -> Successor:
+    """The three identities (B.4, B.33)."""
+    e = rate * (x * y - mu)
+    return Successor((y - x) * (1 + e), x * y * (1 - e) ** 2 - e * (x - y) ** 2, (x**2 - y**2) * (1 - e**2))
+
+
+class Contraction(NamedTuple):
+    """Two steps from xy > mu: r = (y - x)_{t+2} / (y - x)_t and what the proof of Theorem 3.4 bounds it by."""
+
+    ratio: Values
+    upper: Values
+    lower: Values
+    case: Int[Array, " ..."]
+
+
+def contraction(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Contraction:
+    """The ratio from a point with xy > mu, its bounds for 1 < K < 1.5, and which case of the proof applies (x1, y1 the
+    next point, x_s^2 = (mu + 1/eta)/3):
+
+    1: eta (mu - x1 y1) >= 1/2: r < (1 + min(x/y, y/x))/2;
+    2: otherwise, x1 y1 <= x_s^2: r < 2 - K;
+    3: otherwise: r < 1 - 2 (K - 1)(xy/mu - 1). Always r > 2 - 2K.
+    """
+    mu, rate = real(mu), real(rate)
+    task, K = ProductLoss(mu), rate * mu
+    product = jnp.prod(factors, axis=-1)
+    after = jnp.prod(task.step(factors, rate), axis=-1)
+    ratio = (1 + rate * (product - mu)) * (1 + rate * (after - mu))
+    share = jnp.min(factors, axis=-1) / jnp.max(factors, axis=-1)
+    far, below = rate * (mu - after) >= 1 / 2, after <= critical_point(mu, rate) ** 2
+    near = jnp.where(below, 2 - K, 1 - 2 * (K - 1) * (product / mu - 1))
+    lower = jnp.broadcast_to(real(2 - 2 * K), ratio.shape)
+    return Contraction(ratio, jnp.where(far, (1 + share) / 2, near), lower, jnp.where(far, 1, jnp.where(below, 2, 3)))
+
+
+def orbit_contraction(K: Reals) -> Values:
+    """3 - 2K: the factor of the imbalance per two steps, on the orbit, exactly; 0 at K = 1.5."""
+    return 3 - 2 * real(K)
+
+
+def transverse_exponent(K: Reals) -> Values:
+    """ln|3 - 2K| / 2: the exponent of the imbalance per step, on the orbit."""
+    return jnp.log(jnp.abs(orbit_contraction(K))) / 2
+
+
+class Positivity(NamedTuple):
+    """Lemma B.2: x and y stay positive if `left` < `right`."""
+
+    left: Values
+    right: Values
+    sure: Bool[Array, " ..."]
+
+
+def positivity(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Positivity:
+    """Lemma B.2, for x0 y0 > mu: max{eta (x0 y0 - mu), polynomial} < p, see `positivity_terms`."""
+    polynomial, p = positivity_terms(jnp.abs(factors[..., 1] - factors[..., 0]) / jnp.sqrt(real(mu)), rate * mu)
+    product = jnp.prod(factors, axis=-1)
+    left = jnp.maximum(rate * (product - mu), polynomial)
+    return Positivity(left, p, (left < p) & (product > mu) & jnp.all(factors > 0, axis=-1))
+
+
+def positivity_terms(gap: Reals, K: Reals) -> tuple[Values, Values]:
+    """(4/27)(1 + K)^3 + (2K^2/3 - K/3 + q K^2 m^2/(2(K+1))) q m^2 - K, and p; m = |y0 - x0|/sqrt(mu),
+    p = 4/(m + sqrt(m^2 + 4))^2, q = (1 + p)^2."""
+    m, K = real(gap), real(K)
+    p = 4 / (m + jnp.sqrt(m**2 + 4)) ** 2
+    q = (1 + p) ** 2
+    middle = 2 * K**2 / 3 - K / 3 + q * K**2 * m**2 / (2 * (K + 1))
+    return 4 / 27 * (1 + K) ** 3 + middle * q * m**2 - K, p
+
+
+def largest_gap(K: Reals, resolution: int = 2001) -> Values:
+    """The largest m = |y0 - x0|/sqrt(mu) that Lemma B.2 admits (for x0 y0 just above mu), on a grid over [0, 1]."""
+    gaps = jnp.linspace(0, 1, resolution)
+    polynomial, p = positivity_terms(gaps, real(K)[..., None])
+    return jnp.max(jnp.where(polynomial < p, gaps, 0), axis=-1)
+
+
+def flow_limit(factors: Float[Array, "*batch 2"], mu: Reals) -> Float[Array, "*batch 2"]:
+    """Where gradient flow ends: the minimum on the same x^2 - y^2, in the positive quadrant. Small rates end near it,
+    at sharpness x^2 + y^2; lowering the rate only after oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
+    (Remarks 2, 6)."""
+    half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
+    size = jnp.sqrt(half**2 + mu**2)
+    return jnp.sqrt(jnp.stack([size + half, size - half], axis=-1))

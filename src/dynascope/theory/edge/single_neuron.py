@@ -1,0 +1,69 @@
+"""One ReLU neuron above the threshold: w turns to the teacher, then v and |w| oscillate and become equal.
+
+"Simple structures in neural networks", Theorem 3.5, Proposition 4 and Appendix B.8-B.9, for a unit teacher and
+eta = K d, in the variables v, wx, wy of `tasks.single_neuron.reduced_step`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.tasks.single_neuron import Reduced, reduced_step
+from dynascope.theory.edge.quartic_orbit import normalized_orbit
+
+GROWTH = 2.56
+"""In stage 1 the product v wx grows by at least this factor a step."""
+
+STAGE_ONE = {"slope": (0.0, 2.7), "height": (0.0, 0.44), "gap": (-0.017, 0.17), "product": (0.0, 1 / (2 * math.pi))}
+"""Where wy/wx, wy, v - wx and v wx lie in stage 1, from the first step on."""
+BASIN_ENTRY = {"height": (0.0, 0.1), "gap": (-0.462, 0.148), "product": (0.497, 1.341)}
+"""Where they lie four steps into stage 2, unless wy begins tiny (case III of the proof, which comes there later)."""
+BASIN = {"gap_below": (-0.735, 0.23), "gap_above": (-0.474, 0.148), "product": (0.181, 1.5)}
+"""Where they stay from then on; the gap v - wx while v wx <= 1, and while it is above."""
+
+
+def growth_steps(size: Reals) -> Values:
+    """T1 = ceil(log_2.56(1.35/(pi beta^2))), beta = (1 + 1.1/pi) eps: the bound of Theorem 3.5 on stage 1, for
+    |w0| = v0 = eps <= 0.1."""
+    beta = (1 + 1.1 / math.pi) * real(size)
+    return jnp.ceil(jnp.log(1.35 / (math.pi * beta**2)) / math.log(GROWTH))
+
+
+def height_bound(steps: Reals, K: Reals, size: Reals) -> Values:
+    """wy < 0.1 (1 - 0.030 K)^(t - T1 - 4) for t >= T1 + 4 (Theorem 3.5, K in (1, 1.1]); infinite before."""
+    since = real(steps) - growth_steps(size) - 4
+    return jnp.where(since >= 0, 0.1 * (1 - 0.030 * real(K)) ** jnp.maximum(since, 0), jnp.inf)
+
+
+def height_decay(K: Reals) -> Values:
+    """|1 - K|: the factor of wy per two steps, on the orbit, since (1 - K d1^2)(1 - K d2^2) = 1 - K. It dies first."""
+    return jnp.abs(1 - real(K))
+
+
+def gap_decay(K: Reals) -> Values:
+    """3 - 2K: the factor of v - wx per two steps, on the orbit."""
+    return 3 - 2 * real(K)
+
+
+def limit(K: Reals) -> Reduced:
+    """Proposition 4: wy = 0, v = wx = d_i, as arrays over the two points of the orbit."""
+    points = jnp.stack(normalized_orbit(K), axis=-1)
+    return {"v": points, "wx": points, "wy": jnp.zeros_like(points)}
+
+
+def in_stage_one(state: Reduced) -> Bool[Array, " ..."]:
+    """v wx <= wx wy / (pi |w|^2): as long as the angle is closing."""
+    v, wx, wy = state["v"], state["wx"], state["wy"]
+    return v * wx <= wx * wy / (math.pi * (wx**2 + wy**2))
+
+
+def update_defect(state: Reduced, K: Reals) -> Values:
+    """v Dv - wx Dwx - wy Dwy, which is 0 (before the absolute value is taken of wy)."""
+    v, wx, wy = state["v"], state["wx"], state["wy"]
+    after, square = reduced_step(state, K), wx**2 + wy**2
+    height_change = -K * (v**2 * wy - v / math.pi * wy**2 / square)
+    return v * (after["v"] - v) - wx * (after["wx"] - wx) - wy * height_change

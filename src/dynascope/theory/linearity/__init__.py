@@ -1,0 +1,8 @@
+"""Transition to linearity: Hessian norms of wide networks, and what follows from them."""
+
+from dynascope.theory.linearity import (
+    bounds as bounds,
+    errata as errata,
+    gaussian_series as gaussian_series,
+    hessian_recursion as hessian_recursion,
+)

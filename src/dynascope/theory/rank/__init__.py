@@ -1,0 +1,8 @@
+"""Gradual rank: flows of diagonal networks from small starts, and the stages they go through."""
+
+from dynascope.theory.rank import (
+    assumptions as assumptions,
+    diagonal_flow as diagonal_flow,
+    greedy_ranks as greedy_ranks,
+    stage_transition as stage_transition,
+)

@@ -1,0 +1,111 @@
+"""The assumptions of Theorem 4.1 and its lemmas as checks: what each asks, the number found, whether it is met.
+
+"Transformers learn through gradual rank increase", Assumptions 4.3 to 4.5, Lemmas C.5 and D.1 to D.4. Assumption 4.4
+is read with the L(theta^k) that its print lacks. Assumptions 2.1 and 3.1 (smoothness, bounded data) are properties of
+the model and are not checked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dynascope.theory.rank.diagonal_flow import Loss, Product, check_start, log_inverse
+from dynascope.theory.rank.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
+from dynascope.theory.rank.stage_transition import hessian, transition
+
+
+class Finding(NamedTuple):
+    """One check."""
+
+    name: str
+    number: float
+    """What was found: it must be positive, or (for 4.5 and C.5) at most `bound`."""
+    holds: bool
+    bound: float = 0.0
+
+
+def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | None = None) -> list[Finding]:
+    """Assumption 4.3, and what Lemma D.4 adds. With a `scale` also whether the winner is clear at that scale."""
+    first, second = check_start(u, v)
+    apart = float(np.min(np.abs(np.abs(first) - np.abs(second))))
+    found = [Finding("4.3 |u| is not |v| at the start", apart, apart > 0)]
+    unit = float(np.max(np.abs(stages[0].force)))
+    for k, stage in enumerate(stages):
+        if math.isfinite(stage.next_time):
+            wait = stage.next_time - stage.time
+            found.append(Finding(f"4.3 plateau {k}: one winner (gap)", stage.gap, stage.gap * unit > 1e-12))
+            found.append(Finding(f"D.4 plateau {k}: it lasts", wait, wait > 0))
+            if scale is not None:
+                seen = stage.gap * log_inverse(scale)
+                found.append(Finding(f"plateau {k}: gap * log(1/alpha) >= {RESOLVED:g}", seen, seen >= RESOLVED))
+        for i in stage.left:
+            away = -stage.force[i] if stage.log_weight[i] < 1 else stage.force[i]
+            found.append(Finding(f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away", float(away),
+                                 bool(away > SMALLEST * unit)))  # fmt: skip
+    return found
+
+
+def strict_minimum(loss: Loss, stage: Stage) -> Finding:
+    """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
+    D = diag(s * u) and H the Hessian in beta; any c_k below half of it will do. Nothing to check at beta = 0."""
+    eigenvalue = float(_least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
+    return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
+
+
+@eqx.filter_jit
+def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
+    support = beta != 0
+    weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
+    curvature = 4 * weight[:, None] * hessian(loss, beta) * weight[None, :]
+    pairs = support[:, None] & support[None, :]
+    elsewhere = (jnp.sum(jnp.abs(curvature)) + 1) * jnp.eye(beta.size, dtype=beta.dtype)
+    return jnp.linalg.eigvalsh(jnp.where(pairs, curvature, jnp.where(support[None, :], 0.0, elsewhere)))[0]
+
+
+def noise_robust(
+    loss: Loss, before: Stage, after: Stage, *, distance: float = 1e-2, draws: int = 20, seed: int = 0
+) -> Finding:
+    """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
+    is the largest distance of an end from beta^{k+1}, against a bound of 1e-3; infinite if a start comes to no end."""
+    rng = np.random.default_rng(seed)
+    active = (before.beta != 0) | (np.arange(len(before.beta)) == after.winner)
+    signs = np.where(before.beta != 0, np.sign(before.beta), np.where(active, after.sign, 0.0))
+    u = np.sqrt(np.abs(before.beta)) + distance * rng.uniform(-1, 1, (draws, len(active))) / math.sqrt(active.sum())
+    starts = signs * np.maximum(np.abs(u), 1e-12) ** 2
+    errors = [_error_at_end(loss, start, signs, after.beta) for start in starts]
+    worst = max(errors)
+    return Finding("4.5 noisy starts end at the next plateau (largest error)", worst, worst <= 1e-3, 1e-3)
+
+
+def _error_at_end(loss: Loss, start: Vector, signs: Vector, expected: Vector) -> float:
+    end = transition(loss, jnp.asarray(start), jnp.asarray(signs))
+    return float(np.max(np.abs(np.asarray(end.beta) - expected))) if end.arrived else math.inf
+
+
+def plateau_bound(inactive: float, lipschitz: float, curvature: float) -> float:
+    """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)), where rho bounds the inactive
+    weights, K is a Lipschitz constant of the loss there, c_k the constant of Assumption 4.4."""
+    return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
+
+
+def log_scale_lemmas(
+    u: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"], scale: float, margin: float
+) -> list[Finding]:
+    """Lemmas D.1 to D.3 at given weights (ordered so that u > |v|): what b = log_alpha(u + v) says of them. b is given
+    beside them, since u + v is lost to rounding where v is nearly -u.
+
+    D.1: b in (c, 2 - c) makes |u|, |v| <= alpha^(c/2). D.2: b outside (-c, 2 + c) makes u > 1. D.3: b > 1 + c makes
+    v < 0, b < 1 - c makes v > 0. The number of each is how many entries break it, which must be 0."""
+    inside = (b > margin) & (b < 2 - margin)
+    broken = {
+        "D.1": inside & (np.maximum(np.abs(u), np.abs(v)) > scale ** (margin / 2)),
+        "D.2": ((b < -margin) | (b > 2 + margin)) & (np.abs(u) <= 1),
+        "D.3": ((b > 1 + margin) & (v >= 0)) | ((b < 1 - margin) & (v <= 0)),
+    }
+    return [Finding(name, float(np.sum(bad)), not np.any(bad)) for name, bad in broken.items()]

@@ -1,0 +1,126 @@
+"""Where a transition ends: the limit (13) of gradient flow from a plateau, with one coordinate just switched on.
+
+"Transformers learn through gradual rank increase", Algorithm 1. The start is balanced, v = s * u, and stays so: on the
+active set d log|beta_i| / dt = 2 s_i g_i(beta), no sign changes, and every other coordinate stays 0. A coordinate
+ends where its force vanishes, or leaves the support: |beta_i| falls to nothing with s_i g_i < 0. Forces are small or
+large beside max |g(0)|, so that a multiple of a loss has the same transitions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from dynascope.theory.rank.diagonal_flow import LOG_CAP, Loss, Product, force
+
+SEED = 1e-5
+"""The size of u with which a coordinate is switched on."""
+GONE, PUSHED = 1e-7, 1e-4
+"""|beta| of a coordinate that leaves, and the force that must push it out, over max |g(0)|."""
+LEVELS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+"""The flow stops to look about where the forces on the support have come down to these, in turn, over max |g(0)|."""
+NEAR = 0.1
+"""It has arrived where Newton's step changes no coordinate by more than this share, and the loss is convex."""
+NEWTON = 8
+COLUMNS = 16
+
+
+class Transition(NamedTuple):
+    """Its end, and whether it was reached."""
+
+    beta: Product
+    left: Bool[Array, " p"]
+    """The coordinates of the active set that are 0 at the end."""
+    arrived: Bool[Array, ""]
+    residual: Float[Array, ""]
+    """The largest |g| on the support at the end; not small if the end was not reached."""
+
+
+class _Way(NamedTuple):
+    """How far a transition has come."""
+
+    logs: Product
+    level: Int[Array, ""]
+    near: Bool[Array, ""]
+
+
+@eqx.filter_jit
+def transition(
+    loss: Loss, beta: Product, signs: Product, *, tolerance: float = 1e-5, max_steps: int = 20_000
+) -> Transition:
+    """The end of the balanced flow from `beta`. `signs` is 0 where a coordinate is not active, and its sign where it
+    is: the newly switched on coordinate has a small `beta` of that sign. Newton's method does the last of the way, so
+    that the flow's own `tolerance` need only bring it there. A flow that stops before is left there."""
+    active = signs != 0
+    unit = jnp.max(jnp.abs(force(loss, jnp.zeros_like(beta))))
+    levels = unit * jnp.asarray(LEVELS, beta.dtype)
+
+    def at(logs: Product) -> Product:
+        return jnp.where(active, signs * jnp.exp(jnp.minimum(logs, LOG_CAP)), 0.0)
+
+    def velocity(t: Any, logs: Product, args: None) -> Product:
+        return jnp.where(active, 2 * signs * force(loss, at(logs)), 0.0)
+
+    def gone(beta: Product) -> Bool[Array, " p"]:
+        return active & (jnp.abs(beta) < GONE) & (signs * force(loss, beta) < -PUSHED * unit)
+
+    def further(way: _Way) -> _Way:
+        def at_rest(t: Any, logs: Product, args: None, **_: Any) -> Bool[Array, ""]:
+            here = at(logs)
+            return jnp.all(gone(here) | ~active | (jnp.abs(force(loss, here)) < levels[way.level]))
+
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2 / unit, y0=way.logs,
+            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance), max_steps=max_steps,
+            event=diffrax.Event(at_rest), throw=False,
+        )  # fmt: skip
+        assert solution.ys is not None
+        logs = solution.ys[-1]
+        here = at(logs)
+        step, convex = newton_step(loss, here, active & ~gone(here))
+        return _Way(logs, way.level + 1, convex & jnp.all(jnp.abs(step) <= NEAR * jnp.abs(here)))
+
+    start = _Way(jnp.log(jnp.where(active, jnp.abs(beta), 1.0)), jnp.asarray(0), jnp.asarray(False))
+    way = lax.while_loop(lambda way: ~way.near & (way.level < len(LEVELS)), further, start)
+    end = at(way.logs)
+    left = gone(end)
+    support = active & ~left
+    end = jnp.where(support, end, 0.0)
+    steps = jnp.where(way.near, NEWTON, 0)
+    end = lax.fori_loop(0, steps, lambda _, here: here + newton_step(loss, here, support)[0], end)
+    residual = jnp.max(jnp.abs(jnp.where(support, force(loss, end), 0.0)))
+    return Transition(end, left, way.near, residual)
+
+
+def hessian(loss: Loss, beta: Product) -> Float[Array, "p p"]:
+    """The Hessian in beta, some columns at a time: all at once would hold the data once for each of them."""
+    _, product = jax.linearize(jax.grad(loss), beta)
+    return lax.map(product, jnp.eye(beta.size, dtype=beta.dtype), batch_size=COLUMNS)
+
+
+def newton_step(loss: Loss, beta: Product, support: Bool[Array, " p"]) -> tuple[Product, Bool[Array, ""]]:
+    """Newton's step toward force 0 on the support, and whether the loss is convex there."""
+    pairs = support[:, None] & support[None, :]
+    curvature = jnp.where(pairs, hessian(loss, beta), jnp.eye(beta.size, dtype=beta.dtype))
+    step = jnp.linalg.solve(curvature, jnp.where(support, force(loss, beta), 0.0))
+    return step, jnp.linalg.eigvalsh(curvature)[0] > 0
+
+
+def constrained_least_squares(
+    S: Float[np.ndarray, "p p"], c: Float[np.ndarray, " p"], signs: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"]:
+    """The same end for a quadratic loss, without any flow: least squares on the active set with the signs given."""
+    active = np.flatnonzero(signs)
+    factor = np.linalg.cholesky(S[np.ix_(active, active)]).T * signs[active]
+    target = np.linalg.solve(np.linalg.cholesky(S[np.ix_(active, active)]), c[active])
+    beta = np.zeros(len(c))
+    beta[active] = signs[active] * scipy.optimize.nnls(factor, target)[0]
+    return beta

@@ -1,0 +1,26 @@
+"""concept.diversity-order: where the order flips, by the theory and on a broken line."""
+
+import numpy as np
+import pytest
+
+from dynascope.experiments.concept.diversity_order import DiversityOrder, zero_of
+
+
+def test_the_strengths_are_equal_at_the_predicted_flip() -> None:
+    flip = DiversityOrder().flip()
+    assert flip == pytest.approx(np.sqrt(1.5025))
+    first, second = DiversityOrder(first_spreads=(flip,)).strengths()[0]
+    assert first == pytest.approx(second)
+
+
+def test_a_cluster_at_the_origin_moves_the_flip() -> None:
+    code = DiversityOrder(**DiversityOrder.presets["code"])
+    assert code.flip() ** 2 == pytest.approx(1.05, abs=1e-3)
+
+
+def test_the_zero_of_a_broken_line_is_interpolated() -> None:
+    assert zero_of(np.array([2.0, 0.0, 1.0]), np.array([-3.0, 2.0, 1.0])) == pytest.approx(1.25)
+
+
+def test_a_line_without_a_change_of_sign_has_no_zero() -> None:
+    assert zero_of(np.array([0.0, 1.0]), np.array([2.0, 1.0])) is None

@@ -1,0 +1,159 @@
+"""The experiments on the symmetric model f(x) = U U^T x, and what they share."""
+
+import jax
+import numpy as np
+import pytest
+
+import dynascope as ds
+from dynascope.curves import stages
+from dynascope.experiments.concept import lemma_bench, symmetric_experiment
+from dynascope.experiments.concept.failure_mode import FailureMode
+from dynascope.experiments.concept.initialization_breakdown import InitializationBreakdown
+from dynascope.experiments.concept.jacobian_stages import JacobianStages, draw_partition
+from dynascope.experiments.concept.multiple_descents import alternation, matches, turns_of
+from dynascope.experiments.concept.published_figures import PublishedFigures
+from dynascope.experiments.concept.quadruple_descent import QuadrupleDescent
+from dynascope.experiments.concept.training_trajectory import TrainingTrajectory
+from dynascope.experiments.concept.triple_descent import TripleDescent
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        yield
+
+
+def verdicts(experiment):
+    """What the experiment says of each claim, and its measurement."""
+    measured = experiment.measure(0)
+    predicted = experiment.predict(measured)
+    return {claim.id: claim for claim in experiment.judge(measured, predicted)}, measured, predicted
+
+
+def test_training_and_the_faster_scan_are_the_same_descent():
+    experiment = TripleDescent(steps=500)
+    starts = experiment.gaussian(range(5), 0.3)
+    trained = experiment.train(starts)
+    scanned = symmetric_experiment.StartScan()
+    fixed = {"mu": np.array(experiment.mu), "sigma": np.array(experiment.sigma), "learning_rate": np.float64(0.01)}
+    again = ds.ensemble(scanned, {"start": starts}, steps=500, record=1, fixed=fixed)
+    np.testing.assert_allclose(again.test_loss, trained.test_loss, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(again.loss, trained.loss, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(again.majors, np.diagonal(trained.W.values, axis1=2, axis2=3), rtol=1e-9)
+
+
+def test_a_scan_counts_descents_as_if_it_looked_at_every_step():
+    experiment = TripleDescent(steps=3000)
+    starts = experiment.aligned(range(40), 0.5, 0.03)
+    scanned = experiment.scan(starts, (0.005, 0.01))
+    curves = experiment.train(starts).test_loss.values
+    for row, tolerance in zip(scanned.descents.values, (0.005, 0.01), strict=True):
+        np.testing.assert_array_equal(row, stages.descents(curves, tolerance))
+
+
+def test_scans_in_chunks_are_one_scan(monkeypatch):
+    experiment = JacobianStages(steps=200)
+    starts = experiment.gaussian(range(10))
+    whole = experiment.scan(starts)
+    monkeypatch.setattr(symmetric, "SCAN_CHUNK", 4)
+    np.testing.assert_array_equal(experiment.scan(starts).half_step, whole.half_step)
+
+
+def test_random_starts_share_no_seed_with_the_reference_or_another_run():
+    first, second = symmetric_experiment.own_seeds(0, 100_000), symmetric_experiment.own_seeds(1, 100_000)
+    assert first.min() > 40_000
+    assert not set(first) & set(second)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_the_staged_prediction_is_exact_at_the_start_and_learns_everything(dim):
+    start, a = 0.1 * np.random.default_rng(5).standard_normal((dim, dim)), np.array([0.3, 0.7, 1.6, 2.1])[:dim]
+    path = symmetric_experiment.staged_path(start, a, 0.01, np.array([0, 20_000]))
+    np.testing.assert_allclose(path[0], start @ start.T, rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(path[-1], np.eye(dim), atol=1e-6)
+
+
+def test_the_staged_prediction_never_learns_what_the_rank_forbids():
+    start = 0.1 * np.random.default_rng(5).standard_normal((3, 2))
+    path = symmetric_experiment.staged_path(start, np.array([0.3, 0.7, 1.6]), 0.01, np.array([100_000]))
+    np.testing.assert_allclose(path[-1], np.diag([0.0, 1, 1]), atol=1e-6)
+
+
+def test_small_starts_follow_the_staged_prediction():
+    experiment = TripleDescent(scale=0.01)
+    run = experiment.train(experiment.gaussian([62]))
+    predicted = symmetric_experiment.predict_runs(run, experiment.mu, experiment.sigma, experiment.learning_rate)
+    assert float(np.abs(predicted.W - run.W.values).max()) < 0.03
+    assert len(turns_of(predicted.test_loss.values[0], 0.003)) == len(turns_of(run.test_loss.values[0], 0.003)) == 4
+
+
+@pytest.mark.parametrize("kind", [TripleDescent, QuadrupleDescent])
+def test_the_chosen_starts_have_as_many_descents_as_concepts(kind):
+    claims, measured, _ = verdicts(kind(starts=20, aligned_starts=20, grid_starts=2))
+    shown = [name for name in claims if "starts" not in name and name != "aligned-map"]
+    assert {name: claims[name].verdict for name in shown} == dict.fromkeys(shown, "holds")
+    stage = alternation(measured.W.values[0], measured.test_loss.values[0], kind().strengths, 0.01)
+    assert stage is not None
+    assert all(stage.in_descent)
+
+
+def test_a_reference_is_not_matched_by_another_run():
+    reference = TripleDescent.references[0]
+    experiment = TripleDescent()
+    right, wrong = experiment.train(
+        experiment.gaussian([62, 62]) * np.array([1.0, 1.05])[:, None, None]
+    ).test_loss.values
+    assert matches(reference, right, 0.01)
+    assert not matches(reference, wrong, 0.01)
+
+
+def test_stages_without_their_descents_are_none():
+    experiment = JacobianStages(scale=0.001)
+    run = experiment.train(experiment.gaussian([3]))
+    assert alternation(run.W.values[0], run.test_loss.values[0], experiment.strengths, 0.01) is None
+
+
+@pytest.mark.slow
+def test_a_narrow_model_fails_for_ever_and_a_plateau_ends():
+    few = {"starts": 50, "narrow_starts": 5, "aligned_starts": 20, "narrow_steps": 2000}
+    claims, _, _ = verdicts(FailureMode(**few))
+    names = ("lasting-failure", "missing-concept", "rank-kept", "plateau", "plateau-ends", "plateau-length")
+    assert [claims[name].verdict for name in names] == ["holds"] * 4 + ["erratum", "holds"]
+
+
+def test_negative_minors_never_give_two_descents():
+    experiment = InitializationBreakdown()
+    starts = experiment.gaussian(range(600))
+    twice = experiment.scan(starts).descents.values[0] > 1
+    negative = np.sum(starts[:, 0] * starts[:, 1], axis=1) < 0
+    assert not twice[negative].any()
+    assert 0.4 < twice[~negative].mean() < 0.6
+
+
+def test_training_outputs_leave_their_axes_together():
+    claims, _, _ = verdicts(TrainingTrajectory(starts=50))
+    assert {claim.verdict for claim in claims.values()} == {"holds"}
+
+
+def test_published_figures_need_the_square():
+    experiment = PublishedFigures()
+    claims, measured, _ = verdicts(experiment)
+    assert {name: claim.verdict for name, claim in claims.items() if claim.verdict != "erratum"} == {
+        "figure-5-loss": "holds",
+        "majors-positive": "holds",
+    }
+    assert set(experiment.draw(measured, None)) == {"published-figures", "published-figures-descending-on-u"}
+
+
+def test_the_lemma_bench_names_what_breaks():
+    measured = lemma_bench.measure_benches((lemma_bench.SMALL[0], *lemma_bench.SINGULAR))
+    claims = {claim.id: claim.verdict for claim in lemma_bench.judge_benches(measured)}
+    assert claims.pop("lemmas") == claims.pop("exit-times") == "holds"
+    assert set(claims.values()) == {"erratum"}
+
+
+def test_the_partition_is_drawn_with_every_entry():
+    figure = draw_partition(5, 2)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert len(texts) == 25
+    assert texts.count("") == 9

@@ -1,0 +1,92 @@
+"""edge.sixteen-neurons, edge.mlp-alignment, edge.decay-sharpens: what they are made of."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynascope.experiments.edge.decay_sharpens import DecaySharpens
+from dynascope.experiments.edge.digit_experiment import sample, two_gaussians
+from dynascope.experiments.edge.mlp_alignment import MlpAlignment, median_where, share_where
+from dynascope.experiments.edge.teacher_neurons import (
+    common_sharpness,
+    expected_common_sharpness,
+    flattest_square,
+    hessian,
+)
+from dynascope.geometry import dense_hessian
+from dynascope.tasks.data import images
+from dynascope.tasks.teachers import AxisTeacher
+
+TINY = {"data": "gaussians", "samples": 20, "seeds": 1, "width": 3}
+
+
+def test_the_hessian_of_the_neurons_is_that_of_autodiff() -> None:
+    with jax.enable_x64(True):
+        task = AxisTeacher(4)
+        x, student = task.sample(jax.random.key(0), 50), task.start(jax.random.key(1), noise=0.3)
+        by_autodiff = dense_hessian(lambda student: task.loss(student, x), student)
+        np.testing.assert_allclose(hessian(student, x), by_autodiff, atol=1e-14)
+
+
+def test_minima_with_a_common_k_have_the_sharpness_of_their_hessian() -> None:
+    with jax.enable_x64(True):
+        task = AxisTeacher(4)
+        x = task.sample(jax.random.key(0), 50)
+        whole = hessian(task.minimum(jnp.full(4, 1.5)), x)
+        np.testing.assert_allclose(common_sharpness(x, np.array([2.25])), jnp.linalg.eigvalsh(whole)[-1:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("square", [0.7, 1.2, 3.0])
+def test_the_sharpness_over_the_whole_sphere_is_the_limit_of_large_samples(square: float) -> None:
+    with jax.enable_x64(True):
+        x = AxisTeacher(5).sample(jax.random.key(0), 400_000)
+        np.testing.assert_allclose(
+            common_sharpness(x, np.array([square])), expected_common_sharpness(square, 5), rtol=5e-3
+        )
+
+
+def test_sixteen_neurons_are_flattest_at_the_documents_ratio() -> None:
+    assert flattest_square(16) == pytest.approx(1.21, abs=0.02)
+    assert 2 / expected_common_sharpness(flattest_square(16), 16) == pytest.approx(2.5, abs=0.01)
+
+
+def test_two_gaussians_are_balanced_and_the_same_each_time() -> None:
+    x, y = two_gaussians(100)
+    assert x.shape == (100, 79)
+    assert y.sum(axis=0).tolist() == [50, 50]
+    np.testing.assert_array_equal(x, two_gaussians(100)[0])
+
+
+def test_without_digits_the_substitute_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        raise images.DataNotFoundError
+
+    monkeypatch.setattr(images, "two_class_digits", nothing)
+    assert "substitute" in sample("auto", 20).name
+    with pytest.raises(images.DataNotFoundError):
+        sample("digits", 20)
+
+
+def test_shares_and_medians_are_over_the_marked_places() -> None:
+    marked = np.array([[True, True, False], [False, False, False]])
+    np.testing.assert_array_equal(median_where(np.array([[1.0, 3.0, 9.0], [1.0, 1.0, 1.0]]), marked), [2, np.nan])
+    np.testing.assert_array_equal(share_where(np.array([[True, False, True], [True] * 3]), marked), [0.5, np.nan])
+
+
+def test_both_rates_start_from_the_same_weights() -> None:
+    with jax.enable_x64(True):
+        small = MlpAlignment.model_validate(TINY | {"steps": 2})
+        measured = small.measure(0)
+    np.testing.assert_array_equal(measured.sharpness[0, :, 0], measured.sharpness[1, :, 0])
+    assert measured.loss[0, 0, 1] != measured.loss[1, 0, 1]
+
+
+def test_runs_part_where_the_rate_is_lowered() -> None:
+    with jax.enable_x64(True):
+        small = DecaySharpens.model_validate(TINY | {"steps": 6, "drops": (2, 4)})
+        kept, early, late = small.measure(0).loss.values[:, 0]
+    np.testing.assert_array_equal(kept[:3], early[:3])
+    np.testing.assert_array_equal(kept[:5], late[:5])
+    assert kept[3] != early[3]
+    assert kept[5] != late[5]

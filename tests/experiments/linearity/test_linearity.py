@@ -1,0 +1,165 @@
+"""linearity.hessian-scaling, linearity.kernel-change, linearity.polyak: what they are made of."""
+
+from collections.abc import Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import dynascope as ds
+from dynascope.dynamics.monitor import Monitor, monitored_by
+from dynascope.experiments.linearity import ten_points as sampling
+from dynascope.experiments.linearity.growing_networks import CASES, Newborn, look_at
+from dynascope.experiments.linearity.hessian_scaling import HessianScaling, slope
+from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
+from dynascope.experiments.linearity.kernel_training import Trained, train
+from dynascope.experiments.linearity.polyak import keeps
+from dynascope.tasks.data import datasets, images
+
+
+def test_a_slope_is_that_of_a_power_law() -> None:
+    width = np.array([8, 32, 100])
+    assert slope(width, 3.0 * width**-0.7) == pytest.approx(-0.7)
+
+
+class Shelf(Monitor):
+    """Keeps in memory what it is given."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, np.ndarray]] = {}
+
+    def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
+        return self.kept.get(name)
+
+    def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        assert name not in self.kept, "looked at again"
+        self.kept[name] = arrays
+
+
+def test_a_network_that_was_looked_at_is_not_looked_at_again() -> None:
+    experiment = HessianScaling(widths=(4, 8), networks=("fcn2-relu", "single-neuron-layer"), seeds=2)
+    with monitored_by(Shelf()) as shelf:
+        first = experiment.measure(0)
+        assert isinstance(shelf, Shelf)
+        assert set(shelf.kept) == set(experiment.networks)
+        xr.testing.assert_identical(experiment.measure(0), first)
+
+
+def test_every_case_fits_into_its_family() -> None:
+    for case in CASES.values():
+        assert len(case.sizes) == len(case.family.hidden)
+        assert all(own <= most for own, most in zip(case.sizes, case.family.hidden, strict=True))
+
+
+def test_a_width_looks_the_same_alone_and_in_the_program_of_wider_ones() -> None:
+    """A two-layer ReLU network's norm is exact at every width, so its padding may not matter."""
+    how = {"radius": jnp.asarray(0.5), "removed": jnp.asarray(0.0)}
+    found = look_at(CASES["fcn2-relu"], (9, 16), 5, np.arange(3, dtype=np.int32), **how)
+    exact = np.repeat([[1 / 3], [1 / 4]], 3, axis=1)
+    np.testing.assert_allclose(found["gap_norm"], exact, rtol=1e-5)
+    np.testing.assert_allclose(found["gap_hessian"], exact * 0.5**2 / 2, rtol=1e-4)
+    assert found["in_degree"].tolist() == [[9] * 3, [16] * 3]
+
+
+def test_the_kinds_of_network_are_what_they_are_called() -> None:
+    key = jax.random.key(0)
+    skips = Newborn(CASES["skips"].family, 4, 3).network(key)
+    assert [skip is None for skip in skips.skips] == [False, False, False, True]
+    shared = Newborn(CASES["convolution"].family, 4, 3).network(key)
+    assert shared.sizes == [5, 20, 20, 1]
+    uneven = Newborn(CASES["uneven"].family, 4, 3).network(key)
+    assert uneven.sizes == [3, 4, 8, 1]
+
+
+def test_without_data_the_substitute_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(*_: object, **__: object) -> None:
+        raise images.DataNotFoundError
+
+    monkeypatch.setattr(datasets, "two_classes", nothing)
+    found = sampling.points("digits", 6, 0)
+    assert "substitute" in found.name
+    assert found.x.shape == (6, 49)
+    assert found.x.std() == pytest.approx(1)
+    assert sorted(found.y) == [-1, -1, -1, 1, 1, 1]
+
+
+def test_digits_are_averaged_and_standardized(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(2.0)[:, None, None, None] * np.ones((2, 28, 28, 1))
+    x[1, :4, :4] = 5
+    made = datasets.TwoClassSet(x, np.array([-1.0, 1.0]), x[:0], np.zeros(0))
+    monkeypatch.setattr(datasets, "two_classes", lambda *_, **__: made)
+    found = sampling.points("digits", 2, 0)
+    assert found.x.shape == (2, 49)
+    assert (found.x.mean(), found.x.std()) == pytest.approx((0, 1))
+    assert np.unique(found.x[1]).size == 2
+
+
+@pytest.fixture(scope="module")
+def trace() -> xr.Dataset:
+    """Two widths, two seeds, three points, in double precision."""
+    with jax.enable_x64(True):
+        x = np.random.default_rng(0).standard_normal((3, 4))
+        return train(
+            Trained("fully connected", 1, "relu", "linear", curvature=True), (5, 8), np.arange(2, dtype=np.int32), x,
+            np.array([1.0, -1.0, 1.0]), steps=4, record=np.array([0, 1, 4]), precision="float64",
+        )  # fmt: skip
+
+
+def test_the_kernel_and_its_worst_direction_are_those_of_the_small_network(trace: xr.Dataset) -> None:
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 4)))
+        key = jax.random.fold_in(jax.random.key(jnp.int32(1)), jnp.int32(5))
+        member = Trained("fully connected", 1, "relu", "linear", largest=8)
+        net = eqx.filter_jit(member.network)(4, jnp.int32(5), key, jnp.asarray(0.0), "linear")
+        first, last = (group.weights for (group,) in net.edges)
+        hidden, gates = x @ first[:5].T / 2, (x @ first[:5].T > 0).astype(float)
+        outer = last[0, :5] / jnp.sqrt(5)
+        kernel = (gates * outer) @ (gates * outer).T * (x @ x.T) / 4 + (gates * hidden) @ (gates * hidden).T / 5
+        eigenvalues = jnp.linalg.eigvalsh(kernel)
+        one = trace.sel(width=5, seed=1)
+        np.testing.assert_allclose(one.polyak_smallest[0], eigenvalues[0], atol=1e-12)
+        np.testing.assert_allclose(one.polyak_largest[0], eigenvalues[-1], rtol=1e-10)
+        square = float(x[0] @ x[0])
+        worst = ds.theory.linearity.bounds.relu_kernel_slope(float(kernel[0, 0]), square, 5, 4)
+        np.testing.assert_allclose(one.worst.values.ravel()[0], worst, rtol=1e-10)
+        residual = (gates * hidden) @ outer * 1.0 - jnp.array([1.0, -1.0, 1.0])
+        np.testing.assert_allclose(one.loss[0], residual @ residual / 2, rtol=1e-10)
+        np.testing.assert_allclose(one.polyak[0], ds.theory.linearity.bounds.polyak_ratio(residual, kernel), rtol=1e-10)
+
+
+def test_the_kernel_has_not_changed_at_the_start_and_has_later(trace: xr.Dataset) -> None:
+    assert np.all(trace.polyak_change.isel(step=0) == 0)
+    assert np.all(trace.polyak_change.isel(step=-1) > 0)
+    assert np.all(trace.polyak >= trace.polyak_smallest * (1 - 1e-9))
+
+
+def test_the_closed_form_is_taken_at_each_width() -> None:
+    kernel = xr.DataArray([[1.0, 4.0], [1.0, 1.0]], dims=("pair_width", "pair_seed"), coords={"pair_width": [4, 16]})
+    found = relu_kernel_slope_of(kernel, kernel.pair_width, 10)
+    np.testing.assert_allclose(found, [[1.0, 2.0], [0.5, 0.5]])
+
+
+def run(smallest: list[float], loss: list[float]) -> tuple[xr.Dataset, xr.Dataset]:
+    """One run of either output, with these smallest eigenvalues and losses, and a bound of 1."""
+    shape, dims = (2, len(loss)), ("output", "step")
+    coords = {"output": ["linear", "shifted tanh"], "step": np.arange(len(loss))}
+    values = {"polyak_smallest": smallest, "polyak_largest": [1.0] * len(loss), "loss": loss}
+    measured = xr.Dataset({name: (dims, np.broadcast_to(value, shape)) for name, value in values.items()}, coords)
+    return measured, xr.Dataset({"loss": (dims, np.ones(shape))}, coords)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "loss", "kept"),
+    [
+        ([0.1, 0.08], [1.0, 1e-4], [True, True]),
+        ([0.1, 0.04], [1.0, 1e-4], [False, True]),
+        ([0.1, 0.08], [1.0, 1e-2], [False, False]),
+        ([0.0, 0.08], [1.0, 1e-4], [False, False]),
+        ([0.1, 0.08, 0.08], [1.0, 1.1, 1e-4], [False, False]),
+    ],
+)
+def test_a_run_keeps_the_condition_or_not(smallest: list[float], loss: list[float], kept: list[bool]) -> None:
+    assert keeps(*run(smallest, loss)).values.tolist() == kept
