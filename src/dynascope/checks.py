@@ -1,0 +1,130 @@
+"""Checks of arguments, made before anything is compiled: one sentence with the name, the value and what is allowed.
+
+Values that JAX traces pass unchecked: they are not known yet.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import reprlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+
+def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+    """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
+    if isinstance(value, Tracer):
+        return value  # pyright: ignore[reportReturnType]
+    allowed = f"a whole number{_bounds(at_least=at_least, at_most=at_most)}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be {allowed}; got {shown(value)}") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}; got {value}")
+    if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
+        raise ValueError(f"{name} must be {allowed}; got {number}")
+    return number
+
+
+def real(name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
+         below: float | None = None, at_most: float | None = None) -> Any:  # fmt: skip
+    """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
+    if isinstance(value, Tracer):
+        return value
+    allowed = f"a finite number{_bounds(above=above, at_least=at_least, below=below, at_most=at_most)}"
+    if np.ndim(_numbers(value)) != 0 or not _are_real(value):
+        raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
+    number = float(value)
+    within = (above is None or number > above) and (at_least is None or number >= at_least)
+    within &= (below is None or number < below) and (at_most is None or number <= at_most)
+    if not (np.isfinite(number) and within):
+        raise ValueError(f"{name} must be {allowed}; got {number:g}")
+    return value
+
+
+def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:
+    """`value`, where it is among the allowed ones; else the nearest of them is named."""
+    choices = list(allowed)
+    if any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+        return value
+    near = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {shown(value)}{hint}")
+
+
+def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
+    """`value`, where it can be called; `takes` shows the call in the message, such as `apply(model, x)`."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a function{takes and ' ' + takes}; got {shown(value)}")
+    return value
+
+
+def array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None, empty: bool = False) -> Any:
+    """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array."""
+    found = _numbers(value)
+    if not _are_real(found):
+        raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
+    axes = (ndim,) if isinstance(ndim, int) else ndim
+    if axes is not None and len(found.shape) not in axes:
+        wanted = " or ".join(map(str, axes))
+        raise ValueError(f"{name} must be an array with {wanted} axes; got {shown(value)}")
+    if not empty and 0 in found.shape:
+        raise ValueError(f"{name} must not be empty; got {shown(value)}")
+    return found
+
+
+def rows(**data: Any) -> int:
+    """The length of the first axis, 1 or more, that all arrays in the named trees have in common."""
+    lengths: dict[str, int] = {}
+    for name, tree in data.items():
+        leaves = jax.tree.leaves(tree)
+        if not leaves or any(not getattr(leaf, "shape", ()) for leaf in leaves):
+            raise TypeError(f"{name} must hold arrays whose first axis counts the examples; got {shown(tree)}")
+        found = sorted({leaf.shape[0] for leaf in leaves})
+        if len(found) > 1 or found[0] < 1:
+            raise ValueError(f"{name} must hold one example or more, as many in each array; got {found}")
+        lengths[name] = found[0]
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+        raise ValueError(f"{' and '.join(lengths)} must hold the same number of examples; got {got}")
+    return next(iter(lengths.values()))
+
+
+def shown(value: Any) -> str:
+    """A value as an error message quotes it: on one line, cut short; an array by its type and shape."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return (
+            f"an array of {value.dtype} and shape {tuple(value.shape)}"
+            if value.shape
+            else f"{value}".partition("\n")[0]
+        )
+    text = " ".join(reprlib.repr(value).split())
+    return f"an object of type {type(value).__name__}" if text.startswith("<") else text
+
+
+def _numbers(value: Any) -> Any:
+    """An array as it is, anything else as a numpy array: of objects where it holds no numbers."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError):
+        return np.asarray(None)
+
+
+def _are_real(value: Any) -> bool:
+    kind = _numbers(value).dtype
+    return jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)
+
+
+def _bounds(**given: float | None) -> str:
+    words = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most"}
+    said = [f"{words[name]} {bound}" for name, bound in given.items() if bound is not None]
+    return f", {' and '.join(said)}" if said else ""
