@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -28,29 +29,67 @@ def everything() -> xr.Dataset:
         attrs={"count": 1, "rate": 0.5, "list": [1], "nested": {"a": [[1], [2, 3]]}, "no": None, "yes": True},
     )
     dataset.time.attrs["units"] = "seconds"
-    dataset.real.attrs["limits"] = (0, 1)
+    dataset["real"].attrs["limits"] = [0, 1]
     return dataset
+
+
+def tree() -> xr.DataTree:
+    """Nested groups: with and without data, sharing a coordinate or a dimension with the group above, and not."""
+    nodes = {
+        "/": everything(),
+        "/zeta": xr.Dataset({"phase": ("x", np.array([1j, 2, 3]))}),
+        "/alpha": xr.Dataset(attrs={"list": [1, 2]}),
+        "/alpha/deep": everything().rename(x="u"),
+        "/sized": xr.Dataset({"truth": (("x", "k"), np.ones((3, 2), bool))}),
+        "/sized/below": xr.Dataset({"word": ("k", np.array(["a", "µ"]))}),
+        "/sized/other": xr.Dataset({"single": ((), np.float32(1.5))}),
+    }
+    return xr.DataTree.from_dict(nodes, name="everything")
+
+
+def stored(data: xr.Dataset | xr.DataTree, folder: Path) -> xr.Dataset | xr.DataTree:
+    (folder / "a.nc").write_bytes(pack(data))
+    return load(folder / "a.nc")
 
 
 def test_all_kinds_of_arrays_and_attributes_survive(tmp_path: Path):
     before = everything()
-    (tmp_path / "a.nc").write_bytes(pack(before))
-    after = load(tmp_path / "a.nc")
-    before.real.attrs["limits"] = [0, 1]
+    after = stored(before, tmp_path)
     xr.testing.assert_identical(before, after)
     assert {name: after[name].dtype.kind for name in after.variables} == {
         name: before[name].dtype.kind for name in before.variables
     }
 
 
-def test_the_same_data_gives_the_same_bytes():
-    assert pack(everything()) == pack(everything())
+def test_a_tree_survives_with_its_groups_in_order(tmp_path: Path):
+    before, after = tree(), stored(tree(), tmp_path)
+    assert isinstance(after, xr.DataTree)
+    xr.testing.assert_identical(before, after)
+    assert [node.path for node in after.subtree] == [node.path for node in before.subtree]
+    for node in before.subtree:
+        kinds = {name: variable.dtype.kind for name, variable in node.variables.items()}
+        assert {name: variable.dtype.kind for name, variable in after[node.path].variables.items()} == kinds
+
+
+def test_a_tree_without_groups_stays_a_tree_and_a_branch_becomes_one(tmp_path: Path):
+    alone = xr.DataTree(everything())
+    xr.testing.assert_identical(stored(alone, tmp_path), alone)
+    branch = tree()["zeta"]
+    assert isinstance(branch, xr.DataTree)
+    after = stored(branch, tmp_path)
+    assert isinstance(after, xr.DataTree)
+    assert after.path == "/"
+    assert after.x.values.tolist() == ["a", "bé", "c"]
+
+
+@pytest.mark.parametrize("make", [everything, tree])
+def test_the_same_data_gives_the_same_bytes(make: Callable[[], xr.Dataset | xr.DataTree]):
+    assert pack(make()) == pack(make())
 
 
 def test_arrays_of_jax_are_taken_too(tmp_path: Path):
     dataset = xr.Dataset({"a": ("x", np.asarray(jnp.ones(2, jnp.bfloat16)))})
-    (tmp_path / "a.nc").write_bytes(pack(dataset))
-    assert load(tmp_path / "a.nc").a.dtype == np.float32
+    assert stored(dataset, tmp_path)["a"].dtype == np.float32
 
 
 @pytest.mark.parametrize("keep", [0, 8, 200, -1])

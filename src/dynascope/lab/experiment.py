@@ -51,20 +51,21 @@ class Experiment(BaseModel, ABC):
     precision: Literal["float32", "float64"] = "float32"
 
     @abstractmethod
-    def measure(self, seed: int) -> xr.Dataset:
-        """Run it: labeled arrays with what was measured. `seed` sets every random choice."""
+    def measure(self, seed: int) -> xr.Dataset | xr.DataTree:
+        """Run it: labeled arrays with what was measured, or a tree of them where several traces have coordinates of
+        their own. `seed` sets every random choice."""
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        """The theory's word on the same variables, or None where there is no theory. `measured` gives the times and
-        the starts the prediction needs (the run's own initial weights, its rotation), nothing else."""
+    def predict(self, measured: Any) -> xr.Dataset | xr.DataTree | None:
+        """What theory predicts for the same variables, or None where there is no theory. `measured` gives the times
+        and the starts that the prediction needs (the run's own initial weights, its rotation), nothing else."""
         return None
 
     @abstractmethod
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        """The claims, the main one first."""
+    def judge(self, measured: Any, predicted: Any) -> Iterable[Claim]:
+        """The claims, the main one first. `measured` and `predicted` are what this experiment's own methods return."""
 
     @abstractmethod
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: Any, predicted: Any) -> Mapping[str, Figure]:
         """Figures by name; the first is the one on the card."""
 
     @property

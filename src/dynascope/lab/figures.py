@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from dynascope.figures.style import HOUSE_STYLE
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.store import Draft
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 RC: dict[Any, Any] = {**HOUSE_STYLE, "svg.hashsalt": "dynascope", "svg.fonttype": "path"}
 _DRAWING = threading.Lock()  # matplotlib knows no threads
@@ -20,12 +18,14 @@ _KINDS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 """The formats, and what to leave out of each file so that it does not depend on the day."""
 
 
-def draw_into(draft: Draft, experiment: Experiment, measured: xr.Dataset, predicted: xr.Dataset | None) -> list[str]:
+def draw_into(draft: Draft, experiment: Experiment, measured: Any, predicted: Any) -> list[str]:
     """Draw, write `figures/<name>.png` and `.svg` into the draft, and return the names in order."""
     from matplotlib import pyplot, rc_context
 
     with _DRAWING, rc_context(RC):
         figures = experiment.draw(measured, predicted)
+        if not isinstance(figures, Mapping):
+            raise TypeError(f"draw returned {type(figures).__name__}, not a dict of figures by name")
         try:
             for name, figure in figures.items():
                 if "/" in name or name.startswith("."):

@@ -19,10 +19,35 @@ from dynascope.lab.errors import StoreError
 from dynascope.lab.files import plain_json
 
 _AS_JSON = "json:"
+_TREE = "dynascope_tree"
+"""The attribute of the root that marks a tree; its value is the tree's name."""
 
 
-def pack(dataset: xr.Dataset) -> bytes:
-    """The dataset as a netCDF file."""
+def pack(data: xr.Dataset | xr.DataTree) -> bytes:
+    """The dataset, or the tree of datasets, as a netCDF file; each node of a tree is a group of the file."""
+    if isinstance(data, xr.Dataset):
+        return bytes(_encoded(data).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+    tree = data.copy()  # a subtree becomes a tree of its own, with the coordinates it inherited
+    nodes = {node.path: _encoded(node.to_dataset(inherit=False)) for node in tree.subtree}
+    nodes["/"].attrs[_TREE] = _AS_JSON + json.dumps(data.name)
+    return bytes(xr.DataTree.from_dict(nodes).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+
+
+def load(path: Path) -> xr.Dataset | xr.DataTree:
+    """What `pack` wrote, in memory."""
+    data = io.BytesIO(path.read_bytes())
+    try:
+        groups = xr.open_groups(data, engine="h5netcdf", decode_times=False, mask_and_scale=False)
+        nodes = {name: _decoded(group.load()) for name, group in groups.items()}
+    except Exception as error:  # HDF5 raises many kinds for a damaged file
+        raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
+    if _TREE not in nodes["/"].attrs:
+        return nodes["/"]
+    return xr.DataTree.from_dict(nodes, name=nodes["/"].attrs.pop(_TREE))
+
+
+def _encoded(dataset: xr.Dataset) -> xr.Dataset:
+    """A copy whose arrays and attributes netCDF can hold."""
     packed = dataset.copy()
     for variable in packed.variables.values():
         if not isinstance(variable, xr.IndexVariable):
@@ -30,16 +55,11 @@ def pack(dataset: xr.Dataset) -> bytes:
         variable.attrs = _to_attrs(variable.attrs)
         variable.encoding = {"_FillValue": None} if variable.dtype.kind in "fc" else {}
     packed.attrs = _to_attrs(packed.attrs)
-    return bytes(packed.to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+    return packed
 
 
-def load(path: Path) -> xr.Dataset:
-    """The dataset that `pack` wrote, in memory."""
-    data = path.read_bytes()
-    try:
-        dataset = xr.load_dataset(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
-    except Exception as error:  # HDF5 raises many kinds for a damaged file
-        raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
+def _decoded(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset that `_encoded` was given."""
     for variable in dataset.variables.values():
         variable.attrs = _from_attrs(variable.attrs)
         variable.encoding = {}

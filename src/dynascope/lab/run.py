@@ -10,12 +10,15 @@ from __future__ import annotations
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import xarray as xr
 
 from dynascope import __version__
 from dynascope.dynamics.monitor import monitored_by
+from dynascope.lab.claims import Claim
 from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.figures import draw_into
@@ -27,9 +30,6 @@ from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
 from dynascope.lab.store import Draft, Store, StoredRun
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -136,13 +136,11 @@ def _carry_out(
         with precision(True, "highest"):
             predicted = experiment.predict(measured)
             if predicted is not None:
-                _strip(predicted)
+                _take_timings(predicted, "predict")
                 draft.write("predicted.nc", pack(predicted))
-            claims = list(experiment.judge(measured, predicted))
+            claims = _checked_claims(experiment.judge(measured, predicted))
             draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
             figures = draw_into(draft, experiment, measured, predicted) if draw else []
-    if not claims:
-        raise ValueError("judge gave no claim")
     verdicts = [claim.verdict for claim in claims]
     return draft.finish(
         {
@@ -174,7 +172,7 @@ def _measure(experiment: Experiment, draft: Draft, monitor: LabMonitor) -> dict[
     with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
         measured = experiment.measure(draft.seed)
     seconds = time.perf_counter() - clock
-    compiling = _strip(measured).get("compile_seconds")
+    compiling = _take_timings(measured, "measure").get("compile_seconds")
     data = pack(measured)
     draft.write("measured.nc", data)
     known = {
@@ -190,9 +188,32 @@ def _measure(experiment: Experiment, draft: Draft, monitor: LabMonitor) -> dict[
     return known
 
 
-def _strip(trace: xr.Dataset) -> dict[str, Any]:
-    """Take the timings out of a trace's attributes."""
-    return {name: trace.attrs.pop(name) for name in TIMINGS if name in trace.attrs}
+def _take_timings(data: Any, method: str) -> dict[str, float]:
+    """Take the timings out of the attributes of what `method` returned; those of a tree's nodes are summed."""
+    if not isinstance(data, xr.Dataset | xr.DataTree):
+        raise TypeError(f"{method} returned {type(data).__name__}, not an xarray.Dataset or xarray.DataTree")
+    timings: dict[str, float] = {}
+    for node in [data] if isinstance(data, xr.Dataset) else data.subtree:
+        for name in TIMINGS:
+            if name in node.attrs:
+                timings[name] = timings.get(name, 0.0) + float(node.attrs.pop(name))
+    return timings
+
+
+def _checked_claims(judged: Any) -> list[Claim]:
+    """The claims that `judge` gave, where they are claims and each has an id of its own."""
+    if not isinstance(judged, Iterable) or isinstance(judged, Claim):
+        raise TypeError(f"judge returned {type(judged).__name__}, not an iterable of Claims")
+    claims = list(judged)
+    for item in claims:
+        if not isinstance(item, Claim):
+            raise TypeError(f"judge yielded {type(item).__name__}, not a Claim: use claim(...) or erratum(...)")
+    ids = [item.id for item in claims]
+    if repeated := sorted({id for id in ids if ids.count(id) > 1}):
+        raise ValueError(f"judge yielded two claims with the id {repeated[0]!r}: each claim needs an id of its own")
+    if not claims:
+        raise ValueError("judge yielded no claim: an experiment needs at least one")
+    return claims
 
 
 def _now() -> str:

@@ -105,12 +105,12 @@ class StoredRun:
         """The figures by name, in the experiment's order, as PNG; the SVG lies beside each."""
         return {name: self.folder / "figures" / f"{name}.png" for name in self.manifest["figures"]}
 
-    def measured(self) -> xr.Dataset:
-        """What was measured."""
+    def measured(self) -> xr.Dataset | xr.DataTree:
+        """What was measured, of the type that `measure` returned."""
         return _load(self._checked("measured.nc"))
 
-    def predicted(self) -> xr.Dataset | None:
-        """What theory said, where it said something."""
+    def predicted(self) -> xr.Dataset | xr.DataTree | None:
+        """What theory predicted, or None where there is no theory."""
         return _load(self._checked("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
 
     def verify(self) -> StoredRun:
@@ -265,7 +265,7 @@ def settle(final: Path) -> None:
         old.rename(final)
 
 
-def _load(path: Path) -> xr.Dataset:
+def _load(path: Path) -> xr.Dataset | xr.DataTree:
     from dynascope.lab.netcdf import load
 
     return load(path)
