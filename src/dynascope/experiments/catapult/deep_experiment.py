@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.catapult.examples import sample
+from dynascope.experiments.seeds import member_seeds, run_key
 from dynascope.lab.experiment import Experiment
 from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
 from dynascope.tasks.multi_index import MultiIndex
@@ -104,7 +105,7 @@ class DeepExperiment(Experiment):
         """The data, the same for all seeds of the network."""
         number = np.dtype(self.precision)
         if self.data in REGRESSION:
-            x, y = MultiIndex(self.data).sample(jax.random.key(seed), self.samples)
+            x, y = MultiIndex(self.data).sample(run_key(seed), self.samples)
             return Examples(np.asarray(x, number), np.asarray(y, number)[:, None], f"{self.data} regression")
         flat = self.architecture == "fcn"
         found = sample(self.data, self.classes, self.samples, 1, seed, pool=self.pool, flat=flat)
@@ -127,4 +128,4 @@ class DeepExperiment(Experiment):
         return 1 if self.convolutional else None
 
     def seed_values(self, seed: int) -> np.ndarray:
-        return np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        return member_seeds(seed, self.seeds)

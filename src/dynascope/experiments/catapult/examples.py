@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.experiments.seeds import run_key
 from dynascope.tasks.data import datasets, files
 from dynascope.tasks.data.files import DataNotFoundError
 
@@ -61,7 +61,7 @@ def _found(data: str, classes: tuple[int, ...], count: int, seed: int, *, flat: 
     if data == "gaussians":
         return None
     try:
-        return datasets.some_classes(data, classes, count, None, jax.random.key(seed), flat=flat)
+        return datasets.some_classes(data, classes, count, None, run_key(seed), flat=flat)
     except DataNotFoundError:
         return None
 

@@ -19,6 +19,7 @@ from pydantic import Field, PositiveInt, field_validator
 import dynascope as ds
 from dynascope.experiments.catapult.examples import known, sample
 from dynascope.experiments.catapult.two_layer_models import CATAPULT, kernel_matrix, network, regime, squared_gradient
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source, Values
@@ -106,7 +107,7 @@ class GeneralQuadratic(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         pairs = [(gamma, self.rate) for gamma in self.gammas] + [(self.gamma, rate) for rate in self.rates]
         gammas, rates = (np.array(column, number) for column in zip(*pairs, strict=True))
         models = ds.ensemble(
@@ -116,7 +117,7 @@ class GeneralQuadratic(Experiment):
         nets = ds.ensemble(
             Digits(max(self.widths)),
             {"width": np.array(self.widths, np.int32), "rho": np.array(self.rhos, number),
-             "seed": np.arange(self.net_seeds, dtype=np.int32) + np.int32(100_000 * seed)},
+             "seed": member_seeds(seed, self.net_seeds)},
             steps=self.net_steps, record=1, fixed={"x": drawn.x.astype(number), "y": drawn.y.astype(number)},
         )  # fmt: skip
         nets = nets.rename(

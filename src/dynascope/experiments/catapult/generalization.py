@@ -18,6 +18,7 @@ from pydantic import PositiveInt, field_validator, model_validator
 import dynascope as ds
 from dynascope.experiments.catapult.examples import known, only_pictures, sample
 from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, panels
 from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
 from dynascope.lab.claims import Claim, claim, share_of
@@ -143,7 +144,7 @@ class Generalization(Experiment):
         flat = self.architecture == "fully-connected"
         drawn = sample(self.data, self.classes, self.count, self.test, seed, pool=self.pool, flat=flat)
         fixed = {name: getattr(drawn, name).astype(number) for name in ("x", "y", "x_test", "y_test")}
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         runs = [
             ds.ensemble(
                 Learner(kind, self.architecture, self.activation, self.depth, self.width, self.batch),

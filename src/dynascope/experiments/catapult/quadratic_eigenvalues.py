@@ -17,6 +17,7 @@ from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.catapult.two_layer_models import EXACT, Kind, network, variant
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -73,14 +74,14 @@ class ScalarInputs(eqx.Module):
         rate = jnp.stack([0.9 * first, (first + second) / 2, 1.5 * first, 1.9 * first, 2.1 * first])[place]
         probes = {
             "loss": ds.probes.loss(),
-            "eigenvalue": ds.probes.probe(lambda moment: eigenvalues(moment.model, x), dims=("sign",)),
-            "residual": ds.probes.probe(lambda moment: quadratic_many.along(outputs(moment.model) - y, x), ("sign",)),
+            "eigenvalue": ds.probes.probe(lambda snapshot: eigenvalues(snapshot.model, x), dims=("sign",)),
+            "residual": ds.probes.probe(lambda snapshot: quadratic_many.along(outputs(snapshot.model) - y, x), ("sign",)),
             "other": lambda model: quadratic_many.constant_loss(outputs(model) - y, x),
-            "label": ds.probes.probe(lambda moment: quadratic_many.along(y, x), ("sign",), every=(0,)),
+            "label": ds.probes.probe(lambda snapshot: quadratic_many.along(y, x), ("sign",), every=(0,)),
             "curvature": ds.probes.probe(
-                lambda moment: quadratic_many.curvatures(x, self.width), ("sign",), every=(0,)
+                lambda snapshot: quadratic_many.curvatures(x, self.width), ("sign",), every=(0,)
             ),
-            "rate": ds.probes.probe(lambda moment: rate, every=(0,)),
+            "rate": ds.probes.probe(lambda snapshot: rate, every=(0,)),
         }
         return ds.Descent(model, lambda model: jnp.mean((outputs(model) - y) ** 2), optax.sgd(rate), probes=probes)
 
@@ -114,7 +115,7 @@ class QuadraticEigenvalues(Experiment):
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         places = np.arange(len(PLACES), dtype=np.int32)
         runs = [
             ds.ensemble(

@@ -28,6 +28,7 @@ from dynascope.experiments.catapult.two_layer_models import (
     squared_gradient,
     variant,
 )
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source, Values
 from dynascope.theory.catapult import quadratic_model
@@ -66,8 +67,8 @@ class OneExample(eqx.Module):
             "residual": lambda model: output(model) - y,
             "kernel": kernel,
             "distance": ds.probes.displacement(),
-            "label": ds.probes.probe(lambda moment: y, every=(0,)),
-            "curvature": ds.probes.probe(lambda moment: curvature, every=(0,)),
+            "label": ds.probes.probe(lambda snapshot: y, every=(0,)),
+            "curvature": ds.probes.probe(lambda snapshot: curvature, every=(0,)),
         }
         rate = product / kernel(model)
         return ds.Descent(model, lambda model: (output(model) - y) ** 2 / 2, optax.sgd(rate), probes=probes)
@@ -135,7 +136,7 @@ class Regimes(Experiment):
         return np.unique(np.round(np.concatenate([coarse, *fine]), 6))
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         number = np.dtype(self.precision)
         runs = ds.ensemble(
             OneExample(self.dim, self.width, self.model), {"product": self.grid().astype(number), "seed": seeds},
@@ -147,8 +148,8 @@ class Regimes(Experiment):
             steps=self.steps, record=1,
         ).rename(product="chosen")  # fmt: skip
         largest = largest_rates(
-            jnp.asarray(self.draw_widths, jnp.int32), jnp.arange(self.draws) + 100_000 * seed + 50_000, self.dim,
-            max(self.draw_widths),
+            jnp.asarray(self.draw_widths, jnp.int32), jnp.asarray(member_seeds(seed, 50_000 + self.draws)[50_000:]),
+            self.dim, max(self.draw_widths),
         )  # fmt: skip
         runs = runs.isel(label_step=0, curvature_step=0, drop=True)
         traveled = paths.distance.max("step")

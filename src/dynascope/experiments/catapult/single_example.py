@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -98,7 +99,7 @@ class SingleExample(Experiment):
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         rates = np.array([self.rate, self.low_rate], np.dtype(self.precision))
         trace = ds.ensemble(
             SingleDraws(self.count, self.dim, self.width), {"rate": rates, "seed": seeds}, steps=self.steps, record=1

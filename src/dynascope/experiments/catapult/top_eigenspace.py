@@ -18,6 +18,7 @@ from pydantic import Field, PositiveInt, field_validator, model_validator
 import dynascope as ds
 from dynascope.experiments.catapult.examples import known, only_pictures, sample
 from dynascope.experiments.catapult.two_layer_models import Kind, kernel_matrix, network, variant
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -51,7 +52,7 @@ def top_direction(x: Array, y: Array, rate: Array) -> ds.probes.Probe:
         }
         return value, (after, r_after)
 
-    return ds.probes.Probe(measure, remember=lambda moment: state(snapshot.model))
+    return ds.probes.Probe(measure, remember=lambda snapshot: state(snapshot.model))
 
 
 class ManyExamples(eqx.Module):
@@ -126,7 +127,7 @@ class TopEigenspace(Experiment):
         flat = self.architecture == "fully-connected"
         drawn = sample(self.data, self.classes, self.count, 1, seed, pool=self.pool, flat=flat)
         fixed = {"x": drawn.x.astype(number), "y": drawn.y.astype(number), "rho": number.type(self.rho)}
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         runs = [
             ds.ensemble(
                 ManyExamples(self.width, kind), {"seed": seeds}, steps=self.steps, record=1, fixed=fixed,

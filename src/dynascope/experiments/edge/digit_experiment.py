@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
@@ -102,7 +103,7 @@ class DigitExperiment(Experiment):
         trace = ds.ensemble(
             DigitLearner(self.depth, self.width, flips),
             {"rate": (np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)),
-             "seed": np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)},
+             "seed": member_seeds(seed, self.seeds)},
             steps=steps, record=1, fixed={"x": found.x.astype(number), "y": found.y.astype(number)},
         )  # fmt: skip
         return trace.assign_attrs(data=found.name)

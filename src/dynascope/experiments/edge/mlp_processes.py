@@ -21,15 +21,17 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics.central_flow import oscillation
 from dynascope.experiments.edge.processes_drawing import draw_processes
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.task import DataTask
 
 EVERY = 5
 """Steps between recordings: odd, so that both phases of an oscillation of period 2 are seen."""
 
 
-class CubicRegression(eqx.Module):
+class CubicRegression(DataTask):
     """A tanh network fits the Chebyshev polynomial of degree 3 on evenly spaced points; half the mean squared error."""
 
     width: int = eqx.field(static=True)
@@ -152,7 +154,7 @@ class MlpProcesses(Experiment):
         return {"learning_rate": np.dtype(self.precision).type(self.learning_rate)}
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         reach = 5 * self.window // 2
         descent = ds.ensemble(
             Learner(self.task, "descent"), {"seed": seeds}, steps=self.steps + reach, record=1, fixed=self._rate()

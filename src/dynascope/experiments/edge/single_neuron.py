@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -96,7 +97,7 @@ class SingleNeuronOrbit(Experiment):
         w[1] = self.size
         fixed = {"v": np.float64(self.size), "w": w}
         sampled = ds.ensemble(
-            SampledNeuron(self.samples, self.dim), {"seed": seed * 1000 + np.arange(self.seeds)},
+            SampledNeuron(self.samples, self.dim), {"seed": member_seeds(seed, self.seeds, block=1000)},
             fixed={**fixed, "rate": np.float64(self.learning_rate)}, steps=self.steps, record=1,
         )  # fmt: skip
         whole = []

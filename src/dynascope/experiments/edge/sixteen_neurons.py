@@ -1,35 +1,69 @@
-"""Figure 3.5: sixteen neurons start near a sharp minimum; a rate beyond the edge leads them to the flattest one."""
+"""Figure 3.5: sixteen neurons start near a sharp minimum; a rate beyond the edge takes them to the flattest one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import xarray as xr
+from jaxtyping import Array, Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.experiments.edge.teacher_neurons import (
-    NeuronLearner,
-    common_sharpness,
-    expected_common_sharpness,
-    flattest_square,
-)
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
+from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.axis_teacher import AxisTeacher, norm_ratios
+from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
 
 COLORS = CONCEPT_COLOURS[:2]
 """Of the small and of the large rate."""
 WINDOW = 20
-"""Steps before the drop over which the oscillation is looked at."""
+"""Steps before the drop over which the oscillation is measured."""
+
+
+class Student(eqx.Module):
+    """An ensemble member: a student near a sharp minimum, on its own sample, with a rate that drops at the end."""
+
+    dim: int = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
+    diagonalize_at: tuple[int, ...] = eqx.field(static=True)
+    """Steps at which the dense Hessian is diagonalized; its top eigenvalue is also searched for at every step."""
+
+    def points(self, seed: Int[Array, ""] | np.int32) -> Float[Array, "n d"]:
+        return AxisTeacher(self.dim).sample(jax.random.key(seed), self.samples)
+
+    def __call__(self, seed: Array, rate: Array, last_rate: Array, drop_at: Array) -> ds.Descent:
+        task, x = AxisTeacher(self.dim), self.points(seed)
+
+        def diagonalized(snapshot: Snapshot) -> Array:
+            return jnp.linalg.eigvalsh(task.hessian(snapshot.model, x))[-1]
+
+        return ds.Descent(
+            task.start(jax.random.fold_in(jax.random.key(seed), 1)),
+            task,
+            optax.sgd(lambda step: jnp.where(step < drop_at, rate, jnp.minimum(rate, last_rate))),
+            data=x,
+            probes={
+                "loss": ds.probes.loss(),
+                "ratio": probe(lambda snapshot: norm_ratios(snapshot.model), dims=("neuron",)),
+                "sharpness": ds.probes.sharpness(tolerance=1e-5),
+                "diagonalized": probe(diagonalized, every=self.diagonalize_at),
+            },
+        )
 
 
 class SixteenNeurons(Experiment):
-    """Does a learning rate beyond the edge take sixteen neurons from a sharp minimum to the flattest?"""
+    """Does a learning rate beyond the edge take sixteen neurons from a sharp minimum to the flattest one?"""
 
     id = "edge.sixteen-neurons"
     source = Source(
@@ -39,12 +73,12 @@ class SixteenNeurons(Experiment):
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}
     notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both
-    rates start from the same point; at the end the large one is dropped to the small one. The sharpness is searched
-    for at every step and checked three times against the whole Hessian (272 by 272). The dashed curve is the sharpness
-    of a minimum with one common k over the sphere instead of a sample, from moments of half-normal products (not in
-    the document): the flattest has k² = 1.202, and the edge lies at a rate of 2.496. A sample has an edge of its own,
-    2.45 to 2.57: where it is near 2.6, the ratios are still on their way at the drop. The control's large rate, 1.0,
-    stays below the edge even of the sharp start."""
+    rates start from the same point; at the end the large rate is dropped to the small one. The sharpness is measured
+    at every step and checked three times against the dense Hessian (272 by 272). The dashed curve is the sharpness of
+    a minimum with one k common to all neurons, over the whole sphere instead of a sample, from moments of half-normal
+    products (not in the document): the flattest has k² = 1.202, and its edge is at a rate of 2.496. Each sample has
+    its own edge, at 2.45 to 2.57; where it is close to 2.6, the ratios have not converged at the drop. The control's
+    large rate, 1.0, is below the edge even of the sharp start."""
 
     precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = Field(16, ge=2)
@@ -60,14 +94,14 @@ class SixteenNeurons(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         end, number = self.steps + self.steps_after, np.dtype(self.precision).type
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
-        learner = NeuronLearner(self.dim, self.samples, (0, self.steps, end))
+        seeds = member_seeds(seed, self.seeds)
+        member = Student(self.dim, self.samples, (0, self.steps, end))
         trace = ds.ensemble(
-            learner, {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds},
+            member, {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds},
             steps=end, record=1, fixed={"last_rate": number(self.small_rate), "drop_at": np.int32(self.steps)},
         )  # fmt: skip
         squares = np.union1d(np.geomspace(*self.squares, 30), np.linspace(1.0, 1.4, 21))
-        common = np.stack([common_sharpness(learner.points(one), squares) for one in seeds])
+        common = np.stack([common_sharpness(member.points(one), squares) for one in seeds])
         start = (1 + 0.0625 * np.arange(self.dim)) ** 2
         return trace.assign_coords(square=squares, neuron=np.arange(1, self.dim + 1)).assign(
             common_sharpness=(("seed", "square"), common), start_ratio=(("neuron",), start)
@@ -88,13 +122,12 @@ class SixteenNeurons(Experiment):
         sharp, flat = (run.sharpness.isel(step=-1).values for run in (low, high))
         good = (ratios.min(axis=1) >= 1.1) & (ratios.max(axis=1) <= 1.3) & (flat <= 0.82) & (sharp >= 1.0)
         yield claim(
-            "to-the-flattest", f"The rate {self.large_rate:g}, then dropped, ends with all ratios |w|/v in [1.1, "
-            f"1.3] and a "
-            f"sharpness of at most 0.82, the rate {self.small_rate:g} with at least 1.0: in two of three seeds",
+            "to-the-flattest", f"The rate {self.large_rate:g}, dropped at the end, leads to ratios |w|/v all in "
+            "[1.1, 1.3] and a sharpness of at most 0.82; the rate "
+            f"{self.small_rate:g} to at least 1.0: in two of three seeds",
             source="Figure 3.5",
             measured=share_of(good) | {"ratios": [ratios.min(), ratios.max()], "mean ratio": ratios.mean(),
-            "sharpness": flat,
-                      "sharpness, small rate": sharp},
+                                       "sharpness": flat, "sharpness, small rate": sharp},
             expected="share ≥ 2/3", holds=good.mean() >= 2 / 3, seeds=self.seeds,
         )  # fmt: skip
         flattest = measured.square.values[measured.common_sharpness.argmin("square").values]
@@ -113,8 +146,7 @@ class SixteenNeurons(Experiment):
         kept = np.abs(low.ratio.isel(step=-1) / measured.start_ratio - 1).max("neuron").values
         yield claim(
             "small-rate-stays", f"The rate {self.small_rate:g} leaves every ratio at its k² (largest relative "
-            f"change), and the "
-            "sharpness where it was", source="Figure 3.5 b, c",
+            "change), and the sharpness where it was", source="Figure 3.5 b, c",
             measured={"ratio": kept, "sharpness, end over start": sharp / low.sharpness.isel(step=0).values},
             expected="≤ 0.05; ≥ 0.95", seeds=self.seeds,
             holds=bool(np.all(kept <= 0.05) and np.all(sharp >= 0.95 * low.sharpness.isel(step=0).values)),
@@ -130,30 +162,26 @@ class SixteenNeurons(Experiment):
         )  # fmt: skip
         swings = np.diff(high.ratio.sel(step=before).mean("neuron").values, axis=-1)
         turning = (swings[:, 1:] * swings[:, :-1] < 0).mean(axis=1)
-        calm = high.loss.isel(step=-1).values
-        living = np.median(high.loss.sel(step=before).values, axis=1)
+        final = high.loss.isel(step=-1).values
+        oscillating = np.median(high.loss.sel(step=before).values, axis=1)
         yield claim(
-            "oscillates", f"In the {WINDOW} steps before the drop the mean ratio turns at every step; the drop ends "
-            f"that, at a "
-            "loss below 1e-4", source="Figure 3.5 a, d", expected="≥ 0.9; ≤ 1e-4, at most a tenth of before",
-            seeds=self.seeds,
-            measured={"turning": turning, "loss before": living, "loss after": calm},
-            holds=bool(np.all(turning >= 0.9) and np.all(calm <= 1e-4) and np.all(calm <= living / 10)),
+            "oscillates", f"In the {WINDOW} steps before the drop the mean ratio changes direction at every step; the "
+            "drop ends this, at a loss below 1e-4", source="Figure 3.5 a, d",
+            expected="≥ 0.9; ≤ 1e-4, at most a tenth of before", seeds=self.seeds,
+            measured={"turning": turning, "loss before": oscillating, "loss after": final},
+            holds=bool(np.all(turning >= 0.9) and np.all(final <= 1e-4) and np.all(final <= oscillating / 10)),
         )  # fmt: skip
         off = np.abs(measured.common_sharpness / predicted.common_sharpness - 1).max().item()
         yield claim(
-            "whole-sphere", "The closed form over the whole sphere gives a sample's sharpness of common-k minima "
-            "(largest "
-            "relative difference)", source="equations (3.13)-(3.17)", measured=off, expected="≤ 0.05",
-            holds=off <= 0.05,
-            seeds=self.seeds,
+            "whole-sphere", "The closed form over the whole sphere gives the sharpness of common-k minima on a "
+            "sample (largest relative difference)", source="equations (3.13)-(3.17)", measured=off, expected="≤ 0.05",
+            holds=off <= 0.05, seeds=self.seeds,
         )  # fmt: skip
         found = measured.sharpness.sel(step=measured.diagonalized_step.values).values
         off = np.abs(found / measured.diagonalized.values - 1).max()
         yield claim(
-            "well-measured", "The sharpness, searched for with Hessian-vector products, is that of the whole Hessian, "
-            "diagonalized at the start, at the drop and at the end (largest relative difference)",
-            source="Figure 3.5 b",
+            "well-measured", "The sharpness from Hessian-vector products is that of the dense Hessian, diagonalized "
+            "at the start, at the drop and at the end (largest relative difference)", source="Figure 3.5 b",
             measured=off, expected="≤ 1e-4", holds=off <= 1e-4, seeds=self.seeds,
         )  # fmt: skip
 
@@ -199,7 +227,7 @@ class SixteenNeurons(Experiment):
     def _draw_ratios(
         self, axes: Axes, one: xr.Dataset, runs: tuple[int, ...], window: tuple[int, float, float] | None
     ) -> None:
-        """Every neuron's |w|/v; of the small rate thin, where both are shown."""
+        """|w|/v of every neuron; dashed for the small rate."""
         for run in runs:
             for neuron, color in enumerate(settings_colors(self.dim)):
                 values = one.ratio.isel(rate=run, neuron=neuron)

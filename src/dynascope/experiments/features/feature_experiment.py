@@ -18,6 +18,7 @@ import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.features.architectures import MYRTLE_LAYERS, Architecture, Shape, squared_error
 from dynascope.experiments.features.problems import REAL, Name, Problem, Reference, problem
+from dynascope.experiments.seeds import member_seeds
 from dynascope.geometry.agop import agop, alignment
 from dynascope.geometry.kernel_spectrum import critical_rate
 from dynascope.lab.claims import Claim, claim
@@ -80,7 +81,7 @@ def outer_product(x: Array, target: Array) -> Probe:
         return {"value": alignment(found, target), "corner": found[:CORNER, :CORNER]}
 
     dims = {"corner": ("row", "column")}
-    return probe(lambda moment: measure(moment.model), dims=dims)
+    return probe(lambda snapshot: measure(snapshot.model), dims=dims)
 
 
 class FeatureExperiment(Experiment):
@@ -140,7 +141,7 @@ class FeatureExperiment(Experiment):
 
     def numbers(self, seed: int) -> np.ndarray:
         """The seeds of starts and batches."""
-        return np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        return member_seeds(seed, self.seeds)
 
     def critical_at_start(self, given: Problem, seed: int) -> Float[np.ndarray, " seed"]:
         """The critical rate of the whole training set, for each seed."""

@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dynascope.experiments.features.architectures import Architecture, Shape, squared_error
+from dynascope.experiments.seeds import run_key
 from dynascope.tasks import MultiIndex
 from dynascope.tasks.data import datasets
 from dynascope.theory.features.agop import blind_alignment, reference_outer_product
@@ -88,7 +89,7 @@ def problem(
             raise ValueError(f"{name} needs a reference, the network that its G* is taken from")
         return _real(name, seeds, seed, samples, held_out, flips, pictures, reference)
     task = MultiIndex(name, dim, noise)
-    keys = jax.random.split(jax.random.key(seed), (seeds, 3))
+    keys = jax.random.split(run_key(seed), (seeds, 3))
     sizes = (samples, held_out, held_out)
     drawn = [jax.vmap(lambda key, size=size: task.sample(key, size))(keys[:, i]) for i, size in enumerate(sizes)]
     sets = [np.asarray(part) for pair in drawn for part in pair]
@@ -99,7 +100,7 @@ def problem(
 def _real(
     name: Name, seeds: int, seed: int, samples: int, held_out: int, flips: float, pictures: bool, reference: Reference
 ) -> Problem:
-    keys, classes = jax.random.split(jax.random.key(seed), seeds), REAL[name].classes
+    keys, classes = jax.random.split(run_key(seed), seeds), REAL[name].classes
     parts: list[list[np.ndarray]] = [[], [], [], [], [], []]
     for key in keys:
         one = datasets.two_classes(name, classes, samples, None, key, flat=not pictures, flips=flips)

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, look_at
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
@@ -70,7 +71,7 @@ class HessianScaling(Experiment):
     seeds: PositiveInt = 8
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         number = np.dtype(self.precision).type
         how = {"radius": jnp.asarray(number(self.radius)), "removed": jnp.asarray(number(self.removed))}
         found, watch = [], current_monitor()

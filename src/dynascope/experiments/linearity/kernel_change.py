@@ -10,10 +10,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.dynamics.record import log_steps
+from dynascope.dynamics.plan import log_steps
 from dynascope.experiments.linearity.hessian_scaling import slope
 from dynascope.experiments.linearity.kernel_training import Trained, train
 from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -79,7 +80,7 @@ class KernelChange(Experiment):
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         here = points(self.data, self.count, seed)
         looks = log_steps(self.steps, 40)
         found = []
@@ -97,7 +98,7 @@ class KernelChange(Experiment):
         pair, taylor = (
             train(
                 Trained("fully connected", 1, "relu", "linear", curvature=not quadratic, quadratic=quadratic),
-                self.pair_widths, np.arange(self.pair_seeds, dtype=np.int32) + np.int32(100_000 * seed), x, np.ones(1),
+                self.pair_widths, member_seeds(seed, self.pair_seeds), x, np.ones(1),
                 steps=30, record=log_steps(30, 10), share=0.5, precision=self.precision,
             )
             for quadratic in (False, True)

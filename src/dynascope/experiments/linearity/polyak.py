@@ -10,10 +10,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from dynascope.dynamics.record import log_steps
+from dynascope.dynamics.plan import log_steps
 from dynascope.experiments.linearity.hessian_scaling import FALLS, FLAT, slope
 from dynascope.experiments.linearity.kernel_training import Trained, train
 from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -56,7 +57,7 @@ class Polyak(Experiment):
     seeds: PositiveInt = 8
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = np.arange(self.seeds, dtype=np.int32) + np.int32(100_000 * seed)
+        seeds = member_seeds(seed, self.seeds)
         here = points(self.data, self.count, seed)
         own = self.count - self.repeated
         x = np.concatenate([here.x[:own], here.x[: self.repeated]])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.experiments.seeds import run_key
 from dynascope.tasks.data import datasets, images
 
 Data = Literal["cifar", "digits", "gaussians"]
@@ -25,7 +25,7 @@ class Points(NamedTuple):
 def points(data: Data, count: int, seed: int) -> Points:
     """`count` points: aeroplanes and birds of CIFAR-10; the digits 3 and 8 of MNIST, averaged over squares of 4 x 4
     pixels and standardized; or, asked for or where the file is not to be had, two Gaussians in as many dimensions."""
-    key = jax.random.key(seed)
+    key = run_key(seed)
     try:
         if data == "cifar":
             found = datasets.two_classes("cifar10", (0, 2), count, 0, key)

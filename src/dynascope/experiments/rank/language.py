@@ -18,6 +18,7 @@ from pydantic import Field, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.experiments.rank import rank_claims, rank_drawing
 from dynascope.experiments.rank.head_spectra import head_probes, looks, of_heads
+from dynascope.experiments.seeds import member_seeds
 from dynascope.figures.forms import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
@@ -143,7 +144,7 @@ class Language(Experiment):
             "rate": np.dtype(self.precision).type(self.learning_rate), "random": self.perturbation == "random",
             "task": NextToken(jnp.asarray(text.tokens), self.context),
         }  # fmt: skip
-        over = {"seed": np.arange(self.seeds, dtype=np.int32) + 1000 * seed}
+        over = {"seed": member_seeds(seed, self.seeds, block=1000)}
         record = np.union1d(looks(self.steps, self.since, self.looks), [self.since])
         trace = ds.ensemble(learner, over, steps=self.steps, record=record, fixed=fixed, width=1)
         return of_heads(trace, self.since).assign_attrs(

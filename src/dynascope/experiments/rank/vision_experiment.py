@@ -17,6 +17,7 @@ from pydantic import Field, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.experiments.rank.head_spectra import head_probes, looks, of_heads
 from dynascope.experiments.rank.vision_data import Data, vision_data
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.classification import Classification, Labeled, classification
 
@@ -55,8 +56,8 @@ class VisionLearner(eqx.Module):
         shown = jax.tree.map(lambda leaf: leaf[:SHOWN], train)
         few = np.linspace(0, self.steps, 11).astype(np.int32).tolist()
         probes = head_probes(noise, self.steps, random) | {
-            "loss": ds.probes.probe(lambda moment: task.loss(moment.model, shown), every=few),
-            "accuracy": ds.probes.probe(lambda moment: task.accuracy(moment.model, test), every=few),
+            "loss": ds.probes.probe(lambda snapshot: task.loss(snapshot.model, shown), every=few),
+            "accuracy": ds.probes.probe(lambda snapshot: task.accuracy(snapshot.model, test), every=few),
         }
         return ds.Descent(model, task, clipped(rule, self.clip), data=train, batch=self.batch, key=order, probes=probes)
 
@@ -128,7 +129,7 @@ class VisionExperiment(Experiment):
         )
         trace = ds.ensemble(
             learner,
-            {"scale": np.asarray(scales, number), "seed": np.arange(self.seeds, dtype=np.int32) + 1000 * seed},
+            {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)},
             steps=steps,
             record=looks(steps, per_epoch, self.looks),
             fixed={
