@@ -1,6 +1,6 @@
 """Checks of arguments, made before anything is compiled: one sentence with the name, the value and what is allowed.
 
-Values that JAX traces pass unchecked: they are not known yet.
+Of values that JAX traces only the shape and the type are checked: nothing else is known yet.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from jax.core import Tracer
 
 def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
-    if isinstance(value, Tracer):
-        return value  # pyright: ignore[reportReturnType]
     allowed = f"a whole number{_bounds(at_least=at_least, at_most=at_most)}"
+    if isinstance(value, Tracer) and value.shape == () and jnp.issubdtype(value.dtype, np.integer):
+        return value  # pyright: ignore[reportReturnType]
     try:
         number = operator.index(value)
     except TypeError:
@@ -33,14 +33,20 @@ def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | 
     return number
 
 
+def sizes(**given: Any) -> None:
+    """Each of these must be a whole number, at least 1."""
+    for name, value in given.items():
+        whole(name, value, at_least=1)
+
+
 def real(name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
          below: float | None = None, at_most: float | None = None) -> Any:  # fmt: skip
     """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
-    if isinstance(value, Tracer):
-        return value
     allowed = f"a finite number{_bounds(above=above, at_least=at_least, below=below, at_most=at_most)}"
     if np.ndim(_numbers(value)) != 0 or not _are_real(value):
         raise TypeError(f"{name} must be {allowed}; got {shown(value)}")
+    if isinstance(value, Tracer):
+        return value
     number = float(value)
     within = (above is None or number > above) and (at_least is None or number >= at_least)
     within &= (below is None or number < below) and (at_most is None or number <= at_most)
@@ -80,6 +86,13 @@ def array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None, e
     return found
 
 
+def scalar(name: str, value: Any) -> Any:
+    """What the function `name` returned, where it is one real number as an array, which can be differentiated."""
+    if not (isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value.dtype, np.floating)):
+        raise TypeError(f"{name} must return one real number, as a JAX array of shape (); got {shown(value)}")
+    return value
+
+
 def rows(**data: Any) -> int:
     """The length of the first axis, 1 or more, that all arrays in the named trees have in common."""
     lengths: dict[str, int] = {}
@@ -97,14 +110,19 @@ def rows(**data: Any) -> int:
     return next(iter(lengths.values()))
 
 
+def example(model: Any, x: Any, shape: tuple[int, ...]) -> None:
+    """`x` must be one example of this shape, as the model takes it."""
+    if np.shape(x) != shape:
+        name = type(model).__name__
+        raise ValueError(f"{name} takes one example of shape {shape} (use jax.vmap for a batch); got {shown(x)}")
+
+
 def shown(value: Any) -> str:
     """A value as an error message quotes it: on one line, cut short; an array by its type and shape."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return (
-            f"an array of {value.dtype} and shape {tuple(value.shape)}"
-            if value.shape
-            else f"{value}".partition("\n")[0]
-        )
+        if value.shape or isinstance(value, Tracer):
+            return f"an array of {value.dtype} and shape {tuple(value.shape)}"
+        return f"{value}".partition("\n")[0]
     text = " ".join(reprlib.repr(value).split())
     return f"an object of type {type(value).__name__}" if text.startswith("<") else text
 
