@@ -1,54 +1,15 @@
-"""edge.sixteen-neurons, edge.mlp-alignment, edge.decay-sharpens: what they are made of."""
+"""edge.mlp-alignment and edge.decay-sharpens: their data, their statistics and their learning rates."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dynascope.experiments.edge.decay_sharpens import DecaySharpens
 from dynascope.experiments.edge.digit_experiment import sample, two_gaussians
 from dynascope.experiments.edge.mlp_alignment import MlpAlignment, median_where, share_where
-from dynascope.experiments.edge.teacher_neurons import (
-    common_sharpness,
-    expected_common_sharpness,
-    flattest_square,
-    hessian,
-)
-from dynascope.geometry import dense_hessian
 from dynascope.tasks.data import images
-from dynascope.tasks.teachers import AxisTeacher
 
 TINY = {"data": "gaussians", "samples": 20, "seeds": 1, "width": 3}
-
-
-def test_the_hessian_of_the_neurons_is_that_of_autodiff() -> None:
-    with jax.enable_x64(True):
-        task = AxisTeacher(4)
-        x, student = task.sample(jax.random.key(0), 50), task.start(jax.random.key(1), noise=0.3)
-        by_autodiff = dense_hessian(lambda student: task.loss(student, x), student)
-        np.testing.assert_allclose(hessian(student, x), by_autodiff, atol=1e-14)
-
-
-def test_minima_with_a_common_k_have_the_sharpness_of_their_hessian() -> None:
-    with jax.enable_x64(True):
-        task = AxisTeacher(4)
-        x = task.sample(jax.random.key(0), 50)
-        whole = hessian(task.minimum(jnp.full(4, 1.5)), x)
-        np.testing.assert_allclose(common_sharpness(x, np.array([2.25])), jnp.linalg.eigvalsh(whole)[-1:], rtol=1e-12)
-
-
-@pytest.mark.parametrize("square", [0.7, 1.2, 3.0])
-def test_the_sharpness_over_the_whole_sphere_is_the_limit_of_large_samples(square: float) -> None:
-    with jax.enable_x64(True):
-        x = AxisTeacher(5).sample(jax.random.key(0), 400_000)
-        np.testing.assert_allclose(
-            common_sharpness(x, np.array([square])), expected_common_sharpness(square, 5), rtol=5e-3
-        )
-
-
-def test_sixteen_neurons_are_flattest_at_the_documents_ratio() -> None:
-    assert flattest_square(16) == pytest.approx(1.21, abs=0.02)
-    assert 2 / expected_common_sharpness(flattest_square(16), 16) == pytest.approx(2.5, abs=0.01)
 
 
 def test_two_gaussians_are_balanced_and_the_same_each_time() -> None:

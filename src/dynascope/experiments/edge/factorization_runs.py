@@ -57,7 +57,7 @@ class Descending(eqx.Module):
             return jnp.max(jnp.abs(missed)) / jnp.linalg.norm(task.target)
 
         def factor(name: str) -> Probe:
-            return probe(lambda moment: moment.model[name], ("row", "column"), every=[self.steps])
+            return probe(lambda snapshot: snapshot.model[name], ("row", "column"), every=[self.steps])
 
         return ds.Map(
             lambda factors: task.step(factors, rate),

@@ -1,6 +1,7 @@
 """Edge of stability: orbits of gradient descent above 2/sharpness, and what they do to the imbalance."""
 
 from dynascope.theory.edge import (
+    axis_teacher as axis_teacher,
     constraint_manifolds as constraint_manifolds,
     errata as errata,
     factorization as factorization,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from dynascope.tasks.teachers import AxisTeacher, norm_ratios
+from dynascope.geometry import dense_hessian
+from dynascope.tasks.axis_teacher import AxisTeacher, norm_ratios
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,13 @@ def test_the_hessian_at_a_minimum_is_that_of_gauss_and_newton():
     H = jax.jit(jax.hessian(lambda p: task.loss(back(p), x)))(flat)
     J = jacobian(np.asarray(x), 1.1)
     np.testing.assert_allclose(H, 2 * J.T @ J / 50, atol=1e-12)
+
+
+def test_the_hessian_is_that_of_autodiff():
+    task = AxisTeacher(4)
+    x, student = task.sample(jax.random.key(0), 50), task.start(jax.random.key(1), noise=0.3)
+    by_autodiff = dense_hessian(lambda student: task.loss(student, x), student)
+    np.testing.assert_allclose(task.hessian(student, x), by_autodiff, atol=1e-14)
 
 
 def test_the_flattest_of_the_common_scales_is_at_1_21():

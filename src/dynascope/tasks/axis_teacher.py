@@ -13,12 +13,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.tasks.scalar_losses import Reals, real
 from dynascope.tasks.single_neuron import sphere
+from dynascope.tasks.task import SampledTask
 
 Student = dict[str, Array]
 """`v`, the outer weights, and `w`, a row for each neuron."""
 
 
-class AxisTeacher(eqx.Module):
+class AxisTeacher(SampledTask):
     """The task, with as many neurons as dimensions."""
 
     dim: int = eqx.field(static=True, default=16)
@@ -28,12 +29,26 @@ class AxisTeacher(eqx.Module):
         return sphere(key, count, self.dim)
 
     def label(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """What the teacher says: sum_i relu(x_i)."""
+        """The teacher's output: sum_i relu(x_i)."""
         return jnp.sum(jax.nn.relu(x), axis=1)
 
     def loss(self, student: Student, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """The mean squared error on a sample."""
         return jnp.mean((outputs(student, x) - self.label(x)) ** 2)
+
+    def hessian(self, student: Student, x: Float[Array, "n d"]) -> Float[Array, "p p"]:
+        """The Hessian of `loss`, outer weights first: (2/n) J^T J, plus the residuals in the blocks that couple the two
+        layers of one neuron, summed over the points at which the neuron is active. p = d + d^2."""
+        v, fields = student["v"], x @ student["w"].T
+        active = (fields > 0).astype(x.dtype)
+        hidden = active * fields
+        inner = (active[:, :, None] * v[:, None] * x[:, None, :]).reshape(len(x), -1)
+        jacobian = jnp.concatenate([hidden, inner], axis=1)
+        residual = hidden @ v - self.label(x)
+        coupling = jax.vmap(jnp.outer)(jnp.eye(v.size, dtype=x.dtype), (active * residual[:, None]).T @ x)
+        across = jnp.swapaxes(coupling, 0, 1).reshape(v.size, -1)
+        total = (jacobian.T @ jacobian).at[: v.size, v.size :].add(across).at[v.size :, : v.size].add(across.T)
+        return 2 / len(x) * total
 
     def minimum(self, scales: Float[Array, " d"]) -> Student:
         """w_i = k_i e_i, v_i = 1/k_i, for the scales k."""
