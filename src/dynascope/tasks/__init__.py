@@ -1,14 +1,15 @@
 """Tasks: a data-generating process, its loss, and the points at which we look."""
 
 from dynascope.tasks import (
+    axis_teacher as axis_teacher,
     diagonal as diagonal,
     factorization as factorization,
     products as products,
     scalar_losses as scalar_losses,
     separable as separable,
     single_neuron as single_neuron,
-    teachers as teachers,
 )
+from dynascope.tasks.axis_teacher import AxisTeacher as AxisTeacher
 from dynascope.tasks.classification import Classification as Classification, Labeled as Labeled
 from dynascope.tasks.data import datasets as datasets, images as images
 from dynascope.tasks.data.datasets import two_classes as two_classes
@@ -28,4 +29,3 @@ from dynascope.tasks.structured_identity import (
     StructuredIdentity as StructuredIdentity,
     random_rotation as random_rotation,
 )
-from dynascope.tasks.teachers import AxisTeacher as AxisTeacher
