@@ -35,8 +35,7 @@ app = typer.Typer(
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
 Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
 Changes = Annotated[
-    list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field (value: JSON or words)."),
+    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field (value: JSON or words).")
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Run again what is stored.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -61,9 +60,7 @@ def _options(
 
 @app.command("list")
 def list_(
-    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
-    as_json: AsJson = False,
-    runs: Runs = None,
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*", as_json: AsJson = False, runs: Runs = None
 ) -> None:
     """Every experiment: its question, its source, its cost, its last verdict."""
     from dynascope.lab import registry
@@ -77,13 +74,7 @@ def list_(
         for entry in found:
             run = last.get(entry.id)
             source = {"document": entry.document, "place": entry.place}
-            row = {
-                "id": entry.id,
-                "title": entry.title,
-                "source": source,
-                "cost": entry.cost,
-                "presets": entry.presets,
-            }
+            row = {"id": entry.id, "title": entry.title, "source": source, "cost": entry.cost, "presets": entry.presets}
             said.append({**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None})
         print(json.dumps(said, indent=2))
     else:
@@ -203,13 +194,7 @@ def _as_json(stored: StoredRun) -> dict[str, Any]:
     keys = ("id", "digest", "seed", "preset", "run_seconds", "compile_seconds", "device", "command")
     claims = [claim.model_dump(mode="json") for claim in stored.claims]
     head = {key: stored.manifest.get(key) for key in keys}
-    return {
-        **head,
-        "folder": str(stored.folder),
-        "reused": stored.reused,
-        "verdict": stored.verdict,
-        "claims": claims,
-    }
+    return {**head, "folder": str(stored.folder), "reused": stored.reused, "verdict": stored.verdict, "claims": claims}
 
 
 @app.command()
@@ -282,13 +267,7 @@ def _print_sweep(out: Any, summary: dict[str, Any], keys: list[str], folder: str
         table.add_column(escape(name))
     for row in summary["rows"]:
         interval = f"[{row['low']:.2f}, {row['high']:.2f}]"
-        cells = [
-            *(compact(row[key]) for key in keys),
-            row["claim"],
-            compact(row["share"]),
-            interval,
-            str(row["of"]),
-        ]
+        cells = [*(compact(row[key]) for key in keys), row["claim"], compact(row["share"]), interval, str(row["of"])]
         table.add_row(*(escape(cell) for cell in cells), "" if row["mean"] is None else compact(row["mean"]))
     out.print(table)
     out.print(f"[dim]{escape(folder)}[/]", soft_wrap=True)

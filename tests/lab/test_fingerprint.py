@@ -64,6 +64,21 @@ def test_what_counts_and_what_does_not(mine):
         judged = changed
 
 
-def test_the_bare_package_stands_for_all_of_its_science(mine):
-    first = mine("mine.py", "import dynascope as ds")
-    assert mine("dynascope/theory/unused.py", "x = 2") != first
+def test_drawing_code_counts_for_the_run_but_not_for_its_measurement(mine):
+    text = MINE + "from dynascope.figures import panels\nfrom dynascope.theory.orbit_drawing import draw_orbits\n"
+    mine("dynascope/figures/__init__.py", "from dynascope.figures.forms import panels")
+    mine("dynascope/figures/forms.py", "from dynascope.theory.unused import x")
+    mine("dynascope/theory/orbit_drawing.py", "x = 1")
+    first = mine("mine.py", text)
+    for name in ("dynascope/figures/forms.py", "dynascope/theory/orbit_drawing.py"):
+        drawn = mine(name, "x = 4")
+        assert drawn["all"] != first["all"], name
+        assert drawn["measure"] == first["measure"], name
+
+
+def test_the_bare_package_stands_for_all_of_its_rooms(mine):
+    before = mine("mine.py", "import dynascope as ds")
+    for room in module.ROOMS:
+        after = mine(f"dynascope/{room}/some.py", "x = 2")
+        assert after["all"] != before["all"], room
+        before = after

@@ -1,1 +1,20 @@
-"""Figures: the look and the few shared forms that experiments draw with."""
+"""Figures: the style and the few shared forms that experiments draw with.
+
+Measured curves are solid, theory is black and dashed, and a concept keeps its color. Importing this package does not
+import matplotlib.
+"""
+
+from dynascope.figures.forms import concept_plane, legend_beside, panels, settings_colors
+from dynascope.figures.style import FAINT, HOUSE_STYLE, INK, PALETTE, THEORY
+
+__all__ = [
+    "FAINT",
+    "HOUSE_STYLE",
+    "INK",
+    "PALETTE",
+    "THEORY",
+    "concept_plane",
+    "legend_beside",
+    "panels",
+    "settings_colors",
+]

@@ -1,10 +1,14 @@
-"""The house style of figures, as matplotlib settings: in force while an experiment draws."""
+"""The style of all figures: colors, how theory is drawn, and the matplotlib settings while an experiment draws."""
 
 from __future__ import annotations
 
 from typing import Any
 
-INK = "#22272e"
+PALETTE = ("#d1495b", "#00798c", "#edae49", "#66508f")
+"""One for each category; in figures of concepts usually the weakest first."""
+INK, FAINT = "#22272e", "#9aa4b2"
+THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2.5)), "linewidth": 1.1}
+"""How a curve from theory is drawn: `axes.plot(x, y, **THEORY)`."""
 
 HOUSE_STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

@@ -61,14 +61,7 @@ def erratum(
 
 
 def _claim(
-    id: str,
-    statement: str,
-    source: str,
-    measured: Any,
-    expected: Any,
-    verdict: Verdict,
-    seeds: int,
-    diagnosis: str,
+    id: str, statement: str, source: str, measured: Any, expected: Any, verdict: Verdict, seeds: int, diagnosis: str
 ) -> Claim:
     return Claim(
         id=id,

@@ -1,7 +1,8 @@
-"""Which code a run depends on: checksums of an experiment's file and of every module of dynascope it leads to.
+"""Which code a run depends on: checksums of an experiment's file and of every module of dynascope that it imports,
+directly or through others.
 
-A stored run answers again only while that code is the same, so that no verdict outlives the code that reached it.
-Comments and layout do not count. The lab itself does not count either: it carries experiments out, it shapes no number.
+A stored run is reused only while that code is the same, so that no verdict outlives the code that reached it. Comments
+and layout do not count. The lab itself does not count either: it carries experiments out and shapes no number.
 """
 
 from __future__ import annotations
@@ -17,36 +18,45 @@ from dynascope.lab.files import checksum
 from dynascope.lab.registry import parse
 
 PACKAGE = Path(__file__).resolve().parent.parent
-SCIENCE = ("tasks", "models", "geometry", "probes", "curves", "dynamics", "theory")
+ROOMS = ("tasks", "models", "geometry", "probes", "curves", "dynamics", "theory", "figures")
 AFTERWARDS = ("predict", "judge", "draw")
 
 
 def fingerprint(experiment: type[Experiment]) -> dict[str, str]:
-    """`all`: the code of the whole run. `measure`: the same without the experiment's own predict, judge and draw.
+    """`all`: the code of the whole run. `measure`: the same without the experiment's own predict, judge and draw, and
+    without drawing code (the package `figures`, and modules called `*_drawing`).
 
-    While `measure` stays the same a measurement serves again, so one may work on a claim or a figure without
-    measuring anew. Both are empty for an experiment that lies in no file (a notebook, a shell).
+    While `measure` stays the same, a stored measurement is used again: one may work on a claim or a figure without
+    measuring again. Both are empty for an experiment that is not in a file (a notebook, a shell).
     """
     file = getattr(sys.modules.get(experiment.__module__), "__file__", None)
     if file is None:
         return {"all": "", "measure": ""}
     here = Path(file).resolve()
-    reached, waiting = {here}, [here]
-    while waiting:
-        new = set(_leads_to(waiting.pop())) - reached
-        reached |= new
-        waiting += new
-    others = "".join(_code(path, _age(path)) for path in sorted(reached - {here}))
     tree = parse(here.read_text(encoding="utf-8"))
-    whole = ast.dump(tree)
+    whole = ast.dump(tree) + _others(here, drawing=True)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             node.body = [part for part in node.body if getattr(part, "name", None) not in AFTERWARDS]
-    return {name: checksum((text + others).encode()) for name, text in (("all", whole), ("measure", ast.dump(tree)))}
+    return {"all": checksum(whole.encode()), "measure": checksum((ast.dump(tree) + _others(here, False)).encode())}
+
+
+def _others(here: Path, drawing: bool) -> str:
+    """Checksums of all files that `here` leads to, with or without those that draw."""
+    reached, waiting = {here}, [here]
+    while waiting:
+        found = {path for path in _leads_to(waiting.pop()) if drawing or not _draws(path)}
+        waiting += found - reached
+        reached |= found
+    return "".join(_code(path, _age(path)) for path in sorted(reached - {here}))
+
+
+def _draws(path: Path) -> bool:
+    return path.stem.endswith("_drawing") or path.parent == PACKAGE / "figures"
 
 
 def _leads_to(path: Path) -> Iterator[Path]:
-    """The files of dynascope that a file imports. The bare package stands for all of its science."""
+    """The files of dynascope that a file imports. The bare package counts as all of its rooms."""
     for name in _imports(path, _age(path)):
         parts = name.split(".")[1:]
         if parts[:1] == ["lab"]:
@@ -57,7 +67,7 @@ def _leads_to(path: Path) -> Iterator[Path]:
         elif parts and (target / "__init__.py").is_file():
             yield target / "__init__.py"
         elif not parts:
-            yield from (file for room in SCIENCE for file in (PACKAGE / room).rglob("*.py"))
+            yield from (file for room in ROOMS for file in (PACKAGE / room).rglob("*.py"))
 
 
 @cache

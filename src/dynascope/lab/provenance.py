@@ -10,18 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.registry import entry_of
 
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "diffrax",
-    "numpy",
-    "scipy",
-    "xarray",
-    "h5netcdf",
-    "matplotlib",
-)
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
 def package_versions() -> dict[str, str]:

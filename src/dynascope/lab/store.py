@@ -231,13 +231,7 @@ class Draft:
         names = ["config.json", "measured.nc", "predicted.nc", "claims.json"]
         names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
         files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
-        head = {
-            "format": FORMAT,
-            "status": "complete",
-            "id": self.id,
-            "digest": self.final.name,
-            "seed": self.seed,
-        }
+        head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
         self.write("manifest.json", pretty({**head, "dynascope": __version__, **manifest, "files": files}))
         publish(self.folder, self.final)
         for leftover in ("draft.json", "crash.log"):

@@ -68,11 +68,7 @@ def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dat
             "of": (dims, of),
             "value": ((*dims, "seed"), value),
         },
-        {
-            **{key: _labels(values) for key, values in grid.items()},
-            "claim": np.array(claims, dtype=str),
-            "seed": seeds,
-        },
+        {**{key: _labels(values) for key, values in grid.items()}, "claim": np.array(claims, dtype=str), "seed": seeds},
     )
 
 
@@ -88,11 +84,7 @@ def keep_summary(
 ) -> Path:
     """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest, and return the
     folder."""
-    question = {
-        "id": kind.id,
-        "grid": {key: list(values) for key, values in grid.items()},
-        "fields": dict(base),
-    }
+    question = {"id": kind.id, "grid": {key: list(values) for key, values in grid.items()}, "fields": dict(base)}
     question |= {"preset": preset, "seeds": seeds}
     final = store.root / kind.id / SWEEPS / digest_of(question)
     draft = final.with_name(final.name + UNFINISHED)

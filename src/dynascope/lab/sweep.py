@@ -96,12 +96,7 @@ def sweep(
 
 
 def _one(
-    address: str | type[Experiment],
-    changes: Mapping[str, Any],
-    preset: str | None,
-    seed: int,
-    root: str,
-    force: bool,
+    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
 ) -> list[dict[str, Any]]:
     """What a worker does: one run, and its claims as plain values."""
     kind = load(address) if isinstance(address, str) else address

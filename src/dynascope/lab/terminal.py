@@ -46,11 +46,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
         costs = [seconds(entry.cost.get(name)) for name in ("quick", "full")]
         table.add_row(
-            f"[bold]{escape(entry.id)}[/]",
-            escape(entry.title),
-            f"[dim]{escape(entry.place)}[/]",
-            *costs,
-            verdict,
+            f"[bold]{escape(entry.id)}[/]", escape(entry.title), f"[dim]{escape(entry.place)}[/]", *costs, verdict
         )
     return table
 
@@ -65,10 +61,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     for claim in claims:
         said = escape(claim.statement) + (f"\n[dim]{escape(claim.diagnosis)}[/]" if claim.diagnosis else "")
         table.add_row(
-            f"  {MARKS[claim.verdict]}",
-            said,
-            escape(compact(claim.measured)),
-            escape(compact(claim.expected)),
+            f"  {MARKS[claim.verdict]}", said, escape(compact(claim.measured)), escape(compact(claim.expected))
         )
     return table
 

@@ -83,11 +83,7 @@ def gather(store: Store, find: Find) -> Atlas:
             pages.setdefault(run.id, []).append(RunPage(run, facts[run.id]))
         except StoreError as error:
             problems.append(str(error))
-        except (
-            ValueError,
-            KeyError,
-            TypeError,
-        ) as error:  # checksums agree, yet the content is not of our form
+        except (ValueError, KeyError, TypeError) as error:  # checksums agree, yet the content is not of our form
             problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
     experiments = []
     for id, found in sorted(pages.items()):
