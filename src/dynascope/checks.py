@@ -16,12 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+Bound = float | int | None
 
-def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+
+def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> Any:
     """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
     allowed = f"a whole number{_bounds(at_least=at_least, at_most=at_most)}"
     if isinstance(value, Tracer) and value.shape == () and jnp.issubdtype(value.dtype, np.integer):
-        return value  # pyright: ignore[reportReturnType]
+        return value
     try:
         number = operator.index(value)
     except TypeError:
@@ -39,8 +41,8 @@ def sizes(**given: Any) -> None:
         whole(name, value, at_least=1)
 
 
-def real(name: str, value: Any, *, above: float | None = None, at_least: float | None = None,
-         below: float | None = None, at_most: float | None = None) -> Any:  # fmt: skip
+def real(name: str, value: Any, *, above: float | int | None = None, at_least: float | int | None = None,
+         below: float | int | None = None, at_most: float | int | None = None) -> Any:  # fmt: skip
     """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
     allowed = f"a finite number{_bounds(above=above, at_least=at_least, below=below, at_most=at_most)}"
     if np.ndim(_numbers(value)) != 0 or not _are_real(value):
@@ -72,18 +74,30 @@ def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
     return value
 
 
-def array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None, empty: bool = False) -> Any:
+def array(name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False) -> Any:
     """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array."""
     found = _numbers(value)
     if not _are_real(found):
         raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
-    axes = (ndim,) if isinstance(ndim, int) else ndim
-    if axes is not None and len(found.shape) not in axes:
-        wanted = " or ".join(map(str, axes))
-        raise ValueError(f"{name} must be an array with {wanted} axes; got {shown(value)}")
+    axes = len(found.shape)
+    if axes < min_ndim or (ndim is not None and axes != ndim):
+        wanted = f"at least {min_ndim}" if ndim is None else f"{ndim}"
+        raise ValueError(
+            f"{name} must be an array with {wanted} ax{'is' if wanted[-1] == '1' else 'es'}; got {shown(value)}"
+        )
     if not empty and 0 in found.shape:
         raise ValueError(f"{name} must not be empty; got {shown(value)}")
     return found
+
+
+def key(name: str, value: Any) -> Any:
+    """`value`, where it is one random key of JAX."""
+    kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if kind is None or not (
+        (jnp.issubdtype(kind, jax.dtypes.prng_key) and shape == ()) or (kind == "uint32" and shape == (2,))
+    ):
+        raise TypeError(f"{name} must be a random key, such as jax.random.key(0); got {shown(value)}")
+    return value
 
 
 def scalar(name: str, value: Any) -> Any:
@@ -142,7 +156,7 @@ def _are_real(value: Any) -> bool:
     return jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)
 
 
-def _bounds(**given: float | None) -> str:
+def _bounds(**given: Any) -> str:
     words = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most"}
     said = [f"{words[name]} {bound}" for name, bound in given.items() if bound is not None]
     return f", {' and '.join(said)}" if said else ""
