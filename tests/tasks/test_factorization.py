@@ -6,16 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynascope.tasks import separable
 from dynascope.tasks.factorization import (
     Factorization,
     SymmetricFactorization,
     generic_start,
-    gram,
+    generic_starts,
     matmul,
     quasi_symmetric_start,
-    random_root,
 )
+from dynascope.tasks.separable import ExtendedLoss, SeparableLoss
 
 
 @pytest.fixture(autouse=True)
@@ -41,17 +40,22 @@ def test_gradients_and_hessian_products_are_those_of_the_loss(shape):
 
 
 def test_the_symmetric_gradient_is_that_of_its_loss():
-    root = random_root(jax.random.key(0), 4)
-    task, X = SymmetricFactorization(gram(root)), random_root(jax.random.key(1), 4)
+    root = jax.random.normal(jax.random.key(0), (4, 4))
+    task, X = SymmetricFactorization(root @ root.T), jax.random.normal(jax.random.key(1), (4, 4))
     np.testing.assert_allclose(eqx.filter_jit(task.gradient)(X), jax.jit(lambda X: jax.grad(task)(X))(X), atol=1e-12)
     assert task(root) < 1e-24
 
 
 def test_a_quasi_symmetric_start_without_noise_is_a_minimum():
-    root = random_root(jax.random.key(0), 5)
-    start = quasi_symmetric_start(root, 0.8, jax.random.key(1), 0.0)
-    assert Factorization(gram(root))(start) < 1e-24
+    root = jax.random.normal(jax.random.key(0), (5, 5))
+    start = quasi_symmetric_start(root, 0.8, generic_start(jax.random.key(1), (5, 5, 5), 0.0))
+    assert Factorization(root @ root.T)(start) < 1e-24
     np.testing.assert_allclose(start["Y"], 0.64 * start["Z"], rtol=1e-12)
+
+
+def test_generic_starts_take_one_scale_for_each():
+    start = generic_starts(np.random.default_rng(0), 2, 50, [0.1, 10.0])
+    np.testing.assert_allclose(start["Y"].std((1, 2)), [0.1, 10.0], rtol=0.05)
 
 
 def test_only_rate_times_spectrum_matters():
@@ -68,21 +72,21 @@ def test_short_products_are_matrix_products():
 
 
 def test_all_pairs_is_symmetric_factorization_and_no_pairs_is_separate_problems():
-    strengths, X = jnp.asarray([1.3, 1.1, 0.4]), random_root(jax.random.key(0), 3)
-    coupled, apart = separable.all_pairs(strengths), separable.uncoupled(strengths)
+    strengths, X = jnp.asarray([1.3, 1.1, 0.4]), jax.random.normal(jax.random.key(0), (3, 3))
+    coupled, apart = ExtendedLoss(strengths, jnp.ones((3, 3))), ExtendedLoss(strengths, jnp.zeros((3, 3)))
     symmetric = SymmetricFactorization(jnp.diag(strengths))
     np.testing.assert_allclose(coupled(X), symmetric(X), rtol=1e-12)
     np.testing.assert_allclose(coupled.step(X, 0.3), symmetric.step(X, 0.3), atol=1e-12)
     np.testing.assert_allclose(apart(X), jnp.sum((jnp.sum(X**2, axis=1) - strengths) ** 2) / 4, rtol=1e-12)
-    shifted = separable.all_pairs(strengths, offset=0.2)
+    shifted = ExtendedLoss(strengths, jnp.ones((3, 3)), 0.2)
     np.testing.assert_allclose(
         eqx.filter_jit(shifted.gradient)(X), jax.jit(lambda X: jax.grad(shifted)(X))(X), atol=1e-12
     )
 
 
 def test_a_separable_loss_moves_each_direction_by_itself():
-    turn = jnp.linalg.qr(random_root(jax.random.key(0), 2))[0]
-    task = separable.SeparableLoss((lambda t: (t**2 - 1) ** 2 / 4, lambda t: t**2), turn)
+    turn = jnp.linalg.qr(jax.random.normal(jax.random.key(0), (2, 2)))[0]
+    task = SeparableLoss((lambda t: (t**2 - 1) ** 2 / 4, lambda t: t**2), turn)
     theta = jnp.asarray([0.4, -0.7])
     along, moved = turn @ theta, turn @ task.step(theta, 0.1)
     expected = [along[0] - 0.1 * (along[0] ** 2 - 1) * along[0], 0.8 * along[1]]

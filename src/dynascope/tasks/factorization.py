@@ -7,13 +7,18 @@ Short matrix products are written out, which for batches of small matrices is mu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.tasks.scalar_losses import Reals, real
 
+Numbers = float | Sequence[float] | Float[np.ndarray, " ..."]
+Roots = Float[Array, "*stack m p"] | Float[np.ndarray, "*stack m p"]
 Factors = dict[str, Array]
 """`Y`, m by p, and `Z`, q by p."""
 
@@ -75,20 +80,21 @@ def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) 
     return {"Y": real(scale) * jax.random.normal(first, (m, p)), "Z": real(scale) * jax.random.normal(second, (q, p))}
 
 
-def quasi_symmetric_start(root: Float[Array, "m p"], alpha: Reals, key: PRNGKeyArray, noise: Reals) -> Factors:
-    """(alpha X0, X0/alpha), a minimum for C = X0 X0^T, plus N(0, noise^2) entries (Definition 3)."""
-    stray = generic_start(key, (root.shape[0], root.shape[0], root.shape[1]), noise)
-    return {"Y": real(alpha) * root + stray["Y"], "Z": root / real(alpha) + stray["Z"]}
+def generic_starts(random: np.random.Generator, count: int, dim: int, scale: Numbers) -> Factors:
+    """A stack of `count` pairs of d x d factors with independent N(0, scale^2) entries; one scale, or one for each."""
+    sizes = np.broadcast_to(np.asarray(scale, float), count)[:, None, None]
+    return {name: jnp.asarray(sizes * random.standard_normal((count, dim, dim))) for name in ("Y", "Z")}
 
 
-def random_root(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
-    """X0 with independent N(0, 1) entries: the law which the orbit printed in Figure B.3 suggests."""
-    return jax.random.normal(key, (dim, dim))
+def quasi_symmetric_start(root: Roots, alpha: Reals, noise: Factors) -> Factors:
+    """(alpha X0, X0/alpha), a minimum for C = X0 X0^T, plus noise: the entries of a generic start (Definition 3)."""
+    root, alpha = jnp.asarray(root), real(alpha)
+    return {"Y": alpha * root + noise["Y"], "Z": root / alpha + noise["Z"]}
 
 
-def gram(root: Float[Array, "m p"]) -> Float[Array, "m m"]:
-    """C = X0 X0^T."""
-    return matmul(root, root.T)
+def diagonal_step(factors: Factors, products: Float[Array, " d"]) -> Factors:
+    """One step at rate 1 on C = diag(eta sigma_i^2)."""
+    return Factorization(jnp.diag(products)).step(factors, 1.0)
 
 
 def matmul(left: Float[Array, "i k"], right: Float[Array, "k j"]) -> Float[Array, "i j"]:

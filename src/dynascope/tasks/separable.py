@@ -62,15 +62,3 @@ class ExtendedLoss(eqx.Module):
 
     def _pairs(self) -> Float[Array, "k k"]:
         return self.couplings * (1 - jnp.eye(self.strengths.shape[0], dtype=self.couplings.dtype))
-
-
-def uncoupled(strengths: Float[Array, " k"], offset: float = 0.0) -> ExtendedLoss:
-    """No pair in E: k problems side by side."""
-    k = strengths.shape[0]
-    return ExtendedLoss(strengths, jnp.zeros((k, k), strengths.dtype), offset)
-
-
-def all_pairs(strengths: Float[Array, " k"], offset: float = 0.0) -> ExtendedLoss:
-    """Every pair in E; with offset 0, symmetric factorization of diag(strengths)."""
-    k = strengths.shape[0]
-    return ExtendedLoss(strengths, jnp.ones((k, k), strengths.dtype), offset)

@@ -4,8 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dynascope.experiments.edge import neuron_sweep, scalar_maps
-from dynascope.experiments.edge.errata import _angle_ratio
+from dynascope.experiments.edge import example_losses, neuron_sweep, rate_scans
 from dynascope.experiments.edge.period_doubling import _last_before
 from dynascope.experiments.edge.product_starts import draw_starts, follow_random_starts, positivity_cases
 from dynascope.experiments.edge.single_neuron import SingleNeuronOrbit, _stays_below
@@ -16,16 +15,16 @@ from dynascope.theory.edge import period_two
 
 def test_the_losses_that_oscillate_are_those_with_a_positive_flip_quantity() -> None:
     with precision(True, "highest"):
-        lives = scalar_maps.Menagerie(tuple(scalar_maps.oscillating().values())).each(period_two.flip_quantity)
-        leaves = scalar_maps.Menagerie(tuple(scalar_maps.leaving().values())).each(period_two.flip_quantity)
-    assert len(lives) == 15
-    assert np.all(lives > 0)
-    assert np.all(leaves < 1e-9)
+        positive = example_losses.LossFamily(example_losses.oscillating()).each(period_two.flip_quantity)
+        others = example_losses.LossFamily(example_losses.escaping()).each(period_two.flip_quantity)
+    assert len(positive) == 15
+    assert np.all(positive > 0)
+    assert np.all(others < 1e-9)
 
 
 def test_both_ends_of_a_run_are_recorded() -> None:
-    assert scalar_maps.ends_of(100, early=2, late=3).tolist() == [0, 1, 2, 97, 98, 99, 100]
-    assert scalar_maps.ends_of(3).tolist() == [0, 1, 2, 3]
+    assert rate_scans.ends_of(100, early=2, late=3).tolist() == [0, 1, 2, 97, 98, 99, 100]
+    assert rate_scans.ends_of(3).tolist() == [0, 1, 2, 3]
 
 
 def test_starts_of_the_product_are_positive_and_in_range() -> None:
@@ -77,9 +76,3 @@ def test_the_end_of_a_period_is_the_last_rate_before_its_double() -> None:
     K = np.array([1.0, 1.15, 1.2, 1.25, 1.3])
     assert _last_before(K, np.array([1, 2, 2, 4, 2]), 2) == 1.2
     assert np.isnan(_last_before(K, np.array([1, 2, 2, 2, 2]), 2))
-
-
-def test_the_cube_bounds_the_ratio_above_one_only() -> None:
-    x = np.geomspace(0.1, 10, 20)
-    assert np.all(_angle_ratio(3.0, x) <= 27)
-    assert np.all(_angle_ratio(0.1, x) > 1e-3)

@@ -1,8 +1,10 @@
 """Every erratum is refuted by its own counter-example."""
 
+import numpy as np
 import pytest
 
 from dynascope.theory.edge import errata
+from dynascope.theory.edge.proof_errata import angle_ratio
 
 REFUTED = {erratum.id: erratum for erratum in errata.ERRATA}
 
@@ -22,3 +24,9 @@ def test_the_margins_of_the_strict_counter_example():
 
 def test_ids_are_distinct():
     assert len(REFUTED) == len(errata.ERRATA)
+
+
+def test_the_cube_bounds_the_ratio_above_one_only():
+    x = np.geomspace(0.1, 10, 20)
+    assert np.all(angle_ratio(3.0, x) <= 27)
+    assert np.all(angle_ratio(0.1, x) > 1e-3)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -18,7 +18,7 @@ NEAR, LAST = 10, 20
 """Steps before a drop in which a run at the edge has been above 2 / rate; steps over which the end is averaged."""
 LONG = 400
 """Steps after a drop from which on it is fair to ask whether the sharpness has got to the new edge."""
-KEPT, *LOWERED = CONCEPT_COLOURS
+KEPT, *LOWERED = PALETTE
 
 
 class DecaySharpens(DigitExperiment):

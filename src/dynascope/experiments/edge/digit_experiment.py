@@ -105,5 +105,5 @@ class DigitExperiment(Experiment):
             {"rate": (np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)),
              "seed": member_seeds(seed, self.seeds)},
             steps=steps, record=1, fixed={"x": found.x.astype(number), "y": found.y.astype(number)},
-        )  # fmt: skip
+        ).trace  # fmt: skip
         return trace.assign_attrs(data=found.name)

@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
-from dynascope.experiments.edge.factorization_runs import descend_diagonal
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import diverged
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.tasks.factorization import Factors
+from dynascope.tasks.factorization import Factors, diagonal_step
 from dynascope.tasks.separable import ExtendedLoss
 
 COUPLINGS = {
@@ -28,7 +27,7 @@ COUPLINGS = {
     "one pair": [[0, 1, 0], [1, 0, 0], [0, 0, 0]],
     "all pairs": [[0, 1, 1], [1, 0, 1], [1, 1, 0]],
 }
-COLORS = CONCEPT_COLOURS[1:]
+COLORS = PALETTE[1:]
 KEPT = 64
 """Last iterates at which the Hessian is looked at."""
 ABOVE = 1.05
@@ -117,7 +116,7 @@ class ExtendedModel(Experiment):
         """Which starts of ||YZᵀ - diag a||²/2 stay finite."""
         settings = jnp.asarray(np.repeat(cells, self.starts, axis=0))
         starts = {"Y": jnp.asarray(Y.reshape(-1, 3, 3)), "Z": jnp.asarray(Z.reshape(-1, 3, 3))}
-        escaped = escape_times(descend_diagonal, settings, starts, steps=self.steps)
+        escaped = escape_times(diagonal_step, settings, starts, steps=self.steps)
         return np.asarray(escaped).reshape(len(cells), self.starts) < 0
 
     def _trajectories(self, cell: np.ndarray, Y: np.ndarray, Z: np.ndarray, steps: int = 60) -> np.ndarray:
@@ -127,7 +126,7 @@ class ExtendedModel(Experiment):
         def step(state: tuple[Array, Factors], _: None) -> tuple[tuple[Array, Factors], Array]:
             X, factors = state
             sizes = jnp.stack([jnp.linalg.norm(X, axis=1), jnp.linalg.norm(factors["Y"], axis=1)])
-            return (task.step(X, 1.0), descend_diagonal(factors, a)), sizes
+            return (task.step(X, 1.0), diagonal_step(factors, a)), sizes
 
         begin = (jnp.asarray(Y), {"Y": jnp.asarray(Y), "Z": jnp.asarray(Z)})
         return np.moveaxis(np.asarray(jax.lax.scan(step, begin, None, length=steps)[1]), 1, 0)
@@ -191,7 +190,7 @@ class ExtendedModel(Experiment):
         for name, color, size in zip(COUPLINGS, COLORS, (11, 7.5, 4), strict=True):
             alive = measured.finite.sel(coupling=name).mean("start")
             share.plot(sums, alive, "o", color=color, markersize=size, label=f"symmetric, {name}")
-        share.plot(sums, measured.asymmetric.mean("start"), "s", color=CONCEPT_COLOURS[0], label=label)
+        share.plot(sums, measured.asymmetric.mean("start"), "s", color=PALETTE[0], label=label)
         share.axvline(2, **THEORY, label="η (a₁ + a₂) = 2")
         share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts that stay finite", ylim=(-0.05, 1.1), title="Who lives")
         share.legend(loc="center right")
@@ -209,7 +208,7 @@ class ExtendedModel(Experiment):
                 measured.blocks[:, block], color=color, linewidth=1.2, label=f"symmetric, all pairs: |x_{block + 1}|"
             )
         rows = measured.rows.where(measured.rows < 10)
-        run.plot(rows, ":", color=CONCEPT_COLOURS[0], label=[f"{label}: rows of Y", "", ""])
+        run.plot(rows, ":", color=PALETTE[0], label=[f"{label}: rows of Y", "", ""])
         cell = ", ".join(f"{a:.3g}" for a in products[measured.attrs["shown"]])
         run.set(xlabel="step", ylabel="size", title=f"One start, η a = {cell}", ylim=(0, 3.2))
         run.legend(loc="upper right")

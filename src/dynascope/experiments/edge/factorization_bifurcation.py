@@ -15,11 +15,10 @@ from pydantic import PositiveInt
 
 from dynascope.curves.orbits import APERIODIC, period
 from dynascope.dynamics.bifurcation import bifurcation
-from dynascope.experiments.edge.factorization_runs import generic
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, panels
+from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.tasks.factorization import Factorization, Factors
+from dynascope.tasks.factorization import Factorization, Factors, generic_starts
 from dynascope.theory.edge import quartic_orbit
 
 NEAR = 2e-3
@@ -74,7 +73,7 @@ class FactorizationBifurcation(Experiment):
 
     def _orbits(self, settings: list[tuple[float, float]], seed: int) -> dict[str, np.ndarray]:
         """The last iterates for every (K, σ₂²/σ₁²), from one start: sizes along u, largest singular values."""
-        starts = generic(np.random.default_rng(seed), 1, self.dim, self.scale)
+        starts = generic_starts(np.random.default_rng(seed), 1, self.dim, self.scale)
         start = {name: factor[0] for name, factor in starts.items()}
         spectra = [[1.0, *np.linspace(ratio, 0.05, self.dim - 1)] for _, ratio in settings]
         numbers = {"rate": jnp.asarray([K for K, _ in settings]), "spectrum": jnp.asarray(spectra)}
@@ -158,9 +157,7 @@ class FactorizationBifurcation(Experiment):
             (grid[1, 1], "Z_norm", "Largest singular value of Z"),
         ):
             _cloud(axes, predicted.quartic, FAINT, 4.5, "the quartic at the same K")
-            _cloud(
-                axes, measured[name].isel(seed=0), CONCEPT_COLOURS[0 if name.startswith("Y") else 1], 1.8, "measured"
-            )
+            _cloud(axes, measured[name].isel(seed=0), PALETTE[0 if name.startswith("Y") else 1], 1.8, "measured")
             for K in predicted.doubling.values:
                 axes.axvline(K, color=INK, linewidth=0.7, linestyle=(0, (4, 2.5)))
             axes.set_title(title)

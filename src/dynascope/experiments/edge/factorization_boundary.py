@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
-from dynascope.experiments.edge.factorization_runs import descend_diagonal, generic, quasi_symmetric
-from dynascope.figures.forms import CONCEPT_COLOURS, INK, THEORY, panels
+from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
+from dynascope.tasks.factorization import Factors, diagonal_step, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import largest_bulk, quasi_symmetric_condition
 from dynascope.theory.edge.factorization_stability import critical_bulk
 from dynascope.theory.edge.quartic_orbit import STABILITY_LIMIT, SUPERSTABLE
@@ -76,7 +76,7 @@ class FactorizationBoundary(Experiment):
         if self.tied:
             everything["Z"] = everything["Y"]
         settings = jnp.asarray(np.tile(products, (len(starts), 1)))
-        escaped = escape_times(descend_diagonal, settings, everything, steps=self.steps)
+        escaped = escape_times(diagonal_step, settings, everything, steps=self.steps)
         shape = (len(starts), self.columns, self.rows, self.seeds)
         return xr.Dataset(
             {"escaped": (("start", "first", "second", "seed"), np.asarray(escaped).reshape(shape))},
@@ -85,11 +85,15 @@ class FactorizationBoundary(Experiment):
 
     def _starts(self, random: Any, products: np.ndarray) -> dict[str, Any]:
         size, roots = np.sqrt(3 / self.dim * products[:, 0]), np.sqrt(products)[:, :, None] * np.eye(self.dim)
+
+        def draw(scale: Any) -> Factors:
+            return generic_starts(random, len(products), self.dim, scale)
+
         return {
-            "generic": generic(random, len(products), self.dim, self.scales[0] * size),
-            "quasi": quasi_symmetric(random, roots, self.alpha, self.noise),
-            "symmetric": quasi_symmetric(random, roots, 1.0, self.noise),
-            "small": generic(random, len(products), self.dim, self.scales[1] * size),
+            "generic": draw(self.scales[0] * size),
+            "quasi": quasi_symmetric_start(roots, self.alpha, draw(self.noise)),
+            "symmetric": quasi_symmetric_start(roots, 1.0, draw(self.noise)),
+            "small": draw(self.scales[1] * size),
         }
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
@@ -220,5 +224,5 @@ def _draw_lines(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset, name: s
         axes.axvline(SUPERSTABLE, color=INK, linewidth=0.8, label="K = 1.121")
         return
     theory = predicted.sel(start=name)
-    axes.plot(first, theory.admitted.where(theory.admitted > 0), color=CONCEPT_COLOURS[3], label="(3.9)")
+    axes.plot(first, theory.admitted.where(theory.admitted > 0), color=PALETTE[3], label="(3.9)")
     axes.plot(theory.rate, theory.critical, ":", color=INK, linewidth=2, label="radius on the orbit > 1")

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.directional import as_vector, directional_derivatives, discriminant
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.lab.claims import Claim, claim, share_of
@@ -183,11 +183,11 @@ class FactorizationMinima(Experiment):
             return (t + t**2) ** 2 / 2
 
         grid = np.linspace(-0.11, 0.09, 200)
-        axes.plot(grid, loss(grid), color=CONCEPT_COLOURS[1], label="the loss: (t + t²)²/2 at every minimum")
+        axes.plot(grid, loss(grid), color=PALETTE[1], label="the loss: (t + t²)²/2 at every minimum")
         axes.plot(grid, grid**2 / 2, color=FAINT, linewidth=1, label="its parabola")
         ends = measured.line.values.reshape(-1, 2)
-        axes.plot(ends.T, loss(ends).T, "o-", color=CONCEPT_COLOURS[0], markersize=7, linewidth=1)
-        axes.plot([], [], "o-", color=CONCEPT_COLOURS[0], label=f"where descent ends ({len(ends)} runs)")
+        axes.plot(ends.T, loss(ends).T, "o-", color=PALETTE[0], markersize=7, linewidth=1)
+        axes.plot([], [], "o-", color=PALETTE[0], label=f"where descent ends ({len(ends)} runs)")
         for index, end in enumerate(predicted.line.values):
             axes.plot([end, end], [0, 8e-4], **THEORY, zorder=4, label="" if index else "orbit of the quartic")
         axes.set(xlabel="distance along the eigenvector, in units of 6 f''/f3", ylabel="loss, scaled",

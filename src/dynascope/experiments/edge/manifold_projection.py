@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import orbits
-from dynascope.experiments.edge import scalar_maps
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.experiments.edge import rate_scans
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.products import many_factors, two_factors
@@ -60,8 +60,8 @@ class ManifoldProjection(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         task, rates = two_factors(), np.array([self.above, self.below])
-        shown = scalar_maps.descend_on(
-            task.step, np.array(self.start), rates, LONG, record=scalar_maps.ends_of(LONG, self.steps)
+        shown = rate_scans.run_at_rates(
+            task.step, np.array(self.start), rates, LONG, record=rate_scans.ends_of(LONG, self.steps)
         )
         path = shown.state.values[:, : self.steps + 1]
 
@@ -71,8 +71,8 @@ class ManifoldProjection(Experiment):
 
         others = {}
         for name, start in (("far", self.far_start), ("crossing", self.crossing_start)):
-            run = scalar_maps.descend_on(task.step, np.array(start), rates, LONG, record=scalar_maps.ends_of(LONG, 0))
-            others[name] = (("rate", "kept", "which"), run.state.values[:, -scalar_maps.LATE :])
+            run = rate_scans.run_at_rates(task.step, np.array(start), rates, LONG, record=rate_scans.ends_of(LONG, 0))
+            others[name] = (("rate", "kept", "which"), run.state.values[:, -rate_scans.LATE :])
         x = np.linspace(0.5, 2.0, 601)
         curve, etas = jnp.asarray(np.stack([x, 1 / x], axis=-1)), np.linspace(0.6, 1.4, 40)
         member = jax.jit(jax.vmap(jax.vmap(_among_minima, in_axes=(0, None)), in_axes=(None, 0)))
@@ -86,7 +86,7 @@ class ManifoldProjection(Experiment):
         return xr.Dataset(
             {
                 "factors": (("rate", "step", "which"), path),
-                "ends": (("rate", "kept", "which"), shown.state.values[:, -scalar_maps.LATE :]),
+                "ends": (("rate", "kept", "which"), shown.state.values[:, -rate_scans.LATE :]),
                 "on_M": (("step", "which"), project(self.below, "M")),
                 "on_M_c": (("step", "which"), project(self.below, "M_c")),
                 "inside": (("manifold", "eta", "x"), inside),
@@ -185,9 +185,9 @@ class ManifoldProjection(Experiment):
             *np.repeat(predicted.orbit.values[None], 2, 0), "x", color="black", markersize=9, label="predicted orbit"
         )
         x = np.linspace(predicted.extent.values[0], predicted.extent.values[1], 100)
-        below.plot(x, 1 / x, color=CONCEPT_COLOURS[2], linewidth=5, alpha=0.8, zorder=1, label="M")
+        below.plot(x, 1 / x, color=PALETTE[2], linewidth=5, alpha=0.8, zorder=1, label="M")
         for t in range(FROZEN + 1):
-            for which, (name, color) in enumerate((("on_M", CONCEPT_COLOURS[2]), ("on_M_c", CONCEPT_COLOURS[3]))):
+            for which, (name, color) in enumerate((("on_M", PALETTE[2]), ("on_M_c", PALETTE[3]))):
                 ends = np.stack([measured.factors.values[1, t], measured[name].values[t]])
                 below.plot(*ends.T, "-", color=color, linewidth=0.8, alpha=0.9,
                            label=("projected onto M", "onto M_c")[which] if t == 0 else None)  # fmt: skip
@@ -195,14 +195,14 @@ class ManifoldProjection(Experiment):
         above.legend(loc="upper right")
         below.legend(loc="upper right", fontsize=8)
         early = slice(0, 21)
-        for name, color, label in (("on_M_c", CONCEPT_COLOURS[3], "projection onto M_c"),
-                                    ("on_M", CONCEPT_COLOURS[2], "projection onto M")):  # fmt: skip
+        for name, color, label in (("on_M_c", PALETTE[3], "projection onto M_c"),
+                                    ("on_M", PALETTE[2], "projection onto M")):  # fmt: skip
             time.plot(measured.step[early], measured[name][early, 0], "o-", color=color, markersize=4, label=label)
         time.plot(
             measured.step[early],
             measured.factors[1, early, 0],
             "o",
-            color=CONCEPT_COLOURS[1],
+            color=PALETTE[1],
             markersize=3,
             label="trajectory",
         )
@@ -226,8 +226,8 @@ def _length(path: np.ndarray) -> float:
 def _plane(axes: Axes, path: np.ndarray) -> None:
     x = np.linspace(0.45, 2.2, 200)
     axes.plot(x, 1 / x, color=FAINT, zorder=0, label="minima, xy = 1")
-    axes.plot(*path.T, "-", color=CONCEPT_COLOURS[1], linewidth=0.5, alpha=0.6)
-    axes.plot(*path.T, "o", color=CONCEPT_COLOURS[1], markersize=3.5, zorder=3, label="gradient descent")
+    axes.plot(*path.T, "-", color=PALETTE[1], linewidth=0.5, alpha=0.6)
+    axes.plot(*path.T, "o", color=PALETTE[1], markersize=3.5, zorder=3, label="gradient descent")
     axes.annotate("start", path[0], xytext=(5, 4), textcoords="offset points", fontsize=8, color=INK)
     axes.set(
         xlabel="x",

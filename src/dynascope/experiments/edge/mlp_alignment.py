@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Source
 
@@ -20,7 +20,7 @@ LONG = 15
 """Steps above 2 / rate from which a run counts as one at the edge."""
 WINDOWS = ((10, 14), (21, 60))
 """Epochs in which the document's network of three layers is beyond the edge."""
-LARGE, SMALL = CONCEPT_COLOURS[1], CONCEPT_COLOURS[0]
+LARGE, SMALL = PALETTE[1], PALETTE[0]
 
 
 class MlpAlignment(DigitExperiment):

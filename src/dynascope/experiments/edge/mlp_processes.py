@@ -158,11 +158,11 @@ class MlpProcesses(Experiment):
         reach = 5 * self.window // 2
         descent = ds.ensemble(
             Learner(self.task, "descent"), {"seed": seeds}, steps=self.steps + reach, record=1, fixed=self._rate()
-        )
+        ).trace
         steps = np.arange(0, self.steps + 1, EVERY)
         flow = ds.ensemble(
             Learner(self.task, "gradient flow"), {"seed": seeds}, times=self.learning_rate * steps, fixed=self._rate()
-        )
+        ).trace
         path, losses = descent.weights.values, descent.loss.values
         kernel = averaging(steps, path.shape[1], self.window, reach)
         swings = np.zeros_like(losses)
@@ -191,7 +191,7 @@ class MlpProcesses(Experiment):
         """The central flow from the recorded start."""
         member = Learner(self.task, "central flow", self.substeps, self.critical)
         over = {"seed": (measured.seed.values, measured.start.values)}
-        trace = ds.ensemble(member, over, steps=self.steps, record=measured.step.values, fixed=self._rate())
+        trace = ds.ensemble(member, over, steps=self.steps, record=measured.step.values, fixed=self._rate()).trace
         trace = trace.assign_coords(seed=measured.seed)
         sharpness = ("seed", "step"), self.task.sharpness_along(trace.weights.values)
         return trace.rename(oscillation_loss="average_loss").assign(sharpness=sharpness)

@@ -7,8 +7,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.experiments.edge import scalar_maps
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.experiments.edge import example_losses, rate_scans
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.tasks.scalar_losses import ScalarLoss, quartic, sine
 from dynascope.theory.edge import period_two
 
@@ -35,7 +35,7 @@ def _landscape(axes: Axes, loss: ScalarLoss, path: np.ndarray, orbit: np.ndarray
     line = np.linspace(*span, 400)
     axes.plot(line, np.asarray(loss(line)), color=FAINT, zorder=1)
     heights = np.asarray(loss(path))
-    axes.plot(path, heights, "-", color=CONCEPT_COLOURS[1], linewidth=0.4, alpha=0.5)
+    axes.plot(path, heights, "-", color=PALETTE[1], linewidth=0.4, alpha=0.5)
     axes.scatter(path, heights, c=np.arange(len(path)), cmap="viridis", s=14, zorder=3)
     axes.plot(orbit, np.asarray(loss(orbit)), "x", color="black", markersize=8, zorder=4, label="predicted orbit")
     axes.annotate("start", (path[0], heights[0]), xytext=(7, 0), textcoords="offset points", fontsize=8)
@@ -43,9 +43,7 @@ def _landscape(axes: Axes, loss: ScalarLoss, path: np.ndarray, orbit: np.ndarray
 
 
 def _in_time(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
-    for color, (name, start, label) in zip(
-        CONCEPT_COLOURS, (("sine", 0, "2 sin x"), ("quartic", 1, "quartic")), strict=False
-    ):
+    for color, (name, start, label) in zip(PALETTE, (("sine", 0, "2 sin x"), ("quartic", 1, "quartic")), strict=False):
         path = measured[name][: 2 * SHOWN, start] - MINIMA[name]
         axes.plot(path.step, path, "o", color=color, markersize=2.5, label=label)
         for point in predicted[name].values:
@@ -58,7 +56,7 @@ def _half_widths(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> Non
     ratio = measured.half_width.sel(loss=predicted.loss) / predicted.half_width
     place = np.arange(predicted.sizes["loss"])
     for which, factor in enumerate(measured.factor.values):
-        axes.plot(place, ratio.isel(factor=which), "os"[which], color=CONCEPT_COLOURS[which], markersize=4,
+        axes.plot(place, ratio.isel(factor=which), "os"[which], color=PALETTE[which], markersize=4,
                   label=f"ν = {2 * factor - 2:.3g}")  # fmt: skip
     axes.axhline(1, **THEORY)
     axes.axhspan(0.99, 1.01, color=FAINT, alpha=0.2, linewidth=0)
@@ -68,11 +66,11 @@ def _half_widths(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> Non
 
 
 def _leaving(axes: Axes, measured: xr.Dataset) -> None:
-    away = np.abs(measured.x - measured.minimum).isel(factor=-1, step=slice(0, scalar_maps.EARLY))
+    away = np.abs(measured.x - measured.minimum).isel(factor=-1, step=slice(0, rate_scans.EARLY))
     kept = away.sel(loss="exp")
     axes.plot(kept.step, kept, color=FAINT, linewidth=0.8, label="(exp x - 2)², D > 0")
     styles = ("-", "-", (0, (5, 3)), (0, (2, 2)))
-    for color, style, name in zip(settings_colors(4), styles, scalar_maps.leaving(), strict=True):
+    for color, style, name in zip(settings_colors(4), styles, example_losses.escaping(), strict=True):
         path = away.sel(loss=name)
         axes.plot(path.step, path.where(path < 1e3), color=color, linestyle=style, label=name)
     axes.set(yscale="log", ylim=(2e-2, 1e3), title="D ≤ 0: no orbit, descent leaves", xlabel="step",
@@ -85,10 +83,10 @@ def _rates(axes: Axes) -> None:
     loss, x = quartic(), np.linspace(0.75, 0.9995, 60)
     reach = np.linspace(0.0005, 0.249, 60)
     window = period_two.window(loss, reach)
-    axes.fill_between(1 - reach, np.asarray(window.low), np.asarray(window.high), color=CONCEPT_COLOURS[2], alpha=0.25,
+    axes.fill_between(1 - reach, np.asarray(window.low), np.asarray(window.high), color=PALETTE[2], alpha=0.25,
                       linewidth=0, label="window of Theorem 3.1, ε = 1 - x₀")  # fmt: skip
     wide = period_two.Window(loss.threshold, loss.threshold * 1.4)
-    axes.plot(x, np.asarray(period_two.orbit_rate(loss, x, wide).rate), color=CONCEPT_COLOURS[1], label="found")
+    axes.plot(x, np.asarray(period_two.orbit_rate(loss, x, wide).rate), color=PALETTE[1], label="found")
     axes.plot(x, np.asarray(period_two.rate_through(loss, x)), **THEORY, label="2/f'' + D (x₀ - x̄)²/(3 f''³)")
     axes.set(title="The rate with period two through x₀", xlabel="x₀ (quartic)", ylabel="η", ylim=(0.98, 1.5))
     axes.legend(loc="upper right")

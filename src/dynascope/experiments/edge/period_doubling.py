@@ -15,7 +15,7 @@ from pydantic import PositiveInt
 
 from dynascope.curves import orbits
 from dynascope.dynamics.bifurcation import bifurcation, escape_times
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.geometry.orbits import advance
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
@@ -204,14 +204,14 @@ class PeriodDoubling(Experiment):
         figure, (diagram, paths, slope) = panels(3, size=(5.0, 4.0), width_ratios=(1.6, 1.2, 1.0))
         K = measured.K.values
         many = np.repeat(K, measured.sizes["kept"])
-        diagram.plot(many, measured.diagram.values.ravel(), ",", color=CONCEPT_COLOURS[1], alpha=0.6, rasterized=True)
+        diagram.plot(many, measured.diagram.values.ravel(), ",", color=PALETTE[1], alpha=0.6, rasterized=True)
         for d in predicted.diagram.values.T:
             diagram.plot(K, d, **THEORY)
         for mark, text in ((1.0, "2/f''"), (quartic_orbit.SUPERSTABLE, "√4.5 - 1"),
                            (quartic_orbit.STABILITY_LIMIT, "√5 - 1")):  # fmt: skip
             diagram.axvline(mark, color=FAINT, linewidth=0.8, zorder=0)
             diagram.text(mark + 0.004, 0.03, text, fontsize=8, rotation=90, color=INK, va="bottom")
-        diagram.plot([], [], "o", markersize=3, color=CONCEPT_COLOURS[1], label="last 64 iterates")
+        diagram.plot([], [], "o", markersize=3, color=PALETTE[1], label="last 64 iterates")
         diagram.plot([], [], **THEORY, label="orbit in closed form")
         diagram.legend(loc="lower left", bbox_to_anchor=(0.0, 0.22))
         diagram.set(xlabel="η μ", ylabel="x/√μ", title="Iterates after 20,000 steps", ylim=(0, 1.42), xlim=self.span)
@@ -219,7 +219,7 @@ class PeriodDoubling(Experiment):
         slope.plot(K, predicted.multiplier, **THEORY, label="9 - 2(1 + K)²")
         slope.axhspan(-1, 1, color=FAINT, alpha=0.15, linewidth=0, label="attracts")
         slope.plot(K[measured.diagram_period.values == 2], predicted.multiplier.values[measured.diagram_period == 2],
-                   color=CONCEPT_COLOURS[1], linewidth=4, alpha=0.5, label="period 2 found")  # fmt: skip
+                   color=PALETTE[1], linewidth=4, alpha=0.5, label="period 2 found")  # fmt: skip
         slope.set(
             xlabel="η μ", ylabel="multiplier of two steps", xlim=(1, 1.3), ylim=(-1.6, 1.15), title="Its stability"
         )
@@ -230,10 +230,10 @@ class PeriodDoubling(Experiment):
         for k, rate in enumerate(self.rates):
             tail = measured.orbit.values[k, -24:]
             for level in np.unique(np.round(tail, 4)):
-                axes.axhline(level + 0.75 * (2 - k), color=CONCEPT_COLOURS[k], linewidth=0.6, alpha=0.6)
-            axes.plot(np.arange(24), tail + 0.75 * (2 - k), "o-", color=CONCEPT_COLOURS[k], markersize=3, linewidth=0.7)
+                axes.axhline(level + 0.75 * (2 - k), color=PALETTE[k], linewidth=0.6, alpha=0.6)
+            axes.plot(np.arange(24), tail + 0.75 * (2 - k), "o-", color=PALETTE[k], markersize=3, linewidth=0.7)
             axes.text(0, 0.75 * (2 - k) + 1.22, f"η = {rate:g}: period {measured.period.values[k]}", fontsize=9,
-                      color=CONCEPT_COLOURS[k])  # fmt: skip
+                      color=PALETTE[k])  # fmt: skip
         axes.set(xlabel="step, after 20,000", title="The orbits of Figure B.5", ylim=(0.6, 2.95))
         axes.set_yticks([])
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.figures.forms import INK, THEORY, panels, settings_colors
+from dynascope.figures import INK, THEORY, panels, settings_colors
 
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
 """Gradient descent itself, its time average, and gradient flow; the central flow is theory."""

@@ -14,9 +14,9 @@ from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.curves import orbits
-from dynascope.experiments.edge import scalar_maps
+from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.products import many_factors, two_factors
@@ -62,23 +62,23 @@ class Product(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         task = two_factors()
-        shown = scalar_maps.descend_on(task.step, np.array(self.start), self.rates, self.steps, record=1).state.values
-        settled = scalar_maps.descend_on(
-            task.step, np.array(self.start), self.rates, 20_000, record=scalar_maps.ends_of(20_000, 0)
+        shown = rate_scans.run_at_rates(task.step, np.array(self.start), self.rates, self.steps, record=1).state.values
+        settled = rate_scans.run_at_rates(
+            task.step, np.array(self.start), self.rates, 20_000, record=rate_scans.ends_of(20_000, 0)
         ).state.values
         starts = np.stack([shown[0, -1], np.array(self.start)])
         lowered = ds.ensemble(
-            scalar_maps.RateMap(task.step), {"start": starts}, fixed={"rate": self.low_rate}, steps=self.steps, record=1
+            rate_scans.RateMap(task.step), {"start": starts}, fixed={"rate": self.low_rate}, steps=self.steps, record=1
         ).state.values  # fmt: skip
         several = {}
         for n in (3, 4, 6):
             start = 1.02 * np.exp(0.1 * np.linspace(-1, 1, n))  # off the set of minima
-            run = scalar_maps.descend_on(many_factors(n).step, start, [self.factor_rate, 0.9], 40_000).state.values
+            run = rate_scans.run_at_rates(many_factors(n).step, start, [self.factor_rate, 0.9], 40_000).state.values
             several[f"factors_{n}"] = (("regime", "factor_step", f"factor_{n}"), run)
         return xr.Dataset(
             {
                 "factors": (("rate", "step", "which"), shown),
-                "settled": (("rate", "kept", "which"), settled[:, -scalar_maps.LATE :]),
+                "settled": (("rate", "kept", "which"), settled[:, -rate_scans.LATE :]),
                 "lowered": (("path", "step", "which"), lowered),
                 **several,
             },
@@ -197,7 +197,7 @@ class Product(Experiment):
         for n in (3, 4, 6):
             run = measured[f"factors_{n}"].values
             spread = np.ptp(run, axis=-1)
-            period = int(orbits.period(run[0, -scalar_maps.LATE :, 0]))
+            period = int(orbits.period(run[0, -rate_scans.LATE :, 0]))
             rows[f"n = {n}"] = {"period": period, "spread above": spread[0, -1], "below": spread[1, -1],
                                 "orbit": orbits.last_cycle(run[0, :, 0], 2)}  # fmt: skip
             good.append(period == 2 and spread[0, -1] < 1e-9 and spread[1, -1] > 0.05)
@@ -212,7 +212,7 @@ class Product(Experiment):
         assert predicted is not None
         figure, grid = panels(3, 2, size=(4.6, 3.2))
         for row, rate in enumerate(self.rates):
-            factors, color = measured.factors.isel(rate=row), CONCEPT_COLOURS[row]
+            factors, color = measured.factors.isel(rate=row), PALETTE[row]
             product, gap = factors.prod("which"), np.abs(factors.diff("which")).isel(which=0)
             early = slice(0, 61)
             grid[row, 0].plot(product.step[early], product[early], "o-", color=color, markersize=2.5, linewidth=0.7)
@@ -229,7 +229,7 @@ class Product(Experiment):
             grid[row, 1].legend(loc="upper right")
         self._draw_plane(grid[0, 2], measured)
         for color, n in zip(settings_colors(3), (3, 4, 6), strict=True):
-            spread = np.ptp(measured[f"factors_{n}"].values[:, : scalar_maps.EARLY : 2], axis=-1)
+            spread = np.ptp(measured[f"factors_{n}"].values[:, : rate_scans.EARLY : 2], axis=-1)
             for which in (0, 1):
                 grid[1, 2].plot(
                     2 * np.arange(spread.shape[1]),
@@ -249,8 +249,8 @@ class Product(Experiment):
         x = np.linspace(0.5, 2, 200)
         axes.plot(x, 1 / x, color=FAINT, label="minima")
         path = measured.factors.values[0]
-        axes.plot(*path.T, "o", markersize=2.5, color=CONCEPT_COLOURS[0], label=f"η = {self.rates[0]:g}")
-        for which, color in enumerate(CONCEPT_COLOURS[1:3]):
+        axes.plot(*path.T, "o", markersize=2.5, color=PALETTE[0], label=f"η = {self.rates[0]:g}")
+        for which, color in enumerate(PALETTE[1:3]):
             axes.plot(*measured.lowered.values[which].T, "-", color=color, linewidth=1.6)
             sharpness = np.sum(measured.lowered.values[which, -1] ** 2)
             axes.plot(*measured.lowered.values[which, -1], "*", markersize=12, color=color, zorder=4,

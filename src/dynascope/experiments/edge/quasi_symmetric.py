@@ -5,21 +5,71 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.edge.factorization_runs import descend, generic, quasi_symmetric
+import dynascope as ds
+from dynascope import geometry
 from dynascope.experiments.edge.quasi_symmetric_drawing import draw_noise, draw_runs, two_last
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.theory.edge.factorization import quasi_symmetric_condition, quasi_symmetric_limit
+from dynascope.probes.probe import Probe, probe
+from dynascope.tasks.factorization import Factorization, Factors, generic_starts, quasi_symmetric_start
+from dynascope.theory.edge.factorization import (
+    gram_difference_change,
+    orbit_losses,
+    orbit_sizes,
+    quasi_symmetric_condition,
+    quasi_symmetric_limit,
+)
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
 CLOSE = 1e-3
 """The largest distance to a prediction after all steps."""
+
+
+class FactorizationDescent(eqx.Module):
+    """An ensemble member: gradient descent on ||Y Zᵀ - C||²/2. It records the components along the top eigenvector of
+    C, and the factors themselves at the last step."""
+
+    steps: int = eqx.field(static=True)
+
+    def __call__(self, case: dict[str, Array]) -> ds.Map:
+        task, rate = Factorization(case["target"]), case["rate"]
+
+        def lead(factors: Factors) -> dict[str, Array]:
+            return geometry.leading_components(factors["Y"], factors["Z"], task.target, case["top"])
+
+        def drift(factors: Factors) -> Array:
+            """How far a step's change of YᵀY - ZᵀZ is from the exact formula, in units of |C|."""
+            change = _gram_difference(task.step(factors, rate)) - _gram_difference(factors)
+            error = change - gram_difference_change(factors, task.target, rate)
+            return jnp.max(jnp.abs(error)) / jnp.linalg.norm(task.target)
+
+        def factor(name: str) -> Probe:
+            return probe(lambda snapshot: snapshot.model[name], ("row", "column"), every=[self.steps])
+
+        return ds.Map(
+            lambda factors: task.step(factors, rate),
+            {"Y": case["Y"], "Z": case["Z"]},
+            probes={"lead": lead, "error": task, "drift": drift, "Y": factor("Y"), "Z": factor("Z")},
+        )
+
+
+def _gram_difference(factors: Factors) -> Array:
+    Y, Z = factors["Y"], factors["Z"]
+    return jnp.matmul(Y.T, Y, precision="highest") - jnp.matmul(Z.T, Z, precision="highest")
+
+
+def descend(cases: dict[str, np.ndarray], steps: int) -> xr.Dataset:
+    """Every case (`Y`, `Z`, `target`, `top`, `rate`, each with a first axis): its first 256 steps and its last 64."""
+    recorded = np.union1d(np.arange(min(257, steps + 1)), np.arange(max(0, steps - 63), steps + 1))
+    return ds.ensemble(FactorizationDescent(steps), {"case": cases}, steps=steps, record=recorded).trace
 
 
 class QuasiSymmetric(Experiment):
@@ -85,12 +135,12 @@ class QuasiSymmetric(Experiment):
         )
 
     def _quasi(self, random: Any, roots: np.ndarray, alpha: float, noise: float, kind: str) -> dict[str, np.ndarray]:
-        start = quasi_symmetric(random, roots, alpha, noise)
+        start = quasi_symmetric_start(roots, alpha, generic_starts(random, len(roots), self.dim, noise))
         return self._cases(start, roots, kind, alpha=alpha, noise=noise, K=self.K)
 
     def _generic(self, random: Any, K: float) -> dict[str, np.ndarray]:
         root = np.diag(np.sqrt([1.0, *np.linspace(0.3, 0.05, self.dim - 1)]))
-        start = generic(random, 3, self.dim, self.generic_scale)
+        start = generic_starts(random, 3, self.dim, self.generic_scale)
         return self._cases(start, np.stack([root] * 3), "generic", alpha=1.0, noise=self.generic_scale, K=K)
 
     def _cases(self, start: Any, roots: np.ndarray, kind: str, **labels: float) -> dict[str, np.ndarray]:
@@ -105,15 +155,14 @@ class QuasiSymmetric(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         sigma, K = measured.sigma.values, measured.K.values
-        sizes = sigma[:, None] * np.stack([np.asarray(rho) for rho in normalized_orbit(K)], axis=-1)
         limits = [
             quasi_symmetric_limit(jnp.asarray(root), alpha, rate)
             for root, alpha, rate in zip(measured.root.values, measured.alpha.values, K / sigma**2, strict=True)
         ]
         return xr.Dataset(
             {
-                "lead": (("case", "phase"), sizes),
-                "error": (("case", "phase"), (sizes**2 - sigma[:, None] ** 2) ** 2 / 2),
+                "lead": (("case", "phase"), np.asarray(orbit_sizes(sigma, K))),
+                "error": (("case", "phase"), np.asarray(orbit_losses(sigma, K))),
                 **{name: (("case", "phase", "row", "column"), np.array([[p[name] for p in pair] for pair in limits]))
                    for name in ("Y", "Z")},
             }

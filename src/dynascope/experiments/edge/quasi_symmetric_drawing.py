@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 
-LAYERS = {"Y": CONCEPT_COLOURS[0], "Z": CONCEPT_COLOURS[1]}
+LAYERS = {"Y": PALETTE[0], "Z": PALETTE[1]}
 
 
 def two_last(curve: xr.DataArray) -> np.ndarray:
@@ -27,13 +27,13 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
         run, theory = measured.isel(case=at), predicted.isel(case=at)
         loss, layers, imbalance = grid[row]
         shown = run.error[:257]
-        loss.semilogy(shown.step, shown, "o", color=CONCEPT_COLOURS[3], markersize=2.5, markeredgewidth=0)
+        loss.semilogy(shown.step, shown, "o", color=PALETTE[3], markersize=2.5, markeredgewidth=0)
         _levels(loss, theory.error.values, "(r² - σ₁²)²/2 on the orbit")
         loss.set(xlabel="step", ylabel="loss", title=f"α = {alpha:g}: the loss")
         _layers(layers, run, theory)
         layers.set(xlabel="step", ylabel="size along u", title=f"The two layers, K = {K:g}; at the end the decay")
         gap = (np.abs(run.lead_Y - run.lead_Z) / run.sigma)[:257].values
-        imbalance.semilogy(gap, "o", color=CONCEPT_COLOURS[0], markersize=2.5, markeredgewidth=0)
+        imbalance.semilogy(gap, "o", color=PALETTE[0], markersize=2.5, markeredgewidth=0)
         late = np.arange(120, min(257, len(gap)))
         if late.size:
             rate = np.clip(3 - 2 * K, 0, None) ** ((late - 200) / 2)
@@ -49,7 +49,7 @@ def draw_noise(measured: xr.Dataset, deviations: Mapping[str, float], orbit: np.
     """How the end depends on the noise at the start; and the orbits of all draws."""
     figure, (slope, ends) = panels(2, size=(4.8, 3.6))
     noise, far = np.array([float(name) for name in deviations]), np.array(list(deviations.values()))
-    slope.loglog(noise, far, "o", color=CONCEPT_COLOURS[0], label="median of three draws")
+    slope.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")
     slope.loglog(noise, far[-1] * noise / noise[-1], **THEORY, label="proportional to ε")
     slope.set(xlabel="noise at the start, ε", ylabel="deviation of the factors", title="The limit, up to O(ε)")
     slope.legend(loc="upper left")

@@ -18,7 +18,7 @@ from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.probes import basic
@@ -99,12 +99,12 @@ class SingleNeuronOrbit(Experiment):
         sampled = ds.ensemble(
             SampledNeuron(self.samples, self.dim), {"seed": member_seeds(seed, self.seeds, block=1000)},
             fixed={**fixed, "rate": np.float64(self.learning_rate)}, steps=self.steps, record=1,
-        )  # fmt: skip
+        ).trace  # fmt: skip
         whole = []
         for dim in (self.dim, self.dim + 3):
             start = {**fixed, "w": np.concatenate([w, np.zeros(dim - self.dim)])}
             rates = {"rate": [self.learning_rate * dim / self.dim]}
-            whole.append(ds.ensemble(PopulationNeuron(dim), rates, fixed=start, steps=self.steps, record=1))
+            whole.append(ds.ensemble(PopulationNeuron(dim), rates, fixed=start, steps=self.steps, record=1).trace)
         population = xr.concat([run.isel(rate=0, drop=True) for run in whole], "population_dim")
         kept = ["v", "wx", "wy", "loss"]
         task = unit_teacher(self.dim)
@@ -123,7 +123,7 @@ class SingleNeuronOrbit(Experiment):
         """The reduced map from the same start, and Proposition 4's limit (nan below the threshold)."""
         K = self.learning_rate / self.dim
         start = {"v": jnp.asarray(self.size), "wx": jnp.asarray(0.0), "wy": jnp.asarray(self.size)}
-        run = ds.iterate(eqx.Partial(_reduced, K), start, steps=self.steps, record=1)
+        run = ds.iterate(eqx.Partial(_reduced, K), start, steps=self.steps, record=1).trace
         limit = np.asarray(theory.limit(K)["v"])
         with np.errstate(invalid="ignore"):
             own = np.asarray(theory.limit(measured.own_K.values)["v"])
@@ -183,8 +183,8 @@ class SingleNeuronOrbit(Experiment):
         self._draw_layers(layers, measured.isel(seed=0), predicted)
         self._draw_residues(residues, measured, predicted)
         for name, label, mark, color in (
-            ("v", "v", "o", CONCEPT_COLOURS[0]),
-            ("wx", "w along", "s", CONCEPT_COLOURS[1]),
+            ("v", "v", "o", PALETTE[0]),
+            ("wx", "w along", "s", PALETTE[1]),
         ):
             for phase in (-2, -1):
                 samples.plot(measured.own_K, measured[name].values[:, phase], mark, color=color, markersize=5,
@@ -199,7 +199,7 @@ class SingleNeuronOrbit(Experiment):
 
     def _draw_layers(self, axes: Axes, run: xr.Dataset, predicted: xr.Dataset) -> None:
         names = {"v": "v", "wx": "w along the teacher", "wy": "w across it"}
-        for (name, label), mark, color in zip(names.items(), "os^", CONCEPT_COLOURS, strict=False):
+        for (name, label), mark, color in zip(names.items(), "os^", PALETTE, strict=False):
             path = run[name].sel(step=slice(0, 60))
             axes.plot(path.step, path, mark + "-", color=color, markersize=3, linewidth=0.7, label=label)
         for level in predicted.limit.values:
@@ -213,7 +213,7 @@ class SingleNeuronOrbit(Experiment):
         for which, label in enumerate(("w across", "|v - w along|")):
             for k, run in enumerate([measured.isel(seed=k) for k in range(min(self.seeds, 5))] + [predicted]):
                 path = run.wy if which == 0 else np.abs(run.v - run.wx)
-                sampled = {"color": CONCEPT_COLOURS[2 + which], "linewidth": 0.8, "label": label if k == 0 else None}
+                sampled = {"color": PALETTE[2 + which], "linewidth": 0.8, "label": label if k == 0 else None}
                 style = sampled if run is not predicted else THEORY | {"label": None if which else "population"}
                 axes.plot(path.step, path.where(path > 1e-17), **style)  # pyright: ignore[reportArgumentType]
         axes.set(yscale="log", ylim=(1e-9, 3), xlabel="step", ylabel="residue", title="Alignment first, balance later")

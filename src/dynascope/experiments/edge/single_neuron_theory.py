@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.edge import neuron_sweep
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.edge import single_neuron as theory
@@ -219,8 +219,8 @@ class SingleNeuronTheory(Experiment):
     def _draw_rates(self, axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
         path = measured.path.values[-1]
         gap, step = np.abs(path[:, 0] - path[:, 1]), measured.step.values
-        height = (path[:, 2], CONCEPT_COLOURS[2], "wy", predicted.height_decay.values[-1])
-        balance = (gap, CONCEPT_COLOURS[3], "|v - wx|", predicted.gap_decay.values[-1])
+        height = (path[:, 2], PALETTE[2], "wy", predicted.height_decay.values[-1])
+        balance = (gap, PALETTE[3], "|v - wx|", predicted.gap_decay.values[-1])
         for curve, color, label, factor in (height, balance):
             axes.plot(step, np.where(curve > 1e-17, curve, np.nan), color=color, label=label)
             axes.plot(step[10:], 3 * curve[10] * factor ** ((step[10:] - 10) / 2), **THEORY)

@@ -18,14 +18,14 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.axis_teacher import AxisTeacher, norm_ratios
 from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
 
-COLORS = CONCEPT_COLOURS[:2]
+COLORS = PALETTE[:2]
 """Of the small and of the large rate."""
 WINDOW = 20
 """Steps before the drop over which the oscillation is measured."""
@@ -99,7 +99,7 @@ class SixteenNeurons(Experiment):
         trace = ds.ensemble(
             member, {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds},
             steps=end, record=1, fixed={"last_rate": number(self.small_rate), "drop_at": np.int32(self.steps)},
-        )  # fmt: skip
+        ).trace  # fmt: skip
         squares = np.union1d(np.geomspace(*self.squares, 30), np.linspace(1.0, 1.4, 21))
         common = np.stack([common_sharpness(member.points(one), squares) for one in seeds])
         start = (1 + 0.0625 * np.arange(self.dim)) ** 2

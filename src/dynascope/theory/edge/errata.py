@@ -1,7 +1,7 @@
-"""What Chapter 3 and Appendix B of "Simple structures in neural networks" print and arithmetic refutes.
+"""Statements of Chapter 3 and Appendix B of "Simple structures in neural networks" that do not hold as printed.
 
-Each erratum carries the printed statement, what holds instead, and `evidence()`: numbers of a counter-example, computed
-afresh, with the verdict whether they refute the statement. Slips of notation without consequence are not listed.
+Each erratum has the printed statement, what holds instead, and `evidence()`, which computes the numbers of a
+counter-example and whether they refute the statement. Typographical errors without consequence are not listed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from dynascope.dynamics.bifurcation import escape_times
 from dynascope.geometry.orbits import leading_components, residual
 from dynascope.tasks.factorization import Factorization, SymmetricFactorization, generic_start
 from dynascope.tasks.products import two_factors
-from dynascope.tasks.scalar_losses import BASE_MODELS, compose, derivatives, power_series, quartic, squared_loss
-from dynascope.tasks.single_neuron import reduced_step
+from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, quartic, squared_loss
 from dynascope.theory.edge import constraint_manifolds, factorization, quartic_orbit
-from dynascope.theory.edge.neuron_intervals import Box, propagate
+from dynascope.theory.edge.proof_errata import PROOF_ERRATA
 from dynascope.theory.edge.squared_margins import composition_condition, margin
 from dynascope.theory.erratum import Erratum, Evidence
 
@@ -31,8 +30,8 @@ COUNTER_OUTER = power_series((0, 1, 1 / 2, SLOPE))
 
 
 def composition() -> Evidence:
-    """log(exp x) = x has margin 0 although exp and log have positive ones, and descent on (x - y)^2 leaves; a strict
-    pair of polynomials has a negative margin."""
+    """log(exp x) = x has margin 0 although exp and log have positive ones, and gradient descent on (x - y)^2 diverges;
+    for two cubics with positive margins the margin of the composite is negative."""
     exp, log = BASE_MODELS["exp"].function, BASE_MODELS["log"].function
     strict = composition_condition(COUNTER_INNER, COUNTER_OUTER, 0.0)
     loss = squared_loss(compose(log, exp), 0.5)
@@ -125,23 +124,6 @@ def existence_limit(K: float = 1.55) -> Evidence:
     return Evidence({"K": K, "residual of the orbit": closes, "rate by (3.4)": rate}, closes < 1e-9 < abs(rate - K))
 
 
-def log_derivative(x: float = 0.7) -> Evidence:
-    """The third derivative of log is +2/x^3."""
-    third = float(derivatives(BASE_MODELS["log"].function, x, 3)[3])
-    return Evidence({"third derivative": third, "2/x^3": 2 / x**3}, third > 0)
-
-
-def height_enclosure() -> Evidence:
-    """A state inside the box of I8 whose next wy lies outside the printed interval, and inside the valid one."""
-    box = Box(0.55, 0.8, -0.162, 0.068, 0.416)
-    mean = math.sqrt(box.product_low + box.gap_low**2 / 4)
-    v, wx = mean + box.gap_low / 2, mean - box.gap_low / 2
-    state = {"v": jnp.asarray(v), "wx": jnp.asarray(wx), "wy": jnp.asarray(box.height)}
-    reached = float(reduced_step(state, 1.0)["wy"])
-    printed, valid = propagate(box, "printed").height, propagate(box, "valid").height
-    return Evidence({"wy": reached, "printed bound": printed, "valid bound": valid}, printed < reached <= valid)
-
-
 ERRATA: tuple[Erratum, ...] = (
     Erratum(
         "composition",
@@ -199,18 +181,5 @@ ERRATA: tuple[Erratum, ...] = (
         "it exists for every K > 1; (3.4) drops a branch of the square root",
         existence_limit,
     ),
-    Erratum(
-        "log-derivative",
-        "Corollary 7",
-        "the third derivative of log x is -2/x^3",
-        "it is 2/x^3 (the corollary holds)",
-        log_derivative,
-    ),
-    Erratum(
-        "height-enclosure",
-        "(B.90), intervals of Appendix B.9",
-        "wy is at most 0.214 after the box I8",
-        "at most 0.285: the bound needs the inverse ratio (Theorem 3.5 itself stands every test)",
-        height_enclosure,
-    ),
+    *PROOF_ERRATA,
 )

@@ -59,15 +59,14 @@ def flattest_sharpness(C: Float[Array, "m q"]) -> Float[Array, ""]:
     return 2 * jnp.linalg.norm(C, ord=2)
 
 
-def orbit_sizes(C: Float[Array, "d d"], rate: Reals) -> Float[Array, " 2"]:
-    """sigma_1 rho_i: |u^T Y| = |u^T Z| on the orbit (Observation 1)."""
-    square = jnp.linalg.norm(C, ord=2)
-    return jnp.sqrt(square) * jnp.stack(normalized_orbit(rate * square))
+def orbit_sizes(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
+    """r_i = sigma_1 rho_i: |u^T Y| = |u^T Z| on the orbit, for C with top eigenvalue sigma_1^2 (Observation 1)."""
+    return real(sigma)[..., None] * jnp.stack(normalized_orbit(K), axis=-1)
 
 
-def orbit_losses(C: Float[Array, "d d"], rate: Reals) -> Float[Array, " 2"]:
-    """(r_i^2 - sigma_1^2)^2 / 2."""
-    return (orbit_sizes(C, rate) ** 2 - jnp.linalg.norm(C, ord=2)) ** 2 / 2
+def orbit_losses(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
+    """(r_i^2 - sigma_1^2)^2 / 2 on the orbit."""
+    return (orbit_sizes(sigma, K) ** 2 - real(sigma)[..., None] ** 2) ** 2 / 2
 
 
 def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: Reals, rate: Reals) -> list[Factors]:

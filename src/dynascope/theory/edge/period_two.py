@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool
+from scipy.optimize import root_scalar
 
 from dynascope.tasks.scalar_losses import Reals, ScalarLoss, Values, real
 
@@ -49,7 +50,9 @@ def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -
         found = np.asarray(loss.derivatives(order=k))
         if np.all(np.abs(found[k]) > tolerance * np.abs(found[2])):
             return k
-    raise ValueError(f"the derivatives of '{loss.name}' vanish from order 3 to {highest}")
+    raise ValueError(
+        f"loss must have a nonzero derivative of order 3 to {highest} at its minimum; '{loss.name}' has none"
+    )
 
 
 def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
@@ -111,6 +114,13 @@ def half_width(loss: ScalarLoss, rate: Reals) -> Values:
 def multiplier(loss: ScalarLoss, rate: Reals) -> Values:
     """1 - 4 nu, the multiplier of two steps on the orbit to leading order, whatever the loss."""
     return 1 - 4 * excess(loss, rate)
+
+
+def sine_half_width(rate: float) -> float:
+    """a > 0 with sin(a)/a = 1/eta: the orbit of 2 sin x is its minimum -+ a, exactly; nan below the threshold, 1."""
+    if rate <= 1:
+        return float("nan")
+    return float(root_scalar(lambda a: rate * np.sin(a) - a, bracket=(1e-3, 3.0), xtol=1e-15).root)
 
 
 def rate_through(loss: ScalarLoss, x: Reals) -> Values:

@@ -55,6 +55,13 @@ MARGINS: dict[str, Callable[[Array], Array]] = {
 """The margins of the base models in closed form (Corollaries 2-8); those of softplus and gaussian are ours."""
 
 
+def closed_form(name: str, x: float) -> float:
+    """The margin of a base model or a monomial ("x^3") in closed form; nan for other names."""
+    if name.startswith("x^"):
+        return float(monomial_margin(int(name[2:]), x))
+    return float(MARGINS[name](jnp.asarray(x))) if name in MARGINS else float("nan")
+
+
 class Composition(NamedTuple):
     """The margin of q(p(x)) and the three terms it is the sum of."""
 

@@ -1,19 +1,15 @@
-"""What the experiments on low-dimensional maps share: maps with their learning rate as a traced number, and the losses
-of one parameter that the document names."""
+"""Losses of one parameter, with and without an orbit of period two above the threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Array, Float
 
-import dynascope as ds
 from dynascope.tasks.scalar_losses import (
     BASE_MODELS,
     Function,
@@ -28,40 +24,14 @@ from dynascope.tasks.scalar_losses import (
     squared_loss_to,
 )
 
-EARLY, LATE = 400, 64
-"""Steps of a run that are recorded: so many at its beginning, and so many at its end."""
 
-
-class RateMap(eqx.Module):
-    """An ensemble member: `state <- rule(state, rate)` from `start`."""
-
-    rule: Callable[[Any, Any], Any]
-    probes: Mapping[str, Any] | None = None
-
-    def __call__(self, start: Any, rate: Array) -> ds.Map:
-        return ds.Map(lambda state: self.rule(state, rate), start, probes=self.probes)
-
-
-def ends_of(steps: int, early: int = EARLY, late: int = LATE) -> np.ndarray:
-    """The first and the last steps of a run, for `record`."""
-    return np.union1d(np.arange(min(early, steps) + 1), np.arange(max(0, steps - late), steps + 1))
-
-
-def descend_on(
-    rule: Callable[[Any, Any], Any], start: Any, rates: Any, steps: int, record: Any = None, **options: Any
-) -> xr.Dataset:
-    """The map from one start (arrays stay whole) at every rate."""
-    recorded = ends_of(steps) if record is None else record
-    return ds.ensemble(
-        RateMap(rule), {"rate": np.asarray(rates, float)}, fixed={"start": start}, steps=steps, record=recorded,
-        **options,
-    )  # fmt: skip
-
-
-class Menagerie(eqx.Module):
-    """Several losses of one parameter, descended on side by side; a state has one entry for each loss."""
+class LossFamily(eqx.Module):
+    """Several losses of one parameter, run side by side; a state has one entry for each loss."""
 
     losses: tuple[ScalarLoss, ...]
+
+    def __init__(self, losses: Mapping[str, ScalarLoss]) -> None:
+        self.losses = tuple(losses.values())
 
     def step(self, x: Float[Array, " loss"], rates: Float[Array, " loss"]) -> Float[Array, " loss"]:
         return jnp.stack([loss.step(x[i], rates[i]) for i, loss in enumerate(self.losses)])
@@ -105,7 +75,7 @@ def oscillating() -> dict[str, ScalarLoss]:
     }
 
 
-def leaving() -> dict[str, ScalarLoss]:
+def escaping() -> dict[str, ScalarLoss]:
     """Four losses with D <= 0 at their minimum 0 (0.5 for the last)."""
     return {
         "x²": polynomial((0.0, 0.0, 1.0)),
@@ -115,7 +85,7 @@ def leaving() -> dict[str, ScalarLoss]:
     }
 
 
-def promised() -> dict[str, tuple[ScalarLoss, int]]:
+def with_orbit() -> dict[str, tuple[ScalarLoss, int]]:
     """Losses to which Theorem 3.1 (order 3) or Lemma 3.2 applies, and the order k."""
     squares = {name: (squared_loss_to(BASE_MODELS[name], POINTS[name]), 3) for name in ("exp", "log", "tanh")}
     return {"quartic": (quartic(), 3), "x^3": (squared_loss_to(monomial(3), 1.0), 3)} | squares | {
@@ -125,10 +95,10 @@ def promised() -> dict[str, tuple[ScalarLoss, int]]:
     }  # fmt: skip
 
 
-def denied() -> dict[str, tuple[ScalarLoss, int]]:
-    """Losses that miss the condition of the same theorem or lemma."""
+def without_orbit() -> dict[str, tuple[ScalarLoss, int]]:
+    """Losses that do not satisfy the condition of the same theorem or lemma, and the order k."""
     return {
-        "(x + x²/10 + x³)²": (leaving()["(x + x²/10 + x³)²"], 3),
-        "(x + x³)²": (leaving()["(x + x³)²"], 4),
+        "(x + x²/10 + x³)²": (escaping()["(x + x²/10 + x³)²"], 3),
+        "(x + x³)²": (escaping()["(x + x³)²"], 4),
         "t² + t⁵/5 + t⁶/10": (polynomial((0.0, 0.0, 1.0, 0.0, 0.0, 1 / 5, 1 / 10)), 5),
     }
