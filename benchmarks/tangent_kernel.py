@@ -70,7 +70,7 @@ def main() -> None:
         "dynascope, by layers": (5, *compiled(lambda net, x: ds.geometry.tangent_kernel(net, x), net, x)),
         "dynascope, by gradients, 256 MiB": (
             1,
-            *compiled(lambda net, x: ds.geometry.tangent_kernel(net, x, lambda m, x: m(x), budget=2**28), net, x),
+            *compiled(lambda net, x: ds.geometry.tangent_kernel(net, x, apply=lambda m, x: m(x), budget=2**28), net, x),
         ),
         "jax, jacrev and contraction": (1, *compiled(explicit, net, x)),
         "torch.func, jacrev and contraction": (1, *with_torch(net, x)),

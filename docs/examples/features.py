@@ -21,7 +21,7 @@ print("of a model that listens to all alike", float(ds.theory.features.agop.blin
 
 # any pytree will do, with apply(params, x) beside it
 params = {"w": jax.random.normal(jax.random.key(2), (10, 3))}
-own = ds.geometry.agop(params, x, lambda params, point: jnp.tanh(point @ params["w"]))
+own = ds.geometry.agop(params, x, apply=lambda params, point: jnp.tanh(point @ params["w"]))
 print("of a model of one's own, three outputs", float(ds.geometry.alignment(own, target)))
 
 
@@ -37,7 +37,7 @@ class Learner(eqx.Module):
         return ds.Descent(net, task, optimizer, data=(x, y), probes=probes)
 
 
-trace = ds.ensemble(Learner(), {"count": np.array([0, 1], np.int32)}, steps=150, record=5)
+trace = ds.ensemble(Learner(), {"count": np.array([0, 1], np.int32)}, steps=150, record=5).trace
 print(trace.alignment.isel(step=-1).values, trace.rate_catapults.isel(step=-1).values)
 
 # a cyclic rate and minibatches: which rows a step takes, and the critical rate of just that batch
@@ -55,5 +55,5 @@ trace = ds.descend(
         "rows": ds.probes.batch_rows(),
         "critical": ds.probes.batch_critical_rate(),
     },
-)
+).trace
 print("super-critical steps:", int((trace.rate.shift(step=-1) > trace.critical).sum()), "of 80")

@@ -34,7 +34,7 @@ def average_loss(snapshot: Snapshot, memory):
     return {"value": total / count, "standard_error": spread}, (count, total, squares)
 
 
-average = Probe(average_loss, remember=lambda moment: (jnp.zeros(()), jnp.zeros(()), jnp.zeros(())))
+average = Probe(average_loss, initial_state=lambda snapshot: (jnp.zeros(()), jnp.zeros(()), jnp.zeros(())))
 
 trace = ds.descend(
     model,
@@ -50,7 +50,7 @@ trace = ds.descend(
         "moved": ds.probes.displacement(every=[0, 100, 200]),
         "jacobian": ds.probes.jacobian(task.test_point, every=100),
     },
-)
+).trace
 print(trace)
 assert trace.spectrum.dims == ("spectrum_step", "index")
 assert trace.average_standard_error.dims == ("step",)
@@ -74,5 +74,5 @@ point = jnp.array([1.0, 1.0])
 plain = ds.descend(
     parameters, squared_error, optax.sgd(0.1), steps=50, data=rows,
     probes={"output": ds.probes.output(point, apply=apply)},
-)  # fmt: skip
+).trace  # fmt: skip
 assert plain.output.dims == ("step", "coordinate")

@@ -38,7 +38,7 @@ trace = ds.descend(
         "kernel": ds.probes.kernel_norm(x, y, splits=(1, 5)),
         "distance": ds.probes.kernel_distance(x, every=10),
     },
-)  # fmt: skip
+).trace  # fmt: skip
 top, rest = trace.kernel_top.sel(split=5), trace.kernel_rest.sel(split=5)
 peak = int(trace.loss.argmax("step"))
 start, highest, end = (float(trace.loss[step]) for step in (0, peak, -1))
@@ -57,7 +57,8 @@ params = {
     "Dense_0": {"kernel": jax.random.normal(jax.random.key(2), (20, 50)) / 4},
     "Dense_1": {"kernel": jax.random.normal(jax.random.key(3), (50, 2)) / 7},
 }
-print(ds.geometry.tangent_kernel(params, x, apply).shape, float(ds.geometry.critical_rate(params, x, apply)))
+kernel = ds.geometry.tangent_kernel(params, x, apply=apply)
+print(kernel.shape, float(ds.geometry.critical_rate(params, x, apply=apply)))
 
 
 # a model of one's own whose kernel is made layer by layer: it shows its affine maps to a tap
@@ -75,6 +76,9 @@ class Product:
 
 jax.tree_util.register_pytree_node(Product, lambda m: ((m.first, m.second), None), lambda _, leaves: Product(*leaves))
 own = Product(jax.random.normal(jax.random.key(4), (30, 20)) / 4, jax.random.normal(jax.random.key(5), (2, 30)) / 5)
-by_layers, by_gradients = ds.geometry.tangent_kernel(own, x), ds.geometry.tangent_kernel(own, x, lambda m, x: m(x))
+by_layers, by_gradients = (
+    ds.geometry.tangent_kernel(own, x),
+    ds.geometry.tangent_kernel(own, x, apply=lambda m, x: m(x)),
+)
 print(f"layer by layer and by gradients differ by {float(jnp.max(jnp.abs(by_layers - by_gradients))):.0e}")
 assert np.allclose(by_layers, by_gradients, rtol=1e-4, atol=1e-4)

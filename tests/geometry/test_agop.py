@@ -35,8 +35,8 @@ def test_a_dict_of_arrays_with_two_outputs_in_any_blocks(numbers, monkeypatch):
     monkeypatch.setattr(instrument, "BLOCK_NUMBERS", numbers)
     x, net = jax.random.normal(jax.random.key(1), (11, 6)), params(jax.random.key(0))
     exact = by_hand(dense_net, net, x)
-    np.testing.assert_allclose(ds.geometry.agop(net, x, dense_net), exact, rtol=2e-5, atol=1e-6)
-    rows = ds.geometry.agop_factored(net, x, dense_net).rows
+    np.testing.assert_allclose(ds.geometry.agop(net, x, apply=dense_net), exact, rtol=2e-5, atol=1e-6)
+    rows = ds.geometry.agop_factored(net, x, apply=dense_net).rows
     assert rows.shape == (22, 6)
     np.testing.assert_allclose(rows.T @ rows, exact, rtol=2e-5, atol=1e-6)
 
@@ -44,8 +44,8 @@ def test_a_dict_of_arrays_with_two_outputs_in_any_blocks(numbers, monkeypatch):
 def test_inputs_of_any_shape_are_flattened():
     x = jax.random.normal(jax.random.key(1), (5, 2, 3))
     net = params(jax.random.key(0))
-    flat = ds.geometry.agop(net, x.reshape(5, 6), dense_net)
-    shaped = ds.geometry.agop(net, x, lambda p, image: dense_net(p, image.ravel()))
+    flat = ds.geometry.agop(net, x.reshape(5, 6), apply=dense_net)
+    shaped = ds.geometry.agop(net, x, apply=lambda p, image: dense_net(p, image.ravel()))
     np.testing.assert_allclose(shaped, flat, rtol=1e-6)
 
 
@@ -60,8 +60,8 @@ def test_the_target_itself_has_alignment_one_and_the_closed_form():
 def test_all_forms_give_one_alignment_and_orthogonal_directions_none():
     net, x = params(jax.random.key(0)), jax.random.normal(jax.random.key(1), (3, 6))
     other, y = params(jax.random.key(2)), jax.random.normal(jax.random.key(3), (4, 6))
-    dense = ds.geometry.agop(net, x, dense_net), ds.geometry.agop(other, y, dense_net)
-    factored = ds.geometry.agop_factored(net, x, dense_net), ds.geometry.agop_factored(other, y, dense_net)
+    dense = ds.geometry.agop(net, x, apply=dense_net), ds.geometry.agop(other, y, apply=dense_net)
+    factored = ds.geometry.agop_factored(net, x, apply=dense_net), ds.geometry.agop_factored(other, y, apply=dense_net)
     expected = np.sum(dense[0] * dense[1]) / np.linalg.norm(dense[0]) / np.linalg.norm(dense[1])
     for one in (dense[0], factored[0]):
         for two in (dense[1], factored[1]):
@@ -113,7 +113,7 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
     net = ds.models.MLP(4, 2, key=jax.random.key(1), width=60, out=1, activation="relu", parameterization="ntk")
     target = task.gradient_outer_product()
     probes = {"alignment": ds.probes.agop_alignment(target, data[0]), "loss": ds.probes.loss()}
-    trace = ds.descend(net, task, optax.sgd(1.0), steps=300, record=100, data=data, probes=probes)
+    trace = ds.descend(net, task, optax.sgd(1.0), steps=300, record=100, data=data, probes=probes).trace
     at_start = ds.geometry.alignment(ds.geometry.agop(net, data[0]), target)
     np.testing.assert_allclose(trace.alignment[0], at_start, rtol=1e-5)
     assert trace.alignment[-1] > 0.95 > trace.alignment[0]
@@ -133,7 +133,7 @@ def test_the_probe_follows_training_and_a_reference_is_trained():
 
 def test_what_has_no_outer_product_or_alignment_is_told_in_one_line():
     weights = params(jax.random.key(0))
-    with pytest.raises(ValueError, match=r"points \(n, ...\), at least one; got shape \(0, 6\)"):
-        ds.geometry.agop(weights, jnp.ones((0, 6)), dense_net)
-    with pytest.raises(ValueError, match="with 6 and 3 dimensions have no alignment"):
+    with pytest.raises(ValueError, match=r"x must not be empty; got an array of float32 and shape \(0, 6\)"):
+        ds.geometry.agop(weights, jnp.ones((0, 6)), apply=dense_net)
+    with pytest.raises(ValueError, match="over inputs of one size; got 6 and 3"):
         ds.geometry.alignment(jnp.eye(6), instrument.Factored(jnp.ones((2, 3))))

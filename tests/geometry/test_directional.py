@@ -61,7 +61,7 @@ def test_the_probe_records_the_discriminant_and_what_it_is_made_of():
     trace = ds.descend(
         {"x": jnp.array(1.1)}, lambda p: quartic(p["x"]), optax.sgd(1.01), steps=4, record=1,
         probes={"flip": ds.probes.flip_discriminant(1.01)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     np.testing.assert_allclose(trace.flip, 96, rtol=1e-3)
     np.testing.assert_allclose(3 * trace.flip_third**2 - trace.flip_second * trace.flip_fourth, trace.flip, rtol=1e-5)
     assert ((trace.flip_fraction > 0.3) & (trace.flip_fraction < 0.7)).all()

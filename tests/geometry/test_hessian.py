@@ -45,11 +45,11 @@ def test_eigenpairs_agree_with_the_dense_hessian(activation, x64, tolerance, agr
 def test_the_residual_bounds_the_error_all_along_a_run_to_the_edge(activation, learning_rate):
     with jax.enable_x64(True):
         net, loss, _ = regression(activation, width=8)
-        spectrum = probe(lambda moment: jnp.linalg.eigvalsh(ds.geometry.dense_hessian(loss, moment.model)), every=3)
+        spectrum = probe(lambda snapshot: jnp.linalg.eigvalsh(ds.geometry.dense_hessian(loss, snapshot.model)), every=3)
         trace = ds.descend(
             net, loss, optax.sgd(learning_rate), steps=600, record=1,
             probes={"sharpness": ds.probes.sharpness(), "spectrum": spectrum},
-        )  # fmt: skip
+        ).trace  # fmt: skip
     found = trace.sel(step=trace.spectrum_step.values)
     exact = trace.spectrum.values[:, -1]
     assert (exact > 1.98 / learning_rate).mean() > 0.2, "the run did not reach the edge"

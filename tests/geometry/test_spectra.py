@@ -124,7 +124,7 @@ def test_the_probe_follows_a_run_and_says_nothing_at_its_start():
             "gained": ds.probes.perturbation_spectrum(lambda pair: pair, dims=("singular",)),
             "whole": ds.probes.product_spectrum(lambda pair: pair, dims=("whole_singular",)),
         },
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert trace.gained.dims == ("step", "singular")
     assert np.isnan(trace.gained[0]).all()
     ranks = curves.spectra.summary(trace.gained).stable_rank
@@ -140,7 +140,7 @@ def test_factors_in_half_precision_are_looked_at_in_float32():
     }
     trace = ds.descend(
         start, lambda net: jnp.mean(net["a"] ** 2), optax.sgd(1.0), steps=1, record=1, probes=probes
-    )  # a is three quarters of what it was
+    ).trace  # a is three quarters of what it was
     assert trace.gained.dtype == np.float32
     np.testing.assert_allclose(trace.gained[1, 0], trace.whole[0, 0] / 4, rtol=1e-2)
 

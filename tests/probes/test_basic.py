@@ -16,7 +16,7 @@ def test_outputs_and_jacobian_of_a_module():
         net, task, optax.sgd(0.0), steps=1, record=1,
         probes={"one": ds.probes.output(point), "two": ds.probes.outputs(jnp.stack([point, 2 * point])),
                 "jacobian": ds.probes.jacobian(point), "moved": ds.probes.displacement()},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     np.testing.assert_allclose(trace.one[0], net(point), rtol=1e-6)
     np.testing.assert_allclose(trace.two[0], [net(point), net(2 * point)], rtol=1e-6)
     np.testing.assert_allclose(trace.jacobian[0], net.matrix(), rtol=1e-5)
@@ -31,6 +31,6 @@ def test_a_dictionary_is_probed_through_apply():
     trace = ds.descend(
         {"w": jnp.eye(2)}, lambda m: jnp.sum(m["w"] ** 2), optax.sgd(0.25), steps=1, record=1,
         probes={"y": ds.probes.output(jnp.ones(2), apply=apply), "moved": ds.probes.displacement()},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert trace.y.values.tolist() == [[1.0, 1.0], [0.5, 0.5]]
     np.testing.assert_allclose(trace.moved, [0, np.sqrt(0.5)], rtol=1e-6)

@@ -23,7 +23,7 @@ def follow(probe, losses, at):
         value, memory = probe.measure(Snapshot(at, t, losses(t)), memory)
         return memory, value
 
-    return jax.jit(lambda ts: jax.lax.scan(look, probe.remember(Snapshot(at, 0, losses(0.0))), ts)[1])
+    return jax.jit(lambda ts: jax.lax.scan(look, probe.initial_state(Snapshot(at, 0, losses(0.0))), ts)[1])
 
 
 def test_the_trace_has_the_value_its_errors_and_the_alignment():
@@ -31,7 +31,7 @@ def test_the_trace_has_the_value_its_errors_and_the_alignment():
     trace = ds.descend(
         net, loss, optax.sgd(0.05), steps=20, record=2,
         probes={"sharpness": ds.probes.sharpness(every=10), "top": ds.probes.top_eigenvalues(3, every=10)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert trace.top.dims == ("top_step", "index")
     assert trace.top_alignment.dims == ("top_step", "index")
     np.testing.assert_allclose(trace.top[:, 0], trace.sharpness, rtol=2e-3)
@@ -47,7 +47,7 @@ def test_alignment_of_a_gradient_that_is_known():
     trace = ds.descend(
         jnp.array([1.0, 1.0]), lambda p: (4 * p[0] ** 2 + p[1] ** 2) / 2, optax.sgd(0.0), steps=1, record=1,
         probes={"alignment": ds.probes.gradient_alignment()},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     np.testing.assert_allclose(trace.alignment, 4 / np.sqrt(17), rtol=1e-6)
     np.testing.assert_allclose(trace.alignment_sharpness, 4, rtol=1e-6)
 
@@ -99,9 +99,11 @@ def test_members_of_an_ensemble_are_followed_each_by_itself():
         return ds.Descent(net, loss, optax.sgd(learning_rate), probes=probes)
 
     rates = np.array([0.0, 0.05], np.float32)
-    together = ds.ensemble(member, {"learning_rate": rates}, steps=10, record=1, width=2)
+    together = ds.ensemble(member, {"learning_rate": rates}, steps=10, record=1, width=2).trace
     np.testing.assert_allclose(together.sharpness[0], together.sharpness[0, 0], rtol=1e-3)
-    alone = ds.descend(net, loss, optax.sgd(0.05), steps=10, record=1, probes={"sharpness": ds.probes.sharpness()})
+    alone = ds.descend(
+        net, loss, optax.sgd(0.05), steps=10, record=1, probes={"sharpness": ds.probes.sharpness()}
+    ).trace
     np.testing.assert_allclose(together.sharpness[1], alone.sharpness, rtol=1e-3)
 
 
@@ -109,7 +111,7 @@ def test_a_learner_that_diverges_has_no_curvature_and_stops_nothing():
     trace = ds.descend(
         jnp.ones(40), lambda x: jnp.sum(x**4), optax.sgd(10.0), steps=10, record=1,
         probes={"sharpness": ds.probes.sharpness()},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert int(trace.diverged_at) > 0
     assert not np.isfinite(trace.sharpness[-1])
 
@@ -121,7 +123,7 @@ def test_the_density_of_a_spectrum_in_two_places():
     trace = ds.descend(
         jnp.ones(60), lambda x: jnp.sum(signs * x**2) / 2, optax.sgd(0.0), steps=1, record=1,
         probes={"density": ds.probes.hessian_density(at, 0.2, draws=4, degree=6)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert trace.density.dims == ("step", "eigenvalue")
     np.testing.assert_allclose(trace.density.integrate("eigenvalue"), 1, rtol=1e-4)
     high = trace.density.sel(eigenvalue=slice(0.5, 4)).integrate("eigenvalue")
@@ -130,5 +132,5 @@ def test_the_density_of_a_spectrum_in_two_places():
 
 
 def test_a_density_needs_two_draws_for_its_error():
-    with pytest.raises(ValueError, match="at least 2 draws"):
+    with pytest.raises(ValueError, match="draws must be a whole number, at least 2"):
         ds.geometry.spectral_density(lambda x: jnp.sum(x**2), jnp.ones(3), jax.random.key(0), draws=1)

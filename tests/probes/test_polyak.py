@@ -20,7 +20,9 @@ def test_on_a_linear_model_the_kernel_stays_and_the_ratio_is_its_quotient():
     def apply(w, x):
         return x @ w
 
-    trace = ds.descend(jnp.zeros(3), loss, optax.sgd(0.1), steps=5, record=1, probes={"polyak": polyak(x, apply=apply)})
+    trace = ds.descend(
+        jnp.zeros(3), loss, optax.sgd(0.1), steps=5, record=1, probes={"polyak": polyak(x, apply=apply)}
+    ).trace
     np.testing.assert_allclose(trace.polyak_smallest, 2, rtol=1e-6)
     np.testing.assert_allclose(trace.polyak_largest, 4, rtol=1e-6)
     np.testing.assert_allclose(trace.polyak_change, 0, atol=1e-6)
@@ -40,7 +42,7 @@ def test_the_change_is_that_of_a_model_with_known_kernel():
     trace = ds.descend(
         jnp.array(1.0), loss, optax.sgd(0.01), steps=3, record=1,
         probes={"polyak": polyak(x, apply=lambda w, x: w**2 * x[0]), "w": lambda w: w},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     np.testing.assert_allclose(trace.polyak_change, 1 - trace.w.values**2, atol=1e-5)
     np.testing.assert_allclose(trace.polyak_largest, 40 * trace.w.values**2, rtol=1e-5)
     np.testing.assert_allclose(trace.polyak, 40 * trace.w.values**2, rtol=1e-5)

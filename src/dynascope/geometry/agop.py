@@ -1,4 +1,4 @@
-"""The average gradient outer product: which directions of the input a model listens to.
+"""The average gradient outer product: to which directions of the input a model is sensitive.
 
     G = 1/n sum_i J(x_i)^T J(x_i),   J = df/dx (for one output: its gradient, a row),
 
@@ -17,10 +17,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from dynascope import checks
+
 Apply = Callable[[Any, Any], Any]
 
 BLOCK_NUMBERS = 2**22
-"""About how many entries of the Jacobians are held at once."""
+"""About how many entries of the Jacobians are in memory at once."""
 
 
 class Factored(NamedTuple):
@@ -33,12 +35,12 @@ Outer = Float[Array, "d d"] | Factored
 
 
 def call(model: Any, x: Any) -> Any:
-    """What a callable module is at one input."""
+    """A callable module at one input."""
     return model(x)
 
 
-def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Float[Array, "d d"]:
-    """G as a matrix, summed up over blocks of the data, so that only as many Jacobians are held at once as fit."""
+def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[Array, "d d"]:
+    """G as a matrix (d, d), for n points of size d; summed over blocks of points, so that memory stays bounded."""
     count, outputs, dim = _sizes(model, x, apply)
     block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
     whole = count // block * block
@@ -54,24 +56,28 @@ def agop(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Float[Arr
     return total / count
 
 
-def agop_factored(model: Any, x: Float[Array, "n ..."], apply: Apply = call) -> Factored:
-    """G as its gradients, a row for each point and output: smaller than the matrix where inputs are wide."""
+def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Factored:
+    """G as its gradients (r, d), a row for each point and output: smaller than the matrix where inputs are wide."""
+    _sizes(model, x, apply)
     return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
-    """The cosine between two outer products, as matrices or factored; 0 where one of them is 0 (a model that listens to
-    nothing, as a network whose units are all dead)."""
+    """The cosine between two outer products, as matrices (d, d) or factored; 0 where one of them is 0 (as for a network
+    whose units are all dead)."""
+    for name, outer in (("one", one), ("other", other)):
+        checks.array(name, outer.rows if isinstance(outer, Factored) else outer, ndim=2)
     sizes = [(outer.rows if isinstance(outer, Factored) else outer).shape[-1] for outer in (one, other)]
     if sizes[0] != sizes[1]:
-        raise ValueError(f"outer products of inputs with {sizes[0]} and {sizes[1]} dimensions have no alignment")
+        raise ValueError(f"one and other must be over inputs of one size; got {sizes[0]} and {sizes[1]}")
     lengths = jnp.sqrt(_inner(one, one)) * jnp.sqrt(_inner(other, other))
     return jnp.where(lengths > 0, _inner(one, other) / jnp.where(lengths > 0, lengths, 1), 0)
 
 
 def smaller(model: Any, x: Array, apply: Apply) -> Outer:
+    """G in the form that takes less memory."""
     count, outputs, dim = _sizes(model, x, apply)
-    return agop(model, x, apply) if dim <= count * outputs else agop_factored(model, x, apply)
+    return agop(model, x, apply=apply) if dim <= count * outputs else agop_factored(model, x, apply=apply)
 
 
 def _inner(one: Outer, other: Outer) -> Array:
@@ -85,8 +91,10 @@ def _inner(one: Outer, other: Outer) -> Array:
 
 def _sizes(model: Any, x: Array, apply: Apply) -> tuple[int, int, int]:
     """Points, outputs, input dimensions."""
-    if x.ndim < 2 or x.shape[0] < 1:
-        raise ValueError(f"an outer product needs points (n, ...), at least one; got shape {x.shape}")
+    checks.array("x", x, min_ndim=2)
+    checks.function("apply", apply, "apply(model, x)")
+    if apply is call:
+        checks.function("model", model, "of one input (or give `apply`)")
     output = jax.eval_shape(lambda point: apply(model, point), x[0])
     return x.shape[0], output.size, x[0].size
 

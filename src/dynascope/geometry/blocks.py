@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 
 
 def block_size(count: int, row: int, budget: int) -> int:
-    """How many examples are looked at at a time, at `row` bytes each: all, or so many that two blocks fit."""
+    """How many examples go into a block, at `row` bytes each: all, or so many that two blocks fit the budget."""
     return count if count * row <= budget else max(1, budget // (2 * row))
 
 

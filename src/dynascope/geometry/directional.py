@@ -12,6 +12,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from dynascope import checks
 from dynascope.geometry.hessian import Loss, Vector, flatten
 
 Line = Callable[[Float[Array, ""]], Any]
@@ -41,17 +42,23 @@ def _with_next(tower: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple
 
 
 def as_vector(direction: PyTree) -> Vector:
-    """A direction in parameter space as one flat vector."""
+    """A direction in parameter space as one flat vector (n,)."""
     return ravel_pytree(eqx.filter(direction, eqx.is_inexact_array))[0]
 
 
-@eqx.filter_jit
 def directional_derivatives(loss: Loss, params: PyTree, direction: PyTree, order: int = 4) -> Float[Array, " _"]:
-    """f(0), f'(0), ..., of f(t) = loss(params + t u), with u the given direction (flat, or shaped as the parameters).
+    """f(0), f'(0), ..., (order + 1,) of f(t) = loss(params + t u), with u the direction, flat (n,) or shaped as params.
 
     The k-th scales with |u|^k: give a unit vector where sizes matter. u is taken as it is.
     """
+    return _directional(loss, params, direction, checks.whole("order", order, at_least=0, at_most=8))
+
+
+@eqx.filter_jit
+def _directional(loss: Loss, params: PyTree, direction: PyTree, order: int) -> Float[Array, " _"]:
     flat, u = flatten(loss, params), as_vector(direction)
+    if u.shape != flat.point.shape:
+        raise ValueError(f"direction must have {flat.point.size} entries, as the parameters; got {u.size}")
     return derivatives(lambda t: flat.objective(flat.point + t * u), jnp.zeros((), flat.point.dtype), order)
 
 
@@ -66,7 +73,6 @@ class LineMinimum(NamedTuple):
     """d loss / d c there: 0 at a smooth minimum, negative where the loss still falls at the end of the step."""
 
 
-@eqx.filter_jit
 def line_search_minimum(
     loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float, *, points: int = 64, halvings: int = 30
 ) -> LineMinimum:
@@ -75,9 +81,16 @@ def line_search_minimum(
 
     Bisection of the slope finds the minimum to the rounding of c; of the loss it would find half the digits.
     """
+    checks.real("learning_rate", learning_rate)
+    checks.whole("points", points, at_least=1, at_most=2**20)
+    checks.whole("halvings", halvings, at_least=0, at_most=2**10)
+    return _line_search(loss, params, learning_rate, points, halvings)
+
+
+@eqx.filter_jit
+def _line_search(loss: Loss, params: PyTree, learning_rate: Any, points: int, halvings: int) -> LineMinimum:
     flat = flatten(loss, params)
-    step = learning_rate * jax.grad(flat.objective)(flat.point)
-    return _minimum(flat, step, points, halvings)
+    return _minimum(flat, learning_rate * jax.grad(flat.objective)(flat.point), points, halvings)
 
 
 def _minimum(flat: Any, step: Vector, points: int, halvings: int) -> LineMinimum:
@@ -104,7 +117,7 @@ def _minimum(flat: Any, step: Vector, points: int, halvings: int) -> LineMinimum
 
 
 class Flip(NamedTuple):
-    """How the loss bends along the gradient at the minimum of its line: what decides if an oscillation can live."""
+    """How the loss bends along the gradient at the minimum of its line: it decides if an oscillation stays bounded."""
 
     discriminant: Float[Array, ""]
     """D = 3 f3^2 - f2 f4 along the unit gradient: positive where a period-2 orbit is born beyond 2 / f2."""
@@ -116,16 +129,22 @@ class Flip(NamedTuple):
 
 def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
     """D = 3 f3^2 - f2 f4 from f, f', f'', f''', f''''."""
+    if checks.array("derivatives", derivatives, min_ndim=1).shape[0] != 5:
+        raise ValueError(f"derivatives must hold five numbers, orders 0 to 4; got {checks.shown(derivatives)}")
     _, _, f2, f3, f4 = derivatives
     return 3 * f3**2 - f2 * f4
 
 
-@eqx.filter_jit
 def flip(loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float) -> Flip:
     """D along the unit gradient direction of params, at the minimum of the gradient step's line.
 
     D scales with the sixth power of the direction's length: it is that of the unit vector.
     """
+    return _flip(loss, params, checks.real("learning_rate", learning_rate, above=0))
+
+
+@eqx.filter_jit
+def _flip(loss: Loss, params: PyTree, learning_rate: Any) -> Flip:
     flat = flatten(loss, params)
     gradient = jax.grad(flat.objective)(flat.point)
     length = jnp.linalg.norm(gradient)

@@ -7,20 +7,22 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from dynascope import checks
 from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
 from dynascope.geometry.krylov import extreme_pairs
-from dynascope.geometry.ritz import Which
+from dynascope.geometry.ritz import Which, check_search
 
 DENSE = 400
-"""Up to so many parameters the whole Hessian is made and diagonalized, unless the search starts from given vectors."""
+"""Up to this many parameters the whole Hessian is formed and diagonalized, unless vectors to start from are given."""
 
 MIXED_IN = 0.1
 """How much of another direction goes into a warm start, beside vectors of length 1."""
 
 EXPLORE = 8
-"""The least number of products with which a search from given vectors looks elsewhere."""
+"""The least number of products with which a search from given vectors explores other directions."""
 
 
 class Eigenpairs(eqx.Module):
@@ -28,7 +30,7 @@ class Eigenpairs(eqx.Module):
 
     values: Float[Array, " k"]
     vectors: Float[Array, "k n"]
-    """Unit vectors in the flat order of the parameters; `curvature.flatten(loss, params).unflatten` shapes them."""
+    """Unit vectors in the flat order of the parameters; `hessian.flatten(loss, params).unflatten` shapes them."""
     residuals: Float[Array, " k"]
     """||Hv - lambda v||. Some eigenvalue lies within this distance of the value: always, up to rounding."""
     errors: Float[Array, " k"]
@@ -36,14 +38,13 @@ class Eigenpairs(eqx.Module):
     angles: Float[Array, " k"]
     """An estimate of the vector's error, as the sine of an angle: residual / gap, at most 1 (Davis & Kahan 1970)."""
     converged: Bool[Array, " k"]
-    """Whether the error is within the tolerance asked for, and the pair below the last one was looked for too."""
+    """Whether the error is within the tolerance asked for, and the next pair was searched for too."""
     products: Int[Array, ""]
     """How many Hessian-vector products it took."""
     subspace: Float[Array, "s n"]
-    """The k vectors and the rival's: what to start from at a neighboring point."""
+    """The k vectors and the next one: what to start from at a neighboring point."""
 
 
-@eqx.filter_jit
 def top_eigenpairs(
     loss: Loss,
     params: PyTree,
@@ -51,7 +52,7 @@ def top_eigenpairs(
     *,
     tolerance: float = 1e-6,
     which: Which = "largest",
-    start: Float[Array, "s n"] | None = None,
+    start: Float[Array, "s n"] | np.ndarray | None = None,
     seed: Int[Array, ""] | int = 0,
     explore: int = EXPLORE,
     max_products: int = 300,
@@ -67,11 +68,31 @@ def top_eigenpairs(
 
     Compiled once for each `loss` (a function, by identity, or a module, by structure) and shape.
     """
+    check_search(k, tolerance, max_products, which)
+    checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
+    for name, least in (("explore", explore), ("dense", dense)):
+        checks.whole(name, least, at_least=0)
+    if start is not None:
+        checks.array("start", start, ndim=2)
+    return _found(loss, params, k, tolerance, which, start, seed, explore, max_products, dense)
+
+
+@eqx.filter_jit
+def _found(loss, params, k, tolerance, which, start, seed, explore, max_products, dense) -> Eigenpairs:
     flat = flatten(loss, params)
+    check_count(k, flat.point.size)
+    if start is not None and start.shape[1] != flat.point.size:
+        raise ValueError(f"start must have rows of {flat.point.size} entries, as the parameters; got {start.shape[1]}")
     gradient, product = linearized(flat.objective, flat.point)
     if flat.point.size <= dense and start is None:
         return diagonalized(product, flat.point, k, which)
     return searched(product, gradient, k, tolerance, which, start, seed, explore, max_products)
+
+
+def check_count(k: int, size: int) -> None:
+    """No matrix has more eigenvalues than rows."""
+    if k > size:
+        raise ValueError(f"k must be at most {size}, the number of eigenvalues there are; got {k}")
 
 
 def searched(

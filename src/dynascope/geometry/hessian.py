@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
+from dynascope import checks
+
 Loss = Callable[[Any], Any]
 Vector = Float[Array, " n"]
 Product = Callable[[Vector], Vector]
@@ -27,20 +29,22 @@ class Flat(NamedTuple):
     objective: Callable[[Vector], Float[Array, ""]]
     point: Vector
     unflatten: Callable[[Vector], PyTree]
-    """A vector as the parameters it stands for, the leaves that are not floating-point as they were."""
+    """A vector as parameters; leaves that are not floating-point stay as they were."""
 
 
 def flatten(loss: Loss, params: PyTree) -> Flat:
-    """The loss as a function of one vector, and the vector at which params are."""
+    """The loss as a function of one vector, and params as that vector (n,)."""
+    checks.function("loss", loss, "loss(params)")
     floating, rest = eqx.partition(params, eqx.is_inexact_array)
     point, unravel = ravel_pytree(floating)
     if not jnp.issubdtype(point.dtype, jnp.floating) or point.size == 0:
-        raise TypeError(f"curvature needs real floating-point parameters; got {point.size} of dtype {point.dtype}")
+        got = f"{point.size} numbers of {point.dtype} in a {type(params).__name__}"
+        raise TypeError(f"params must hold arrays of real floating-point numbers; got {got}")
 
     def unflatten(vector: Vector) -> PyTree:
         return eqx.combine(unravel(vector), rest)
 
-    return Flat(lambda vector: loss(unflatten(vector)), point, unflatten)
+    return Flat(lambda vector: checks.scalar("loss", loss(unflatten(vector))), point, unflatten)
 
 
 def linearized(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vector, Product]:
@@ -53,16 +57,18 @@ def linearized(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vecto
 
 
 def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree:
-    """Hv for a vector with the structure of params (its floating-point leaves), or for a flat one."""
+    """Hv for a vector with the structure of params (its floating-point leaves), or for a flat one (n,)."""
     flat = flatten(loss, params)
     given = vector if eqx.is_array(vector) and vector.shape == flat.point.shape else None
     v = given if given is not None else ravel_pytree(eqx.filter(vector, eqx.is_inexact_array))[0]
+    if v.shape != flat.point.shape:
+        raise ValueError(f"vector must have {flat.point.size} entries, as the parameters; got {v.size}")
     _, image = jax.jvp(jax.grad(flat.objective), (flat.point,), (v,))
     return image if given is not None else flat.unflatten(image)
 
 
 def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
-    """The whole matrix, for small problems, in the flat order of the parameters."""
+    """The whole matrix (n, n), for small problems, in the flat order of the n parameters."""
     flat = flatten(loss, params)
     _, product = linearized(flat.objective, flat.point)
     matrix = jax.vmap(product)(jnp.eye(flat.point.size, dtype=flat.point.dtype))
@@ -78,6 +84,8 @@ def sharpness_gradient(loss: Loss, params: PyTree, vector: Float[Array, " n"]) -
     of order a.
     """
     flat = flatten(loss, params)
+    if checks.array("vector", vector, ndim=1).shape != flat.point.shape:
+        raise ValueError(f"vector must have {flat.point.size} entries, as the parameters; got {vector.size}")
 
     def along(point: Vector) -> Any:
         return jax.jvp(flat.objective, (point,), (vector,))[1]

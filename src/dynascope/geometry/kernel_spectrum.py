@@ -14,14 +14,18 @@ from typing import Any, Literal, NamedTuple, get_args
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, diagonalized, searched
+from dynascope import checks
+from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, diagonalized, searched
 from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
+from dynascope.geometry.ritz import check_search
 from dynascope.geometry.tangent_kernel import (
     Apply,
     Vector,
     bytes_of_gradients,
+    check_examples,
     examples,
     flat_outputs,
     kernel_product,
@@ -32,18 +36,18 @@ from dynascope.geometry.tangent_kernel import (
 Convention = Literal["mse", "sum"]
 
 FORMED = 2000
-"""Up to so many rows the kernel is made as a matrix, if its making fits: it costs a few products by derivatives."""
+"""Up to this many rows the kernel is formed as a matrix, if that fits: it costs a few products by derivatives."""
 DENSE = 256
-"""Up to so many rows it is diagonalized, unless the search starts from given vectors."""
+"""Up to this many rows it is diagonalized, unless vectors to start from are given."""
 
 
 def kernel_operator(
     model: PyTree, x: PyTree, apply: Apply | None = None, *, formed: bool | None = None, rows: int | None = None
 ) -> tuple[int, Callable[[Vector], Vector], Float[Array, "nk nk"] | None]:
-    """The kernel as an operator: its size, v -> K v, and the matrix where it is made.
+    """The kernel as an operator: its size, v -> K v, and the matrix where it is formed.
 
-    It is made (`formed`) unless there are too many rows for that, or more derivatives than fit the usual budget;
-    `rows` at a time are looked at where it is not.
+    It is formed unless there are too many rows for that, or more derivatives than fit the usual budget (`formed`
+    decides otherwise); where it is not, products take `rows` examples at a time.
     """
     size = examples(x) * flat_outputs(model, apply).count(x)
     if formed is None:
@@ -51,32 +55,45 @@ def kernel_operator(
         held = bytes_of_layers(model, x) if layers else bytes_of_gradients(model, x, apply)
         formed = size <= FORMED and held <= usual_budget()
     if not formed:
-        return size, kernel_product(model, x, apply, rows=rows)[1], None
-    matrix = tangent_kernel(model, x, apply)
+        return size, kernel_product(model, x, apply=apply, rows=rows)[1], None
+    matrix = tangent_kernel(model, x, apply=apply)
     return size, lambda vector: matrix @ vector, matrix
 
 
-@eqx.filter_jit
 def kernel_eigenpairs(
     model: PyTree,
     x: PyTree,
     k: int = 1,
-    apply: Apply | None = None,
     *,
+    apply: Apply | None = None,
     tolerance: float = 1e-5,
-    start: Float[Array, "s nk"] | None = None,
+    start: Float[Array, "s nk"] | np.ndarray | None = None,
     seed: Int[Array, ""] | int = 0,
     max_products: int = 300,
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Eigenpairs:
-    """The k largest eigenvalues of the tangent kernel at the examples x, with vectors and residuals.
+    """The k largest eigenvalues of the tangent kernel at the examples x (n, ...), with vectors and residuals.
 
-    The kernel is made as a matrix where that is cheap, and else known only by its products (`formed` decides). Up to
-    256 rows it is diagonalized; above, or with `start` (the `subspace` found at a neighboring point), it is searched
-    by Rayleigh-Ritz until the estimated relative errors are within `tolerance`, or `max_products` are spent.
+    The kernel is formed as a matrix where that is cheap, and otherwise known only by its products, of `rows` examples
+    at a time (`formed` decides). Up to 256 rows it is diagonalized; above, or with `start` (the `subspace` found at a
+    neighboring point), it is searched by Rayleigh-Ritz until the estimated relative errors are within `tolerance`, or
+    `max_products` are spent.
     """
+    check_search(k, tolerance, max_products)
+    check_examples(x, apply, formed, rows)
+    checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
+    if start is not None:
+        checks.array("start", start, ndim=2)
+    return _eigenpairs(model, x, k, apply, tolerance, start, seed, max_products, formed, rows)
+
+
+@eqx.filter_jit
+def _eigenpairs(model, x, k, apply, tolerance, start, seed, max_products, formed, rows) -> Eigenpairs:
     size, product, matrix = kernel_operator(model, x, apply, formed=formed, rows=rows)
+    check_count(k, size)
+    if start is not None and start.shape[1] != size:
+        raise ValueError(f"start must have rows of {size} entries, as the kernel; got {start.shape[1]}")
     return pairs_of(size, product, matrix, k, tolerance, start, seed, max_products)
 
 
@@ -90,7 +107,7 @@ def pairs_of(
     seed: Any = 0,
     max_products: int = 300,
 ) -> Eigenpairs:
-    """The same, for what `kernel_operator` gives."""
+    """The same, for what `kernel_operator` gives; k at most its size."""
     number = jax.eval_shape(product, jnp.zeros(size)).dtype if matrix is None else matrix.dtype
     everywhere = jnp.ones(size, number)
     k = min(k, size)
@@ -102,42 +119,48 @@ def pairs_of(
 def critical_rate(
     model: PyTree,
     x: PyTree,
-    apply: Apply | None = None,
     *,
+    apply: Apply | None = None,
     convention: Convention | str = "mse",
     tolerance: float = 1e-4,
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Float[Array, ""]:
     """The learning rate above which gradient descent on the linearized model diverges: of the whole set if x is the
-    whole set, of a batch if x is a batch."""
-    found = kernel_eigenpairs(model, x, 1, apply, tolerance=tolerance, formed=formed, rows=rows)
+    whole set (n, ...), of a batch if x is a batch."""
+    slope(1, convention)
+    found = kernel_eigenpairs(model, x, 1, apply=apply, tolerance=tolerance, formed=formed, rows=rows)
     return rate_of(found.values[0], found.vectors.shape[1], convention)
 
 
 def slope(count: int, convention: Convention | str) -> float:
     """s in r <- (I - s eta K) r, one step on the residual of `count` entries: 1 for the sum, 2/N for the mean."""
-    if convention not in get_args(Convention):
-        raise ValueError(f"convention must be one of {', '.join(get_args(Convention))}; got {convention!r}")
+    checks.one_of("convention", convention, get_args(Convention))
     return 1.0 if convention == "sum" else 2 / count
 
 
 def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
-    """The critical rate for a largest eigenvalue of a kernel of so many rows."""
+    """The critical rate for the largest eigenvalue of a kernel with `size` rows."""
     return 2 / (slope(size, convention) * largest)
 
 
-@eqx.filter_jit
 def kernel_change(
     model: PyTree,
     start: PyTree,
     x: PyTree,
-    apply: Apply | None = None,
     *,
+    apply: Apply | None = None,
     tolerance: float = 1e-4,
     formed: bool | None = None,
 ) -> Float[Array, ""]:
     """||K - K0|| / ||K0||, in the spectral norm: how far the kernel at `model` is from the one at `start`."""
+    check_search(1, tolerance, 1)
+    check_examples(x, apply, formed)
+    return _change(model, start, x, apply, tolerance, formed)
+
+
+@eqx.filter_jit
+def _change(model, start, x, apply, tolerance, formed) -> Float[Array, ""]:
     size, now, matrix = kernel_operator(model, x, apply, formed=formed)
     _, then, before = kernel_operator(start, x, apply, formed=formed)
     if matrix is not None and before is not None and size <= DENSE:
@@ -159,9 +182,9 @@ class Split(NamedTuple):
 
 def most(splits: Sequence[int]) -> int:
     """How many eigenvectors these splits need."""
-    if not splits or min(splits) < 1:
-        raise ValueError(f"splits must be numbers of eigenvectors, one at least, each 1 or more; got {list(splits)}")
-    return max(splits)
+    if not isinstance(splits, Sequence) or isinstance(splits, str) or not splits:
+        raise TypeError(f"splits must be a list of numbers of eigenvectors, such as (1, 5); got {checks.shown(splits)}")
+    return max(checks.whole("splits", split, at_least=1) for split in splits)
 
 
 def split_loss(
@@ -176,41 +199,47 @@ def split_loss(
     return Split(scale * jnp.stack(top), scale * jnp.stack(rest))
 
 
-@eqx.filter_jit
 def eigenspace_losses(
     model: PyTree,
     x: PyTree,
     y: Float[Array, "n ..."],
     splits: Sequence[int] = (1, 5),
-    apply: Apply | None = None,
     *,
+    apply: Apply | None = None,
     convention: Convention | str = "mse",
     tolerance: float = 1e-5,
     formed: bool | None = None,
 ) -> Split:
     """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel."""
-    found = kernel_eigenpairs(model, x, most(splits), apply, tolerance=tolerance, formed=formed)
+    slope(1, convention)
+    k = min(most(splits), checks.rows(x=x, y=y) * flat_outputs(model, apply).count(x))
+    found = kernel_eigenpairs(model, x, k, apply=apply, tolerance=tolerance, formed=formed)
     return split_loss(found.vectors, errors_of(model, x, y, apply), splits, convention)
 
 
 def errors_of(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Vector:
-    """f - y, laid flat like the rows of the kernel."""
+    """f - y, flat like the rows of the kernel (n k,)."""
     flat = flat_outputs(model, apply)
     found = jax.vmap(lambda x: flat.function(flat.weights, x))(x)
     return (found - _like(y, found)).ravel()
 
 
 def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n k"]:
-    """The targets, laid flat like the outputs."""
+    """The targets in the shape of the outputs."""
     if y.size != outputs.size:
-        raise ValueError(f"the model has outputs of shape {outputs.shape}, the targets y have shape {y.shape}")
+        raise ValueError(f"y must have as many entries as the outputs, of shape {outputs.shape}; got shape {y.shape}")
     return y.reshape(outputs.shape)
 
 
-@eqx.filter_jit
-def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], apply: Apply | None = None) -> Float[Array, ""]:
+def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], *, apply: Apply | None = None) -> Float[Array, ""]:
     """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r: the PL* condition with
     constant mu says that it is at least mu, and it is at least the smallest eigenvalue of K."""
+    checks.rows(x=x, y=y)
+    return _polyak_ratio(model, x, y, apply)
+
+
+@eqx.filter_jit
+def _polyak_ratio(model: PyTree, x: PyTree, y: Array, apply: Apply | None) -> Float[Array, ""]:
     flat = flat_outputs(model, apply)
 
     def half_sum(weights: PyTree) -> Any:

@@ -7,8 +7,8 @@ same spaces as Lanczos; unlike Lanczos it can also start from the several vector
 behind (Stathopoulos & Saad 1998, Restarting techniques for the (Jacobi-)Davidson symmetric eigenvalue methods), which
 is what makes it cheap along a trajectory.
 
-One pair more than asked for is followed, the rival. A residual only tells that *some* eigenvalue is near; that it is
-the top one rests on the rival having been looked for too.
+One pair more than asked for is followed, the rival. A residual only says that *some* eigenvalue is near; that it is
+the top one rests on the search for the rival.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def extreme_pairs(
 
     def go_on(search: Search) -> Bool[Array, ""]:
         wanted = ~search.settled | (search.products < begun + explore)
-        finite = jnp.all(jnp.isfinite(search.ritz.residuals))  # a learner that has diverged has no curvature
+        finite = jnp.all(jnp.isfinite(search.ritz.residuals))  # a model that has diverged has no curvature
         return wanted & finite & (search.basis.size < dimension) & (search.products < max_products)
 
     rows = jnp.linalg.qr(start.T)[0].T

@@ -5,8 +5,8 @@ K += (D D^T) o (s^2 A A^T), and D D^T for the bias, o the entrywise product. Whe
 convolution, a sequence) the derivative with respect to W is the sum over positions of D a^T; it is made for some output
 channels at a time and contracted at once.
 
-A model says what its maps are by `tapped(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and goes on
-with what comes back. `models.tapping` has the contract; a model of one's own needs nothing else.
+A model names its maps by `tapped(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and continues with the
+value that this returns. `models.tapping` has the contract; a model of your own needs nothing else.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from dynascope.geometry.blocks import block_size, in_blocks
 
 
 class Map(NamedTuple):
-    """What is known of an affine map without running it."""
+    """The sizes of an affine map, known without running it."""
 
     scale: float
     bias: bool
     windows: Callable[[Array], Array] | None
     inputs: Any
-    """The shape and dtype of what it is handed, for one example."""
+    """The shape and dtype of its inputs, for one example."""
     parts: Any
-    """Those of what its weight acts on: the windows of the inputs, if it has windows."""
+    """Shape and dtype of what its weight acts on: the windows of the inputs, if it has windows."""
     outputs: Any
 
     def weights(self) -> int:
-        """How many it has."""
+        """The number of its parameters."""
         return self.outputs.shape[-1] * (self.parts.shape[-1] + self.bias)
 
 
 def has_layers(model: Any) -> bool:
-    """Whether the model says what its affine maps are."""
+    """Whether the model names its affine maps."""
     return callable(getattr(model, "tapped", None))
 
 
 def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
-    """The kernel at the examples x (first axis), outputs of an example side by side. Beside it about `budget` bytes are
-    held at a time: where all examples do not fit they are looked at in blocks."""
+    """The kernel at the examples x (first axis), outputs of an example side by side. Besides the matrix, about `budget`
+    bytes are in memory at a time: where not all examples fit, they are taken in blocks."""
     one = jax.tree.map(lambda leaf: leaf[0], x)
     maps = maps_of(model, one)
 
     def sensitivities(x: PyTree) -> tuple[list[Array], list[Array]]:
-        """For each map its inputs, and the derivatives of all outputs with respect to what it gives."""
+        """For each map its inputs, and the derivatives of all outputs with respect to the map's own."""
 
         def outputs(offsets: list[Array]) -> tuple[Array, list[Array]]:
             inputs: list[Array] = []
@@ -86,8 +86,8 @@ def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"
 
 
 def bytes_of_layers(model: Any, x: PyTree) -> int:
-    """About what is held when all examples are looked at at once: twice the inputs of all maps and the derivatives with
-    respect to what they give; the other half is for what is made of them."""
+    """About what all examples at once take: twice the inputs of all maps and the derivatives with respect to their
+    outputs; the other half is for what is computed from them."""
     one = jax.tree.map(lambda leaf: leaf[0], x)
     outputs = math.prod(jax.eval_shape(lambda x: model.tapped(x, lambda z, a, **_: z), one).shape)
     kept = sum(_bytes(one.inputs) + outputs * _bytes(one.outputs) for one in maps_of(model, one))
@@ -112,8 +112,8 @@ def maps_of(model: Any, x: PyTree) -> list[Map]:
     there = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
     if shown != there:
         raise ValueError(
-            f"the maps that {type(model).__name__}.tapped shows must have all {there} parameters of the model, each "
-            f"once; they have {shown} (with `apply` given it is not asked)"
+            f"the maps in {type(model).__name__}.tapped must have all {there} parameters of the model, each once; they "
+            f"have {shown} (with `apply` given, `tapped` is not used)"
         )
     return maps
 
@@ -129,7 +129,7 @@ def summed(left: Float[Array, "i f"], right: Float[Array, "f j"]) -> Float[Array
 
 
 Seen = tuple[Float[Array, "n ..."], Float[Array, "n k ..."]]
-"""Of some examples the inputs of a map, and the derivatives of all outputs with respect to what it gives."""
+"""The inputs of a map at some examples, and the derivatives of all outputs with respect to the map's own."""
 
 
 def _at_one_position(one: Map, left: Seen, right: Seen) -> Float[Array, "nk nk"]:

@@ -6,7 +6,7 @@ expect is in `theory.linearity`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,13 +15,15 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from dynascope import checks
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Loss, flatten, linearized
 from dynascope.geometry.krylov import extreme_pairs
+from dynascope.geometry.ritz import check_search
 
 
 class HessianNorm(NamedTuple):
-    """The spectral norm of a Hessian, and what is known of its error."""
+    """The spectral norm of a Hessian, with estimates of its error; scalars."""
 
     value: Float[Array, ""]
     residual: Float[Array, ""]
@@ -32,8 +34,8 @@ class HessianNorm(NamedTuple):
 
 
 def hessian_norm(function: Loss, params: PyTree, *, tolerance: float = 1e-4, max_products: int = 300) -> HessianNorm:
-    """The largest eigenvalue of the Hessian in size. ReLU outputs have them in pairs, one of each sign: the search is
-    for size, so it does not mind."""
+    """The largest eigenvalue of the Hessian in magnitude. (ReLU outputs have eigenvalues in pairs of opposite sign; the
+    search by magnitude handles them.)"""
     found = top_eigenpairs(function, params, tolerance=tolerance, which="magnitude", max_products=max_products)
     return HessianNorm(jnp.abs(found.values[0]), found.residuals[0], found.errors[0], found.products)
 
@@ -46,7 +48,6 @@ class BlockNorms(NamedTuple):
     """A singular value lies within this of the value (residual / value of the search for its square)."""
 
 
-@eqx.filter_jit
 def block_norms(
     function: Loss, params: PyTree, groups: PyTree, *, tolerance: float = 1e-4, max_products: int = 300
 ) -> BlockNorms:
@@ -55,11 +56,19 @@ def block_norms(
     `groups` gives each floating-point leaf of `params` a number, in their structure (`DAG.layer_numbers()` gives its
     layer). A product with a block is one with the whole Hessian, restricted to b before and to a after.
     """
+    check_search(1, tolerance, max_products)
+    return _block_norms(function, params, groups, tolerance, max_products)
+
+
+@eqx.filter_jit
+def _block_norms(function: Loss, params: PyTree, groups: PyTree, tolerance: Any, max_products: int) -> BlockNorms:
     flat = flatten(function, params)
     floating = jax.tree.leaves(eqx.filter(params, eqx.is_inexact_array))
     numbers = jax.tree.leaves(groups)
     if len(numbers) != len(floating):
-        raise ValueError(f"{len(floating)} arrays of parameters need a group each; got {len(numbers)}")
+        raise ValueError(f"groups must hold a number for each of {len(floating)} arrays in params; got {len(numbers)}")
+    for number in numbers:
+        checks.whole("groups", number)
     of = np.concatenate([np.full(leaf.size, number) for leaf, number in zip(floating, numbers, strict=True)])
     masks = jnp.asarray(of[None, :] == np.unique(of)[:, None], flat.point.dtype)
     _, product = linearized(flat.objective, flat.point)
@@ -91,7 +100,7 @@ class LinearityGap(NamedTuple):
 
     value: Float[Array, ""]
     random: Float[Array, ""]
-    """Over random directions: far too small to speak for the sphere."""
+    """Over random directions: far smaller than the supremum over the sphere."""
     gradient: Float[Array, ""]
     hessian: Float[Array, ""]
     """Over the two Hessian eigenvectors of largest eigenvalue in size."""
@@ -100,7 +109,6 @@ class LinearityGap(NamedTuple):
     norm_error: Float[Array, ""]
 
 
-@eqx.filter_jit
 def linearity_gap(
     function: Loss,
     params: PyTree,
@@ -116,12 +124,23 @@ def linearity_gap(
     `among`, in the structure of the parameters, marks those that count; random directions leave the others alone
     (`DAG.edge_marks()` marks the weights of edges).
     """
+    checks.real("radius", radius, above=0)
+    checks.key("key", key)
+    checks.whole("directions", directions, at_least=1, at_most=2**20)
+    return _linearity_gap(function, params, radius, key, directions, among)
+
+
+@eqx.filter_jit
+def _linearity_gap(function, params, radius, key, directions, among) -> LinearityGap:
     flat = flatten(function, params)
     value, gradient = jax.value_and_grad(flat.objective)(flat.point)
-    top = top_eigenpairs(flat.objective, flat.point, 2, tolerance=1e-3, which="magnitude")
+    top = top_eigenpairs(flat.objective, flat.point, min(2, flat.point.size), tolerance=1e-3, which="magnitude")
     random = jax.random.normal(key, (directions, flat.point.size), flat.point.dtype)
     if among is not None:
-        random = random * jnp.concatenate([jnp.ravel(mark) for mark in jax.tree.leaves(among)]).astype(random.dtype)
+        marks = [jnp.ravel(checks.array("among", mark)) for mark in jax.tree.leaves(among)]
+        if sum(mark.size for mark in marks) != flat.point.size:
+            raise ValueError(f"among must mark each of {flat.point.size} parameters; got {sum(m.size for m in marks)}")
+        random = random * jnp.concatenate(marks).astype(random.dtype)
     rows = jnp.concatenate([random, gradient[None], top.vectors])
     lengths = jnp.linalg.norm(rows, axis=1, keepdims=True)
     rows = rows / jnp.where(lengths > 0, lengths, 1)

@@ -14,31 +14,37 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from dynascope import checks
+
 Rule = Callable[[Any], Any]
 Values = Float[Array, "..."]
 Reals = Values | float | int
 
 
 def advance(rule: Rule, state: PyTree, steps: int) -> PyTree:
-    """`rule` applied `steps` times, for few steps (it is written out, so that it can be differentiated)."""
+    """`rule` applied `steps` times, for few steps (the loop is unrolled, so that it can be differentiated)."""
+    checks.function("rule", rule, "rule(state)")
     for _ in range(steps):
         state = rule(state)
     return state
 
 
 def residual(rule: Rule, state: PyTree, period: int = 2) -> Float[Array, ""]:
-    """max |F^p(x) - x| over all entries: 0 on an orbit whose period divides p."""
+    """max |F^p(x) - x| over all entries of a state of any shape: 0 on an orbit whose period divides p."""
+    _check_orbit(state, period)
     return _largest(jax.tree.map(jnp.subtract, advance(rule, state, period), state))
 
 
 def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
-    """(F^p)'(x), the product of F' over the orbit, of a rule that acts entry by entry; the orbit attracts where it is
-    between -1 and 1."""
+    """(F^p)'(x), the product of F' over the orbit, of a rule that acts entry by entry, in the shape of the state; the
+    orbit attracts where it is between -1 and 1."""
+    _check_orbit(state, period)
     return jax.jvp(lambda x: advance(rule, x, period), (state,), (jnp.ones_like(state),))[1]
 
 
 def multipliers(rule: Callable[[Array], Array], state: Float[Array, " n"], period: int = 2) -> Array:
-    """The eigenvalues of the Jacobian of F^p at x, for a state of n numbers, the largest first."""
+    """The eigenvalues (n,), complex, of the Jacobian of F^p at x, for a state of n numbers, the largest first."""
+    _check_orbit(checks.array("state", state, ndim=1), period)
     found = jnp.linalg.eigvals(jax.jacfwd(lambda x: advance(rule, x, period))(state))
     return found[jnp.argsort(-jnp.abs(found))]
 
@@ -49,17 +55,22 @@ def diverged(state: PyTree, bound: Reals = 1e3) -> Bool[Array, ""]:
 
 
 def imbalance(x: Reals, y: Reals) -> Values:
-    """|x - y|."""
-    return jnp.abs(jnp.asarray(x - y))
+    """|x - y|, entry by entry."""
+    return jnp.abs(jnp.asarray(checks.array("x", x) - checks.array("y", y)))
 
 
 def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """|w_i| / v_i of neurons v_i relu(w_i . x)."""
+    checks.array("inner", inner, min_ndim=1)
+    if checks.array("outer", outer).shape != inner.shape[:-1]:
+        raise ValueError(f"outer must have shape {inner.shape[:-1]}, one weight a neuron; got {checks.shown(outer)}")
     return jnp.linalg.norm(inner, axis=-1) / outer
 
 
 def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Array, ""]:
     """||Y^T Y - Z^T Z||, in the Frobenius norm."""
+    if checks.array("Y", Y, ndim=2).shape[1] != checks.array("Z", Z, ndim=2).shape[1]:
+        raise ValueError(f"Y and Z must have as many columns; got shapes {Y.shape} and {Z.shape}")
     return jnp.linalg.norm(_matmul(Y.T, Y) - _matmul(Z.T, Z))
 
 
@@ -71,6 +82,10 @@ def leading_components(
 
     Compare |u^T Y| and |u^T Z|: in the low phase of an orbit the largest singular value may belong to the bulk.
     """
+    shapes = [jnp.shape(checks.array(*named)) for named in (("Y", Y), ("Z", Z), ("C", C), ("top", top))]
+    d = shapes[0][:1]
+    if len(shapes[0]) != 2 or shapes[1] != shapes[0] or shapes[2] != d + d or shapes[3] != d:
+        raise ValueError(f"Y, Z, C and top must have shapes (d, p), (d, p), (d, d) and (d,); got {shapes}")
     M = _matmul(Y, Z.T) - C
     along = jnp.dot(top, _matmul(M, top[:, None])[:, 0], precision="highest")
     return {
@@ -80,6 +95,14 @@ def leading_components(
         "Z_norm": jnp.linalg.norm(Z, ord=2),
         "off_top": jnp.max(jnp.abs(M - along * top[:, None] * top[None, :])),
     }
+
+
+def _check_orbit(state: PyTree, period: int) -> None:
+    checks.whole("period", period, at_least=1, at_most=1000)
+    if not (leaves := jax.tree.leaves(state)):
+        raise TypeError(f"state must hold arrays; got {checks.shown(state)}")
+    for leaf in leaves:
+        checks.array("state", leaf)
 
 
 def _matmul(left: Array, right: Array) -> Array:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from dynascope import checks
+
 Which = Literal["largest", "magnitude"]
 
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
+
+
+def check_search(k: int, tolerance: Any, max_products: int, which: str = "largest") -> None:
+    """The options of a search for eigenpairs."""
+    checks.whole("k", k, at_least=1)
+    checks.real("tolerance", tolerance, at_least=0)
+    checks.whole("max_products", max_products, at_least=1, at_most=2**31 - 1)
+    checks.one_of("which", which, get_args(Which))
 
 
 class Basis(NamedTuple):

@@ -20,11 +20,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+
 Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
 
 
 def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
+    _check_pair("a", a, "b", b)
     return lax.platform_dependent(a, b, cpu=by_triangles, default=by_eigenvalues)
 
 
@@ -47,6 +50,7 @@ def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"])
 
 def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
+    _check_pairs(now, then)
     (a, b), (a0, b0) = now, then
     moved, whole = (jnp.linalg.norm(factor, axis=(-2, -1), keepdims=True) for factor in (a - a0, a0))
     share = jnp.where((moved > 0) & (whole > 0), moved / whole, 1)  # brings both halves of each factor to one size
@@ -57,6 +61,8 @@ def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch 
 
 def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
     """Factors that have moved from `then` as far as those of `now`, matrix by matrix, but in random directions."""
+    checks.key("key", key)
+    _check_pairs(now, then)
 
     def moved(key: PRNGKeyArray, was: Array, to: Array) -> Array:
         noise = jax.random.normal(key, was.shape, was.dtype)
@@ -65,3 +71,20 @@ def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
 
     keys = jax.random.split(key)
     return moved(keys[0], then[0], now[0]), moved(keys[1], then[1], now[1])
+
+
+def _check_pair(first: str, a: Array, second: str, b: Array) -> None:
+    if checks.array(first, a, min_ndim=2).shape[-1] != checks.array(second, b, min_ndim=2).shape[-1] or (
+        a.shape[:-2] != b.shape[:-2]
+    ):
+        raise ValueError(f"{first} and {second} must have shapes (..., d, k) and (..., e, k); got {a.shape}, {b.shape}")
+
+
+def _check_pairs(now: Pair, then: Pair) -> None:
+    for name, pair in (("now", now), ("then", then)):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"{name} must be a pair of factors (A, B); got {checks.shown(pair)}")
+        _check_pair(f"{name}[0]", pair[0], f"{name}[1]", pair[1])
+    shapes = [[factor.shape for factor in pair] for pair in (now, then)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"now and then must have the same shapes; got {shapes[0]} and {shapes[1]}")

@@ -9,6 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from dynascope import checks
 from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
 from dynascope.geometry.krylov import orthonormal
 
@@ -22,17 +23,21 @@ class SpectralDensity(eqx.Module):
 
     def moment(self, power: int) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """An estimate of trace(H^power) and its standard error; unbiased up to power 2 degree - 1."""
+        checks.whole("power", power, at_least=0)
         return _over_draws(jnp.sum(self.weights * self.nodes**power, axis=1))
 
     def density(self, at: Float[Array, " x"], width: float) -> tuple[Float[Array, " x"], Float[Array, " x"]]:
         """The share of eigenvalues per unit of lambda around each point, smoothed by a Gaussian of that standard
         deviation, and its standard error. Its integral is 1."""
+        checks.array("at", at, ndim=1)
+        checks.real("width", width, above=0)
         bump = jnp.exp(-(((at[:, None, None] - self.nodes) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
         return _over_draws(jnp.sum(bump * self.weights, axis=-1) / jnp.sum(self.weights[0]))
 
     def count_above(self, level: float) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """How many eigenvalues are larger than a level, and the standard error (of the draws; the quadrature's own
         error at a jump is not in it)."""
+        checks.real("level", level)
         return _over_draws(jnp.sum(jnp.where(self.nodes > level, self.weights, 0), axis=1))
 
 
@@ -40,7 +45,12 @@ def _over_draws(values: Float[Array, "... draws"]) -> tuple[Float[Array, ...], F
     return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
 
 
-@eqx.filter_jit
+def check_quadrature(draws: int, degree: int) -> None:
+    """An error estimate needs two draws."""
+    checks.whole("draws", draws, at_least=2, at_most=2**20)
+    checks.whole("degree", degree, at_least=1, at_most=2**20)
+
+
 def spectral_density(
     loss: Loss, params: PyTree, key: PRNGKeyArray, *, draws: int = 16, degree: int = 32
 ) -> SpectralDensity:
@@ -50,8 +60,12 @@ def spectral_density(
     polynomials g up to degree 2 `degree` - 1 exactly (Golub & Welsch 1969; Ubaru, Chen & Saad 2017, Fast estimation of
     tr(f(A)) via stochastic Lanczos quadrature). Vectors are orthogonalized in full, so no eigenvalue is counted twice.
     """
-    if draws < 2:
-        raise ValueError(f"an error estimate needs at least 2 draws; got {draws}")
+    check_quadrature(draws, degree)
+    return _quadratures(loss, params, checks.key("key", key), draws, degree)
+
+
+@eqx.filter_jit
+def _quadratures(loss: Loss, params: PyTree, key: PRNGKeyArray, draws: int, degree: int) -> SpectralDensity:
     flat = flatten(loss, params)
     _, product = linearized(flat.objective, flat.point)
     size, dtype = flat.point.size, flat.point.dtype

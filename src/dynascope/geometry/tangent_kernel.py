@@ -1,7 +1,7 @@
 """The empirical tangent kernel of any model: K = J J^T, with J the derivative of all outputs in all parameters.
 
 A model is a callable module, or any pytree of arrays together with `apply(params, x)` for ONE example; its outputs have
-any shape and are laid flat. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
+any shape and are flattened. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
 are the floating-point leaves; K of half precision is summed in float32. Three ways lead to it:
 
 | way | needs | costs about | memory |
@@ -11,7 +11,7 @@ are the floating-point leaves; K of half precision is summed in float32. Three w
 | by products | nothing | one gradient and one forward derivative a product | activations |
 
 `tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. Where the examples do
-not fit the budget they are looked at in blocks, each against each; the matrix itself is not counted.
+not fit the budget they are taken in blocks, each against each; the matrix itself is not counted.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
+from dynascope import checks
 from dynascope.geometry.blocks import block_size, in_blocks
 from dynascope.geometry.layerwise_kernel import full, has_layers, layerwise_kernel, summed
 
@@ -35,21 +36,27 @@ Vector = Float[Array, " nk"]
 
 
 def usual_budget() -> int:
-    """Bytes that are held at a time, unless said otherwise: 1 GiB, or a quarter of what a device of its own has."""
+    """Bytes in memory at a time by default: 1 GiB, or a quarter of the memory of an accelerator."""
     memory = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
     return max(2**30, memory // 4)
 
 
-@eqx.filter_jit
 def tangent_kernel(
-    model: PyTree, x: PyTree, apply: Apply | None = None, *, budget: int | None = None
+    model: PyTree, x: PyTree, *, apply: Apply | None = None, budget: int | None = None
 ) -> Float[Array, "nk nk"]:
-    """The tangent kernel at the examples x, which lie along the first axis.
+    """The tangent kernel (n k, n k) at the n examples x (n, ...), for a model with k outputs.
 
-    By layers where the model knows its own and no `apply` is given; else by per-example gradients. Examples are looked
-    at in blocks where more than about `budget` bytes (`usual_budget()` if None) would have to be held at a time.
+    By layers where the model names its own and no `apply` is given; else by per-example gradients. Examples are taken
+    in blocks where more than about `budget` bytes (`usual_budget()` if None) would have to be in memory at a time.
     """
-    examples(x)
+    check_examples(x, apply)
+    if budget is not None:
+        checks.whole("budget", budget, at_least=1)
+    return _kernel(model, x, apply, budget)
+
+
+@eqx.filter_jit
+def _kernel(model: PyTree, x: PyTree, apply: Apply | None, budget: int | None) -> Float[Array, "nk nk"]:
     budget = usual_budget() if budget is None else budget
     if apply is None and has_layers(model):
         return layerwise_kernel(model, x, budget)
@@ -69,12 +76,12 @@ class FlatOutputs(NamedTuple):
 
 
 def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
-    """The model so."""
+    """The model as a function of its floating-point leaves."""
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     if apply is None and not callable(model):
-        raise TypeError(f"a {type(model).__name__} is not callable: give `apply(params, x)`, its value at one example")
+        raise TypeError(f"model must be callable, or `apply(params, x)` be given; got a {type(model).__name__}")
     if not jax.tree.leaves(weights):
-        raise ValueError("the model has no floating-point arrays, so nothing to take derivatives in")
+        raise TypeError(f"model must hold floating-point arrays, its parameters; got a {type(model).__name__} of none")
 
     def function(weights: PyTree, x: Any) -> Array:
         whole = eqx.combine(weights, rest)
@@ -83,22 +90,29 @@ def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
     return FlatOutputs(function, weights)
 
 
+def check_examples(x: PyTree, apply: Any, formed: Any = None, rows: Any = None) -> None:
+    """The options that all functions of the kernel share."""
+    checks.rows(x=x)
+    if apply is not None:
+        checks.function("apply", apply, "apply(params, x)")
+    checks.one_of("formed", formed, (None, True, False))
+    if rows is not None:
+        checks.whole("rows", rows, at_least=1)
+
+
 def examples(x: PyTree) -> int:
-    """How many there are."""
-    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
-    if not shapes or not all(shapes) or not shapes[0][0]:
-        raise ValueError(f"x must be arrays with one example at least along the first axis; got shapes {shapes}")
-    return shapes[0][0]
+    """The number of examples."""
+    return jax.tree.leaves(x)[0].shape[0]
 
 
 def bytes_of_gradients(model: PyTree, x: PyTree, apply: Apply | None = None) -> int:
-    """What the whole Jacobian would weigh."""
+    """The size of the whole Jacobian."""
     flat = flat_outputs(model, apply)
     return examples(x) * flat.count(x) * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
 
 
 def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
-    """Blocks of rows of J against each other; J is made anew for every pair of blocks."""
+    """Blocks of rows of J against each other; J is computed again for every pair of blocks."""
     n, k = examples(x), flat.count(x)
     row = k * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(flat.weights))
     block = block_size(n, row, budget)
@@ -121,13 +135,14 @@ def in_full(vector: Vector) -> Vector:
 
 
 def kernel_product(
-    model: PyTree, x: PyTree, apply: Apply | None = None, *, rows: int | None = None
+    model: PyTree, x: PyTree, *, apply: Apply | None = None, rows: int | None = None
 ) -> tuple[Vector, Callable[[Vector], Vector]]:
-    """The outputs at x, and v -> K v = J (J^T v): by a reverse and a forward derivative, without J or K.
+    """The outputs (n k,) at x, and v -> K v = J (J^T v): by a reverse and a forward derivative, without J or K.
 
     The forward pass is kept and shared by all products. With `rows`, a divisor of the number of examples, it is not:
-    only so many examples are looked at at a time, at the price of another forward pass or two for each product.
+    only that many examples are taken at a time, at the price of another forward pass or two for each product.
     """
+    check_examples(x, apply, rows=rows)
     n, flat = examples(x), flat_outputs(model, apply)
 
     def outputs(weights: PyTree, x: PyTree) -> Vector:
@@ -137,7 +152,7 @@ def kernel_product(
         value, forward = jax.linearize(lambda weights: outputs(weights, x), flat.weights)
         backward = jax.linear_transpose(forward, flat.weights)
         return value, lambda vector: in_full(forward(backward(vector.astype(value.dtype))[0]))
-    if rows < 1 or n % rows:
+    if n % rows:
         raise ValueError(f"rows must divide the {n} examples; got {rows}")
     blocks = jax.tree.map(lambda leaf: leaf.reshape(n // rows, rows, *leaf.shape[1:]), x)
 

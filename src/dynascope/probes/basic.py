@@ -1,8 +1,7 @@
-"""Probes of the learner itself: its loss, its outputs, its Jacobian, how far it has moved."""
+"""Probes of the model itself: its loss, its outputs, its Jacobian, how far it has moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,36 +9,39 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope import checks
+from dynascope.geometry.agop import Apply, call
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
-Apply = Callable[[Any, Any], Any]
+
+def loss(*, every: Every = None) -> Probe:
+    """The objective on all the data (the population, where the task knows it); a scalar."""
+    return probe(lambda snapshot: snapshot.loss(), every=every)
 
 
-def _call(model: Any, x: Any) -> Any:
-    return model(x)
+def output(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
+    """The model's output (coordinate,) at one point (d,). `apply(model, x)` lets any pytree be a model."""
+    point = jnp.asarray(checks.array("point", point))
+    checks.function("apply", apply, "apply(model, x)")
+    return probe(lambda snapshot: apply(snapshot.model, point), dims=("coordinate",), every=every)
 
 
-def loss(every: Every = None) -> Probe:
-    """The objective on all the data (the population, where the task knows it)."""
-    return probe(lambda moment: snapshot.loss(snapshot.model), every=every)
+def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = call) -> Probe:
+    """The model's outputs (point, coordinate) at several points (n, d)."""
+    points = jnp.asarray(checks.array("points", points, min_ndim=1))
+    checks.function("apply", apply, "apply(model, x)")
+
+    def measure(snapshot: Snapshot) -> Any:
+        return jax.vmap(lambda x: apply(snapshot.model, x))(points)
+
+    return probe(measure, dims=("point", "coordinate"), every=every)
 
 
-def output(point: Float[Array, " d"], every: Every = None, apply: Apply = _call) -> Probe:
-    """The model's output at one point. `apply(model, x)` lets any pytree be a model."""
-    return probe(lambda moment: apply(snapshot.model, point), dims=("coordinate",), every=every)
-
-
-def outputs(points: Float[Array, "n d"], every: Every = None, apply: Apply = _call) -> Probe:
-    """The model's outputs at several points."""
-    return probe(
-        lambda moment: jax.vmap(lambda x: apply(snapshot.model, x))(points),
-        dims=("point", "coordinate"),
-        every=every,
-    )
-
-
-def jacobian(point: Float[Array, " d"], every: Every = None, apply: Apply = _call) -> Probe:
-    """The Jacobian of the output with respect to the input, at a point (of a linear model: its matrix)."""
+def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
+    """The Jacobian (row, column) of the output with respect to the input, at a point (d,); of a linear model, its
+    matrix."""
+    point = jnp.asarray(checks.array("point", point, ndim=1))
+    checks.function("apply", apply, "apply(model, x)")
 
     def measure(snapshot: Snapshot) -> Any:
         return jax.jacfwd(lambda x: apply(snapshot.model, x))(point)
@@ -47,16 +49,14 @@ def jacobian(point: Float[Array, " d"], every: Every = None, apply: Apply = _cal
     return probe(measure, dims=("row", "column"), every=every)
 
 
-def displacement(every: Every = None) -> Probe:
-    """The Euclidean distance of the parameters from where they started."""
+def displacement(*, every: Every = None) -> Probe:
+    """The Euclidean distance of the parameters from where they started; a scalar."""
 
     def parameters(model: Any) -> list[Any]:
         return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
 
     def measure(snapshot: Snapshot, start: Any) -> tuple[Any, Any]:
-        squares = [
-            jnp.sum(jnp.abs(now - then) ** 2) for now, then in zip(parameters(snapshot.model), start, strict=True)
-        ]
-        return jnp.sqrt(sum(squares)), start
+        moved = [now - then for now, then in zip(parameters(snapshot.model), start, strict=True)]
+        return jnp.sqrt(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in moved)), start
 
-    return Probe(measure, every=every, remember=lambda moment: parameters(snapshot.model))
+    return Probe(measure, every=every, initial_state=lambda snapshot: parameters(snapshot.model))

@@ -1,7 +1,11 @@
-"""Curvature inside the loop: sharpness, alignment, the discriminant of the flip, the spectrum; each with its error."""
+"""Curvature inside the loop: sharpness, alignment, the discriminant of the flip, the spectrum; each with its error.
+
+Sharpness, eigenvalues and alignment continue from the vectors found at the last recording.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,57 +13,62 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dynascope import checks
 from dynascope.geometry.directional import flip
-from dynascope.geometry.eigenpairs import Eigenpairs, diagonalized, searched
+from dynascope.geometry.eigenpairs import Eigenpairs, check_count, diagonalized, searched
 from dynascope.geometry.hessian import flatten, linearized
-from dynascope.geometry.ritz import Which
-from dynascope.geometry.spectral_density import spectral_density
+from dynascope.geometry.linearity import hessian_norm
+from dynascope.geometry.ritz import Which, check_search
+from dynascope.geometry.spectral_density import check_quadrature, spectral_density
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 
 SMALL = 32
-"""Up to so many parameters it is as cheap to diagonalize the whole Hessian at every look."""
+"""Up to this many parameters it is as cheap to diagonalize the whole Hessian at every recording."""
 
 
 def sharpness(
-    every: Every = None, tolerance: float = 1e-3, *, which: Which = "largest", max_products: int = 100
+    *, every: Every = None, tolerance: float = 1e-3, which: Which = "largest", max_products: int = 100
 ) -> Probe:
-    """The largest eigenvalue of the Hessian, and how the gradient lies to its eigenvector.
+    """The largest eigenvalue of the Hessian, and how the gradient is aligned with its eigenvector; scalars.
 
     In the trace, for a probe called `sharpness`: `sharpness`; `sharpness_residual`, within which there is an
     eigenvalue; `sharpness_error`, an estimate of the error that is usually much smaller; `sharpness_alignment`,
     |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of the alignment);
-    `sharpness_products` used. `tolerance` is on the relative error of the eigenvalue. Each look starts from the
-    vectors of the last one, and takes as many products as the residual asks for.
+    `sharpness_products` used. `tolerance` is on the relative error of the eigenvalue. Each recording takes as many
+    products as the residual needs, at most `max_products`.
     """
     return _followed(1, every, tolerance, which, max_products, False)
 
 
 def top_eigenvalues(
-    k: int, every: Every = None, tolerance: float = 1e-3, *, which: Which = "largest", max_products: int = 200
+    k: int, *, every: Every = None, tolerance: float = 1e-3, which: Which = "largest", max_products: int = 200
 ) -> Probe:
-    """The k largest eigenvalues of the Hessian, largest first, along the dimension `index`; else as `sharpness`."""
+    """The k largest eigenvalues of the Hessian, largest first, along the dimension `index` (k,); otherwise as
+    `sharpness`."""
     return _followed(k, every, tolerance, which, max_products, True)
 
 
-def gradient_alignment(every: Every = None, tolerance: float = 1e-5) -> Probe:
-    """|g.u| / |g|, with u the top eigenvector of the Hessian; entries `angle` (its error) and `sharpness` come along.
+def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
+    """|g.u| / |g|, with u the top eigenvector of the Hessian; further entries: `angle` (its error) and `sharpness`.
 
     Where the sharpness is recorded anyway, its probe gives the same without a second search.
     """
-    both = sharpness(every, tolerance)
+    both = sharpness(every=every, tolerance=tolerance)
 
-    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
-        found, memory = both.measure(snapshot, memory)
-        return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, memory
+    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+        found, state = both.measure(snapshot, state)
+        return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, state
 
-    return Probe(measure, every=every, remember=both.remember)
+    return Probe(measure, every=every, initial_state=both.initial_state)
 
 
-def flip_discriminant(learning_rate: Float[Array, ""] | float, every: Every = None) -> Probe:
-    """D = 3 f3^2 - f2 f4 along the unit gradient, at the minimum of the line of the gradient step.
+def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every = None) -> Probe:
+    """D = 3 f3^2 - f2 f4 along the unit gradient, at the minimum of the loss along the gradient step.
 
-    Entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the part of the step at which it lies.
+    Further entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the part of the step at which the
+    minimum lies. All are scalars.
     """
+    checks.real("learning_rate", learning_rate, above=0)
 
     def measure(snapshot: Snapshot) -> dict[str, Any]:
         found = flip(snapshot.loss, snapshot.model, learning_rate)
@@ -76,9 +85,14 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, every: Every = No
 
 
 def hessian_density(
-    at: Float[Array, " x"], width: float, every: Every = None, *, draws: int = 8, degree: int = 32, seed: int = 0
+    at: Float[Array, " x"], width: float, *, every: Every = None, draws: int = 8, degree: int = 32, seed: int = 0
 ) -> Probe:
-    """The density of the Hessian's eigenvalues at the given points, smoothed; the entry `standard_error` beside it."""
+    """The density (eigenvalue,) of the Hessian's eigenvalues at `at` (x,), smoothed by a Gaussian of standard
+    deviation `width`; further entry: `standard_error`."""
+    at = jnp.asarray(checks.array("at", at, ndim=1))
+    checks.real("width", width, above=0)
+    check_quadrature(draws, degree)
+    checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
 
     def measure(snapshot: Snapshot) -> dict[str, Any]:
         found = spectral_density(snapshot.loss, snapshot.model, jax.random.key(seed), draws=draws, degree=degree)
@@ -89,17 +103,19 @@ def hessian_density(
 
 
 def _followed(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
-    """Eigenpairs along a trajectory: the memory is the last subspace and the number of looks."""
+    """Eigenpairs along a trajectory: the state is the last subspace and the number of recordings."""
+    check_search(k, tolerance, max_products, which)
 
-    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
-        subspace, looks = memory
+    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+        subspace, recordings = state
         flat = flatten(snapshot.loss, snapshot.model)
         gradient, product = linearized(flat.objective, flat.point)
+        check_count(k, gradient.size)
         if gradient.size <= SMALL:
             found = diagonalized(product, flat.point, k, which)
         else:
-            found = searched(product, gradient, k, tolerance, which, subspace, looks, 1, max_products)
-        return entries(found, gradient), (found.subspace, looks + 1)
+            found = searched(product, gradient, k, tolerance, which, subspace, recordings, 1, max_products)
+        return entries(found, gradient), (found.subspace, recordings + 1)
 
     def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:
         length = jnp.linalg.norm(gradient)
@@ -109,22 +125,24 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
         each = each if indexed else {name: entry[0] for name, entry in each.items()}
         return each | {"products": found.products}
 
-    def remember(snapshot: Snapshot) -> Any:
+    def initial_state(snapshot: Snapshot) -> Any:
         point = flatten(snapshot.loss, snapshot.model).point
         start = jax.random.normal(jax.random.key(1), (min(k + 1, point.size), point.size), point.dtype)
         return start, jnp.zeros((), jnp.int32)
 
     if not indexed:
-        return Probe(measure, every=every, remember=remember)
+        return Probe(measure, every=every, initial_state=initial_state)
     dims: dict[str, Dims] = dict.fromkeys(("value", "residual", "error", "alignment", "angle"), ("index",))
-    return Probe(measure, dims, {"index": range(1, k + 1)}, every, remember)
+    return Probe(measure, dims, {"index": range(1, k + 1)}, every, initial_state)
 
 
 def output_hessian_norm(
-    function: Callable[[Any], Any], every: Every = None, *, tolerance: float = 1e-3, max_products: int = 300
+    function: Callable[[Any], Any], *, every: Every = None, tolerance: float = 1e-3, max_products: int = 300
 ) -> Probe:
-    """In the loop: the Hessian norm of an output, such as `lambda net: net(x)[0]`, over the parameters; beside it
-    `_residual`, `_error` and `_products`."""
+    """The spectral norm of the Hessian of an output, such as `lambda net: net(x)[0]`, over the parameters; further
+    entries: `residual`, `error` and `products`. All are scalars."""
+    checks.function("function", function, "function(model)")
+    check_search(1, tolerance, max_products)
 
     def measure(snapshot: Snapshot) -> dict[str, Any]:
         return hessian_norm(function, snapshot.model, tolerance=tolerance, max_products=max_products)._asdict()

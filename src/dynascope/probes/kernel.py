@@ -1,4 +1,7 @@
-"""The tangent kernel inside the loop: its norm, the critical rate, where the loss lies, how far it has moved."""
+"""The tangent kernel inside the loop: its norm, the critical rate, where the loss lies, how far it has moved.
+
+`formed` and `rows` decide how the kernel is computed, as in `geometry.kernel_eigenpairs`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from dynascope import checks
 from dynascope.geometry.kernel_spectrum import (
     DENSE,
     Convention,
@@ -19,9 +23,11 @@ from dynascope.geometry.kernel_spectrum import (
     most,
     pairs_of,
     rate_of,
+    slope,
     split_loss,
 )
-from dynascope.geometry.tangent_kernel import Apply
+from dynascope.geometry.ritz import check_search
+from dynascope.geometry.tangent_kernel import Apply, check_examples
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 
 
@@ -29,30 +35,34 @@ def kernel_norm(
     x: PyTree,
     y: Float[Array, "n ..."] | None = None,
     splits: Sequence[int] = (1, 5),
+    *,
     every: Every = None,
     apply: Apply | None = None,
-    *,
     convention: Convention | str = "mse",
     tolerance: float = 1e-4,
     max_products: int = 100,
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Probe:
-    """||K||, the largest eigenvalue of the tangent kernel at the examples x.
+    """||K||, the largest eigenvalue of the tangent kernel at the examples x (n, ...); a scalar.
 
     In the trace, for a probe called `kernel`: `kernel`; `kernel_critical_rate`; `kernel_residual`, within which of the
-    value there is an eigenvalue; `kernel_products` used (of the matrix, where it is made). With targets y also
-    `kernel_top` and `kernel_rest`, along `split`: the loss in the span of the top s eigenvectors of the kernel as it is
-    at that step, and in the rest; their sum is the squared loss of the `convention`, on the examples x. How K is known,
-    and what `formed` and `rows` mean, is told at `kernel_eigenpairs`. Where it is searched, each look starts from the
-    vectors of the last one.
+    value there is an eigenvalue; `kernel_products` used (of the matrix, where it is formed). With targets y
+    (n, ...) also `kernel_top` and `kernel_rest`, along `split`: the loss in the span of the top s eigenvectors of the
+    kernel at that step, and in the rest; their sum is the squared loss of the `convention`, on the examples x. A search
+    for eigenvectors continues from those of the last recording.
     """
     k = 1 if y is None else most(splits)
+    check_search(k, tolerance, max_products)
+    check_examples(x, apply, formed, rows)
+    slope(1, convention)
+    if y is not None:
+        checks.rows(x=x, y=y)
 
-    def measure(snapshot: Snapshot, memory: Any) -> tuple[Any, Any]:
-        subspace, looks = memory
+    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+        subspace, recordings = state
         size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
-        found = pairs_of(size, product, matrix, k, tolerance, subspace, looks, max_products)
+        found = pairs_of(size, product, matrix, k, tolerance, subspace, recordings, max_products)
         value = {
             "value": found.values[0],
             "critical_rate": rate_of(found.values[0], size, convention),
@@ -62,50 +72,56 @@ def kernel_norm(
         if y is not None:
             split = split_loss(found.vectors, errors_of(snapshot.model, x, y, apply), splits, convention)
             value |= {"top": split.top, "rest": split.rest}
-        return value, (None if subspace is None else found.subspace, looks + 1)
+        return value, (None if subspace is None else found.subspace, recordings + 1)
 
-    def remember(snapshot: Snapshot) -> Any:
+    def initial_state(snapshot: Snapshot) -> Any:
         size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
-        looks = jnp.zeros((), jnp.int32)
+        recordings = jnp.zeros((), jnp.int32)
         if matrix is not None and size <= DENSE:
-            return None, looks
+            return None, recordings
         number = jax.eval_shape(product, jnp.zeros(size)).dtype
-        return jax.random.normal(jax.random.key(1), (min(k + 1, size), size), number), looks
+        return jax.random.normal(jax.random.key(1), (min(k + 1, size), size), number), recordings
 
     if y is None:
-        return Probe(measure, every=every, remember=remember)
+        return Probe(measure, every=every, initial_state=initial_state)
     dims: dict[str, Dims] = {"top": ("split",), "rest": ("split",)}
-    return Probe(measure, dims, {"split": tuple(splits)}, every, remember)
+    return Probe(measure, dims, {"split": tuple(splits)}, every, initial_state)
 
 
 def kernel_distance(
-    x: PyTree, every: Every = None, apply: Apply | None = None, *, tolerance: float = 1e-4, formed: bool | None = None
+    x: PyTree, *, every: Every = None, apply: Apply | None = None, tolerance: float = 1e-4, formed: bool | None = None
 ) -> Probe:
-    """||K - K0|| / ||K0||, spectral norms, with K0 the kernel at the start; the start's parameters are remembered."""
+    """||K - K0|| / ||K0||, spectral norms, with K0 the kernel at the start, for the examples x (n, ...); a scalar."""
+    check_search(1, tolerance, 1)
+    check_examples(x, apply, formed)
 
     def measure(snapshot: Snapshot, start: PyTree) -> tuple[Any, Any]:
-        return kernel_change(snapshot.model, start, x, apply, tolerance=tolerance, formed=formed), start
+        return kernel_change(snapshot.model, start, x, apply=apply, tolerance=tolerance, formed=formed), start
 
-    return Probe(measure, every=every, remember=lambda moment: snapshot.model)
+    return Probe(measure, every=every, initial_state=lambda snapshot: snapshot.model)
 
 
 def batch_critical_rate(
+    *,
     every: Every = None,
     apply: Apply | None = None,
-    *,
     inputs: Callable[[Any], PyTree] = lambda data: data[0],
     convention: Convention | str = "mse",
 ) -> Probe:
-    """The critical rate of the batch that the step to come will use: its size over the norm of its own kernel.
+    """The critical rate of the batch that the next step will use: its size over the norm of its own kernel; a scalar.
 
     `inputs` picks the examples out of the batch's data, by default the first of (x, y).
     """
+    slope(1, convention)
+    checks.function("inputs", inputs, "inputs(data)")
+    if apply is not None:
+        checks.function("apply", apply, "apply(model, x)")
 
     def measure(snapshot: Snapshot) -> Any:
         data = snapshot.batch().data
         if data is None:
-            raise ValueError("only a descent with data has batches whose critical rate could be told")
-        found = kernel_eigenpairs(snapshot.model, inputs(data), 1, apply)
+            raise ValueError("probes.batch_critical_rate needs a descent with `data`")
+        found = kernel_eigenpairs(snapshot.model, inputs(data), 1, apply=apply)
         return rate_of(found.values[0], found.vectors.shape[1], convention)
 
     return probe(measure, every=every)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,20 +9,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.geometry.tangent_kernel import tangent_kernel
+from dynascope.geometry.tangent_kernel import Apply, check_examples, tangent_kernel
 from dynascope.probes.probe import Every, Probe, Snapshot
 
 
-def polyak(x: PyTree, every: Every = None, apply: Callable[[Any, Any], Any] | None = None) -> Probe:
-    """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors at the examples x.
+def polyak(x: PyTree, *, every: Every = None, apply: Apply | None = None) -> Probe:
+    """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors at the examples x (n, ...); a scalar.
 
-    It is at least the smallest eigenvalue of the tangent kernel there. Entries: `smallest` and `largest` eigenvalue of
-    the kernel, and `change`, ||K - K_0|| / ||K_0|| in the spectral norm since the run began. The gradient does not go
-    through the kernel, so that the inequality checks both.
+    It is at least the smallest eigenvalue of the tangent kernel there. Further entries: `smallest` and `largest`
+    eigenvalue of the kernel, and `change`, ||K - K_0|| / ||K_0|| in the spectral norm since the run began. The gradient
+    does not go through the kernel, so that the inequality checks both.
     """
+    check_examples(x, apply)
 
     def kernel(snapshot: Snapshot) -> Float[Array, "nk nk"]:
-        return tangent_kernel(snapshot.model, x, apply)
+        return tangent_kernel(snapshot.model, x, apply=apply)
 
     def measure(snapshot: Snapshot, start: Float[Array, "nk nk"]) -> tuple[dict[str, Any], Float[Array, "nk nk"]]:
         loss, gradient = eqx.filter_value_and_grad(snapshot.loss)(snapshot.model)
@@ -34,4 +34,4 @@ def polyak(x: PyTree, every: Every = None, apply: Callable[[Any, Any], Any] | No
         entries = {"smallest": values[0], "largest": values[-1], "change": moved}
         return entries | {"value": square / (2 * loss)}, start
 
-    return Probe(measure, every=every, remember=kernel)
+    return Probe(measure, every=every, initial_state=kernel)

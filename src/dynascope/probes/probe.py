@@ -1,4 +1,4 @@
-"""What a probe is: a pure function of the learner at one moment, run inside the compiled loop at its own cadence."""
+"""What a probe is: a pure function of a snapshot of the run, called inside the compiled loop at its own cadence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import PyTree
+
+from dynascope import checks
 
 
 class Batch(NamedTuple):
@@ -23,38 +25,44 @@ def _no_batch() -> Batch:
     return Batch(None, None)
 
 
-class Snapshot(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Snapshot:
     """What a probe sees."""
 
     model: PyTree
     """The parameters: a callable module, or any pytree of arrays."""
     step: Any
     """The number of steps taken, or the time of a flow."""
-    loss: Callable[[PyTree], Any]
-    """The objective as a function of the model, on all the data (not on a minibatch)."""
+    objective: Callable[[PyTree], Any]
+    """The loss as a function of the model, on all the data (not on a minibatch)."""
     optimizer: Any = None
-    """A descent's memory of its optimizer, as it is after the last step; None for what has no optimizer."""
+    """The state of a descent's optimizer after the last step; None for what has no optimizer."""
     batch: Callable[[], Batch] = _no_batch
-    """The batch of the step to come, drawn when it is called."""
+    """The batch of the next step, drawn when it is called."""
+
+    def loss(self, model: PyTree = None) -> Any:
+        """The objective at the snapshot's own model, or at another one."""
+        return self.objective(self.model if model is None else model)
 
 
 Dims = tuple[str, ...]
 Names = Mapping[str, Dims]
-Every = int | Sequence[int] | None
-"""A cadence: every so many steps, or exactly these; None follows the run's."""
+Every = int | Sequence[int] | np.ndarray | None
+"""A cadence: every so many steps, or exactly these steps; None follows the run's."""
 
 
-def _remember_nothing(snapshot: Snapshot) -> None:
+def _no_state(snapshot: Snapshot) -> None:
     return None
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A measurement.
+    """A measurement, possibly with a state of its own.
 
-    `measure(snapshot, memory)` returns `(value, memory)`. A value is an array or a mapping of arrays: its entry `value`
-    goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an estimate can carry its
-    uncertainty. `remember(snapshot)` makes the memory at the start: for warm starts, or for what the start was.
+    `measure(snapshot, state)` returns `(value, state)`. A value is an array of any shape, or a mapping of arrays: its
+    entry `value` goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an estimate
+    can carry its uncertainty. `initial_state(snapshot)` makes the state at the start of the run: for a search that
+    continues from the last recording, or for what the model was at the start.
     """
 
     measure: Callable[[Snapshot, Any], tuple[Any, Any]]
@@ -64,21 +72,49 @@ class Probe:
     """Labels along those dimensions."""
     every: Every = None
     """Its own cadence: every so many steps, or exactly these; None follows the run's."""
-    remember: Callable[[Snapshot], Any] = _remember_nothing
+    initial_state: Callable[[Snapshot], Any] = _no_state
+
+    def __post_init__(self) -> None:
+        checks.function("measure", self.measure, "measure(snapshot, state)")
+        checks.function("initial_state", self.initial_state, "initial_state(snapshot)")
+        for names in self.dims.values() if isinstance(self.dims, Mapping) else (self.dims,):
+            if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+                raise TypeError(f"dims must be a tuple of names, one for each axis; got {checks.shown(names)}")
+        if not isinstance(self.coords, Mapping):
+            raise TypeError(f"coords must map names of dimensions to labels; got {checks.shown(self.coords)}")
+        _check_cadence(self.every)
+
+
+def _check_cadence(every: Every) -> None:
+    if every is None:
+        return
+    if np.ndim(np.asarray(every, object)) == 0:
+        checks.whole("every", every, at_least=1)
+    elif len(steps := checks.array("every", every, ndim=1)) != len(
+        {checks.whole("every", s, at_least=0) for s in steps}
+    ):
+        raise ValueError(f"every must not name a step twice; got {checks.shown(every)}")
 
 
 def probe(
     function: Callable[[Snapshot], Any],
     dims: Dims | Names = (),
+    *,
     coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
     every: Every = None,
 ) -> Probe:
-    """A probe without memory, from a function of the moment."""
-    return Probe(lambda moment, memory: (function(snapshot), memory), dims, coords or {}, every)
+    """A probe without a state, from a function of the snapshot that returns an array or a mapping of arrays."""
+    checks.function("function", function, "function(snapshot)")
+    return Probe(lambda snapshot, state: (function(snapshot), state), dims, {} if coords is None else coords, every)
 
 
-def as_probe(thing: Probe | Callable[[PyTree], Any]) -> Probe:
+def as_probe(thing: Probe | Callable[[PyTree], Any], name: str = "") -> Probe:
     """A probe as it is; a plain function is taken as a function of the model."""
     if isinstance(thing, Probe):
         return thing
-    return probe(lambda moment: thing(snapshot.model))
+    if getattr(thing, "__module__", "").startswith("dynascope.probes"):
+        called = getattr(thing, "__name__", type(thing).__name__)
+        raise TypeError(f"probe {name!r}: probes.{called} must be called: probes.{called}()")
+    if not callable(thing):
+        raise TypeError(f"probe {name!r} must be a Probe or a function of the model; got {checks.shown(thing)}")
+    return probe(lambda snapshot: thing(snapshot.model))

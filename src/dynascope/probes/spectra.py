@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PRNGKeyArray
 
+from dynascope import checks
 from dynascope.geometry.layerwise_kernel import full
 from dynascope.geometry.spectra import Pair, perturbation_singular_values, product_singular_values, random_perturbation
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
@@ -20,23 +21,30 @@ HEADS = ("product", "layer", "head", "singular")
 PRODUCTS = ("key-query", "value-output")
 
 
-def product_spectrum(pairs: Pairs, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
-    """The singular values of the products A Bᵀ themselves."""
-    return probe(lambda moment: product_singular_values(*_pair(pairs, snapshot)), dims, _coords(dims), every)
+def product_spectrum(pairs: Pairs, *, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
+    """The singular values (..., k) of the products A Bᵀ, where `pairs(model)` gives A (..., d, k) and B (..., e, k)."""
+    checks.function("pairs", pairs, "pairs(model)")
+    return probe(
+        lambda snapshot: product_singular_values(*_pair(pairs, snapshot)), dims, coords=_coords(dims), every=every
+    )
 
 
 def perturbation_spectrum(
     pairs: Pairs,
+    *,
     every: Every = None,
     dims: tuple[str, ...] = HEADS,
     null: PRNGKeyArray | None = None,
     noisy: bool | Bool[Array, ""] = True,
 ) -> Probe:
-    """The singular values of what the products A Bᵀ have gained since the start of the run (NaN at the start).
+    """The singular values (..., 2k) of what the products A Bᵀ have gained since the run began (NaN at the start).
 
-    With a key in `null`: the null beside it, every factor's change replaced by noise of the same Frobenius norm
+    With a key in `null`: every factor's change is replaced by noise of the same Frobenius norm, as a null hypothesis
     (where `noisy` is true, which need not be known when the program is compiled).
     """
+    checks.function("pairs", pairs, "pairs(model)")
+    if null is not None:
+        checks.key("null", null)
 
     def measure(snapshot: Snapshot, start: Pair) -> tuple[Any, Pair]:
         now = _pair(pairs, snapshot)
@@ -45,7 +53,7 @@ def perturbation_spectrum(
             now = (jnp.where(noisy, noise[0], now[0]), jnp.where(noisy, noise[1], now[1]))
         return perturbation_singular_values(now, start), start
 
-    return Probe(measure, dims, _coords(dims), every, remember=lambda moment: _pair(pairs, snapshot))
+    return Probe(measure, dims, _coords(dims), every, initial_state=lambda snapshot: _pair(pairs, snapshot))
 
 
 def _pair(pairs: Pairs, snapshot: Snapshot) -> Pair:
