@@ -37,7 +37,7 @@ def test_only_the_weights_are_trained():
         model, lambda model: (model(x) - 1) ** 2 / 2, optax.adamw(0.1, weight_decay=0.1), steps=5,
         probes={"gamma": lambda model: model.gamma.value(), "signs": lambda model: model.form.entries.value(),
                 "weights": lambda model: model.weights},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert np.all(trace.gamma == 0.03)
     np.testing.assert_array_equal(trace.signs.values[-1], signs)
     assert np.all(trace.weights.values[-1] != w)
@@ -49,7 +49,7 @@ def test_gradient_descent_obeys_the_general_recursion():
     trace = ds.descend(
         model, lambda model: (model(x) - label) ** 2 / 2, optax.sgd(rate), steps=30, record=1,
         probes={"output": lambda model: model(x)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     phi = np.asarray(x) / np.linalg.norm(x)
     hessian = jnp.asarray(0.03 * np.diag(signs))[None]
     r, J = jnp.asarray([trace.output.values[0] - label]), jnp.asarray(phi + 0.03 * signs * w)[None]
@@ -66,7 +66,7 @@ def test_without_curvature_it_is_linear_and_without_features_it_obeys_the_closed
     trace = ds.descend(
         pure, lambda model: model(x) ** 2 / 2, optax.sgd(rate), steps=10, record=1,
         probes={"output": lambda model: model(x)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     state = State(jnp.asarray(trace.output.values[0]), jnp.asarray(3 / rate))
     for now in trace.output.values[1:]:
         state = general_quadratic.pure_step(state, rate, 0.1, 4.0)

@@ -39,7 +39,13 @@ def test_a_scale_makes_the_weights_gaussian():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"depth": 0}, "depth >= 1"), ({"depth": 2, "activation": "sigmoid"}, "activation must be one of linear, relu")],
+    [
+        ({"depth": 0}, "depth must be a whole number, at least 1; got 0"),
+        ({"depth": 2, "width": 0}, "width must be a whole number, at least 1; got 0"),
+        ({"depth": 2, "scale": -0.1}, "scale must be a finite number, at least 0; got -0.1"),
+        ({"depth": 2, "scale": float("nan")}, "scale must be a finite number, at least 0; got nan"),
+        ({"depth": 2, "activation": "sigmoid"}, "activation must be one of 'linear', 'relu', .*; got 'sigmoid'"),
+    ],
 )
 def test_wrong_use_gets_one_clear_line(options, message):
     with pytest.raises(ValueError, match=message):
@@ -49,3 +55,8 @@ def test_wrong_use_gets_one_clear_line(options, message):
 def test_only_a_linear_network_has_a_matrix():
     with pytest.raises(ValueError, match="only a linear network"):
         MLP(3, 2, key=jax.random.key(0), activation="relu").matrix()
+
+
+def test_weights_must_follow_one_another():
+    with pytest.raises(ValueError, match=r"matrices that can be multiplied, .*; got shapes \[\(2, 3\), \(2, 3\)\]"):
+        MLP.from_weights([jnp.ones((2, 3)), jnp.ones((2, 3))])

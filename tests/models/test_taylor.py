@@ -77,9 +77,9 @@ def test_nothing_moves_the_point_of_expansion():
     def loss(model, data):
         return jnp.mean((jax.vmap(model)(data[0]) - data[1]) ** 2)
 
-    seen = ds.probes.probe(lambda moment: ravel_pytree(moment.model.base.value())[0], dims=("w",))
+    seen = ds.probes.probe(lambda snapshot: ravel_pytree(snapshot.model.base.value())[0], dims=("w",))
     trace = ds.descend(model, loss, optimizer, steps=20, data=data, record=10,
-                       probes={"base": seen, "loss": ds.probes.loss()})  # fmt: skip
+                       probes={"base": seen, "loss": ds.probes.loss()}).trace  # fmt: skip
     np.testing.assert_array_equal(trace.base[0], trace.base[-1])
     np.testing.assert_array_equal(trace.base[0], ravel_pytree(network())[0])
     assert trace.loss[-1] < trace.loss[0]
@@ -121,10 +121,10 @@ def test_it_trains_in_an_ensemble():
     def loss(model, x):
         return jnp.mean((jax.vmap(model)(x) - 1) ** 2)
 
-    trace = ds.ensemble(Member(), {"seed": range(3)}, steps=10, record=1)
+    trace = ds.ensemble(Member(), {"seed": range(3)}, steps=10, record=1).trace
     assert (np.diff(trace.loss.values, axis=1) < 0).all()
 
 
 def test_a_dict_needs_its_function():
-    with pytest.raises(TypeError, match=r"a dict is not callable: give `apply\(params, x\)`"):
+    with pytest.raises(TypeError, match=r"model must be callable unless apply\(params, x\) is given; got a dict"):
         ds.models.linearized({"w": jnp.ones(3)})

@@ -134,13 +134,13 @@ def test_the_paper_s_vit_has_the_size_it_should():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"heads": 5}, "dim must be a multiple of heads, or head_dim be given; got dim=12, heads=5"),
-        ({"patch": 5}, "the patch must divide height and width; got patch=5 for 8 x 12"),
-        ({"scale": 0}, "the scale of the initial weights must be positive; got 0"),
-        ({"pool": "max"}, "pool must be cls or mean"),
-        ({"init": "xavier"}, "init must be one of framework, normal, ntk"),
-        ({"compute": "float16"}, "compute must be float32 or bfloat16"),
-        ({"depth": 0}, "depth >= 1"),
+        ({"heads": 5}, "dim must be a multiple of heads unless head_dim is given; got dim=12, heads=5"),
+        ({"patch": 5}, "patch must divide height and width; got patch=5 for 8 x 12"),
+        ({"scale": 0}, "scale must be a finite number, above 0; got 0"),
+        ({"pool": "max"}, "pool must be one of 'cls', 'mean'; got 'max'"),
+        ({"init": "xavier"}, "init must be one of 'framework', 'normal', 'ntk'; got 'xavier'"),
+        ({"compute": "float16"}, "compute must be one of 'float32', 'bfloat16'"),
+        ({"depth": 0}, "depth must be a whole number, at least 1; got 0"),
     ],
 )
 def test_wrong_use_gets_one_clear_line(options, message):
@@ -177,10 +177,10 @@ def test_a_post_norm_block_ends_with_its_norm():
 
 def test_inputs_of_another_shape_get_one_clear_line():
     for shape in ((8, 12, 1), (12, 12, 3)):
-        with pytest.raises(ValueError, match=r"one image of shape \(8, 12, 3\) \(jax.vmap it\); got"):
+        with pytest.raises(ValueError, match=r"one example of shape \(8, 12, 3\) \(use jax.vmap for a batch\); got"):
             small()(jnp.ones(shape))
-    with pytest.raises(ValueError, match="one row of 8 tokens at most"):
+    with pytest.raises(ValueError, match="one sequence of at most 8 tokens"):
         gpt()(jnp.zeros(9, jnp.int32))
     for shape, classes in (((8, 8, 0), 3), ((8, 8, 1), 0)):
-        with pytest.raises(ValueError, match=r"shape \(height, width, channels\) and classes >= 1"):
+        with pytest.raises(ValueError, match="must be a whole number, at least 1; got 0"):
             ViT(shape, classes, key=jax.random.key(0))

@@ -10,14 +10,18 @@ from dynascope.models.diagonal import (
     DiagonalTransformer as DiagonalTransformer,
     LinearNetwork as LinearNetwork,
 )
-from dynascope.models.gated import Gated as Gated, gated as gated
 from dynascope.models.gpt import GPT as GPT
 from dynascope.models.graph import Graph as Graph
-from dynascope.models.mlp import MLP as MLP
+from dynascope.models.mlp import MLP as MLP, Symmetric as Symmetric
 from dynascope.models.quadratic_model import DiagonalForm as DiagonalForm, QuadraticModel as QuadraticModel
 from dynascope.models.residual import WideResNet as WideResNet
-from dynascope.models.symmetric import Symmetric as Symmetric
-from dynascope.models.taylor import Taylor as Taylor, linearized as linearized, quadratic as quadratic
+from dynascope.models.taylor import (
+    Gated as Gated,
+    Taylor as Taylor,
+    gated as gated,
+    linearized as linearized,
+    quadratic as quadratic,
+)
 from dynascope.models.torch import TorchModel as TorchModel, from_torch as from_torch, to_torch as to_torch
 from dynascope.models.transformer import Products as Products, Transformer as Transformer
 from dynascope.models.vision_transformer import ViT as ViT

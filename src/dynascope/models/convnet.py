@@ -1,9 +1,11 @@
-"""Convolutional networks on images (height, width, channels): CNN-L, Myrtle-5, a layer more or less."""
+"""Convolutional networks on images (height, width, channels): CNN-L, Myrtle-5 and variations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import get_args
 
 import equinox as eqx
 import jax
@@ -11,6 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import example, one_of, real, sizes, whole
 from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization
 from dynascope.models.tapping import Tap, untapped
 
@@ -18,11 +22,19 @@ Image = Float[Array, "_ _ _"]
 """Height, width, channels."""
 
 
+def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """`shape`, where it is (height, width, channels)."""
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"shape must be (height, width, channels); got {shape}")
+    height, width, channels = (whole("each of shape", size, at_least=1) for size in shape)
+    return height, width, channels
+
+
 class Affine(eqx.Module):
     """A convolution (weight of shape s, s, in, out; zero padding) or a linear map (weight in, out), and its bias.
 
     In the "ntk" parameterization entries are normal with standard deviation `spread` and the map is divided by
-    sqrt(fan-in); in the "standard" one they are uniform in +-1/sqrt(fan-in), and `spread` does not matter.
+    sqrt(fan-in); in the "standard" one they are uniform in ±1/sqrt(fan-in), and `spread` is not used.
     """
 
     weight: Float[Array, ...]
@@ -40,10 +52,8 @@ class Affine(eqx.Module):
         spread: float | Float[Array, ""] = 1.0,
         stride: int = 1,
     ) -> None:
-        root, (for_weight, for_bias) = math.sqrt(math.prod(shape[:-1])), jax.random.split(key)
-        ntk = parameterization == "ntk"
-        if not ntk and parameterization != "standard":
-            raise ValueError(f"parameterization must be standard or ntk; got {parameterization!r}")
+        root, (for_weight, for_bias) = math.sqrt(math.prod(shape[:-1])), jax.random.split(checks.key("key", key))
+        ntk = one_of("parameterization", parameterization, get_args(Parameterization)) == "ntk"
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
             if ntk:
@@ -68,7 +78,7 @@ class Affine(eqx.Module):
         return lax.conv_general_dilated(x[None], self.weight, strides, "SAME", dimension_numbers=_LAYOUT)[0]
 
     def _windows(self, x: Image) -> Image:
-        """At every position of the output the part of the image it is made of, laid flat like the weight."""
+        """At every position of the output the part of the image it depends on, flattened like the weight."""
         size, stride = self.weight.shape[:2], self.stride
         around = lax.padtype_to_pads(x.shape[:2], size, (stride, stride), "SAME")
         padded = jnp.pad(x, (*around, (0, 0)))
@@ -84,16 +94,17 @@ _LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
 class ConvNet(eqx.Module):
-    """Convolutions (stride 1, zero padding), each with an activation and then so many average poolings by two; at last
-    the image is laid flat, and a linear map follows.
+    """Convolutions (stride 1, zero padding), each followed by an activation and by average pooling as often as `pools`
+    says; then a linear map of the flattened image.
 
     `ConvNet((32, 32, 3), (512,) * 4, key=key)` is CNN5 with 512 channels; a single convolution makes the two-layer
-    network; `myrtle5` is below. Without `bias` and in the "ntk" parameterization unless it is asked for otherwise;
-    "standard" with biases is the usual framework default.
+    network. By default there are no biases and the parameterization is "ntk"; "standard" with biases is the usual
+    framework default. `scale` is the standard deviation of "ntk" weights.
     """
 
     convolutions: list[Affine]
     head: Affine
+    shape: tuple[int, int, int] = eqx.field(static=True)
     pools: tuple[int, ...] = eqx.field(static=True)
     activation: Activation | str = eqx.field(static=True)
 
@@ -111,35 +122,37 @@ class ConvNet(eqx.Module):
         bias: bool = False,
         scale: float | Float[Array, ""] = 1.0,
     ) -> None:
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
-        self.pools = tuple(pools) if pools is not None else (0,) * len(channels)
-        if len(self.pools) != len(channels) or not channels:
-            raise ValueError(f"pools says for each of {len(channels)} convolutions how many follow; got {pools}")
-        keys = jax.random.split(key, len(channels) + 1)
-        sizes = (shape[-1], *channels)
+        self.shape = image_shape(shape)
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        sizes(out=out, window=window)
+        if not channels:
+            raise ValueError("channels must have one entry or more, one for each convolution; got none")
+        for size in channels:
+            whole("each of channels", size, at_least=1)
+        real("scale", scale, at_least=0)
+        self.pools = (0,) * len(channels) if pools is None else tuple(whole("pools", p, at_least=0) for p in pools)
+        if len(self.pools) != len(channels):
+            raise ValueError(f"pools must have one entry for each of the {len(channels)} convolutions; got {pools}")
+        keys = jax.random.split(checks.key("key", key), len(channels) + 1)
         common = {"parameterization": parameterization, "bias": bias, "spread": scale}
         self.convolutions = [
             Affine((window, window, fan_in, fan_out), key=k, **common)
-            for k, fan_in, fan_out in zip(keys[:-1], sizes[:-1], sizes[1:], strict=True)
+            for k, (fan_in, fan_out) in zip(keys[:-1], pairwise((shape[-1], *channels)), strict=True)
         ]
-        self.activation = activation
         height, width = (max(1, side >> sum(self.pools)) for side in shape[:2])
         self.head = Affine((height * width * channels[-1], out), key=keys[-1], **common)
-
-    def _features(self, x: Image, tap: Tap = untapped) -> Image:
-        for convolution, pools in zip(self.convolutions, self.pools, strict=True):
-            x = ACTIVATIONS[self.activation](convolution(x, tap))
-            for _ in range(pools):
-                x = halved(x)
-        return x
 
     def __call__(self, x: Image) -> Float[Array, " out"]:
         return self.tapped(x, untapped)
 
     def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, open to a look at its affine maps: see `models.tapping`."""
-        return self.head(self._features(x, tap).ravel(), tap)
+        """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
+        example(self, x, self.shape)
+        for convolution, pools in zip(self.convolutions, self.pools, strict=True):
+            x = ACTIVATIONS[self.activation](convolution(x, tap))
+            for _ in range(pools):
+                x = halved(x)
+        return self.head(x.ravel(), tap)
 
 
 def myrtle5(
@@ -156,6 +169,6 @@ def myrtle5(
 
 
 def halved(x: Image) -> Image:
-    """Means over squares of 2 x 2 (over what there is, where a side is 1; an odd last row or column is left out)."""
+    """Means over squares of 2 x 2 pixels; an odd last row or column is dropped, a side of length 1 is kept."""
     window = (min(2, x.shape[0]), min(2, x.shape[1]), 1)
     return lax.reduce_window(x, x.dtype.type(0), lax.add, window, window, "VALID") / math.prod(window)

@@ -1,9 +1,9 @@
-"""Networks on directed acyclic graphs: a neuron divides by the root of its own in-degree, an edge is one weight.
+"""Networks on directed acyclic graphs: each edge has a weight, each neuron divides by the root of its in-degree.
 
 f~_v = in(v)^(-1/2) sum over u -> v of w_uv f_u, and f_v = sigma(f~_v); outputs are f~_v itself, or a function of it.
 Weights are N(0, 1), without biases ("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
-equations 2.2 and 2.5). Edges between two layers are one matrix, with a mask where some are missing, or one convolution
-kernel: layer by layer, which is fast, and no edge is ever visited by itself. `architectures` builds the usual ones.
+equations 2.2 and 2.5). Edges between two layers are stored as one matrix, with a mask where some are missing, or as one
+convolution kernel. `dag_architectures` builds the usual networks.
 """
 
 from __future__ import annotations
@@ -19,20 +19,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
+from dynascope import checks
+from dynascope.checks import example, one_of
+from dynascope.models import mlp
 from dynascope.models.graph import Graph
 
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "linear": lambda x: x,
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "swish": jax.nn.silu,
-    "shifted tanh": lambda x: jnp.tanh(x + 1),
-}
-"""`shifted tanh`, tanh(x + 1), is for nonlinear outputs: tanh''(0) = 0 would hide what it does to a Hessian."""
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {**mlp.ACTIVATIONS, "shifted tanh": lambda x: jnp.tanh(x + 1)}
+"""`shifted tanh`, tanh(x + 1), is for nonlinear outputs: tanh''(0) = 0 would hide their effect on a Hessian."""
 
 
 class Edges(eqx.Module):
-    """All edges from one layer to another: a matrix, its entries without an edge masked (and zero)."""
+    """All edges from one layer to another: a matrix whose entries without an edge are masked (and zero)."""
 
     weights: Float[Array, "to from"]
     mask: Bool[Array, "to from"] | None
@@ -41,18 +38,19 @@ class Edges(eqx.Module):
         return (self.weights if self.mask is None else jnp.where(self.mask, self.weights, 0)) @ x
 
     def in_degrees(self) -> Int[Array, " to"]:
+        """The number of edges into each neuron."""
         to, sources = self.weights.shape
         return jnp.full(to, sources, jnp.int32) if self.mask is None else jnp.sum(self.mask, axis=1, dtype=jnp.int32)
 
     def numbered(self) -> Int[np.ndarray, "to from"]:
-        """Which entry of the flattened weights each possible edge carries; -1 for no edge."""
+        """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
         numbers = np.arange(self.weights.size).reshape(self.weights.shape)
         return numbers if self.mask is None else np.where(np.asarray(self.mask), numbers, -1)
 
 
 class SharedEdges(eqx.Module):
-    """A 1-D convolution with zero padding and stride 1; neurons are ordered by channel, then by place. Padding counts
-    as edges: every neuron has in-degree channels x window."""
+    """A 1-D convolution with zero padding and stride 1; neurons are ordered by channel, then by position. Padding
+    counts as edges: every neuron has in-degree channels x window."""
 
     weights: Float[Array, "to from window"]
     places: int = eqx.field(static=True)
@@ -65,10 +63,12 @@ class SharedEdges(eqx.Module):
         return lax.conv_general_dilated(image, self.weights, (1,), padding).reshape(-1)
 
     def in_degrees(self) -> Int[Array, " to"]:
+        """The number of edges into each neuron."""
         to, channels, window = self.weights.shape
         return jnp.full(to * self.places, channels * window, jnp.int32)
 
     def numbered(self) -> Int[np.ndarray, "to from"]:
+        """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
         to, channels, window = self.weights.shape
         numbers = np.arange(self.weights.size).reshape(to, channels, window)
         table = np.full((to, self.places, channels, self.places), -1)
@@ -81,11 +81,10 @@ class SharedEdges(eqx.Module):
 
 
 class GatheredEdges(eqx.Module):
-    """Edges whose weights lie in one vector of the network, `DAG.shared`: edges with one number share a weight, in
-    whatever layers they are."""
+    """Edges with weights in one vector of the network, `DAG.shared`; edges of any layers may share a weight."""
 
     numbers: Int[Array, "to from"]
-    """-1 for no edge."""
+    """The place of each edge's weight in the vector; -1 where there is no edge."""
 
     def of(self, shared: Float[Array, " p"]) -> Edges:
         """The same edges with their weights."""
@@ -93,9 +92,11 @@ class GatheredEdges(eqx.Module):
         return Edges(jnp.where(there, shared[self.numbers], 0), there)
 
     def in_degrees(self) -> Int[Array, " to"]:
+        """The number of edges into each neuron."""
         return jnp.sum(self.numbers >= 0, axis=1, dtype=jnp.int32)
 
     def numbered(self) -> Int[np.ndarray, "to from"]:
+        """The place of each edge's weight in the vector; -1 where there is no edge."""
         return np.asarray(self.numbers)
 
 
@@ -103,20 +104,20 @@ Group = Edges | SharedEdges | GatheredEdges
 
 
 class DAG(eqx.Module):
-    """A network on a graph. Its floating-point leaves are the weights, and nothing else is trained."""
+    """A network on a graph. Its floating-point leaves are the weights, the only parameters."""
 
     edges: list[list[Group]]
     """For each layer from 1 on, the edges into it, one group for each layer they come from."""
     shared: Float[Array, " p"] | None
-    """The weights of `GatheredEdges`; then all edges are such."""
+    """The weights of `GatheredEdges`, where all edges are of that kind."""
     in_degrees: list[Int[Array, " _"]]
     skips: list[Int[Array, " _"] | None]
-    """For each layer, which earlier neuron's output is added to each neuron's: a place in all earlier layers laid end
-    to end, inputs first; -1 for none."""
+    """For each layer, the earlier neuron whose output is added to each neuron's own: its index in the concatenation of
+    all earlier layers, inputs first; -1 for none."""
     sources: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     """The layers that the groups of `edges` come from."""
     outputs: tuple[tuple[int, int], ...] | None = eqx.field(static=True)
-    """(layer, place) of each output; None: all of the last layer."""
+    """(layer, index) of each output; None: all of the last layer."""
     activation: str = eqx.field(static=True)
     output: str = eqx.field(static=True)
 
@@ -131,20 +132,20 @@ class DAG(eqx.Module):
         outputs: Sequence[tuple[int, int]] | None = None,
         shared: Float[Array, " p"] | None = None,
     ) -> None:
-        for name in (activation, output):
-            if name not in ACTIVATIONS:
-                raise ValueError(f"activations are {', '.join(ACTIVATIONS)}; got {name!r}")
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        self.output = one_of("output", output, ACTIVATIONS)
+        if not edges or len(edges) != len(sources):
+            raise ValueError(f"edges and sources must have one entry for each layer; got {len(edges)}, {len(sources)}")
         self.edges, self.shared = [list(groups) for groups in edges], shared
         self.sources = tuple(tuple(layers) for layers in sources)
         self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
         self.skips = list(skips) if skips is not None else [None] * len(self.edges)
         self.outputs = None if outputs is None else tuple(outputs)
-        self.activation, self.output = activation, output
 
     @classmethod
     def from_graph(cls, graph: Graph, *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear") -> DAG:
-        """A network on any graph; neurons of a layer in the order of vertices. Where edges share weights, all weights
-        are one vector, in the order of their numbers."""
+        """A network on any graph; neurons of a layer are in the order of vertices. Where edges share weights, all
+        weights form one vector, in the order of their numbers."""
         graph.check()
         numbers = np.unique(graph.parameter, return_inverse=True)[1]
         sharing = numbers.max() + 1 < len(numbers)
@@ -176,6 +177,7 @@ class DAG(eqx.Module):
         return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs, shared=shared)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        example(self, x, (self.sizes[0],))
         before, _ = self.layers(x)
         if self.outputs is None:
             return ACTIVATIONS[self.output](before[-1])
@@ -201,15 +203,15 @@ class DAG(eqx.Module):
         return group
 
     def layer_numbers(self) -> PyTree:
-        """For each leaf of weights the layer it leads into, 1 to L, in the structure of the network's parameters."""
+        """For each array of weights the layer it leads into, 1 to L, in the structure of the network's parameters."""
         if self.shared is not None:
-            raise ValueError("weights in one vector, shared by any edges, have no layer: none can be numbered")
+            raise ValueError("weights that edges of any layers share belong to no layer")
         parameters = eqx.filter(self, eqx.is_inexact_array)
         numbers = [jax.tree.map(lambda _, at=at: at + 1, groups) for at, groups in enumerate(parameters.edges)]
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
 
     def edge_marks(self) -> list[Array]:
-        """For each leaf of weights, in their order, which entries are edges."""
+        """For each array of weights, in their order, which entries are edges."""
         if self.shared is not None:
             return [jnp.ones(self.shared.shape, bool)]
         return [
@@ -219,8 +221,8 @@ class DAG(eqx.Module):
         ]
 
     def graph(self) -> Graph:
-        """The explicit graph; an edge's parameter is its place in the flattened weights of the network. For small
-        networks: every edge is listed, and the padding of shared edges is not."""
+        """The explicit graph, for small networks; an edge's parameter is its place in the flattened weights of the
+        network. The padding of shared edges is left out."""
         sizes = self.sizes
         first = np.cumsum([0, *sizes])
         sources, targets, parameters, passed = [], [], [], 0
@@ -240,22 +242,22 @@ class DAG(eqx.Module):
 
     @property
     def sizes(self) -> list[int]:
-        """How many neurons each layer has, inputs first."""
+        """The number of neurons of each layer, inputs first."""
         group = self.edges[0][0]
         inputs = (group.numbers if isinstance(group, GatheredEdges) else group.weights).shape[1]
         inputs *= group.places if isinstance(group, SharedEdges) else 1
         return [inputs, *(degrees.shape[0] for degrees in self.in_degrees)]
 
     def width(self) -> Int[Array, ""]:
-        """The smallest in-degree past the first layer (Definition 2.2.7), of neurons that have any."""
+        """The smallest nonzero in-degree past the first layer (Definition 2.2.7)."""
         past = jnp.concatenate(self.in_degrees[1:])
         return jnp.min(jnp.where(past > 0, past, jnp.iinfo(jnp.int32).max))
 
 
 def drawn(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """Arrays of N(0, 1) weights, from one draw: one compiles faster than many."""
+    """Arrays of N(0, 1) weights, from one draw, which compiles faster than many."""
     sizes = [math.prod(shape) for shape in shapes]
-    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    parts = jnp.split(jax.random.normal(checks.key("key", key), (sum(sizes),)), np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 

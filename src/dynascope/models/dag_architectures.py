@@ -1,7 +1,7 @@
-"""DAG networks by name: fully connected, DenseNet, convolutional; edges removed, skips, bottlenecks.
+"""DAG networks by name: fully connected, DenseNet, convolutional; with edges removed, skips or bottlenecks.
 
-All return a `DAG`, and all work inside a compiled program: sizes are static, what is removed may be traced, so that
-one program serves many widths and seeds.
+All functions return a `DAG` and work inside a compiled program: sizes are static, while what is removed may be traced,
+so that one program serves many widths and seeds.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from dynascope.checks import real, sizes as check_sizes, whole
 from dynascope.models.dag import DAG, Edges, Group, SharedEdges, drawn
 
 
 def fully_connected(
     sizes: Sequence[int], *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear"
 ) -> DAG:
-    """Layers of these sizes, inputs first and outputs last, each fed by the one before (equation A.4)."""
+    """Layers of these sizes, inputs first and outputs last, each connected to the one before (equation A.4)."""
+    _check_layers("sizes", sizes)
     weights = drawn(key, [(to, source) for source, to in pairwise(sizes)])
     edges = [[Edges(matrix, None)] for matrix in weights]
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
@@ -34,7 +36,9 @@ def densenet(
     output: str = "linear",
     with_input: bool = True,
 ) -> DAG:
-    """Each layer sees all earlier ones (equations A.5, A.6); without the input, later ones see hidden layers only."""
+    """Each layer is connected to all earlier ones (equations A.5, A.6); with `with_input=False` only the first layer is
+    connected to the input."""
+    _check_layers("sizes", sizes)
     sources = [tuple(range(0 if with_input or layer == 1 else 1, layer)) for layer in range(1, len(sizes))]
     shapes = [(sizes[to], sizes[source]) for to, origins in enumerate(sources, start=1) for source in origins]
     weights = iter(drawn(key, shapes))
@@ -53,6 +57,8 @@ def convolutional(
     output: str = "linear",
 ) -> DAG:
     """1-D convolutions between these numbers of channels, then a full inner product (equations A.14, A.15)."""
+    _check_layers("channels", channels)
+    check_sizes(places=places, window=window, outputs=outputs)
     shapes = [(to, source, window) for source, to in pairwise(channels)]
     *kernels, last = drawn(key, [*shapes, (outputs, channels[-1] * places)])
     edges: list[list[Group]] = [[SharedEdges(kernel, places)] for kernel in kernels]
@@ -61,7 +67,8 @@ def convolutional(
 
 
 def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKeyArray) -> DAG:
-    """Each edge goes with this probability, once; neurons divide by the root of the in-degree that is left."""
+    """Remove each edge with this probability; neurons divide by the root of the in-degree that remains."""
+    real("probability", probability, at_least=0, at_most=1)
     shapes = [_unshared(group).weights.shape for groups in net.edges for group in groups]
     sizes = [to * source for to, source in shapes]
     kept = jnp.split(jax.random.bernoulli(key, 1 - probability, (sum(sizes),)), np.cumsum(sizes)[:-1])
@@ -72,8 +79,10 @@ def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKe
 def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG:
     """The network in which only the first `sizes[l]` neurons of each layer l (inputs first) have edges.
 
-    The others stay in the arrays without a part in anything, so that one compiled program serves many widths.
+    The others stay in the arrays without effect, so that one compiled program serves many widths.
     """
+    if len(sizes) != len(net.sizes):
+        raise ValueError(f"sizes must have one entry for each of {len(net.sizes)} layers; got {len(sizes)}")
     sizes = jnp.asarray(sizes, jnp.int32)
     edges = []
     for layer, (groups, origins) in enumerate(zip(net.edges, net.sources, strict=True), start=1):
@@ -87,8 +96,9 @@ def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG
 
 
 def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG:
-    """The first `count` neurons of a layer keep one incoming edge only, the j-th of them that from neuron j of the
-    layer before (Figure 2.3)."""
+    """The first `count` neurons of a layer keep only one incoming edge, neuron j the one from neuron j of the layer
+    before (Figure 2.3)."""
+    whole("layer", layer, at_least=1, at_most=len(net.edges))
     groups, origins = net.edges[layer - 1], net.sources[layer - 1]
     kept = []
     for group, origin in zip(groups, origins, strict=True):
@@ -101,7 +111,7 @@ def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG
 
 
 def random_skips(net: DAG, *, key: PRNGKeyArray) -> DAG:
-    """To each hidden neuron's output that of one earlier neuron is added, drawn at random (equation A.12)."""
+    """Add the output of one earlier neuron, drawn at random, to that of each hidden neuron (equation A.12)."""
     skips: list[Int[Array, " _"] | None] = [
         jax.random.randint(jax.random.fold_in(key, layer), (net.sizes[layer],), 0, sum(net.sizes[:layer]), jnp.int32)
         for layer in range(1, len(net.edges))
@@ -109,14 +119,21 @@ def random_skips(net: DAG, *, key: PRNGKeyArray) -> DAG:
     return _rebuilt(net, net.edges, [*skips, None])
 
 
+def _check_layers(name: str, sizes: Sequence[int]) -> None:
+    if len(sizes) < 2:
+        raise ValueError(f"{name} must have two entries or more, inputs first; got {tuple(sizes)}")
+    for size in sizes:
+        whole(f"each of {name}", size, at_least=1)
+
+
 def _unshared(group: Group) -> Edges:
     if not isinstance(group, Edges):
-        raise TypeError("shared edges cannot be removed one by one")
+        raise TypeError("net must not have shared edges: they cannot be removed one by one")
     return group
 
 
 def _keep(group: Group, keep: Bool[Array, "_ _"]) -> Edges:
-    """The edges that are there and are kept."""
+    """The edges of the group that are kept."""
     group = _unshared(group)
     keep = keep if group.mask is None else keep & group.mask
     return Edges(jnp.where(keep, group.weights, 0), keep)

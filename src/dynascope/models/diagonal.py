@@ -1,9 +1,9 @@
 """Networks that depend on their weights only through elementwise products: f(x; u, v) = h(x; u * v).
 
 "Transformers learn through gradual rank increase", Definition 3.1: h is any function, twice differentiable in x and
-in the product beta = u * v. Three are here: a linear one (footnote 2), the attention head of the toy task and the
-transformer of Example 3.2 whose attention matrices are diagonal. A head has w_K * w_Q and w_V * w_O as its products,
-so that the rank of W_K W_Q^T = diag(w_K * w_Q) is the number of entries that are not zero.
+in the product beta = u * v. This file has three: a linear network (footnote 2), the attention head of Appendix A and
+the transformer of Example 3.2, both with diagonal attention matrices. The products of a head are w_K * w_Q and
+w_V * w_O, so that the rank of W_K W_Q^T = diag(w_K * w_Q) is its number of nonzero entries.
 """
 
 from __future__ import annotations
@@ -13,27 +13,33 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope import checks
+from dynascope.checks import function, real, sizes, whole
 
 Product = Float[Array, " p"]
 Tokens = Float[Array, "n d"]
 PRODUCTS = ("KQ", "VO")
-"""The two products of a head, in the order in which they stand in beta."""
+"""The two products of a head, in their order in beta."""
 
 
 class Diagonal(eqx.Module):
-    """The model that is trained: u and v, and the network h(x, u * v), whose own arrays stay as they are."""
+    """The trained model: u and v, and the network h(x, u * v), whose own arrays are not trained."""
 
     u: Product
     v: Product
     network: Callable
 
     def __init__(self, u: Product, v: Product, network: Callable) -> None:
-        size = getattr(network, "size", u.shape[0])
-        if u.shape != (size,) or v.shape != (size,):
-            raise ValueError(f"u and v need {size} entries each, as many as the network has products; "
-                             f"got {u.shape} and {v.shape}")  # fmt: skip
+        function("network", network, "network(x, beta)")
+        size = getattr(network, "size", None) or np.size(u)
+        if np.shape(u) != (size,) or np.shape(v) != (size,):
+            raise ValueError(
+                f"u and v must have shape ({size},), one entry for each product; got {np.shape(u)}, {np.shape(v)}"
+            )
         self.u, self.v, self.network = u, v, network
 
     def product(self) -> Product:
@@ -50,8 +56,12 @@ class LinearNetwork(eqx.Module):
 
     dim: int = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        sizes(dim=self.dim)
+
     @property
     def size(self) -> int:
+        """The number of products."""
         return self.dim
 
     def __call__(self, x: Float[Array, " d"], beta: Product) -> Float[Array, ""]:
@@ -63,8 +73,12 @@ class AttentionHead(eqx.Module):
 
     dim: int = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        sizes(dim=self.dim)
+
     @property
     def size(self) -> int:
+        """The number of products."""
         return 2 * self.dim
 
     def __call__(self, x: Tokens, beta: Product) -> Tokens:
@@ -83,21 +97,22 @@ class DiagonalTransformer(eqx.Module):
 
     def __init__(self, dim: int, depth: int, heads: int, hidden: int, *, key: PRNGKeyArray, scale: float = 0.5) -> None:
         """Feedforward weights are normal, of variance 1/dim (A) and scale^2/hidden (B)."""
-        if min(dim, depth, heads, hidden) < 1:
-            raise ValueError(f"dim, depth, heads and hidden must be at least 1; got {dim}, {depth}, {heads}, {hidden}")
-        first, second = jax.random.split(key)
+        sizes(dim=dim, depth=depth, heads=heads, hidden=hidden)
+        real("scale", scale, at_least=0)
+        first, second = jax.random.split(checks.key("key", key))
         self.inner = jax.random.normal(first, (depth, dim, hidden)) / dim**0.5
         self.outer = jax.random.normal(second, (depth, dim, hidden)) * scale / hidden**0.5
         self.heads = heads
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of beta: layers, heads, the two products, coordinates."""
+        """The shape of beta: layers, heads, the two products, coordinates."""
         depth, dim, _ = self.inner.shape
         return depth, self.heads, len(PRODUCTS), dim
 
     @property
     def size(self) -> int:
+        """The number of products."""
         depth, heads, products, dim = self.shape
         return depth * heads * products * dim
 
@@ -111,11 +126,11 @@ class DiagonalTransformer(eqx.Module):
 
     def place(self, index: int) -> tuple[int, int, str, int]:
         """(layer, head, product, coordinate) of an entry of beta."""
-        layer, head, product, coordinate = jnp.unravel_index(index, self.shape)
+        layer, head, product, coordinate = jnp.unravel_index(whole("index", index), self.shape)
         return int(layer), int(head), PRODUCTS[int(product)], int(coordinate)
 
 
 def attend(x: Tokens, a: Float[Array, " d"], c: Float[Array, " d"]) -> Tokens:
-    """softmax(X diag(a) X^T) X diag(c), the softmax of each row."""
+    """softmax(X diag(a) X^T) X diag(c), with the softmax over each row."""
     attention = jax.nn.softmax(jnp.matmul(x * a, x.T, precision="highest"), axis=-1)
     return jnp.matmul(attention, x, precision="highest") * c

@@ -1,4 +1,4 @@
-"""Arrays that no optimizer moves, no gradient reaches and no probe counts as parameters: kept as their bits."""
+"""Arrays that are not trained: stored as bits, so that no optimizer, gradient or probe takes them for parameters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _WORDS = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}
 
 
 class Frozen(eqx.Module):
-    """Any pytree, held fixed. Training moves the floating-point leaves of a model; these are whole numbers, the bits
-    of the values, so that momentum, weight decay or a perturbation cannot touch them either. `value()` gives the tree
-    back, to the bit, without a gradient. It passes through `jit`, `vmap` and checkpoints like any array."""
+    """Any pytree, held fixed. Training moves the floating-point leaves of a model; here they are stored as integers,
+    the bits of the values, so that momentum, weight decay or a perturbation cannot change them either. `value()`
+    returns the same tree, without a gradient. It passes through `jit`, `vmap` and checkpoints like any array."""
 
     bits: PyTree
     rest: PyTree
@@ -28,6 +28,7 @@ class Frozen(eqx.Module):
         self.bits = jax.tree.map(_bits, floating)
 
     def value(self) -> PyTree:
+        """The pytree that was given."""
         leaves, structure = jax.tree.flatten(self.bits)
         found = [lax.bitcast_convert_type(leaf, dtype) for leaf, dtype in zip(leaves, self.dtypes, strict=True)]
         return eqx.combine(jax.tree.unflatten(structure, found), self.rest)
@@ -36,5 +37,5 @@ class Frozen(eqx.Module):
 def _bits(leaf: Any) -> Array:
     leaf = jnp.asarray(leaf)
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
-        raise TypeError(f"only real numbers can be frozen; got an array of {leaf.dtype}")
+        raise TypeError(f"Frozen holds real numbers only; got an array of {leaf.dtype}")
     return lax.bitcast_convert_type(leaf, _WORDS[leaf.dtype.itemsize])

@@ -1,4 +1,4 @@
-"""Language models: which token comes next."""
+"""Language models that predict the next token."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import sizes
 from dynascope.models.linear import STANDARD, Init, Linear, Scale
 from dynascope.models.transformer import Compute, Products, Transformer, residual_scale
 
 
 class GPT(eqx.Module):
-    """A causal transformer on one row of tokens, giving logits of the next token at every place; `jax.vmap` it.
+    """A causal transformer on one sequence of tokens, with logits of the next token at every position.
 
-    As in GPT-2: layer norm at the input of each block, weights normal with standard deviation 0.02, and maps that
-    write to the sum smaller by 1/sqrt(2 depth); with `tied` the embedding also reads out. No biases in keys, queries
-    and values. `scale` multiplies the initial attention, networks and read-out; embedding and places are left alone.
-    A token outside the vocabulary makes the logits NaN.
+    As in GPT-2: layer norm at the input of each block, weights normal with standard deviation 0.02, and maps that write
+    to the residual stream smaller by 1/sqrt(2 depth); with `tied` the embedding is also the readout. Keys, queries and
+    values have no biases. `scale` multiplies the initial attention, networks and readout, but neither the embedding nor
+    the positions. A token outside the vocabulary makes the logits NaN.
     """
 
     embedding: Float[Array, "vocabulary dim"]
@@ -44,26 +46,26 @@ class GPT(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
-        if vocabulary < 1 or context < 1:
-            raise ValueError(f"a GPT needs vocabulary and context >= 1; got {vocabulary} and {context}")
-        keys = jax.random.split(key, 4)
+        hidden = 4 * dim if hidden is None else hidden
+        sizes(vocabulary=vocabulary, context=context, dim=dim, depth=depth)
+        keys = jax.random.split(checks.key("key", key), 4)
         self.embedding = STANDARD * jax.random.normal(keys[0], (vocabulary, dim))
         self.places = STANDARD * jax.random.normal(keys[1], (context, dim))
         self.trunk = Transformer(
-            dim, depth, heads, hidden or 4 * dim, head_dim, key=keys[2], causal=causal, pre_norm=pre_norm, init=init,
+            dim, depth, heads, hidden, head_dim, key=keys[2], causal=causal, pre_norm=pre_norm, init=init,
             scale=scale, residual_scale=residual_scale(depth) if init == "normal" else 1.0, bias=bias, compute=compute,
         )  # fmt: skip
         self.readout = None if tied else Linear(dim, vocabulary, key=keys[3], init=init, scale=scale, bias=False)
 
     def __call__(self, tokens: Int[Array, " tokens"]) -> Float[Array, "tokens vocabulary"]:
         if tokens.ndim != 1 or tokens.shape[0] > self.places.shape[0]:
-            allowed = f"one row of {self.places.shape[0]} tokens at most (jax.vmap it over rows)"
-            raise ValueError(f"this GPT takes {allowed}; got shape {tokens.shape}")
-        embedded = self.embedding.at[tokens].get(mode="fill", fill_value=jnp.nan)  # a token not in the vocabulary shows
+            allowed = f"one sequence of at most {self.places.shape[0]} tokens (use jax.vmap for a batch)"
+            raise ValueError(f"GPT takes {allowed}; got shape {tokens.shape}")
+        embedded = self.embedding.at[tokens].get(mode="fill", fill_value=jnp.nan)  # an unknown token shows
         out = self.trunk(embedded + self.places[: tokens.shape[0]])
         logits = out @ self.embedding.T.astype(out.dtype) if self.readout is None else self.readout(out)
         return logits.astype(self.places.dtype)
 
     def products(self) -> Products:
-        """Of every layer and head: (W_K, W_Q) and (W_V, W_O)."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         return self.trunk.products()

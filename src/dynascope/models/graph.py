@@ -1,4 +1,4 @@
-"""Directed acyclic graphs of neurons: who feeds whom, layers by the longest path, in-degrees and the width.
+"""Directed acyclic graphs of neurons: edges, layers by the longest path, in-degrees and the width.
 
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 2.2. A vertex without incoming edges
 is an input, one without outgoing edges an output. Several edges may carry one parameter (shared weights).
@@ -38,31 +38,32 @@ class Graph:
 
         `skips={4: 1}` adds the output of vertex 1 to that of vertex 4.
         """
-        pairs = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
-        if len(pairs) == 0:
-            raise ValueError("a graph needs an edge at least")
+        given = np.asarray(list(edges))
+        if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
+            raise ValueError(f"edges must be one or more (source, target) pairs of whole numbers; got {given.tolist()}")
+        pairs = given.astype(np.int64)
         vertices = int(pairs.max()) + 1
         numbers = np.arange(len(pairs)) if parameters is None else np.asarray(parameters, dtype=np.int64)
         if len(numbers) != len(pairs):
-            raise ValueError(f"{len(pairs)} edges need as many parameter numbers; got {len(numbers)}")
+            raise ValueError(f"parameters must have one number for each of {len(pairs)} edges; got {len(numbers)}")
         skip = np.full(max(vertices, 0), -1)
         for vertex, source in (skips or {}).items():
             if not (0 <= vertex < vertices and 0 <= source < vertices):
-                raise ValueError(f"skips name vertices of edges, 0 to {vertices - 1}; got {vertex}: {source}")
+                raise ValueError(f"skips must name vertices from 0 to {vertices - 1}; got {vertex}: {source}")
             skip[vertex] = source
         graph = cls(vertices, pairs[:, 0], pairs[:, 1], numbers, skip)
         graph.check()
         return graph
 
     def check(self) -> None:
-        """Raise an error where this is not the graph of a network (cycles apart: `layer` finds them)."""
+        """Raise an error where this is not the graph of a network; cycles are found by `layer`."""
         pairs = np.stack([self.source, self.target], axis=1)
         if np.any(pairs < 0) or np.any(pairs >= self.vertices):
             wrong = pairs[np.any((pairs < 0) | (pairs >= self.vertices), axis=1)][0].tolist()
             raise ValueError(f"vertices are numbered from 0 to {self.vertices - 1}; got the edge {tuple(wrong)}")
         different, counts = np.unique(pairs, axis=0, return_counts=True)
         if np.any(counts > 1):
-            raise ValueError(f"an edge is given once; got {tuple(different[counts > 1][0].tolist())} more often")
+            raise ValueError(f"each edge must occur once; got {tuple(different[counts > 1][0].tolist())} more often")
         isolated = np.flatnonzero(self.in_degree + self.out_degree == 0)
         if isolated.size:
             raise ValueError(
@@ -70,7 +71,7 @@ class Graph:
             )
         ends = np.flatnonzero((self.skip >= 0) & ((self.in_degree == 0) | (self.out_degree == 0)))
         if ends.size:
-            raise ValueError(f"skips go into hidden vertices, neither inputs nor outputs; got one into {ends[0]}")
+            raise ValueError(f"skips must end in hidden vertices, not in inputs or outputs; got one into {ends[0]}")
 
     @cached_property
     def layer(self) -> Int[np.ndarray, " v"]:
@@ -84,7 +85,7 @@ class Graph:
             if np.array_equal(longer, layer):
                 return layer
             layer = longer
-        raise ValueError("the edges form a cycle: no vertex order has every edge going forwards")
+        raise ValueError("the edges form a cycle: a network needs a graph without cycles")
 
     @cached_property
     def in_degree(self) -> Int[np.ndarray, " v"]:
@@ -93,7 +94,7 @@ class Graph:
 
     @cached_property
     def out_degree(self) -> Int[np.ndarray, " v"]:
-        """The number of outgoing edges, and of skips that start here."""
+        """The number of outgoing edges, plus the skips that start at the vertex."""
         return np.bincount(np.append(self.source, self.skip[self.skip >= 0]), minlength=self.vertices)
 
     @property
@@ -103,22 +104,24 @@ class Graph:
 
     @property
     def inputs(self) -> Int[np.ndarray, " i"]:
+        """The vertices of layer 0."""
         return np.flatnonzero(self.layer == 0)
 
     @property
     def outputs(self) -> Int[np.ndarray, " o"]:
+        """The vertices without outgoing edges."""
         return np.flatnonzero(self.out_degree == 0)
 
     @property
     def width(self) -> int:
-        """The smallest in-degree past the first layer (Definition 2.2.7): not a layer's size."""
+        """The smallest in-degree past the first layer (Definition 2.2.7), not the size of a layer."""
         past = self.in_degree[self.layer >= 2]
         if past.size == 0:
             raise ValueError("a graph with a single layer of neurons has no width")
         return int(past.min())
 
     def ancestors(self, vertex: int) -> Bool[np.ndarray, " v"]:
-        """The vertices from which a path leads to this one, itself among them."""
+        """Which vertices have a path to this one, including itself."""
         reached = np.zeros(self.vertices, dtype=bool)
         reached[vertex] = True
         for layer in range(int(self.layer[vertex]), 0, -1):

@@ -1,14 +1,17 @@
-"""Linear maps and the ways their weights begin."""
+"""Linear layers and their initialization."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope import checks
+from dynascope.checks import one_of, real, sizes
 
 Init = Literal["framework", "normal", "ntk"]
 Scale = float | int | Float[Array, ""]
@@ -18,17 +21,14 @@ STANDARD = 0.02
 
 
 def check_init(init: str, scale: Scale) -> None:
-    """One line for a way to begin that does not exist, or a scale from which nothing can be learned."""
-    if init not in ("framework", "normal", "ntk"):
-        raise ValueError(f"init must be one of framework, normal, ntk; got {init!r}")
-    if isinstance(scale, float | int) and not scale > 0:
-        raise ValueError(f"the scale of the initial weights must be positive; got {scale}")
+    """Refuse an unknown initialization, and a scale from which nothing can be learned."""
+    one_of("init", init, get_args(Init))
+    real("scale", scale, above=0)
 
 
 def drawn(init: Init | str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
-    """Weights at the start, times `scale`: uniform in ±1/sqrt(fan-in), the usual framework default ("framework");
-    normal with standard deviation 0.02 ("normal"); or standard normal, with `factor` at work in the forward pass
-    ("ntk")."""
+    """Initial weights times `scale`: uniform in ±1/sqrt(fan-in), the usual framework default ("framework"); normal with
+    standard deviation 0.02 ("normal"); or standard normal, with `factor` in the forward pass ("ntk")."""
     if init == "framework":
         bound = 1 / math.sqrt(fan_in)
         return scale * jax.random.uniform(key, shape, minval=-bound, maxval=bound)
@@ -36,12 +36,12 @@ def drawn(init: Init | str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: i
 
 
 def factor(init: Init | str, fan_in: int) -> float:
-    """What a linear map is multiplied by in the forward pass: 1/sqrt(fan-in) in the tangent-kernel scaling, else 1."""
+    """The factor of a linear map in the forward pass: 1/sqrt(fan-in) in the tangent-kernel scaling, else 1."""
     return 1 / math.sqrt(fan_in) if init == "ntk" else 1.0
 
 
 class Linear(eqx.Module):
-    """x ↦ x W + b, for rows x. Biases begin like the weights in the framework's default, and at zero otherwise."""
+    """x ↦ x W + b, for rows x. Biases are drawn like the weights where init is "framework", and zero otherwise."""
 
     weight: Float[Array, "in out"]
     bias: Float[Array, " out"] | None
@@ -57,7 +57,9 @@ class Linear(eqx.Module):
         scale: Scale = 1.0,
         bias: bool = True,
     ) -> None:
-        for_weight, for_bias = jax.random.split(key)
+        sizes(dim=dim, out=out)
+        check_init(init, scale)
+        for_weight, for_bias = jax.random.split(checks.key("key", key))
         self.weight = drawn(init, for_weight, (dim, out), dim, scale)
         self.bias = None
         if bias:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import array, example, one_of, real, sizes
 from dynascope.models.tapping import Tap, untapped
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
@@ -29,11 +32,12 @@ ACTIVATIONS = {
 class MLP(eqx.Module):
     """`depth` weight matrices with an activation between them (not after the last).
 
-    Without `scale`, entries are uniform in +-1/sqrt(fan-in), the usual framework default, for biases too; with it,
-    weights are normal with that standard deviation and biases zero.
+    The input has size `dim`, hidden layers `width` and the output `out`; both default to `dim`. Without `scale`,
+    weights and biases are uniform in ±1/sqrt(fan-in), the usual framework default; with it, weights are normal with
+    that standard deviation and biases are zero.
 
-    In the "ntk" parameterization all entries, biases too, are normal with standard deviation `scale` (1 if not given;
-    0.1 is a start near zero), and each matrix is divided by sqrt(fan-in) as it acts: z = W h / sqrt(fan-in) + b.
+    In the "ntk" parameterization weights and biases are normal with standard deviation `scale` (1 by default), and each
+    matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b.
     """
 
     weights: list[Float[Array, "_ _"]]
@@ -54,46 +58,40 @@ class MLP(eqx.Module):
         scale: float | Float[Array, ""] | None = None,
         parameterization: Parameterization | str = "standard",
     ) -> None:
-        if depth < 1 or dim < 1:
-            raise ValueError(f"an MLP needs depth >= 1 and dim >= 1; got depth={depth}, dim={dim}")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}; got {activation!r}")
-        if parameterization not in ("standard", "ntk"):
-            raise ValueError(f"parameterization must be standard or ntk; got {parameterization!r}")
-        sizes = [dim, *[width or dim] * (depth - 1), out or dim]
-        keys = jax.random.split(key, 2 * depth)
-        shapes = list(zip(sizes[1:], sizes[:-1], strict=True))
-        bounds = [1 / math.sqrt(fan_in) for _, fan_in in shapes]
+        width, out = dim if width is None else width, dim if out is None else out
+        sizes(dim=dim, depth=depth, width=width, out=out)
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        self.parameterization = one_of("parameterization", parameterization, get_args(Parameterization))
         ntk = parameterization == "ntk"
-        if ntk and scale is None:
-            scale = 1.0
-        if scale is None:
-            self.weights = [
-                jax.random.uniform(k, shape, minval=-b, maxval=b)
-                for k, shape, b in zip(keys[:depth], shapes, bounds, strict=True)
-            ]
-        else:
-            self.weights = [scale * jax.random.normal(k, shape) for k, shape in zip(keys[:depth], shapes, strict=True)]
+        spread = 1.0 if ntk and scale is None else scale
+        if spread is not None:
+            real("scale", spread, at_least=0)
+
+        def draw(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
+            if spread is not None:
+                return spread * jax.random.normal(key, shape)
+            return jax.random.uniform(key, shape, minval=-1 / math.sqrt(fan_in), maxval=1 / math.sqrt(fan_in))
+
+        keys = jax.random.split(checks.key("key", key), 2 * depth)
+        layers = list(pairwise([dim, *[width] * (depth - 1), out]))
+        self.weights = [draw(k, (to, fan_in), fan_in) for k, (fan_in, to) in zip(keys[:depth], layers, strict=True)]
         self.biases = None
         if bias:
-            draws = [
-                jax.random.uniform(k, (shape[0],), minval=-b, maxval=b)
-                for k, shape, b in zip(keys[depth:], shapes, bounds, strict=True)
+            zero = scale is not None and not ntk
+            self.biases = [
+                jnp.zeros(to) if zero else draw(k, (to,), fan_in)
+                for k, (fan_in, to) in zip(keys[depth:], layers, strict=True)
             ]
-            if scale is not None and ntk:
-                draws = [
-                    scale * jax.random.normal(k, (shape[0],)) for k, shape in zip(keys[depth:], shapes, strict=True)
-                ]
-            elif scale is not None:
-                draws = [jnp.zeros_like(draw) for draw in draws]
-            self.biases = draws
-        self.activation = activation
-        self.parameterization = parameterization
 
     @classmethod
     def from_weights(cls, weights: Sequence[Float[Array, "_ _"]], activation: Activation = "linear") -> MLP:
-        """A network with these weight matrices, input side first, and no biases."""
-        weights = [jnp.asarray(weight) for weight in weights]
+        """A network with these weight matrices (fan-out, fan-in), input side first, and no biases."""
+        if not isinstance(weights, Sequence) or not weights:
+            raise TypeError(f"weights must be a list of matrices; got {checks.shown(weights)}")
+        weights = [jnp.asarray(array("each of weights", weight, ndim=2)) for weight in weights]
+        shapes = [weight.shape for weight in weights]
+        if any(fan_out != fan_in for (fan_out, _), (_, fan_in) in pairwise(shapes)):
+            raise ValueError(f"weights must be matrices that can be multiplied, input side first; got shapes {shapes}")
         blank = cls(weights[0].shape[1], 1, key=jax.random.key(0), activation=activation)
         return eqx.tree_at(lambda net: net.weights, blank, weights)
 
@@ -101,7 +99,8 @@ class MLP(eqx.Module):
         return self.tapped(x, untapped)
 
     def tapped(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, open to a look at its affine maps: see `models.tapping`."""
+        """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
+        example(self, x, self.weights[0].shape[1:])
         last = len(self.weights) - 1
         for layer in range(last + 1):
             scale, bias = self._scale(layer), self.biases is not None
@@ -111,7 +110,7 @@ class MLP(eqx.Module):
         return x
 
     def affine(self, layer: int, x: Float[Array, " fan_in"]) -> Float[Array, " fan_out"]:
-        """What one layer makes of its inputs, before the activation."""
+        """The output of one layer before the activation."""
         x = self.weights[layer] @ x
         if self.parameterization == "ntk":
             x = self._scale(layer) * x
@@ -128,3 +127,18 @@ class MLP(eqx.Module):
         if self.parameterization == "ntk":
             product = product / math.sqrt(math.prod(weight.shape[1] for weight in self.weights))
         return product
+
+
+class Symmetric(eqx.Module):
+    """f(x) = U U^T x, the symmetric linear network of two layers. Its matrix U U^T is positive semi-definite and keeps
+    the rank that U starts with."""
+
+    factor: Float[Array, "d width"] = eqx.field(converter=lambda factor: jnp.asarray(array("factor", factor, ndim=2)))
+
+    def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        example(self, x, self.factor.shape[:1])
+        return self.factor @ (self.factor.T @ x)
+
+    def matrix(self) -> Float[Array, "d d"]:
+        """The end-to-end matrix U U^T."""
+        return self.factor @ self.factor.T

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope.checks import array, function, real
 from dynascope.models.frozen import Frozen
 
 Features = Callable[[Any], Float[Array, " p"]]
@@ -19,8 +20,8 @@ class QuadraticModel(eqx.Module):
     """A model that is quadratic in its weights ("Toward Understanding the Dynamics of Over-parameterized Neural
     Networks", (3.3)). Only `weights` is trained.
 
-    `features(x)` is phi(x), `form(x, w)` is Sigma(x) w (Sigma itself is never made), and gamma says how curved the
-    model is: 0 is a linear model, 1/sqrt(width) what a two-layer network has.
+    `features(x)` is phi(x), `form(x, w)` is Sigma(x) w (Sigma itself is never formed), and gamma is the curvature of
+    the model: 0 for a linear model, 1/sqrt(width) for a two-layer network.
     """
 
     weights: Float[Array, " p"]
@@ -31,8 +32,9 @@ class QuadraticModel(eqx.Module):
     def __init__(
         self, weights: Float[Array, " p"], features: Features, form: Form, gamma: Float[Array, ""] | float
     ) -> None:
-        self.weights, self.features, self.form = weights, features, form
-        self.gamma = Frozen(jnp.asarray(gamma, weights.dtype))
+        self.weights = jnp.asarray(array("weights", weights, ndim=1))
+        self.features, self.form = function("features", features, "of x"), function("form", form, "of x and w")
+        self.gamma = Frozen(jnp.asarray(real("gamma", gamma), self.weights.dtype))
 
     def __call__(self, x: Any) -> Float[Array, ""]:
         w = self.weights
@@ -50,7 +52,7 @@ class DiagonalForm(eqx.Module):
     entries: Frozen
 
     def __init__(self, entries: Float[Array, " p"]) -> None:
-        self.entries = Frozen(entries)
+        self.entries = Frozen(jnp.asarray(array("entries", entries, ndim=1)))
 
     def __call__(self, x: Any, w: Float[Array, " p"]) -> Float[Array, " p"]:
         return self.entries.value() * w

@@ -1,4 +1,4 @@
-"""Wide residual networks on images, without normalization: the tangent kernel of one example knows no batch."""
+"""Wide residual networks on images, without batch normalization: the tangent kernel needs single examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from dynascope.models.convnet import Affine, Image
+from dynascope import checks
+from dynascope.checks import sizes, whole
+from dynascope.models.convnet import Affine, Image, image_shape
 from dynascope.models.mlp import Parameterization
 from dynascope.models.tapping import Tap, untapped
 
@@ -30,7 +32,7 @@ class Block(eqx.Module):
 
 class WideResNet(eqx.Module):
     """WRN-depth-widening (Zagoruyko & Komodakis 2016): depth = 6 n + 4, three groups of n blocks, the second and third
-    at half the resolution; mean over the image, a linear map. No normalization, no dropout.
+    at half the resolution; then the mean over the image and a linear map. No normalization, no dropout.
 
     `WideResNet((32, 32, 3), 10, 10, key=key)` is WRN-10-10, with 7.4 million weights.
     """
@@ -51,15 +53,17 @@ class WideResNet(eqx.Module):
         parameterization: Parameterization | str = "ntk",
         bias: bool = False,
     ) -> None:
-        if depth < 10 or (depth - 4) % 6:
-            raise ValueError(f"the depth of a wide residual network is 10, 16, 22, ...; got {depth}")
+        channels = image_shape(shape)[-1]
+        sizes(widening=widening, out=out, stem=stem)
+        if whole("depth", depth) < 10 or (depth - 4) % 6:
+            raise ValueError(f"depth must be 10, 16, 22, ...; got {depth}")
         each = (depth - 4) // 6
-        keys = iter(jax.random.split(key, 2 + 9 * each))
+        keys = iter(jax.random.split(checks.key("key", key), 2 + 9 * each))
 
         def affine(*shape: int, stride: int = 1) -> Affine:
             return Affine(shape, key=next(keys), parameterization=parameterization, bias=bias, stride=stride)
 
-        self.stem, self.blocks, fan_in = affine(3, 3, shape[-1], stem), [], stem
+        self.stem, self.blocks, fan_in = affine(3, 3, channels, stem), [], stem
         for group in range(3):
             channels = stem * widening * 2**group
             for place in range(each):
@@ -76,7 +80,10 @@ class WideResNet(eqx.Module):
         return self.tapped(x, untapped)
 
     def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, open to a look at its affine maps: see `models.tapping`."""
+        """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
+        channels = self.stem.weight.shape[2]
+        if x.ndim != 3 or x.shape[2] != channels:
+            raise ValueError(f"WideResNet takes one image (height, width, {channels}); got shape {x.shape}")
         x = self.stem(x, tap)
         for block in self.blocks:
             x = block(x, tap)

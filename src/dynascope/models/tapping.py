@@ -1,11 +1,11 @@
-"""Where a network lets itself be watched: at its affine maps.
+"""Hooks at the affine maps of a network.
 
-A model may have `tapped(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) hands what it made to
-`tap(z, a, scale=..., bias=...)` and goes on with what comes back. Features lie on the last axis of z and a; axes before
-it are positions at which the same W acts (of an image, of a sequence). A convolution acts on windows of its input: it
-gives `windows`, a function that makes a of the image it hands over instead. All parameters of the model belong to such
-maps, each used once; then whatever a derivative with respect to them needs is known from a and the derivative with
-respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
+A model may have `tapped(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) calls
+`tap(z, a, scale=..., bias=..., windows=...)` and continues with what it returns. Features lie on the last axis of z and
+a; axes before it are positions at which the same W acts (of an image, of a sequence). A convolution acts on windows of
+its input: it passes the whole image as a, and in `windows` the function that extracts them. All parameters of the model
+must belong to such maps, each used once. Derivatives with respect to the parameters then follow from a and the
+derivative with respect to z, for instance the tangent kernel (`geometry.tangent_kernel`).
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ Tap = Callable[..., Array]
 
 
 def untapped(outputs: Array, inputs: Array, **_: Any) -> Array:
-    """Nobody looks."""
+    """The tap that changes nothing."""
     return outputs

@@ -1,8 +1,8 @@
-"""The first- and second-order Taylor models of any model, in its parameters, around the point where it is.
+"""First- and second-order Taylor models of any model in its parameters, around their current values.
 
 f_lin(w) = f(w0) + Df[w - w0] and f_quad(w) = f_lin(w) + D2f[w - w0, w - w0] / 2 ("Toward Understanding the Dynamics of
-Over-parameterized Neural Networks", (3.1), (3.2)), by forward differentiation: nothing of the size of a Jacobian or a
-Hessian is ever made. The derivative of a ReLU at 0 is 0, and so is its second derivative everywhere, as JAX takes them.
+Over-parameterized Neural Networks", (3.1), (3.2)), by forward differentiation: no Jacobian or Hessian is ever formed.
+As in JAX, the derivative of a ReLU at 0 is 0, and so is its second derivative everywhere.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
+from dynascope.checks import function
 from dynascope.models.frozen import Frozen
+from dynascope.models.mlp import MLP
 
 Apply = Callable[[Any, Any], Any]
 
 
 class Taylor(eqx.Module):
-    """A Taylor model. What is trained is `displacement`, w - w0, with the structure of the parameters; it starts at 0.
-    The point of expansion is frozen: no gradient or optimizer reaches it."""
+    """A Taylor model. Only `displacement` is trained: w - w0, with the structure of the parameters, 0 at first. The
+    point of expansion, `base`, is frozen: no gradient or optimizer reaches it."""
 
     displacement: PyTree
     base: Frozen
@@ -46,16 +48,16 @@ class Taylor(eqx.Module):
         return jax.tree.map(lambda f, df, ddf: f + df + ddf / 2, value, first, second)
 
     def moved(self) -> PyTree:
-        """The model that is expanded, with the parameters this one has reached."""
+        """The original model with the parameters w0 + displacement."""
         at, rest = eqx.partition(self.base.value(), eqx.is_inexact_array)
         return eqx.combine(jax.tree.map(lambda weight, by: weight + by, at, self.displacement), rest)
 
 
 def linearized(model: PyTree, apply: Apply | None = None) -> Taylor:
-    """The model linear in its parameters that agrees with `model` to first order where it is now.
+    """The model linear in its parameters that agrees with `model` to first order at its current parameters.
 
-    A model is a callable module, or any pytree of arrays together with `apply(params, x)`. It costs about two forward
-    passes. Another point of expansion is another model: give it with the parameters you want.
+    `model` is a callable module, or any pytree of arrays together with `apply(params, x)`. One evaluation costs about
+    two forward passes.
     """
     return _taylor(model, 1, apply)
 
@@ -66,7 +68,34 @@ def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
 
 
 def _taylor(model: PyTree, order: Literal[1, 2], apply: Apply | None) -> Taylor:
-    if apply is None and not callable(model):
-        raise TypeError(f"a {type(model).__name__} is not callable: give `apply(params, x)`, its value at one example")
+    if apply is not None:
+        function("apply", apply, "apply(params, x)")
+    elif not callable(model):
+        raise TypeError(f"model must be callable unless apply(params, x) is given; got a {type(model).__name__}")
     weights = eqx.filter(model, eqx.is_inexact_array)
+    if not jax.tree.leaves(weights):
+        raise ValueError("model must have floating-point arrays, its parameters; got none")
     return Taylor(jax.tree.map(jnp.zeros_like, weights), Frozen(model), order, apply)
+
+
+class Gated(eqx.Module):
+    """f = v . (1{u0 . x > 0} (u . x)), with the scales and biases of the network and its initial gates."""
+
+    network: MLP
+    start: Frozen
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        opened = self.start.value().affine(0, x) > 0
+        return self.network.affine(1, jnp.where(opened, self.network.affine(0, x), 0))
+
+
+def gated(network: MLP) -> Gated:
+    """A ReLU network of two layers with its gates frozen as they are now ("Toward Understanding the Dynamics of
+    Over-parameterized Neural Networks", (3.10)).
+
+    It is the same function as `quadratic(network)` at the cost of the network itself: with fixed gates the output is
+    bilinear in the two layers, so that all terms of third order vanish.
+    """
+    if not isinstance(network, MLP) or len(network.weights) != 2 or network.activation != "relu":
+        raise ValueError("network must be an MLP of two layers with relu: no other is quadratic with its gates frozen")
+    return Gated(network, Frozen(network))

@@ -1,9 +1,9 @@
-"""The trunk that vision transformers and language models share: blocks of attention and a two-layer network."""
+"""Transformer blocks, shared by vision transformers and language models: attention and a two-layer network."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
@@ -11,21 +11,23 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import one_of, sizes
 from dynascope.models.attention import Attention
-from dynascope.models.linear import Init, Linear, Scale, check_init
+from dynascope.models.linear import Init, Linear, Scale
 
 Compute = Literal["float32", "bfloat16"]
 
 
 class Products(NamedTuple):
-    """The pairs of matrices whose products A Bᵀ say what a head does: first W_K and W_Q, then W_V and W_O."""
+    """The factors A and B of the products A Bᵀ of each head: W_K and W_Q first, then W_V and W_O."""
 
     left: Float[Array, "product layer head dim head_dim"]
     right: Float[Array, "product layer head dim head_dim"]
 
 
 class LayerNorm(eqx.Module):
-    """Rows to mean 0 and variance 1 (in float32), then a gain and an offset for each coordinate."""
+    """Normalize rows to mean 0 and variance 1 (in float32), then apply a gain and an offset to each coordinate."""
 
     gain: Float[Array, " dim"]
     offset: Float[Array, " dim"]
@@ -35,8 +37,8 @@ class LayerNorm(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows dim"]) -> Float[Array, "*rows dim"]:
         wide = x.astype(self.gain.dtype)
-        # Both moments in one pass, which a GPU fuses. One coordinate is taken off first, so that no digits are lost
-        # where the mean is large; the result does not depend on it, so that neither do derivatives.
+        # Both moments in one pass, which a GPU fuses. One coordinate is subtracted first, so that no digits are lost
+        # where the mean is large; neither the result nor its derivatives depend on it.
         near = wide - lax.stop_gradient(wide[..., :1])
         mean = near.mean(axis=-1, keepdims=True)
         variance = jnp.mean(near**2, axis=-1, keepdims=True) - mean**2
@@ -44,8 +46,8 @@ class LayerNorm(eqx.Module):
 
 
 class Block(eqx.Module):
-    """Attention, then a network with one hidden layer of GELUs, each added to what comes in; the layer norm acts on
-    the input of each (`pre_norm`) or after each sum."""
+    """Attention, then a network with one hidden layer of GELUs, each with a residual connection. The layer norm acts on
+    the input of each part (`pre_norm`), or after each sum."""
 
     attention: Attention
     up: Linear
@@ -63,10 +65,10 @@ class Block(eqx.Module):
 
 
 class Transformer(eqx.Module):
-    """`depth` blocks on rows of tokens, and a last layer norm where the blocks have theirs at the input.
+    """`depth` blocks on an array of tokens (tokens, dim), and with `pre_norm` a last layer norm.
 
-    `scale` multiplies all initial weights and biases of attention and networks, not the layer norms. With
-    `residual_scale` the two maps of a block that write to the sum begin that much smaller. With
+    `scale` multiplies all initial weights and biases of attention and networks, not the layer norms; `residual_scale`
+    multiplies the initial weights of the two maps of a block that write to the residual stream. With
     `compute="bfloat16"` matrix products run in that precision, from float32 weights; norms and softmax stay in float32.
     """
 
@@ -91,13 +93,10 @@ class Transformer(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
-        check_init(init, scale)
-        if depth < 1 or hidden < 1:
-            raise ValueError(f"a transformer needs depth >= 1 and hidden >= 1; got depth={depth}, hidden={hidden}")
-        if compute not in ("float32", "bfloat16"):
-            raise ValueError(f"compute must be float32 or bfloat16; got {compute!r}")
+        sizes(dim=dim, depth=depth, hidden=hidden)
+        self.compute = one_of("compute", compute, get_args(Compute))
         self.blocks = []
-        for block_key in jax.random.split(key, depth):
+        for block_key in jax.random.split(checks.key("key", key), depth):
             keys, same = jax.random.split(block_key, 3), {"init": init, "bias": bias}
             attention = Attention(
                 dim, heads, head_dim, key=keys[0], causal=causal, scale=scale, residual_scale=residual_scale, **same
@@ -106,9 +105,11 @@ class Transformer(eqx.Module):
             down = Linear(hidden, dim, key=keys[2], scale=scale * residual_scale, **same)
             self.blocks.append(Block(attention, up, down, (LayerNorm(dim), LayerNorm(dim)), pre_norm))
         self.norm = LayerNorm(dim) if pre_norm else None
-        self.compute = compute
 
     def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
+        dim = len(self.blocks[0].norms[0].gain)
+        if x.ndim != 2 or x.shape[1] != dim:
+            raise ValueError(f"Transformer takes tokens of shape (tokens, {dim}); got shape {x.shape}")
         if self.compute == "bfloat16":
             x = x.astype(jnp.bfloat16)
         for block in self.blocks:
@@ -116,7 +117,7 @@ class Transformer(eqx.Module):
         return x if self.norm is None else self.norm(x)
 
     def products(self) -> Products:
-        """Of every layer and head: (W_K, W_Q) and (W_V, W_O)."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         heads = [block.attention for block in self.blocks]
         left = [[head.key for head in heads], [head.value for head in heads]]
         right = [[head.query for head in heads], [head.output for head in heads]]
@@ -124,5 +125,5 @@ class Transformer(eqx.Module):
 
 
 def residual_scale(depth: int) -> float:
-    """GPT-2's: 1/sqrt(the number of maps that write to the sum)."""
+    """GPT-2's factor: 1/sqrt(number of maps that write to the residual stream)."""
     return 1 / math.sqrt(2 * depth)

@@ -1,14 +1,17 @@
-"""Vision transformers: an image as a row of patches."""
+"""Vision transformers: an image as a sequence of patches."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import example, one_of, sizes
+from dynascope.models.convnet import image_shape
 from dynascope.models.linear import Init, Linear, Scale
 from dynascope.models.transformer import Compute, Products, Transformer
 
@@ -16,13 +19,13 @@ Pool = Literal["cls", "mean"]
 
 
 class ViT(eqx.Module):
-    """A transformer on the patches of one image (height, width, channels); `jax.vmap` it over images.
+    """A transformer on the patches of one image (height, width, channels).
 
-    Patches are mapped to `dim` numbers, each place adds a learned vector (standard normal at the start), and a linear
+    Patches are mapped to `dim` numbers, each position adds a learned vector (standard normal at first), and a linear
     classifier reads an extra token (`pool="cls"`) or the mean over patches. The defaults are those of the usual small
-    ViT for 32 x 32 images. `scale` multiplies the initial attention, networks and classifier; patch map, places and
-    extra token are left alone. ViT-4 of the catapult experiments: `ViT((32, 32, 3), 10, dim=256, depth=4, heads=4,
-    hidden=256, pool="mean", init="ntk", bias=False, key=key)`.
+    ViT for 32 x 32 images. `scale` multiplies the initial attention, networks and classifier, but neither the patch
+    map nor the positions or the extra token. ViT-4 of the catapult experiments is `ViT((32, 32, 3), 10, dim=256,
+    depth=4, heads=4, hidden=256, pool="mean", init="ntk", bias=False, key=key)`.
     """
 
     patches: Linear
@@ -52,14 +55,12 @@ class ViT(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
-        if len(shape) != 3 or min(*shape, classes) < 1:
-            raise ValueError(f"a ViT needs shape (height, width, channels) and classes >= 1; got {shape} and {classes}")
-        height, width, channels = shape
-        if patch < 1 or height % patch or width % patch:
-            raise ValueError(f"the patch must divide height and width; got patch={patch} for {height} x {width} pixels")
-        if pool not in ("cls", "mean"):
-            raise ValueError(f"pool must be cls or mean; got {pool!r}")
-        keys = jax.random.split(key, 5)
+        height, width, channels = image_shape(shape)
+        sizes(classes=classes, patch=patch, dim=dim)
+        if height % patch or width % patch:
+            raise ValueError(f"patch must divide height and width; got patch={patch} for {height} x {width} pixels")
+        one_of("pool", pool, get_args(Pool))
+        keys = jax.random.split(checks.key("key", key), 5)
         tokens = (height // patch) * (width // patch) + (pool == "cls")
         self.patches = Linear(patch * patch * channels, dim, key=keys[0], init=init, bias=bias)
         self.places = jax.random.normal(keys[1], (tokens, dim))
@@ -72,8 +73,7 @@ class ViT(eqx.Module):
         self.shape, self.patch = (height, width, channels), patch
 
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, " classes"]:
-        if image.shape != self.shape:
-            raise ValueError(f"this ViT takes one image of shape {self.shape} (jax.vmap it); got {image.shape}")
+        example(self, image, self.shape)
         height, width, channels = self.shape
         p = self.patch
         cut = image.reshape(height // p, p, width // p, p, channels).swapaxes(1, 2)
@@ -85,5 +85,5 @@ class ViT(eqx.Module):
         return self.classifier(pooled.astype(self.places.dtype))
 
     def products(self) -> Products:
-        """Of every layer and head: (W_K, W_Q) and (W_V, W_O)."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         return self.trunk.products()
