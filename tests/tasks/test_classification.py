@@ -6,6 +6,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
+from dynascope.tasks import AugmentedTask
 from dynascope.tasks.classification import Classification, Labeled, classification
 
 
@@ -57,7 +58,7 @@ def test_every_crop_is_a_window_of_the_padded_image_and_some_are_mirrored():
 
 
 def test_a_descent_augments_every_batch_anew_from_its_own_key():
-    class Shifted:
+    class Shifted(AugmentedTask):
         """The loss is linear in the data, so that a step moves the weight by what the batch held."""
 
         def augment(self, key, rows):
@@ -70,7 +71,7 @@ def test_a_descent_augments_every_batch_anew_from_its_own_key():
         return ds.descend(
             jnp.zeros(()), Shifted(), optax.sgd(1.0), steps=6, record=1, data=jnp.zeros((4, 1)), batch=2,
             key=jax.random.key(seed), probes={"weight": lambda weight: weight},
-        ).weight.values  # fmt: skip
+        ).trace.weight.values  # fmt: skip
 
     moves = np.diff(path(0))
     assert len(np.unique(moves)) == 6

@@ -56,17 +56,19 @@ def test_both_can_be_descended_on():
     example = exit_and_return()
     task = QuadraticLoss(jnp.asarray(example.S), jnp.asarray(example.c))
     model = Diagonal(jnp.asarray(example.u), jnp.asarray(example.v), LinearNetwork(4))
-    trace = ds.descend(model, task, optax.sgd(0.01), steps=50)
+    trace = ds.descend(model, task, optax.sgd(0.01), steps=50).trace
     assert trace.loss[-1] < trace.loss[0]
     head = toy_head(0, dim=3, tokens=2, samples=20)
     task = teacher_student(head)
     model = Diagonal(jnp.asarray(head.u), jnp.asarray(head.v), AttentionHead(3))
-    trace = ds.descend(model, task, optax.sgd(0.05), steps=50, data=(task.x, task.y), batch=5, key=jax.random.key(0))
+    trace = ds.descend(
+        model, task, optax.sgd(0.05), steps=50, data=(task.x, task.y), batch=5, key=jax.random.key(0)
+    ).trace
     assert trace.loss[-1] < trace.loss[0]
 
 
 def test_impossible_sizes_get_one_line():
-    with pytest.raises(ValueError, match="kept must be 1 to 4"):
+    with pytest.raises(ValueError, match="kept must be a whole number, at least 1 and at most 4"):
         toy_head(0, dim=4, kept=5)
-    with pytest.raises(ValueError, match="samples must be at least 1"):
+    with pytest.raises(ValueError, match="samples must be a whole number, at least 1"):
         toy_head(0, dim=4, samples=0)

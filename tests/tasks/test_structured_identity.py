@@ -90,13 +90,30 @@ def test_the_hierarchy_of_test_points():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(((1.0, 2.0, 3.0), 0.1, 2), "between 1 and dim=2"), (((1.0,), 0.1, 2, "median"), "norm must be")],
+    ("mu", "sigma", "options", "message"),
+    [
+        ((1.0, 2.0, 3.0), 0.1, {}, "mu must have between 1 and dim=2 entries"),
+        ((1.0, float("nan")), 0.1, {}, r"mu must be finite; got \[1.0, nan\]"),
+        ((1.0, 2.0), -0.1, {}, "sigma must be finite, at least 0; got -0.1"),
+        ((1.0, 2.0), (0.1, 0.1, 0.1), {}, r"sigma must be one number or 2, as many as mu; got shape \(3,\)"),
+        ((1.0, 2.0), 0.1, {"norm": "median"}, "norm must be one of 'mean', 'sum'; got 'median'"),
+        ((1.0, 2.0), 0.1, {"truncate_radius": -1.0}, "truncate_radius must be a finite number, at least 0; got -1"),
+        ((1.0, 2.0), 0.1, {"rotation": jnp.eye(3)}, r"rotation must have shape \(2, 2\); got \(3, 3\)"),
+    ],
 )
-def test_wrong_use_gets_one_clear_line(arguments, message):
-    *rest, norm = arguments if len(arguments) == 4 else (*arguments, "mean")
+def test_wrong_use_gets_one_clear_line(mu, sigma, options, message):
     with pytest.raises(ValueError, match=message):
-        StructuredIdentity(*rest, norm=norm)
+        StructuredIdentity(mu, sigma, 2, **options)
+
+
+def test_a_radius_that_no_draw_can_leave_ends_in_nan_and_not_in_a_loop_without_end():
+    samples = StructuredIdentity((1.0, 1.0), 0.1, 2, truncate_radius=1e6).dataset(jax.random.key(0), 2)
+    assert jnp.isnan(samples.x).all()
+
+
+def test_the_population_loss_of_a_model_without_a_matrix_is_refused():
+    with pytest.raises(TypeError, match=r"takes a linear model with matrix\(\); got a function"):
+        StructuredIdentity((1.0,), 0.1, 2).population_loss(lambda x: x)
 
 
 def test_the_symmetric_model_is_its_matrix():

@@ -1,4 +1,4 @@
-"""Images to classes by cross-entropy, prepared and augmented on the device, inside the compiled step."""
+"""Image classification by cross-entropy, with preprocessing and augmentation inside the compiled step."""
 
 from __future__ import annotations
 
@@ -12,22 +12,30 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from dynascope.checks import array, rows, sizes, whole
+from dynascope.tasks.supervised import cross_entropy
+from dynascope.tasks.task import AugmentedTask
+
 Model = Callable[[Any], Any]
+"""From one prepared image (height, width, channels) to the logits of its classes."""
 
 
 class Labeled(eqx.Module):
-    """Images as they are stored (whole numbers 0..255, channels last) and their classes: what a batch is."""
+    """A batch: images as stored (integers 0 to 255, channels last) and their classes (integers from 0)."""
 
     x: Shaped[Array, "n height width channels"]
     y: Int[Array, " n"]
 
+    def __check_init__(self) -> None:
+        rows(x=self.x, y=self.y)
 
-class Classification(eqx.Module):
-    """Mean cross-entropy of a model that gives the logits of one image.
 
-    Images stay as they are stored until they are used: `prepared` divides by 255 and brings each channel to mean 0 and
-    deviation 1. With `pad`, every batch is cropped at random from images with a margin of so many zeros (that is,
-    channel means); with `flip`, half of it is mirrored.
+class Classification(AugmentedTask):
+    """The mean cross-entropy of a model from one image to logits.
+
+    Images are stored as integers until they are used: `prepared` divides by 255 and standardizes each channel to mean 0
+    and deviation 1. With `pad`, every batch is cropped at random from images padded by that many zeros (the channel
+    means) on each side; with `flip`, each image is mirrored with probability 1/2.
     """
 
     mean: Float[Array, " channels"]
@@ -35,17 +43,23 @@ class Classification(eqx.Module):
     pad: int = eqx.field(static=True, default=0)
     flip: bool = eqx.field(static=True, default=False)
 
+    def __check_init__(self) -> None:
+        whole("pad", self.pad, at_least=0)
+        array("mean", self.mean, ndim=1)
+        array("deviation", self.deviation, ndim=1)
+
     def prepared(self, x: Shaped[Array, "*n height width channels"]) -> Float[Array, "*n height width channels"]:
+        """Integer images standardized; images in floating point are taken to be so already."""
         if jnp.issubdtype(x.dtype, jnp.floating):
             return x
         return (x.astype(self.mean.dtype) / 255 - self.mean) / self.deviation
 
     def loss(self, model: Model, batch: Labeled) -> Float[Array, ""]:
-        scores = jax.nn.log_softmax(jax.vmap(model)(self.prepared(batch.x)))
-        return -jnp.mean(jnp.take_along_axis(scores, batch.y[:, None], axis=1))
+        """The mean cross-entropy of a batch."""
+        return cross_entropy(jax.vmap(model)(self.prepared(batch.x)), batch.y)
 
     def augment(self, key: PRNGKeyArray, batch: Labeled) -> Labeled:
-        """Other crops and mirror images of the same batch, prepared already."""
+        """Random crops and mirror images of the batch, already prepared."""
         x = self.prepared(batch.x)
         if not self.pad and not self.flip:
             return Labeled(x, batch.y)
@@ -60,7 +74,8 @@ class Classification(eqx.Module):
         return Labeled(x, batch.y)
 
     def accuracy(self, model: Model, data: Labeled, chunk: int = 500) -> Float[Array, ""]:
-        """The share of images whose own class has the largest logit, computed `chunk` images at a time."""
+        """The share of images whose class has the largest logit, computed `chunk` images at a time."""
+        sizes(chunk=chunk)
 
         def right(image: Labeled) -> Array:
             return jnp.argmax(model(self.prepared(image.x))) == image.y
@@ -71,7 +86,8 @@ class Classification(eqx.Module):
 def classification(
     x: Shaped[np.ndarray, "n height width channels"], pad: int = 0, flip: bool = False
 ) -> Classification:
-    """The task with the channel means and deviations of these images (0..255)."""
+    """The task with the channel means and deviations of these images (integers 0 to 255)."""
+    x = np.asarray(array("x", x, ndim=4))
     axes, scaled = (0, 1, 2), x.astype(np.float64) / 255
     deviation = np.maximum(scaled.std(axis=axes), 1e-6)
     number = jnp.result_type(float)

@@ -2,7 +2,7 @@
 
 "Transformers learn through gradual rank increase", Section 2 and Appendix A. The loss is half the mean over samples
 of the squared error summed over outputs; stage times depend on this choice. Both tasks are functions of beta, and
-losses of any model with a `product()`, so that theory, `descend` and `flow` share them.
+losses of any model with `product()`, so that theory, `descend` and `flow` share them.
 """
 
 from __future__ import annotations
@@ -10,55 +10,75 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from dynascope.checks import array, function, rows, sizes, whole
+from dynascope.tasks.task import DataTask, PopulationTask
+
 Product = Float[Array, " p"]
 Numbers = Float[np.ndarray, " ..."]
 
 
-class DiagonalRegression(eqx.Module):
+class DiagonalRegression(PopulationTask, DataTask):
     """Half the mean squared error of h(x; beta), summed over outputs."""
 
     network: Callable
     x: Float[Array, "samples ..."]
     y: Float[Array, "samples ..."]
 
+    def __check_init__(self) -> None:
+        function("network", self.network, "network(x, beta)")
+        rows(x=self.x, y=self.y)
+
     def __call__(self, beta: Product) -> Float[Array, ""]:
         return self._error(beta, self.x, self.y)
 
     def population_loss(self, model: Any) -> Float[Array, ""]:
-        """The loss of a model, on all the samples."""
-        return self(model.product())
+        """The loss of a model on all samples."""
+        return self(_product(model))
 
     def loss(self, model: Any, batch: tuple[Array, Array]) -> Float[Array, ""]:
         """The loss of a model on some of the samples."""
-        return self._error(model.product(), *batch)
+        return self._error(_product(model), *batch)
 
     def _error(self, beta: Product, x: Array, y: Array) -> Float[Array, ""]:
         outputs = jax.vmap(lambda tokens: self.network(tokens, beta))(x)
         return jnp.sum((outputs - y) ** 2) / (2 * x.shape[0])
 
 
-class QuadraticLoss(eqx.Module):
+class QuadraticLoss(PopulationTask):
     """beta^T S beta / 2 - c^T beta: the linear network with S = E[x x^T], c = E[x y], less the constant E[y^2]/2."""
 
     S: Float[Array, "p p"]
     c: Product
+
+    def __check_init__(self) -> None:
+        array("S", self.S, ndim=2)
+        array("c", self.c, ndim=1)
+        if self.S.shape != 2 * self.c.shape:
+            raise ValueError(f"S must have shape (p, p) and c shape (p,); got {self.S.shape} and {self.c.shape}")
 
     def __call__(self, beta: Product) -> Float[Array, ""]:
         return jnp.dot(beta, jnp.matmul(self.S, beta, precision="highest")) / 2 - jnp.dot(self.c, beta)
 
     def population_loss(self, model: Any) -> Float[Array, ""]:
         """The loss of a model."""
-        return self(model.product())
+        return self(_product(model))
+
+
+def _product(model: Any) -> Product:
+    """beta of a model."""
+    if not hasattr(model, "product"):
+        raise TypeError(f"model must have product(), as ds.models.Diagonal has; got a {type(model).__name__}")
+    return model.product()
 
 
 class ToyHead(NamedTuple):
-    """The toy task in numbers: token sequences, the teacher's product, and the student's start before its scale."""
+    """Appendix A's task: token sequences x (samples, tokens, dim), the teacher's product (2 dim,), and the student's u
+    and v (2 dim,) before they are scaled."""
 
     x: Numbers
     teacher: Numbers
@@ -67,15 +87,14 @@ class ToyHead(NamedTuple):
 
 
 def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, kept: int | None = None) -> ToyHead:
-    """Appendix A: sequences and all four weight vectors of the teaching head normal, and so the student's u and v.
+    """Appendix A: sequences, the four weight vectors of the teacher's head and the student's u and v, all normal.
 
-    `kept` makes the teacher sparse: that many random coordinates of each of its two products are not zero. NumPy
-    draws them, so that seed 0 with dim 6, 5 tokens and 500 samples is the same example in any program.
+    `kept` makes the teacher sparse: that many random coordinates of each of its two products are not zero. The draws
+    are NumPy's, so that a seed gives the same example in any program.
     """
-    if kept is not None and not 1 <= kept <= dim:
-        raise ValueError(f"kept must be 1 to {dim}, the coordinates there are; got {kept}")
-    if min(dim, tokens, samples) < 1:
-        raise ValueError(f"dim, tokens and samples must be at least 1; got {dim}, {tokens}, {samples}")
+    sizes(dim=dim, tokens=tokens, samples=samples)
+    if kept is not None:
+        whole("kept", kept, at_least=1, at_most=dim)
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(samples, tokens, dim))
     weights = rng.normal(size=(4, dim))
@@ -88,16 +107,20 @@ def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, ke
 
 
 class LinearExample(NamedTuple):
-    """A quadratic loss in numbers, and a start before its scale."""
+    """A quadratic loss in p coordinates, and a start u, v before it is scaled."""
 
     S: Numbers
     c: Numbers
     u: Numbers
     v: Numbers
 
+    def loss(self) -> QuadraticLoss:
+        """The loss as a task."""
+        return QuadraticLoss(jnp.asarray(self.S), jnp.asarray(self.c))
+
 
 def exit_and_return() -> LinearExample:
-    """Four coordinates, of which one is learned, leaves the support and comes back with the other sign."""
+    """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign."""
     return LinearExample(
         S=np.array([[1.6947, 0.0455, -2.6385, -1.0019], [0.0455, 0.7027, -0.0937, -0.2892],
                     [-2.6385, -0.0937, 4.7084, 1.5180], [-1.0019, -0.2892, 1.5180, 0.9308]]),

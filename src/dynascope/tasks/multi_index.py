@@ -8,7 +8,7 @@ y = f*(x) + N(0, noise^2), mean squared error, and
     rank-4      x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4
     full-rank   |x| / sqrt(d)
 
-What a network should find is in the expected gradient outer product G* = E grad f* grad f*^T.
+The directions that matter are those of the expected gradient outer product G* = E grad f* grad f*^T.
 """
 
 from __future__ import annotations
@@ -20,25 +20,29 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
+from dynascope.checks import one_of, real, sizes, whole
+from dynascope.tasks.task import SampledTask
+
 Kind = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
 
 TERMS = 10
-"""How many coordinates the sum of the rank-3 target has."""
+"""The number of coordinates in the sum of the rank-3 target."""
 _DIRECTIONS = {"rank-2": 2, "rank-3": TERMS, "rank-4": 4, "full-rank": 1}
 
 
-class MultiIndex(eqx.Module):
-    """The task. Test labels are noisy too, so that no loss is below noise^2 for long."""
+class MultiIndex(SampledTask):
+    """The task. Test labels are noisy too, so that the expected test loss is at least noise^2."""
 
     kind: Kind | str = eqx.field(static=True, default="rank-2")
     dim: int = eqx.field(static=True, default=100)
     noise: float = eqx.field(static=True, default=0.1)
 
     def __check_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {self.kind!r}")
-        if self.dim < _DIRECTIONS[self.kind]:
-            raise ValueError(f"{self.kind} needs at least {_DIRECTIONS[self.kind]} dimensions; got {self.dim}")
+        one_of("kind", self.kind, get_args(Kind))
+        real("noise", self.noise, at_least=0)
+        if whole("dim", self.dim) < _DIRECTIONS[self.kind]:
+            raise ValueError(f"dim must be at least {_DIRECTIONS[self.kind]} for {self.kind}; got {self.dim}")
 
     def target(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
         """f*, without noise."""
@@ -51,8 +55,9 @@ class MultiIndex(eqx.Module):
         return jnp.linalg.norm(x, axis=-1) / jnp.sqrt(jnp.asarray(self.dim, x.dtype))
 
     def sample(self, key: PRNGKeyArray, count: int) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-        """Inputs and noisy labels."""
-        for_inputs, for_noise = jax.random.split(key)
+        """`count` inputs and their noisy labels."""
+        sizes(count=count)
+        for_inputs, for_noise = jax.random.split(checks.key("key", key))
         x = jax.random.normal(for_inputs, (count, self.dim))
         return x, self.target(x) + self.noise * jax.random.normal(for_noise, (count,))
 
@@ -62,7 +67,7 @@ class MultiIndex(eqx.Module):
         return jnp.mean((jax.vmap(model)(x)[:, 0] - y) ** 2)
 
     def second_moment(self) -> float:
-        """E f*^2: the loss of the answer 0, up to the noise."""
+        """E f*^2, the loss of the constant output 0 without the noise."""
         return {"rank-2": 1.0, "rank-3": TERMS + 4.0, "rank-4": 4.0, "full-rank": 1.0}[self.kind]
 
     def gradient_outer_product(self) -> Float[Array, "d d"]:

@@ -1,4 +1,4 @@
-"""The structured identity mapping (SIM) task: learn f(x) = x on clusters along the axes, be tested at their sum.
+"""The structured identity mapping (SIM) task: learn f(x) = x on clusters along the axes, test at their sum.
 
 Each of the first s axes is a concept: cluster p lies at distance mu_p on axis p (the strength of its signal), and the
 data spread by sigma_p along axis p (its diversity). The test point, the sum of all means, combines every concept and
@@ -8,32 +8,39 @@ is far from all training data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from dynascope import checks
+from dynascope.checks import array, one_of, real, shown, sizes
+from dynascope.tasks.task import PopulationTask, SampledTask
 
 Norm = Literal["mean", "sum"]
 Numbers = float | Sequence[float] | np.ndarray | Array
+REDRAWS = 1000
+"""How often a point inside the truncation radius is redrawn; after that it becomes NaN."""
 
 
 class Samples(NamedTuple):
-    """Training points, the cluster each comes from (s: the origin's), and how many draws truncation rejected."""
+    """Training points, the cluster of each (s for the origin), and the number of draws that truncation rejected."""
 
     x: Float[Array, "n d"]
     cluster: Int[Array, " n"]
     rejected: Int[Array, ""]
 
 
-class StructuredIdentity(eqx.Module):
-    """The task. `norm` is the loss's: "sum" is half the squared error summed over coordinates; "mean", the squared
-    error averaged over them, the usual framework default, is 2/d times that.
+class StructuredIdentity(PopulationTask, SampledTask):
+    """The task. The loss is half the squared error summed over coordinates (`norm="sum"`), or the squared error
+    averaged over them, the usual framework default (`norm="mean"`), which is 2/d times that.
 
-    A `rotation` (see `random_rotation`) turns data and test points; `concepts` turns outputs back. With `origin`
+    A `rotation` (see `random_rotation`) acts on data and test points; `concepts` undoes it on outputs. With `origin`
     there is one more cluster, at 0. With `truncate_radius`, training points nearer than that to the test point are
     redrawn.
     """
@@ -57,14 +64,22 @@ class StructuredIdentity(eqx.Module):
         rotation: Float[Array, "d d"] | None = None,
         truncate_radius: Numbers | None = None,
     ) -> None:
-        self.mu = jnp.asarray(mu, jnp.result_type(float))
-        self.sigma = jnp.broadcast_to(jnp.asarray(sigma, jnp.result_type(float)), self.mu.shape)
-        if self.mu.ndim != 1 or not 1 <= self.mu.shape[0] <= dim:
-            raise ValueError(f"mu needs between 1 and dim={dim} entries; got shape {self.mu.shape}")
-        if norm not in ("mean", "sum"):
-            raise ValueError(f"norm must be 'mean' or 'sum'; got {norm!r}")
-        self.dim, self.origin, self.norm, self.rotation = dim, origin, norm, rotation
-        self.truncate_radius = None if truncate_radius is None else jnp.asarray(truncate_radius, self.mu.dtype)
+        sizes(dim=dim)
+        number = jnp.result_type(float)
+        self.mu = jnp.asarray(_finite("mu", mu), number)
+        if self.mu.ndim != 1 or self.mu.size > dim:
+            raise ValueError(f"mu must have between 1 and dim={dim} entries; got shape {self.mu.shape}")
+        self.sigma = jnp.asarray(_finite("sigma", sigma, at_least=0), number)
+        if self.sigma.shape not in ((), (1,), self.mu.shape):
+            raise ValueError(f"sigma must be one number or {self.mu.size}, as many as mu; got shape {self.sigma.shape}")
+        self.sigma = jnp.broadcast_to(self.sigma, self.mu.shape)
+        if rotation is not None and rotation.shape != (dim, dim):
+            raise ValueError(f"rotation must have shape ({dim}, {dim}); got {rotation.shape}")
+        self.dim, self.origin, self.rotation = dim, origin, rotation
+        self.norm = one_of("norm", norm, get_args(Norm))
+        self.truncate_radius = None
+        if truncate_radius is not None:
+            self.truncate_radius = jnp.asarray(real("truncate_radius", truncate_radius, at_least=0), number)
 
     @property
     def concept_count(self) -> int:
@@ -73,6 +88,7 @@ class StructuredIdentity(eqx.Module):
 
     @property
     def cluster_count(self) -> int:
+        """The number of clusters: s, and one more with `origin`."""
         return self.concept_count + int(self.origin)
 
     # --- the population ---------------------------------------------------------------------------------------
@@ -83,21 +99,25 @@ class StructuredIdentity(eqx.Module):
         return self._pad(self.sigma**2 + self.mu**2 / self.cluster_count)
 
     def population_loss(self, model: Any) -> Float[Array, ""]:
-        """The expected loss of a linear model (one with `matrix()`): 1/2 sum_ij a_j (w_ij - delta_ij)^2, eq. (4.1).
-        The truncation, which is negligible where it was used, is not accounted for."""
+        """The expected loss of a linear model with `matrix()` W: 1/2 sum_ij a_j (w_ij - delta_ij)^2, eq. (4.1).
+        The truncation is ignored."""
+        if not hasattr(model, "matrix"):
+            raise TypeError(f"population_loss takes a linear model with matrix(); got a {type(model).__name__}")
         excess = self.unrotated(model.matrix()) - jnp.eye(self.dim, dtype=self.mu.dtype)
         return self._scale() * jnp.sum(excess**2 * self.second_moment[None, :])
 
     # --- samples ----------------------------------------------------------------------------------------------
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
-        """`count` fresh points, each from a cluster chosen at random."""
-        choose, draw = jax.random.split(key)
+        """`count` fresh points, each from a random cluster."""
+        sizes(count=count)
+        choose, draw = jax.random.split(checks.key("key", key))
         cluster = jax.random.randint(choose, (count,), 0, self.cluster_count)
         return self._draw(draw, cluster).x
 
     def dataset(self, key: PRNGKeyArray, per_cluster: int) -> Samples:
         """A finite training set: `per_cluster` points of every cluster."""
+        sizes(per_cluster=per_cluster)
         return self._draw(key, jnp.repeat(jnp.arange(self.cluster_count), per_cluster))
 
     def _draw(self, key: PRNGKeyArray, cluster: Int[Array, " n"]) -> Samples:
@@ -132,15 +152,15 @@ class StructuredIdentity(eqx.Module):
             )
 
         start = (jnp.asarray(1, jnp.int32), x, jnp.zeros((), jnp.int32))
-        _, x, rejected = lax.while_loop(lambda state: jnp.any(near(state[1])), redraw, start)
-        return x, rejected
+        _, x, rejected = lax.while_loop(lambda state: (state[0] <= REDRAWS) & jnp.any(near(state[1])), redraw, start)
+        return jnp.where(near(x)[:, None], jnp.nan, x), rejected
 
     def loss(self, model: Any, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """The mean loss of a batch."""
         error = jax.vmap(model)(x) - x
         return self._scale() * jnp.mean(jnp.sum(error**2, axis=1))
 
-    # --- where we look ----------------------------------------------------------------------------------------
+    # --- test points ------------------------------------------------------------------------------------------
 
     @property
     def test_point(self) -> Float[Array, " d"]:
@@ -149,12 +169,14 @@ class StructuredIdentity(eqx.Module):
 
     def test_points(self, subsets: Numbers) -> Float[Array, "m d"]:
         """The points that combine some of the concepts: rows v of `subsets` in {0,1}^s give sum_p v_p mu_p 1_p."""
+        if np.ndim(subsets) != 2 or np.shape(subsets)[1] != self.concept_count:
+            raise ValueError(f"subsets must have shape (m, {self.concept_count}); got {shown(subsets)}")
         chosen = jnp.asarray(subsets, self.mu.dtype) * self.mu[None, :]
         points = jnp.pad(chosen, ((0, 0), (0, self.dim - self.concept_count)))
         return points if self.rotation is None else points @ self.rotation.T
 
     def concepts(self, outputs: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
-        """Outputs in the unrotated frame: its first s coordinates are the concepts."""
+        """Outputs in the unrotated frame, whose first s coordinates are the concepts."""
         return outputs if self.rotation is None else outputs @ self.rotation
 
     def unrotated(self, matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
@@ -173,6 +195,16 @@ class StructuredIdentity(eqx.Module):
 
 
 def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
-    """An orthogonal matrix, Haar-distributed: QR of a Gaussian matrix with the signs of R's diagonal taken out."""
-    q, r = jnp.linalg.qr(jax.random.normal(key, (dim, dim)))
+    """A Haar-distributed orthogonal matrix: QR of a Gaussian matrix, with the signs of R's diagonal removed."""
+    sizes(dim=dim)
+    q, r = jnp.linalg.qr(jax.random.normal(checks.key("key", key), (dim, dim)))
     return q * jnp.sign(jnp.diagonal(r))[None, :]
+
+
+def _finite(name: str, value: Numbers, at_least: float | int = -np.inf) -> Any:
+    """`value`, where it is an array of finite numbers within the bound; traced values are not known yet."""
+    found = array(name, value)
+    if not isinstance(found, Tracer) and not np.all(np.isfinite(found) & (np.asarray(found) >= at_least)):
+        bound = "" if at_least == -np.inf else f", at least {at_least:g}"
+        raise ValueError(f"{name} must be finite{bound}; got {np.asarray(found).tolist()}")
+    return found
