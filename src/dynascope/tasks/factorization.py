@@ -1,8 +1,8 @@
 """Matrix factorization: Y Z^T fitted to a matrix C, or X X^T to a symmetric one.
 
 "Simple structures in neural networks", Section 3.6 and Appendix B.10-B.11. (Y, Z, C, eta) -> (cY, cZ, c^2 C, eta/c^2)
-maps trajectories to trajectories: only eta times the spectrum of C matters, so one may run with eta = 1.
-Short matrix products are written out, which for batches of small matrices is much faster on a CPU.
+maps trajectories to trajectories: only eta times the spectrum of C matters, so one may set eta = 1.
+Short matrix products are sums of outer products, which is much faster on a CPU for batches of small matrices.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SymmetricFactorization(eqx.Module):
 
 def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) -> Factors:
     """Independent N(0, scale^2) entries; `shape` is (m, q, p). Keep the scale below about 0.3 of the largest singular
-    value of a factor: larger starts can diverge by themselves."""
+    value of a factor: larger starts can diverge at any rate."""
     first, second = jax.random.split(key)
     m, q, p = shape
     return {"Y": real(scale) * jax.random.normal(first, (m, p)), "Z": real(scale) * jax.random.normal(second, (q, p))}

@@ -14,7 +14,7 @@ from dynascope.tasks.scalar_losses import Reals, Values, real
 
 
 class ProductLoss(eqx.Module):
-    """`task(factors)` is the loss; `step` its gradient step, written out."""
+    """`task(factors)` is the loss, `step` a step of gradient descent."""
 
     target: Values
     scale: float = eqx.field(static=True)
@@ -39,7 +39,7 @@ class ProductLoss(eqx.Module):
         return factors - real(rate)[..., None] * self.gradient(factors)
 
     def hessian(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n n"]:
-        """2 c (q_i q_j + (prod x - mu) q_ij), q_i and q_ij the products without the factors named (q_ii = 0)."""
+        """2 c (q_i q_j + (prod x - mu) q_ij), with q_i and q_ij the products of the other factors (q_ii = 0)."""
         n = factors.shape[-1]
         first = products_of_others(factors)
         without_two = jnp.stack([products_of_others(_without(factors, i)) for i in range(n)], axis=-2)

@@ -1,7 +1,7 @@
 """Losses of one parameter with a known minimum, and their derivatives to any order.
 
-"Simple structures in neural networks", Section 3.2 and Appendix B. What gradient descent does just above the rate
-2/f'' is decided by the third and fourth derivative at the minimum. All derivatives here are exact (nested forward
+"Simple structures in neural networks", Section 3.2 and Appendix B. The third and fourth derivative at the minimum
+decide what gradient descent does just above the rate 2/f''. All derivatives here are exact (nested forward
 differentiation), all functions act entry by entry on arrays, and a loss is a pytree whose numbers (`mu`, a target) can
 be mapped over.
 """
@@ -24,7 +24,7 @@ Reals = Values | Float[np.ndarray, "..."] | float | int
 
 
 def real(x: Reals) -> Values:
-    """A floating-point array: arrays keep their precision, plain numbers follow what they meet (weak types)."""
+    """A floating-point array: arrays keep their precision, Python numbers are weakly typed."""
     return jnp.asarray(float(x) if isinstance(x, int) else x)
 
 
@@ -147,7 +147,7 @@ BASE_MODELS: dict[str, BaseModel] = {
     "softplus": BaseModel("softplus", jax.nn.softplus, lambda y: jnp.log(jnp.expm1(y))),
     "gaussian": BaseModel("gaussian", lambda x: jnp.exp(-(x**2) / 2), lambda y: jnp.sqrt(-2 * jnp.log(y))),
 }
-"""The base models the document names, besides `monomial(alpha)`."""
+"""The base models of the document, besides `monomial(alpha)`."""
 
 
 def compose(outer: Function, inner: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Sums of terms in single directions, and what changes when directions are coupled.
+"""Sums of terms in single directions, and their extension by couplings between directions.
 
 "Simple structures in neural networks", Section 3.6.2: the separable model of Ma et al. (3.10), f = sum_i f_i(p_i .
 theta), and its extension (3.12) f = sum_i g_i + sum_{(i,j) in E} h_ij. In the document's example, g_i = (|x|^2 - a)^2
@@ -39,7 +39,7 @@ class ExtendedLoss(eqx.Module):
     strengths: Float[Array, " k"]
     """a."""
     couplings: Float[Array, "k k"]
-    """e: symmetric; 1 for a pair in E, else 0. The diagonal is not looked at."""
+    """e: symmetric; 1 for a pair in E, else 0. The diagonal is ignored."""
     offset: Float[Array, ""] | float = 0.0
     """b."""
 

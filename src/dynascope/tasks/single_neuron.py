@@ -1,4 +1,4 @@
-"""One ReLU neuron taught by another: f(x) = v relu(w . x), labels relu(w~ . x), x uniform on the sphere.
+"""One ReLU neuron that fits another: f(x) = v relu(w . x), labels relu(w~ . x), x uniform on the sphere.
 
 "Simple structures in neural networks", Section 3.5 and Appendix B.8-B.9; the loss is E (f - y)^2, without 1/2. Three
 versions: the population in d dimensions (`SingleNeuron`), finite samples of it (`SingleNeuron.loss` on a `dataset`),
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope.tasks.scalar_losses import Reals, real
+from dynascope.tasks.task import PopulationTask, SampledTask
 
 Neuron = dict[str, Array]
 """`v`, a number, and `w`, a vector."""
@@ -22,12 +22,12 @@ Reduced = dict[str, Array]
 """`v`; `wx`, the part of w along the teacher; `wy` >= 0, the length of the rest."""
 
 
-class SingleNeuron(eqx.Module):
+class SingleNeuron(PopulationTask, SampledTask):
     """The task, for a teacher w~."""
 
     teacher: Float[Array, " d"]
 
-    def population_loss(self, neuron: Neuron) -> Float[Array, ""]:
+    def population_loss(self, neuron: Neuron, /) -> Float[Array, ""]:
         """(v^2 |w|^2 + |w~|^2)/2d - v |w||w~| (sin a + (pi - a) cos a)/(pi d), a the angle between w and w~."""
         return _population_loss(self.teacher, neuron)
 
@@ -126,7 +126,7 @@ def _population_loss(teacher: Array, neuron: Neuron) -> Array:
 
 @_population_loss.defjvp
 def _population_tangent(primals: tuple[Array, Neuron], tangents: tuple[Array, Neuron]) -> tuple[Array, Array]:
-    """The gradient in closed form: the angle itself is not differentiable at the teacher's direction, the loss is.
+    """The gradient in closed form: at the direction of the teacher the angle is not differentiable, but the loss is.
     The teacher is data, not learned."""
     gradient, change = _gradient(*primals), tangents[1]
     slope = gradient["v"] * change["v"] + jnp.sum(gradient["w"] * change["w"])

@@ -23,7 +23,7 @@ def test_sharpness_along_a_path_is_that_of_the_dense_hessian():
         path = np.cumsum(np.asarray(0.05 * jax.random.normal(jax.random.key(0), (1, 6, 13))), axis=1)
         found = task.sharpness_along(path)[0]
         exact = [
-            np.linalg.eigvalsh(dense_hessian(lambda w: task.loss(task.placed(w), task.data()), point))[-1]
+            np.linalg.eigvalsh(dense_hessian(lambda w: task.loss(task.with_weights(w), task.data()), point))[-1]
             for point in jax.numpy.asarray(path[0])
         ]
         np.testing.assert_allclose(found, exact, rtol=1e-3)

@@ -5,31 +5,31 @@ import numpy as np
 import pytest
 
 from dynascope.experiments.edge.decay_sharpens import DecaySharpens
-from dynascope.experiments.edge.digit_experiment import sample, two_gaussians
+from dynascope.experiments.edge.digit_experiment import gaussian_clusters, sample
 from dynascope.experiments.edge.mlp_alignment import MlpAlignment, median_where, share_where
 from dynascope.tasks.data import images
 
 TINY = {"data": "gaussians", "samples": 20, "seeds": 1, "width": 3}
 
 
-def test_two_gaussians_are_balanced_and_the_same_each_time() -> None:
-    x, y = two_gaussians(100)
+def test_gaussian_clusters_are_balanced_and_the_same_each_time() -> None:
+    x, y = gaussian_clusters(100)
     assert x.shape == (100, 79)
     assert y.sum(axis=0).tolist() == [50, 50]
-    np.testing.assert_array_equal(x, two_gaussians(100)[0])
+    np.testing.assert_array_equal(x, gaussian_clusters(100)[0])
 
 
-def test_without_digits_the_substitute_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_digits_the_data_are_clusters_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: object, **__: object) -> None:
         raise images.DataNotFoundError
 
     monkeypatch.setattr(images, "two_class_digits", nothing)
-    assert "substitute" in sample("auto", 20).name
+    assert "not MNIST" in sample("auto", 20).name
     with pytest.raises(images.DataNotFoundError):
         sample("digits", 20)
 
 
-def test_shares_and_medians_are_over_the_marked_places() -> None:
+def test_shares_and_medians_are_over_the_marked_entries() -> None:
     marked = np.array([[True, True, False], [False, False, False]])
     np.testing.assert_array_equal(median_where(np.array([[1.0, 3.0, 9.0], [1.0, 1.0, 1.0]]), marked), [2, np.nan])
     np.testing.assert_array_equal(share_where(np.array([[True, False, True], [True] * 3]), marked), [0.5, np.nan])
@@ -43,7 +43,7 @@ def test_both_rates_start_from_the_same_weights() -> None:
     assert measured.loss[0, 0, 1] != measured.loss[1, 0, 1]
 
 
-def test_runs_part_where_the_rate_is_lowered() -> None:
+def test_runs_separate_where_the_rate_is_lowered() -> None:
     with jax.enable_x64(True):
         small = DecaySharpens.model_validate(TINY | {"steps": 6, "drops": (2, 4)})
         kept, early, late = small.measure(0).loss.values[:, 0]

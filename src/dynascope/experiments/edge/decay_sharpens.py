@@ -1,4 +1,4 @@
-"""Section 3.3: a lower learning rate, taken up at the edge, should let the sharpness climb to the new edge."""
+"""Section 3.3: lowering the learning rate at the edge should let the sharpness rise to the new edge."""
 
 from __future__ import annotations
 
@@ -10,39 +10,37 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
+from dynascope.experiments.edge.edge_experiment import DOCUMENT
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 NEAR, LAST = 10, 20
-"""Steps before a drop in which a run at the edge has been above 2 / rate; steps over which the end is averaged."""
+"""A run is at the edge if it exceeded 2 / rate in the `NEAR` steps before a drop; the end is a mean over `LAST`."""
 LONG = 400
-"""Steps after a drop from which on it is fair to ask whether the sharpness has got to the new edge."""
+"""Steps after a drop before the sharpness is compared with the new edge."""
 KEPT, *LOWERED = PALETTE
 
 
 class DecaySharpens(DigitExperiment):
-    """Does lowering the learning rate at the edge let the sharpness climb toward the new edge?"""
+    """Does lowering the learning rate at the edge let the sharpness rise toward the new edge?"""
 
     id = "edge.decay-sharpens"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Section 3.3"
-    )
+    source = Source(DOCUMENT, "Section 3.3")
     cost = {"quick": 8, "full": 37}
     presets = {"quick": {"samples": 500, "drops": (20, 60), "steps": 160}}
     control = {"learning_rate": 0.1, "lowered_rate": 0.05}
-    notes = """Prior work quoted in Section 3.3 finds that after the rate is lowered the sharpness climbs toward 2
-    over the lowered rate. No setting is stated; here runs of Figure 3.6 go on at half their rate from an early step or
-    a late one, beside copies that keep it. The answer is no, not in this setting: the sharpness is released and ends
-    above that of the copies if the drop is early, but it does not get to the new edge, and late there is hardly
-    anything left that sharpens, since two classes of digits are fitted by then. The control's rate, 0.1, is never near
-    its edge, so that nothing held the sharpness down before the drop. Where MNIST is not to be had, two Gaussians take
-    its place, and the claims say so."""
+    notes = """Prior work quoted in Section 3.3 finds that after the rate is lowered the sharpness rises toward 2
+    over the lowered rate. No setting is stated. Here runs of Figure 3.6 continue at half their rate from an early or a
+    late step, next to copies that keep the rate. In this setting the answer is no: after an early drop the sharpness
+    ends above that of the copies but does not reach the new edge, and after a late drop it hardly changes, since the
+    two classes of digits are fitted by then. At the control's rate, 0.1, the sharpness is never near the edge, so
+    nothing limits it before the drop. Without MNIST the data are two Gaussian clusters, and the claims say so."""
 
     learning_rate: float = Field(0.5, gt=0)
     lowered_rate: float = Field(0.25, gt=0)
     drops: tuple[int, ...] = (20, 100)
-    """Steps at which the rate is lowered, each in a run of its own, the earliest first."""
+    """Steps at which the rate is lowered, one run for each, in ascending order."""
     steps: PositiveInt = 500
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -58,36 +56,32 @@ class DecaySharpens(DigitExperiment):
         first, sharper = at_edge[0], (ends[0] > kept)[at_edge[0]]
         holds = bool(first.sum() >= 2 and sharper.all())
         yield claim(
-            "released", f"Every seed at the edge ends sharper if its rate is lowered at step {self.drops[0]} than "
-            f"its copy "
-            f"that keeps the rate, and there are at least 2 such seeds ({measured.attrs['data']})",
-            source="Section 3.3",
+            "released", f"Every seed at the edge ends sharper with the rate lowered at step {self.drops[0]} than with "
+            f"the rate kept, and at least 2 seeds are at the edge ({measured.attrs['data']})", source="Section 3.3",
             measured=share_of(sharper) | {"lowered": ends[0][first], "kept": kept[first]}, expected="share = 1, of ≥ 2",
-            holds=holds, seeds=self.seeds, diagnosis="" if holds else f"{first.sum()} seeds are at the edge at the "
-            f"drop.",
+            holds=holds, seeds=self.seeds,
+            diagnosis="" if holds else f"{first.sum()} seeds are at the edge at the drop.",
         )  # fmt: skip
         after = slice(self.drops[0] + NEAR, None)
         rising = np.mean(np.diff(measured.loss.values[:2, :, after], axis=2) > 0, axis=(1, 2))
         yield claim(
-            "calms", "Below the new edge the loss falls again: it rises in fewer steps than in the copies that keep "
-            "the rate",
+            "calms", "Below the new edge the loss falls again: it rises in fewer steps than with the rate kept",
             source="Section 3.3", measured={"kept": rising[0], "lowered": rising[1]}, expected="fewer",
             holds=rising[1] < rising[0], seeds=self.seeds,
-            diagnosis="" if rising[1] < rising[0] else "Where no run is at the edge the loss falls in all of them.",
+            diagnosis="" if rising[1] < rising[0] else "Where no run is at the edge, the loss falls in all runs.",
         )  # fmt: skip
         for drop, end, there in zip(self.drops, ends, at_edge, strict=True):
             if self.steps - drop < LONG:
                 continue
             arrived = end[there] >= 0.9 * new_edge
             yield claim(
-                f"to-the-new-edge-{drop}", f"Lowered at step {drop}, the sharpness climbs to at least 0.9 of 2/η = "
-                f"{new_edge:g}, "
-                "in every seed that was at the edge", source="Section 3.3", expected="share = 1", seeds=self.seeds,
+                f"to-the-new-edge-{drop}", f"With the rate lowered at step {drop}, the sharpness rises to at least 0.9 "
+                f"of 2/η = {new_edge:g} in every seed that was at the edge", source="Section 3.3",
+                expected="share = 1", seeds=self.seeds, holds=bool(there.any() and arrived.all()),
                 measured=share_of(arrived) | {"of the new edge": end[there] / new_edge,
-                "above the copy": (end - kept)[there]},
-                holds=bool(there.any() and arrived.all()),
-                diagnosis="" if arrived.all() else "Two classes of digits are "
-                "fitted within some dozens of steps; the gradient that is left sharpens the network too little.",
+                                              "above the copy": (end - kept)[there]},
+                diagnosis="" if arrived.all() else "Two classes of digits are fitted within some dozens of steps; the "
+                "gradient that remains is too small to sharpen the network further.",
             )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

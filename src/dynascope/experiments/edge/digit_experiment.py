@@ -1,4 +1,4 @@
-"""What the experiments on small ReLU networks share: two-class digits, the network, and gradient descent on it."""
+"""What the experiments on small ReLU networks share: two-class digits, the network and its training."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jaxtyping import Array, Float
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.seeds import member_seeds
-from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
 
 Data = Literal["auto", "digits", "gaussians"]
 DIGITS = "0 and 1 of MNIST, {} pixels"
-SUBSTITUTE = "a substitute for MNIST, two Gaussians in {} dimensions"
+CLUSTERS = "two Gaussian clusters in {} dimensions, not MNIST"
 
 
 class Sample(NamedTuple):
-    """Inputs, one-hot targets, and what they are."""
+    """Inputs, one-hot targets, and a description of the data."""
 
     x: Float[np.ndarray, "n d"]
     y: Float[np.ndarray, "n 2"]
@@ -34,7 +34,7 @@ class Sample(NamedTuple):
 
 
 def sample(data: Data, count: int) -> Sample:
-    """`count` reduced digits, or, if they are asked for or ("auto") no digits are to be had, two Gaussians instead."""
+    """`count` reduced digits; or two Gaussian clusters, if `data` is "gaussians", or "auto" and MNIST is missing."""
     if data != "gaussians":
         try:
             digits = images.two_class_digits(count, expect=None)
@@ -43,13 +43,13 @@ def sample(data: Data, count: int) -> Sample:
                 raise
         else:
             return Sample(digits.x, digits.y, DIGITS.format(digits.x.shape[1]))
-    x, y = two_gaussians(count)
-    return Sample(x, y, SUBSTITUTE.format(x.shape[1]))
+    x, y = gaussian_clusters(count)
+    return Sample(x, y, CLUSTERS.format(x.shape[1]))
 
 
-def two_gaussians(count: int, dim: int = 79) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n 2"]]:
-    """Like the digits in size: centered at 0.45, classes a half apart in each coordinate, and more of the spread in a
-    few directions than in the others."""
+def gaussian_clusters(count: int, dim: int = 79) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n 2"]]:
+    """Two Gaussian clusters of the digits' size: mean 0.45, centers 0.5 apart in each coordinate, and a larger
+    variance in six random directions."""
     draw = np.random.default_rng(0)
     second = np.arange(count) % 2
     pattern = draw.choice([-0.25, 0.25], dim)
@@ -58,14 +58,8 @@ def two_gaussians(count: int, dim: int = 79) -> tuple[Float[np.ndarray, "n d"], 
     return 0.45 + (2 * second - 1)[:, None] * pattern + spread, np.eye(2)[second]
 
 
-def squared_error(model: MLP, batch: tuple[Array, Array]) -> Array:
-    """The mean over samples and outputs."""
-    x, y = batch
-    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
-
-
-class DigitLearner(eqx.Module):
-    """An ensemble member: a ReLU network with biases, gradient descent with one drop of its rate (or none)."""
+class DigitDescent(eqx.Module):
+    """An ensemble member: gradient descent on a ReLU network with biases, with one drop of the rate or none."""
 
     depth: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
@@ -80,15 +74,14 @@ class DigitLearner(eqx.Module):
         if self.flips:
             probes["flip"] = ds.probes.flip_discriminant(before)
         optimizer = optax.sgd(lambda step: jnp.where(step < drop_at, before, after))
-        return ds.Descent(model, squared_error, optimizer, data=(x, y), probes=probes)
+        return ds.Descent(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), probes=probes)
 
 
-class DigitExperiment(Experiment):
-    """Fields that the experiments on digits have in common, with the document's values where it states them."""
+class DigitExperiment(EdgeExperiment):
+    """The common fields, with the document's values where it states them."""
 
-    precision: Literal["float32", "float64"] = "float64"
     data: Data = "auto"
-    """Digits where the file is to be had and else two Gaussians (auto), or one of them in any case."""
+    """MNIST digits, two Gaussian clusters, or (auto) digits if MNIST is found and clusters if not."""
     samples: PositiveInt = Field(2000, ge=10)
     depth: PositiveInt = Field(3, ge=2)
     """Layers of weights."""
@@ -96,12 +89,12 @@ class DigitExperiment(Experiment):
     seeds: PositiveInt = 5
 
     def train(self, rates: Sequence[tuple[float, float, int]], steps: int, seed: int, flips: bool) -> xr.Dataset:
-        """Train at each (rate, rate after a drop, step of the drop) with `seeds` seeds, the same starts for each."""
+        """Train at each (rate, rate after the drop, step of the drop) from the same `seeds` initializations."""
         found = sample(self.data, self.samples)
         before, after, drop_at = zip(*rates, strict=True)
         number = np.dtype(self.precision)
         trace = ds.ensemble(
-            DigitLearner(self.depth, self.width, flips),
+            DigitDescent(self.depth, self.width, flips),
             {"rate": (np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)),
              "seed": member_seeds(seed, self.seeds)},
             steps=steps, record=1, fixed={"x": found.x.astype(number), "y": found.y.astype(number)},

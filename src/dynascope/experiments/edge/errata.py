@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +12,10 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.edge import example_losses, rate_scans
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, erratum, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
 from dynascope.theory.edge import quartic_orbit
@@ -25,14 +25,11 @@ from dynascope.theory.edge.proof_errata import ARGUMENTS, I8, RATIOS, angle_rati
 from dynascope.theory.edge.squared_margins import composition_condition, margin
 
 
-class Errata(Experiment):
+class Errata(EdgeExperiment):
     """Which statements on the edge of stability do not hold as printed?"""
 
     id = "edge.errata"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Proposition 2, Propositions 5 and 6, Observations 1 and 5, Appendix B",
-    )
+    source = Source(DOCUMENT, "Proposition 2, Propositions 5 and 6, Observations 1 and 5, Appendix B")
     cost = {"quick": 10, "full": 7}
     presets = {"quick": {"states": 20_000}}
     control = {"bend": -0.5}
@@ -42,7 +39,6 @@ class Errata(Experiment):
     (indices, cross references, mixed symbols) are not listed. The control bends p the other way, so that
     q' q'' p'' > 0: there Proposition 2 holds, and there is no counter-example."""
 
-    precision: Literal["float32", "float64"] = "float64"
     bend: float = 0.5
     """p = x - bend x² + 59 x³/60; its margin at 0 is 0.1 for ± 1/2, and so is that of q = y + y²/2 + 59 y³/60."""
     states: PositiveInt = 100_000
@@ -149,7 +145,7 @@ EXPECTED = {
 
 
 def draw_errata(measured: xr.Dataset, bend: float) -> Figure:
-    """Six panels: where Proposition 2 fails and what gradient descent does there, the manifold, (3.4), (B.90), (B.100)."""
+    """Where Proposition 2 fails and what gradient descent does there; the manifold, (3.4), (B.90) and (B.100)."""
     figure, grid = panels(3, 2, size=(4.7, 3.6))
     _where_composition_fails(figure, grid[0, 0], bend)
     _descent(grid[0, 1], measured)

@@ -1,9 +1,8 @@
-"""Section 3.6.2: do coupled directions leave less room above 2/η? In the document's own example they do not."""
+"""Section 3.6.2: does coupling of directions limit how many exceed 2/η? In the document's own example it does not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +13,15 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import diverged
 from dynascope.lab.claims import Claim, claim, erratum, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factors, diagonal_step
 from dynascope.tasks.separable import ExtendedLoss
+from dynascope.theory.edge.factorization import extended_spectrum
 
 COUPLINGS = {
     "no pair": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
@@ -29,31 +30,28 @@ COUPLINGS = {
 }
 COLORS = PALETTE[1:]
 KEPT = 64
-"""Last iterates at which the Hessian is looked at."""
+"""Last iterates at which the Hessian is diagonalized."""
 ABOVE = 1.05
-"""What the two largest η a_i must reach for a cell to count as having two directions above 2/η."""
+"""A cell has two directions above 2/η if its two largest η a_i reach this."""
 SHOWN = (1.2, 1.15)
 """The products of the run in the figure."""
 
 
-class ExtendedModel(Experiment):
-    """What keeps a second direction below 2/η: that directions are coupled, or that there are two factors?"""
+class ExtendedModel(EdgeExperiment):
+    """What keeps a second direction below 2/η: the coupling of directions, or separate factors?"""
 
     id = "edge.extended-model"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Section 3.6.2"
-    )
+    source = Source(DOCUMENT, "Section 3.6.2")
     cost = {"quick": 4, "full": 17}
     presets = {"quick": {"starts": 40, "steps": 1500}}
     control = {"tied": True}
-    notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as example,
-    and expects fewer eigenvalues above 2/η the more pairs are coupled. Here with three blocks in three dimensions,
-    η = 1, weights 1/4 and 1/2, b = 0: all pairs are then exactly ||XXᵀ - diag a||²/4. The symmetric
-    example lives whatever is coupled, and has more eigenvalues above 2/η the more is. What restricts the second
-    direction is asymmetry: with Y and Z apart nearly all starts diverge. The control ties Z = Y, which makes the second
-    problem the first."""
+    notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as an example,
+    and expects fewer eigenvalues above 2/η the more pairs are coupled. The setting here: three blocks in three
+    dimensions, η = 1, weights 1/4 and 1/2, b = 0; with all pairs the loss is exactly ||XXᵀ - diag a||²/4. The
+    symmetric example stays bounded with any coupling, and more coupling gives more eigenvalues above 2/η. What
+    restricts the second direction is asymmetry: with separate Y and Z nearly all starts diverge. The control ties
+    Z = Y, which turns the second problem into the first."""
 
-    precision: Literal["float32", "float64"] = "float64"
     firsts: tuple[float, ...] = (1.05, 1.2, 1.35, 1.5)
     """η a₁."""
     seconds: tuple[float, ...] = (0.4, 0.7, 0.9, 1.05, 1.15, 1.3)
@@ -101,11 +99,11 @@ class ExtendedModel(Experiment):
         def one(strengths: Array, start: Array, pairs: Array, steps: Array) -> tuple[Array, Array]:
             task = ExtendedLoss(strengths, pairs)
 
-            def look(X: Array, _: None) -> tuple[Array, Array]:
+            def count(X: Array, _: None) -> tuple[Array, Array]:
                 return task.step(X, 1.0), jnp.sum(jnp.linalg.eigvalsh(dense_hessian(task, X)) > 2)
 
             late = jax.lax.fori_loop(0, steps, lambda _, X: task.step(X, 1.0), start)
-            end, counts = jax.lax.scan(look, late, None, length=KEPT)
+            end, counts = jax.lax.scan(count, late, None, length=KEPT)
             return ~diverged(end), jnp.mean(counts.astype(end.dtype))
 
         over_starts = jax.vmap(one, in_axes=(None, 0, None, None))
@@ -133,12 +131,8 @@ class ExtendedModel(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """At X = diag √a the Hessian has the eigenvalues 2 a_i, a_i + a_j for the coupled pairs, and else 0."""
-        spectra = []
-        for pairs in COUPLINGS.values():
-            coupled = [(i, j) for i in range(3) for j in range(i, 3) if i == j or pairs[i][j]]
-            spectra.append([np.sort([*(a[i] + a[j] for i, j in coupled), *[0.0] * (9 - len(coupled))])
-                            for a in measured.products.values])  # fmt: skip
-        spectrum = np.array(spectra)
+        cells = measured.products.values
+        spectrum = np.array([[extended_spectrum(a, np.array(pairs)) for a in cells] for pairs in COUPLINGS.values()])
         return xr.Dataset(
             {
                 "at_minimum": (("coupling", "cell", "eigenvalue"), spectrum),
@@ -159,16 +153,16 @@ class ExtendedModel(Experiment):
         )  # fmt: skip
         finite = measured.finite.values[:, two]
         yield claim(
-            "symmetric-lives", "The symmetric model stays finite from every start there, whatever is coupled",
+            "symmetric-lives", "There the symmetric model stays finite from every start, with any coupling",
             source="Section 3.6.2", expected="share = 1", holds=finite.all(), seeds=runs,
-            measured={name: share_of(lives.ravel()) for name, lives in zip(COUPLINGS, finite, strict=True)},
+            measured={name: share_of(rows.ravel()) for name, rows in zip(COUPLINGS, finite, strict=True)},
         )  # fmt: skip
         counts = np.where(finite, measured.above.values[:, two], np.nan).mean((1, 2))
         at_minimum = predicted.above.values[:, two].mean(-1)
         yield erratum(
             "fewer-eigenvalues",
             "Expected in the document: the more pairs are coupled, the fewer eigenvalues of the Hessian exceed 2/η. "
-            "In its own example the number grows, at the minimum and on the orbits (means over cells and starts)",
+            "In its own example their number grows, at the minimum and on the orbits (means over cells and starts)",
             source="Section 3.6.2", seeds=runs,
             measured={name: {"on the orbit": orbit, "at the minimum": minimum}
                       for name, orbit, minimum in zip(COUPLINGS, counts, at_minimum, strict=True)},
@@ -188,11 +182,11 @@ class ExtendedModel(Experiment):
         products = measured.products.values
         sums, two = products[:, :2].sum(-1), products[:, :2].min(-1) >= ABOVE
         for name, color, size in zip(COUPLINGS, COLORS, (11, 7.5, 4), strict=True):
-            alive = measured.finite.sel(coupling=name).mean("start")
-            share.plot(sums, alive, "o", color=color, markersize=size, label=f"symmetric, {name}")
+            bounded = measured.finite.sel(coupling=name).mean("start")
+            share.plot(sums, bounded, "o", color=color, markersize=size, label=f"symmetric, {name}")
         share.plot(sums, measured.asymmetric.mean("start"), "s", color=PALETTE[0], label=label)
         share.axvline(2, **THEORY, label="η (a₁ + a₂) = 2")
-        share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts that stay finite", ylim=(-0.05, 1.1), title="Who lives")
+        share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts", ylim=(-0.05, 1.1), title="Starts that stay finite")
         share.legend(loc="center right")
         for at, (values, minimum) in enumerate(zip(measured.above.values, predicted.above.values, strict=True)):
             seen = values[two].ravel()
@@ -200,7 +194,7 @@ class ExtendedModel(Experiment):
             counts.plot(near, seen, "o", color=COLORS[at], markersize=2.5, alpha=0.5, markeredgewidth=0)
             counts.plot([at - 0.3, at + 0.3], [minimum[two].mean()] * 2, **THEORY, label="" if at else "at the minimum")
         counts.plot([], [], "o", color=FAINT, markersize=4, label="mean over an orbit")
-        counts.set(ylabel="eigenvalues above 2/η", title="Coupling adds, it does not remove", ylim=(0, 7))
+        counts.set(ylabel="eigenvalues above 2/η", title="Coupling adds eigenvalues above 2/η", ylim=(0, 7))
         counts.set_xticks(range(len(COUPLINGS)), list(COUPLINGS))
         counts.legend(loc="upper left")
         for block, color in enumerate(settings_colors(3)):

@@ -1,9 +1,9 @@
-"""Figure 3.2: up to which second eigenvalue a factorization may oscillate along its first one."""
+"""Figure 3.2: how large the second eigenvalue may be while a factorization oscillates along the first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factors, diagonal_step, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import largest_bulk, quasi_symmetric_condition
 from dynascope.theory.edge.factorization_stability import critical_bulk
@@ -30,27 +31,24 @@ NAMES = {
     "small": "generic, small",
 }
 BAND, LINEAR_UNTIL = 0.1, 1.48
-"""Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, where starts fall out by themselves."""
+"""Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, where starts diverge at any b."""
 
 
-class FactorizationBoundary(Experiment):
+class FactorizationBoundary(EdgeExperiment):
     """How large may the second eigenvalue be while a factorization oscillates along the first?"""
 
     id = "edge.factorization-boundary"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.2"
-    )
+    source = Source(DOCUMENT, "Figure 3.2")
     cost = {"quick": 3, "full": 600}
     presets = {"quick": {"columns": 16, "rows": 30, "dim": 3, "steps": 3000, "seeds": 5}}
     control = {"tied": True}
     notes = """A cell is a pair a = η σ₁², b = η σ₂²; the other eigenvalues are b/2, b/4, ... Every start of every cell
-    is a member of one array program, and out once an entry exceeds 1000. A cell's color is the share of its starts
-    that stay finite, its verdict that of the majority. The dotted line is where the product of the two transition
-    matrices on the orbit gets an eigenvalue beyond 1 (up to K = √5 - 1, where the orbit itself is lost). Dimension,
-    grid, spectrum and α are not in the text. The control ties the factors, Y = Z at the start and so for ever: that is
-    symmetric factorization, in which the second direction may oscillate too, and the boundary is gone."""
+    is a member of one array program, and counts as diverged once an entry exceeds 1000. The color of a cell is the
+    share of its starts that stay finite, its verdict that of the majority. On the dotted line the product of the two
+    transition matrices on the orbit gets an eigenvalue above 1 (up to K = √5 - 1, where the orbit itself loses
+    stability). The text does not give dimension, grid, spectrum and α. The control starts with Y = Z, which stays so:
+    that is symmetric factorization, in which the second direction may oscillate too, and there is no boundary."""
 
-    precision: Literal["float32", "float64"] = "float64"
     columns: PositiveInt = 100
     rows: PositiveInt = 100
     highest: tuple[float, float] = (1.6, 1.2)
@@ -97,8 +95,8 @@ class FactorizationBoundary(Experiment):
         }
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """For both quasi-symmetric starts, the largest b of (3.9) in every column, and at nine rates the b at which the
-        product of transition matrices on the orbit lets the other directions grow."""
+        """For both quasi-symmetric starts, the largest b of (3.9) in every column, and at nine rates the b above which
+        the other directions grow, by the product of transition matrices on the orbit."""
         rates = np.linspace(1.01, 1.235, 9)
         alphas = np.array([self.alpha, 1.0])
         admitted = [np.asarray(largest_bulk(measured["first"].values, alpha)) for alpha in alphas]
@@ -119,8 +117,8 @@ class FactorizationBoundary(Experiment):
         runs = int(judged.sum()) * self.seeds
         yield claim(
             "generic-boundary",
-            "From generic starts most runs live where η(σ₁² + σ₂²) < 2 and most diverge elsewhere: share of the cells "
-            "further than 0.1 from the line", source="Figure 3.2a, Observation 1", measured=shares["generic"],
+            "From generic starts most runs stay finite where η(σ₁² + σ₂²) < 2 and most diverge elsewhere: share of the "
+            "cells more than 0.1 from the line", source="Figure 3.2a, Observation 1", measured=shares["generic"],
             expected="share ≥ 0.95", holds=shares["generic"]["share"] >= 0.95, seeds=runs,
         )  # fmt: skip
         further = judged & (first > SUPERSTABLE)
@@ -131,12 +129,13 @@ class FactorizationBoundary(Experiment):
             "linear-beyond",
             "The same holds well beyond K = 1.121, where Theorem 3.3 ends: columns from there to a = 1.48",
             source="Figure 3.2a",
-            measured={**late, "largest b with all starts alive, less 2 - a": [float(edge.min()), float(edge.max())]},
+            measured={**late, "largest b with all starts finite, less 2 - a": [float(edge.min()), float(edge.max())]},
             expected="share ≥ 0.95", holds=late["share"] >= 0.95, seeds=int(further.sum()) * self.seeds,
         )  # fmt: skip
         others = {NAMES[name]: shares[name] for name in ("quasi", "symmetric", "small")}
         yield claim(
-            "same-boundary", "So do quasi-symmetric starts and smaller generic ones", source="Figure 3.2b, c",
+            "same-boundary", "The same holds for quasi-symmetric starts and for smaller generic ones",
+            source="Figure 3.2b, c",
             measured=others, expected="share ≥ 0.95 each", seeds=runs,
             holds=all(share["share"] >= 0.95 for share in others.values()),
         )  # fmt: skip
@@ -153,8 +152,8 @@ class FactorizationBoundary(Experiment):
         column = int(np.argmin(np.abs(measured["first"].values - 1.2)))
         largest = float(_boundary(finite.sel(start="quasi"))[column])
         yield claim(
-            "not-necessary", f"With α = {self.alpha:g} most runs live beyond (3.9) too, below the line: share of runs",
-            source="Figure 3.2b",
+            "not-necessary", f"With α = {self.alpha:g} most runs between (3.9) and the line stay finite too: share of "
+            "runs", source="Figure 3.2b",
             measured={**share_of(finite.sel(start="quasi").values[outside].ravel()),
                       f"largest b at a = {measured['first'].values[column]:.3g}": largest},
             expected={"share": "> 0.5", "largest b of (3.9) there": float(predicted.admitted[0, column])},
@@ -171,7 +170,8 @@ class FactorizationBoundary(Experiment):
         )  # fmt: skip
         critical = predicted.critical.sel(start="quasi")
         yield claim(
-            "orbit-matrices-quasi", f"For α = {self.alpha:g} it has up to b = 0.60 to 0.65", source="Appendix B.10.2",
+            "orbit-matrices-quasi", f"For α = {self.alpha:g} it has radius 1 up to b = 0.60 to 0.65",
+            source="Appendix B.10.2",
             measured=[float(critical.min()), float(critical.max())], expected="0.60 to 0.65, in two digits", seeds=9,
             holds=critical.min() >= 0.595 and critical.max() <= 0.655,
         )  # fmt: skip
@@ -180,7 +180,7 @@ class FactorizationBoundary(Experiment):
         below = (shown.second.values[None, :] < limit[:, None])[..., None] & np.ones(self.seeds, bool)
         yield claim(
             "quiet-below",
-            f"Where that radius is 1 (α = {self.alpha:g}, K < √5 - 1) no run diverges; beyond, many still live",
+            f"Where that radius is 1 (α = {self.alpha:g}, K < √5 - 1) no run diverges; above, many still stay finite",
             source="Appendix B.10.2",
             measured={"diverged below": int((~shown.values[below]).sum()),
                       "share finite above, b < 2 - a": _share_between(shown, limit)},
@@ -193,7 +193,7 @@ class FactorizationBoundary(Experiment):
         share = (measured.escaped < 0).mean("seed")
         titles = (f"(a) generic, scale {self.scales[0]:g}", f"(b) quasi-symmetric, α = {self.alpha:g}",
                   "(c) quasi-symmetric, α = 1", f"generic, scale {self.scales[1]:g}")  # fmt: skip
-        colors = LinearSegmentedColormap.from_list("survival", ["#f0b9bf", "#fbf3e4", "#a9d3da"])
+        colors = LinearSegmentedColormap.from_list("finite", ["#f0b9bf", "#fbf3e4", "#a9d3da"])
         for axes, name, title in zip(grid, NAMES, titles, strict=True):
             axes.pcolormesh(measured["first"], measured.second, share.sel(start=name).T, cmap=colors, vmin=0, vmax=1)
             _draw_lines(axes, measured, predicted, name)
@@ -207,7 +207,7 @@ class FactorizationBoundary(Experiment):
 
 
 def _boundary(finite: xr.DataArray) -> xr.DataArray:
-    """In every column, the largest b at which all starts live."""
+    """In every column, the largest b at which all starts stay finite."""
     return finite.second.where(finite.all("seed")).max("second")
 
 

@@ -1,9 +1,8 @@
-"""Theorem B.3: at any minimum of a factorization, the sharpest direction is one in which an oscillation can live."""
+"""Theorem B.3: at every minimum of a factorization the sharpest direction admits a stable oscillation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,36 +13,33 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.directional import as_vector, directional_derivatives, discriminant
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factorization, Factors
-from dynascope.theory.edge.factorization import flattest_sharpness, top_direction
-from dynascope.theory.edge.quartic_orbit import normalized_orbit
+from dynascope.theory.edge.factorization import flattest_sharpness, line_orbit, top_direction
 
 PRECISION = 1e-12
 
 
-class FactorizationMinima(Experiment):
-    """At a minimum of a matrix factorization, can an oscillation live along the sharpest direction?"""
+class FactorizationMinima(EdgeExperiment):
+    """At a minimum of a matrix factorization, can gradient descent oscillate stably along the sharpest direction?"""
 
     id = "edge.factorization-minima"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Theorem B.3"
-    )
+    source = Source(DOCUMENT, "Theorem B.3")
     cost = {"quick": 5, "full": 10}
     presets = {"quick": {"seeds": 20, "shapes": ((5, 5, 5), (4, 6, 3), (3, 4, 7))}}
     control = {"orthogonal": True}
-    notes = """Random factors of random shapes are a minimum of the factorization of their own product. Measured: the
-    dense Hessian by automatic differentiation, its top eigenpair, the derivatives along it to order 4, and gradient
-    descent restricted to its line. Predicted: Theorem B.3, from the singular vectors of the factors alone. Along the
-    line the loss is exactly (at + bt²)²/2, the quartic of Theorem 3.3 moved aside, which gives the orbit in closed
-    form. The control turns the top inner singular vectors of the two factors orthogonal to each other, against the
-    theorem's condition: the loss along the line is then a parabola, D = 0, and descent leaves."""
+    notes = """Random factors are a minimum of the factorization of their own product. Measured: the dense Hessian by
+    automatic differentiation, its top eigenpair, the derivatives along it to order 4, and gradient descent restricted
+    to its line. Predicted: Theorem B.3, from the singular vectors of the factors alone. Along the line the loss is
+    exactly (at + bt²)²/2, the quartic of Theorem 3.3 shifted, which gives the orbit in closed form. The control makes
+    the top inner singular vectors of the two factors orthogonal, against the condition of the theorem: the loss along
+    the line is then a parabola, D = 0, and gradient descent diverges."""
 
-    precision: Literal["float32", "float64"] = "float64"
     shapes: tuple[tuple[int, int, int], ...] = ((5, 5, 5), (4, 6, 3), (6, 3, 2), (3, 4, 7), (6, 6, 4))
     """(m, q, p): Y is m by p, Z is q by p."""
     seeds: PositiveInt = 50
@@ -95,7 +91,7 @@ class FactorizationMinima(Experiment):
         return jax.jit(jax.vmap(one))({"Y": jnp.asarray(Y), "Z": jnp.asarray(Z)})
 
     def _descend(self, derivatives: Array, rate: Array) -> Array:
-        """The two last iterates of descent along the line, the lower first, in units of 6 f''/f3; begun at 0.01."""
+        """The last two iterates along the line, the lower first, in units of 6 f''/f3; the start is 0.01."""
         _, _, second, third, fourth = derivatives
         unit = 6 * second / jnp.where(jnp.abs(third) > 1e-9 * second, third, 1e-9 * second)
 
@@ -107,11 +103,10 @@ class FactorizationMinima(Experiment):
         return jnp.sort(jnp.where(jnp.isfinite(pair), pair, jnp.nan))
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        orbit = (np.asarray(normalized_orbit(1 + self.above / 2)) - 1) / 2
         f2, f3 = (measured.derivatives_predicted.isel(order=i) for i in (0, 1))
         small = np.sqrt(3 * f2**2 * self.above / measured.D_predicted) / np.abs(6 * f2 / f3)
         theorem = {name: measured[f"{name}_predicted"] for name in ("sharpness", "derivatives", "D")}
-        return xr.Dataset({**theorem, "line": ("iterate", orbit), "half_width": small})
+        return xr.Dataset({**theorem, "line": ("iterate", np.asarray(line_orbit(self.above))), "half_width": small})
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         assert predicted is not None
@@ -154,7 +149,7 @@ class FactorizationMinima(Experiment):
         ratio = (width / predicted.half_width).values
         yield claim(
             "line-orbit",
-            f"Descent along the line at η f'' = {2 + self.above:g} ends on the quartic's orbit of period two",
+            f"Gradient descent along the line at η f'' = {2 + self.above:g} ends on the orbit of the quartic",
             source="Theorems 3.1, 3.3 and B.3",
             measured={"distance": distance, "half-width / √(3 f''² ν/D)": [ratio.min(), ratio.max()]},
             expected="distance ≤ 1e-9, half-width within 1 %", seeds=trials,

@@ -1,9 +1,8 @@
-"""Figure 3.4: a trajectory of the product loss beside the manifolds on which it is said to move."""
+"""Figure 3.4: a trajectory of the product loss, and the manifolds to which it should be confined."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,37 +14,34 @@ from pydantic import PositiveInt
 
 from dynascope.curves import orbits
 from dynascope.experiments.edge import rate_scans
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import constraint_manifolds, quartic_orbit
 
 FROZEN = 5
-"""Steps over which the projection onto M stands still."""
+"""Steps over which the projection onto M does not move."""
 ON_CURVE = (1.574, 1.569, 1.550, 1.515, 1.348)
 """x of the projection onto M_c at the first steps, by an independent computation."""
 LONG = 4000
 
 
-class ManifoldProjection(Experiment):
+class ManifoldProjection(EdgeExperiment):
     """Does the manifold {λ < 2/η, ∇L · u = 0} describe where gradient descent goes?"""
 
     id = "edge.manifold-projection"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Figure 3.4; Propositions 5-7, Definition 4",
-    )
+    source = Source(DOCUMENT, "Figure 3.4; Propositions 5-7, Definition 4")
     cost = {"quick": 6, "full": 6}
     presets = {"quick": {}}
     control = {"start": (1.05, 0.9)}
-    notes = """M = {λ < 2/η, ∇L · u = 0} is the manifold of Damian et al., M_c the document's, with the second
-    eigenvalue in place of λ; both are taken among minimizers (see edge.errata). Above η = 1 M has no minimizer; below
-    it has, but the projection of a trajectory that starts far away sits on M's end and does not move while the
-    trajectory does. The start (1.6, 0.7) is ours: the text gives none. The control starts beside M: the projection
-    moves from the first step. The document's setting takes seconds: `quick` is all of it."""
+    notes = """M = {λ < 2/η, ∇L · u = 0} is the manifold of Damian et al., M_c that of the document, with the second
+    eigenvalue in place of λ; both are restricted to minimizers (see edge.errata). Above η = 1, M has no minimizer.
+    Below it has, but the projection of a trajectory that starts far away is the end point of M and does not move while
+    the trajectory does. The text gives no start; (1.6, 0.7) is our choice. The control starts next to M, and the
+    projection moves from the first step. The full setting takes seconds, so `quick` is the same."""
 
-    precision: Literal["float32", "float64"] = "float64"
     above: float = 1.08
     """The rate of panel (a)."""
     below: float = 0.95
@@ -53,7 +49,7 @@ class ManifoldProjection(Experiment):
     start: tuple[float, float] = (1.6, 0.7)
     far_start: tuple[float, float] = (2.0, 0.52)
     crossing_start: tuple[float, float] = (1.8, 0.6)
-    """A start from which the factors become negative and end on the mirrored orbit."""
+    """A start from which both factors become negative and end on the mirrored orbit."""
     steps: PositiveInt = 60
     minima: PositiveInt = 2000
     """Random minimizers for each number of factors."""
@@ -98,13 +94,13 @@ class ManifoldProjection(Experiment):
         )  # fmt: skip
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The orbit above the threshold, and the ends of M below it."""
-        total = measured.x + 1 / measured.x
+        """The orbit above the threshold, the ends of M below it, and which minimizers M holds."""
+        inside = constraint_manifolds.on_hyperbola(measured.x.values, measured.eta.values[:, None])
         return xr.Dataset(
             {
                 "orbit": ("point", [float(d) for d in quartic_orbit.normalized_orbit(self.above)]),
                 "extent": ("end", np.asarray(constraint_manifolds.extent(self.below))),
-                "inside": (("eta", "x"), np.asarray(total.values < np.sqrt(2 + 2 / measured.eta.values)[:, None])),
+                "inside": (("eta", "x"), np.asarray(inside)),
             }
         )
 
@@ -142,7 +138,8 @@ class ManifoldProjection(Experiment):
         outside = int((~measured.inside.values[1]).sum())
         yield claim(
             "minimizers", "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty exactly for η ≥ 1, and M_c all of "
-            "xy = 1 (grid of η and x: points judged otherwise by the Hessian)", source="Propositions 5 and 6",
+            "xy = 1 (number of points on a grid of η and x at which the Hessian disagrees)",
+            source="Propositions 5 and 6",
             measured={"M": wrong, "M_c": outside, "η with M empty": [measured.eta.values[empty].min(), "to", 1.4]},
             expected="0, 0, from 1", holds=wrong == 0 and outside == 0
             and bool(np.array_equal(empty, measured.eta.values > 1 - 1e-12)), seeds=measured.inside[0].size,
@@ -158,10 +155,10 @@ class ManifoldProjection(Experiment):
         top, formula = measured.sharpness.values[:, 0], measured.sharpness.values[:, 1]
         error = np.abs(top / formula - 1).max()
         yield claim(
-            "many-factors", "At every minimizer of (Πx - 1)²/n the sharpness is (2/n) Σ 1/x² ≥ 2: M has none for η > 1",
+            "many-factors", "At every minimizer of (Πx - 1)²/n the sharpness is (2/n) Σ 1/x² ≥ 2: M is empty for η > 1",
             source="Proposition 7",
             measured={"least": dict(zip(map(str, measured.n.values), top.min(axis=1), strict=True)),
-                                              "relative error of the formula": error},
+                      "relative error of the formula": error},
             expected="≥ 2, error < 1e-9", holds=bool(top.min() >= 2 - 1e-9 and error < 1e-9), seeds=top.size,
         )  # fmt: skip
         far, mirrored = measured.far.values[0], measured.crossing.values[0]
@@ -208,7 +205,7 @@ class ManifoldProjection(Experiment):
         )
         time.axhline(predicted.extent.values[1], **THEORY, label="end of M")
         time.axvspan(0, FROZEN, color=FAINT, alpha=0.2, linewidth=0)
-        time.set(xlabel="step", ylabel="x", title=f"η = {self.below:g}: what moves")
+        time.set(xlabel="step", ylabel="x", title=f"η = {self.below:g}: trajectory and projections")
         time.set_xticks(np.arange(0, 21, 5))
         time.legend(loc="upper right")
         return {"manifold-projection": figure}

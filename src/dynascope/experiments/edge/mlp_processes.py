@@ -1,4 +1,4 @@
-"""Gradient descent, its gradient flow, its time average and its central flow, from one start on one clock."""
+"""Gradient descent, its time average, gradient flow and the central flow, from one start at the same times."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.central_flow import oscillation
-from dynascope.experiments.edge.processes_drawing import draw_processes
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
+from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim, claim
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.supervised import mean_squared_error
 from dynascope.tasks.task import DataTask
 
 EVERY = 5
-"""Steps between recordings: odd, so that both phases of an oscillation of period 2 are seen."""
+"""Steps between recordings: odd, so that both phases of an oscillation of period 2 are recorded."""
 
 
 class CubicRegression(DataTask):
@@ -47,16 +49,16 @@ class CubicRegression(DataTask):
 
     def loss(self, model: Any, data: tuple[Array, Array]) -> Float[Array, ""]:
         x, y = data
-        return jnp.mean((jax.vmap(model)(x)[:, 0] - y) ** 2) / 2
+        return mean_squared_error(jax.vmap(model)(x), y) / 2
 
-    def placed(self, weights: Array) -> Any:
-        """The network with these weights, in the flat order of its parameters."""
-        blank = self.network(jax.random.key(0))
-        _, unravel = ravel_pytree(eqx.filter(blank, eqx.is_inexact_array))
-        return eqx.combine(unravel(weights), blank)
+    def with_weights(self, weights: Float[Array, " p"]) -> Any:
+        """The network with these weights, in the order of its flattened parameters."""
+        network = self.network(jax.random.key(0))
+        _, unravel = ravel_pytree(eqx.filter(network, eqx.is_inexact_array))
+        return eqx.combine(unravel(weights), network)
 
     def sharpness_along(self, paths: np.ndarray) -> np.ndarray:
-        """The top eigenvalue of the Hessian at every point of each path, to 1e-4; a search starts from the last one."""
+        """The top eigenvalue of the Hessian at every point of each path, to 1e-4, with warm starts along a path."""
         return np.stack([np.asarray(_sharpness_along(self, jnp.asarray(path))) for path in paths])
 
 
@@ -64,20 +66,20 @@ class CubicRegression(DataTask):
 def _sharpness_along(task: CubicRegression, path: Float[Array, "t p"]) -> Float[Array, " t"]:
     data = task.data()
 
-    def look(subspace: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+    def measure(subspace: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
         point, seed = at
         pairs = ds.geometry.top_eigenpairs(
-            lambda weights: task.loss(task.placed(weights), data), point, 1,
+            lambda weights: task.loss(task.with_weights(weights), data), point, 1,
             tolerance=1e-4, start=subspace, seed=seed, dense=0,
         )  # fmt: skip
         return pairs.subspace, pairs.values[0]
 
     start = jax.random.normal(jax.random.key(1), (2, path.shape[1]), path.dtype)
-    return lax.scan(look, start, (path, jnp.arange(path.shape[0], dtype=jnp.int32)))[1]
+    return lax.scan(measure, start, (path, jnp.arange(path.shape[0], dtype=jnp.int32)))[1]
 
 
-class Learner(eqx.Module):
-    """An ensemble member: one of the processes on the task, from its own start or from recorded weights."""
+class Process(eqx.Module):
+    """An ensemble member: one of the processes on the task, from a random start or from recorded weights."""
 
     task: CubicRegression
     process: Literal["descent", "gradient flow", "central flow"] = eqx.field(static=True)
@@ -86,17 +88,17 @@ class Learner(eqx.Module):
 
     def __call__(self, seed: Array | tuple[Array, Array], learning_rate: Array) -> Any:
         if isinstance(seed, tuple):
-            model = self.task.placed(seed[1])
+            model = self.task.with_weights(seed[1])
         else:
             model = self.task.network(jax.random.key(seed))
-        looks, data = {"loss": ds.probes.loss(), "weights": weights_probe()}, self.task.data()
+        probes, data = {"loss": ds.probes.loss(), "weights": weights_probe()}, self.task.data()
         if self.process == "descent":
-            return ds.Descent(model, self.task, optax.sgd(learning_rate), data=data, probes=looks)
+            return ds.Descent(model, self.task, optax.sgd(learning_rate), data=data, probes=probes)
         if self.process == "gradient flow":
-            return ds.Flow(model, self.task, data=data, solver=diffrax.Dopri5(), tolerance=1e-7, probes=looks)
+            return ds.Flow(model, self.task, data=data, solver=diffrax.Dopri5(), tolerance=1e-7, probes=probes)
         return ds.CentralFlow(
             model, self.task, learning_rate, data=data, critical=self.critical, substeps=self.substeps,
-            probes={**looks, "oscillation": oscillation()},
+            probes={**probes, "oscillation": oscillation()},
         )  # fmt: skip
 
 
@@ -109,7 +111,7 @@ def weights_probe() -> Any:
     return probe(measure, dims=("parameter",))
 
 
-class MlpProcesses(Experiment):
+class MlpProcesses(EdgeExperiment):
     """Does the central flow go where gradient descent goes on average, when gradient flow does not?"""
 
     id = "edge.mlp-processes"
@@ -120,17 +122,17 @@ class MlpProcesses(Experiment):
     notes = """A tanh network of three layers fits the Chebyshev polynomial of degree 3, full batch, half the mean
     squared error. Gradient descent, gradient flow at time η × step, and the central flow start from the same weights.
     The time average is a centered Gaussian window over the iterates. The oscillation is measured as the part of period
-    2, (w[t+1] - 2 w[t] + w[t-1])/4, which slow motion does not enter; a plain |w - average|² would count the slow
-    swings between bursts too, which are larger. In the control the learning rate is so small that the sharpness stays
-    far below 2/η: the central flow is then gradient flow, and neither is better.
+    2, (w[t+1] - 2 w[t] + w[t-1])/4, which does not contain slow motion; |w - average|² would include the slow motion
+    between bursts, which is larger. In the control the learning rate is so small that the sharpness stays far below
+    2/η: the central flow is then gradient flow, and neither is better.
 
-    How the setting was chosen: smooth teachers in 3 and 4 dimensions and random labels sharpen too little (by a factor
-    of 2 or 3), so that the plain discretization error of gradient descent, which neither flow knows of, is a large part
-    of every distance. The cubic sharpens tenfold and more. At η = 0.25 with 10 neurons a layer gradient descent
-    overshoots the edge in violent bursts; 14 neurons and η = 0.2 or 0.1 are milder, though bursts remain: the sharpness
-    swings about the line 2/η, and what is predicted is the average over bursts, not each.
-    A quick run has three or four bursts, so that its variance depends by a tenth or two on where it ends. Half
-    the substep changes no ratio by more than 0.3 %. Seeds were not chosen."""
+    The setting: smooth teachers in 3 and 4 dimensions and random labels sharpen too little (by a factor of 2 or 3), so
+    that the discretization error of gradient descent, which neither flow contains, is a large part of every distance.
+    The cubic sharpens tenfold or more. At η = 0.25 with 10 neurons a layer gradient descent overshoots the edge in
+    large bursts; with 14 neurons and η = 0.2 or 0.1 the bursts are smaller. The sharpness oscillates around 2/η, and
+    the prediction is the average over bursts, not each burst. A quick run has three or four bursts, so its variance
+    changes by 10 to 20 % with the step at which it ends. Half the substep changes no ratio by more than 0.3 %. Seeds
+    were not selected."""
 
     width: PositiveInt = 14
     depth: int = Field(3, ge=2)
@@ -138,13 +140,12 @@ class MlpProcesses(Experiment):
     learning_rate: float = Field(0.1, gt=0)
     steps: int = Field(3000, ge=100)
     window: PositiveInt = 40
-    """Standard deviation of the averaging window, in steps; it is cut at two and a half of them."""
+    """Standard deviation of the averaging window, in steps; the window is cut at two and a half of them."""
     critical: PositiveInt = 3
     """How many directions may oscillate in the central flow."""
     substeps: PositiveInt = 2
     """Of one optimizer step, in the integration of the central flow."""
     seeds: PositiveInt = 5
-    precision: Literal["float32", "float64"] = "float64"
 
     @property
     def task(self) -> CubicRegression:
@@ -157,11 +158,11 @@ class MlpProcesses(Experiment):
         seeds = member_seeds(seed, self.seeds)
         reach = 5 * self.window // 2
         descent = ds.ensemble(
-            Learner(self.task, "descent"), {"seed": seeds}, steps=self.steps + reach, record=1, fixed=self._rate()
+            Process(self.task, "descent"), {"seed": seeds}, steps=self.steps + reach, record=1, fixed=self._rate()
         ).trace
         steps = np.arange(0, self.steps + 1, EVERY)
         flow = ds.ensemble(
-            Learner(self.task, "gradient flow"), {"seed": seeds}, times=self.learning_rate * steps, fixed=self._rate()
+            Process(self.task, "gradient flow"), {"seed": seeds}, times=self.learning_rate * steps, fixed=self._rate()
         ).trace
         path, losses = descent.weights.values, descent.loss.values
         kernel = averaging(steps, path.shape[1], self.window, reach)
@@ -189,7 +190,7 @@ class MlpProcesses(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         """The central flow from the recorded start."""
-        member = Learner(self.task, "central flow", self.substeps, self.critical)
+        member = Process(self.task, "central flow", self.substeps, self.critical)
         over = {"seed": (measured.seed.values, measured.start.values)}
         trace = ds.ensemble(member, over, steps=self.steps, record=measured.step.values, fixed=self._rate()).trace
         trace = trace.assign_coords(seed=measured.seed)
@@ -203,13 +204,11 @@ class MlpProcesses(Experiment):
         common: dict[str, Any] = {
             "source": "Section 3",
             "seeds": self.seeds,
-            "diagnosis": ""
-            if reached
-            else "In some seed the sharpness does not reach 2/η: there is nothing to predict.",
+            "diagnosis": "" if reached else "In some seeds the sharpness does not reach 2/η: nothing oscillates.",
         }
         yield claim(
             "central-flow-follows",
-            "From the averaged optimizer the central flow ends less than a fifth as far as gradient flow",
+            "The central flow ends less than a fifth as far from the averaged iterates as gradient flow",
             measured={"central flow": found["central"], "gradient flow": found["flow"], "ratio": found["ratio"]},
             expected="ratio < 0.2 in every seed", holds=np.all(found["ratio"] < 0.2), **common,
         )  # fmt: skip
@@ -220,12 +219,12 @@ class MlpProcesses(Experiment):
         )  # fmt: skip
         yield claim(
             "hovers-at-the-edge",
-            "At the averaged weights the sharpness is 2/η, in the mean over the time at the edge, to 5 %",
+            "At the averaged weights the sharpness is 2/η on average over the time at the edge, to 5 %",
             measured={"sharpness × η/2": found["hover"], "of gradient flow, at the end": found["flow_hover"]},
             expected="0.95 to 1.05 in every seed", holds=np.all(np.abs(found["hover"] - 1) < 0.05), **common,
         )  # fmt: skip
         yield claim(
-            "averaged-loss", "L + ½⟨H, Σ⟩ is the optimizer's loss, in the mean over the time at the edge, to 30 %",
+            "averaged-loss", "L + ½⟨H, Σ⟩ is the mean loss of gradient descent over the time at the edge, to 30 %",
             measured={"predicted / measured": found["loss_ratio"]}, expected="0.7 to 1.3 in every seed",
             holds=np.all(np.abs(found["loss_ratio"] - 1) < 0.3), **common,
         )  # fmt: skip
@@ -237,7 +236,7 @@ class MlpProcesses(Experiment):
 
 def averaging(steps: np.ndarray, count: int, window: int, reach: int) -> np.ndarray:
     """A row of weights over all `count` iterates for each of these steps: a Gaussian, cut symmetrically at `reach` and
-    where the run begins, so that the average at the start is the start."""
+    at the start of the run, so that the average at step 0 is the start."""
     offsets = np.arange(count)[None, :] - steps[:, None]
     inside = np.abs(offsets) <= np.minimum(reach, steps)[:, None]
     rows = np.where(inside, np.exp(-0.5 * (offsets / window) ** 2), 0.0)
@@ -245,7 +244,7 @@ def averaging(steps: np.ndarray, count: int, window: int, reach: int) -> np.ndar
 
 
 def distances(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """From the averaged optimizer, in weight space: of the central flow, and of gradient flow."""
+    """The distances of the central flow and of gradient flow from the averaged iterates, in weight space."""
 
     def apart(weights: xr.DataArray) -> xr.DataArray:
         return np.sqrt(((weights - measured.weights) ** 2).sum("parameter"))
@@ -254,7 +253,7 @@ def distances(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[xr.DataArray
 
 
 def summary(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> dict[str, np.ndarray]:
-    """The numbers that are judged, for each seed. The time at the edge begins when the central flow gets there."""
+    """The numbers that are judged, for each seed. The time at the edge begins when the central flow reaches it."""
     central, flow = (gap.isel(step=-1).values for gap in distances(measured, predicted))
     begun = np.maximum.accumulate(predicted.oscillation.values > 0, axis=1)
 

@@ -1,4 +1,4 @@
-"""The reduced map of the single neuron over grids of K, size and angle: extremes of everything Theorem 3.5 bounds."""
+"""The reduced map of the single neuron on grids of K, size and angle: extremes of the quantities in Theorem 3.5."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LOWEST = ("growth", "v_over_height", "gap_low", "basin_product_low", "basin_gap_
 
 
 def sweep(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> xr.Dataset:
-    """For every (K, size, angle): the highest and the lowest of each quantity over a run of so many steps. Those of
-    stage 1 are taken from t = 1 while it lasts, those of the basin from t = T1 + 4 on."""
+    """For every (K, size, angle): the maximum or minimum of each quantity over a run of `steps` steps. Stage 1 is
+    measured from t = 1 to its end, the basin from t = T1 + 4 on."""
     K, size, angle = (jnp.asarray(axis) for axis in np.meshgrid(rates, sizes, angles, indexing="ij"))
     found = _run(K, size, angle, jnp.asarray(steps, jnp.int32))
     names = ("K", "size", "angle")

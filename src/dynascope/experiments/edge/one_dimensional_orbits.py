@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,9 +15,10 @@ from pydantic import Field, PositiveInt
 from dynascope import geometry
 from dynascope.curves import orbits
 from dynascope.experiments.edge import example_losses, rate_scans
-from dynascope.experiments.edge.one_dimensional_drawing import draw_orbits
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.one_dimensional_orbits_drawing import draw_orbits
 from dynascope.lab.claims import Claim, claim
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import Function, Reals, ScalarLoss, quartic, sine
 from dynascope.theory.edge import period_two, quartic_orbit, squared_margins
 
@@ -26,14 +26,11 @@ SHARES = np.array([0.1, 0.5, 1.0])
 """Distances from the minimum, in units of eps, at which a rate of period two is searched for."""
 
 
-class OneDimensionalOrbits(Experiment):
+class OneDimensionalOrbits(EdgeExperiment):
     """Does gradient descent on one parameter stay bounded above 2/f'', on an orbit of period two?"""
 
     id = "edge.one-dimensional-orbits"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Figure B.1; Theorem 3.1, Lemma 3.2, Proposition 1",
-    )
+    source = Source(DOCUMENT, "Figure B.1; Theorem 3.1, Lemma 3.2, Proposition 1")
     cost = {"quick": 12, "full": 9}
     presets = {"quick": {}}
     control = {"rate_factor": 0.99}
@@ -42,7 +39,6 @@ class OneDimensionalOrbits(Experiment):
     decides: fifteen losses with D > 0 oscillate, four with D ≤ 0 do not stay near the minimum. The control is just
     below the threshold, where gradient descent converges. The full setting takes seconds, so `quick` is the same."""
 
-    precision: Literal["float32", "float64"] = "float64"
     rate_factor: float = Field(1.01, gt=0)
     """η f''/2."""
     near_factor: float = Field(1.002, gt=0)

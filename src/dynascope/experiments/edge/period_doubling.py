@@ -1,9 +1,8 @@
-"""Figure B.5 and Theorem 3.3: the quartic's orbit of period two, how far it attracts, and the cascade beyond."""
+"""Figure B.5 and Theorem 3.3: the orbit of the quartic, up to which rate it attracts, and the cascade beyond."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +14,11 @@ from pydantic import PositiveInt
 
 from dynascope.curves import orbits
 from dynascope.dynamics.bifurcation import bifurcation, escape_times
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.geometry.orbits import advance
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.theory.edge import quartic_orbit
 
 POINTS = {
@@ -26,35 +26,33 @@ POINTS = {
     1.235: (0.707791, 1.144006),
     1.237: (0.694204, 1.139096, 0.719845, 1.148883),
 }
-"""The orbits at the rates of the figure, from an independent computation, in the order of descent."""
+"""The orbits at the rates of the figure, from an independent computation, in the order of the iterates."""
 THRESHOLDS = {"2 → 4": 1.23607, "4 → 8": 1.2885, "8 → 16": 1.2995}
 ATTRACTED = (1.005, 1.02, 1.05, 1.1, 1.121, 1.15, 1.2, 1.235)
 """Rates at which random starts are followed."""
 
 
-class PeriodDoubling(Experiment):
-    """How far beyond the threshold does the quartic's orbit of period two attract, and what follows it?"""
+class PeriodDoubling(EdgeExperiment):
+    """Up to which learning rate does the period-two orbit of the quartic attract, and what follows it?"""
 
     id = "edge.period-doubling"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Figure B.5; Theorem 3.3",
-    )
+    source = Source(DOCUMENT, "Figure B.5; Theorem 3.3")
     cost = {"quick": 5, "full": 12}
     presets = {"quick": {"random_starts": 1000}}
     control = {"rates": (0.9, 0.95, 0.97)}
     notes = """μ = 1 throughout, so K = η: only η μ matters. Theorem 3.3 proves convergence up to K = √4.5 - 1 = 1.121,
-    where two steps have multiplier 0 (the orbit attracts most); the orbit goes on attracting almost every start up to
-    √5 - 1 = 1.236, where period four takes over. Convergence is slow near K = 1 and near √5 - 1. The start of the
-    figure is not in the text: 0.5 is ours. The control is below the threshold: descent converges to the minimum."""
+    where two steps have multiplier 0 (convergence is fastest); the orbit attracts almost every start up to
+    √5 - 1 = 1.236, where period four takes over. Convergence is slow near K = 1 and near √5 - 1. The text does not
+    give the start of the figure; 0.5 is our choice. The control is below the threshold, where gradient descent
+    converges to the minimum."""
 
-    precision: Literal["float32", "float64"] = "float64"
     rates: tuple[float, float, float] = (1.05, 1.235, 1.237)
     start: float = 0.5
     burn_in: PositiveInt = 20_000
     span: tuple[float, float] = (0.9, 1.6)
-    """Rates of the diagram, so many of them: `grid`."""
+    """The range of rates in the diagram."""
     grid: PositiveInt = 2001
+    """How many rates the diagram has."""
     random_starts: PositiveInt = 20_000
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -119,8 +117,8 @@ class PeriodDoubling(Experiment):
         gap = np.abs(ends - two[:, None]).max(axis=(1, 2))
         lowest = measured.random_lowest.isel(random_K=slice(len(ATTRACTED))).min().item()
         yield claim(
-            "almost-every-start", f"From {self.random_starts} uniform x0 in (0, √1.7) every descent reaches the "
-            "closed-form orbit, also beyond Theorem 3.3's 1.121, up to K = 1.235, and none ever turns negative",
+            "almost-every-start", f"From {self.random_starts} uniform x0 in (0, √1.7) every run reaches the orbit in "
+            "closed form, also beyond the 1.121 of Theorem 3.3, up to K = 1.235, and none ever becomes negative",
             source="Theorem 3.3",
             measured={"largest distance": dict(zip(map(str, ATTRACTED), gap, strict=True)), "least x": lowest},
             expected="distance < 1e-12, x > 0", holds=bool(gap.max() < 1e-12 and lowest > 0), seeds=self.random_starts,
@@ -136,8 +134,8 @@ class PeriodDoubling(Experiment):
         )  # fmt: skip
         inside, outside = measured.escaped.values
         yield claim(
-            "outer-orbit", "What starts beyond √(μ + 2/η) diverges, what starts within it does not (0.1 % either side, "
-            f"at {len(ATTRACTED)} rates)", source="Theorem 3.3, extended",
+            "outer-orbit", "Starts beyond √(μ + 2/η) diverge, starts within it do not (0.1 % on either side, at "
+            f"{len(ATTRACTED)} rates)", source="Theorem 3.3, extended",
             measured={"diverged inside": int(inside.sum()), "outside": int(outside.sum())},
             expected={"inside": 0, "outside": len(ATTRACTED)}, holds=bool(outside.all() and not inside.any()),
         )  # fmt: skip
@@ -239,14 +237,14 @@ class PeriodDoubling(Experiment):
 
 
 def _with_lowest(state: dict[str, Array], setting: dict[str, Array]) -> dict[str, Array]:
-    """The quartic's map, keeping the least value seen; the first call takes shares of the reach to starts."""
+    """The map of the quartic, with the least value so far; the first call scales the start by `reach`."""
     x = jnp.where(state["begun"] > 0, state["x"], state["x"] * setting["reach"])
     there = quartic_orbit.step(x, setting["K"])
     return {"x": there, "lowest": jnp.minimum(state["lowest"], there), "begun": jnp.ones_like(state["begun"])}
 
 
 def _last_before(K: np.ndarray, periods: np.ndarray, period: int) -> float:
-    """The largest K up to which this period is seen, before the first twice as long."""
+    """The largest K with this period, before the first with twice the period."""
     longer = np.flatnonzero((periods == 2 * period) & (K > 1.1))
     seen = np.flatnonzero(periods[: longer[0]] == period) if longer.size else np.array([], int)
     return float(K[seen[-1]]) if seen.size else float("nan")

@@ -1,9 +1,8 @@
-"""Figure B.4 and Theorem 3.4: with two factors the oscillation of the product takes their imbalance away."""
+"""Figure B.4 and Theorem 3.4: with two factors the oscillation of the product removes their imbalance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,46 +14,43 @@ from pydantic import PositiveInt
 import dynascope as ds
 from dynascope.curves import orbits
 from dynascope.experiments.edge import rate_scans
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
 
 TABLE = {1.05: {50: 9.9e-3, 100: 7.1e-4, 200: 3.7e-6, 400: 9.7e-11}, 1.25: {50: 3.6e-9}}
 """|x - y| by rate and step, from (1.5, 0.8), by an independent computation (two digits)."""
 PRODUCTS = {1.05: (0.761905, 1.190476), 1.25: (0.43116, 1.2623, 0.57025, 1.34747)}
-"""xy on the orbit, likewise."""
+"""xy on the orbit, by the same computation."""
 EXPONENTS = {1.05: -0.0527, 1.1: -0.1116, 1.2: -0.2554}
 GAPS = {1.0: 0.55, 1.05: 0.51, 1.1: 0.47, 1.2: 0.39, 1.3: 0.31, 1.4: 0.23, 1.49: 0.14}
 """The largest |x - y| that Lemma B.2 admits, by K (two digits)."""
 SWEEP = (1.01, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.49)
 
 
-class Product(Experiment):
+class Product(EdgeExperiment):
     """Does oscillation make the two factors of (xy - μ)²/2 equal, and so lead to the flattest minimum?"""
 
     id = "edge.product"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Figure B.4; Theorem 3.4, Proposition 3, Lemma B.2",
-    )
+    source = Source(DOCUMENT, "Figure B.4; Theorem 3.4, Proposition 3, Lemma B.2")
     cost = {"quick": 7, "full": 14}
     presets = {"quick": {"draws": 4000}}
     control = {"rates": (0.5, 0.7)}
-    notes = """μ = 1, so K = η. The start (1.5, 0.8) is ours: the text gives none. Theorem 3.4 assumes that x and y stay
+    notes = """μ = 1, so K = η. The text gives no start; (1.5, 0.8) is our choice. Theorem 3.4 assumes that x and y stay
     positive; random starts are drawn (product 0.05 to 1.6, ratio up to e) and those that stay positive are judged.
-    Lowering the rate after the oscillation lands on the flattest minimum, (1, 1); a low rate throughout does not. The
-    control takes rates below the threshold: the imbalance of the start stays. Products of three and more factors
-    (Proposition 7's loss) are our extension: nothing is proved about their imbalance."""
+    Lowering the rate after the oscillation ends at the flattest minimum, (1, 1); a low rate throughout does not. In the
+    control the rates are below the threshold, and the imbalance of the start remains. Products of three or more
+    factors (the loss of Proposition 7) are our extension: nothing is proved about their imbalance."""
 
-    precision: Literal["float32", "float64"] = "float64"
     rates: tuple[float, float] = (1.05, 1.25)
     start: tuple[float, float] = (1.5, 0.8)
     steps: PositiveInt = 400
     low_rate: float = 0.1
-    """The rate to which the first is lowered after `steps`, and that of a run that never oscillates."""
+    """The rate to which the first is lowered after `steps`, and the rate of a run that never oscillates."""
     draws: PositiveInt = 20_000
     """Random starts for each K, of which at most 800 that stay positive are kept."""
     factor_rate: float = 1.02
@@ -69,7 +65,7 @@ class Product(Experiment):
         starts = np.stack([shown[0, -1], np.array(self.start)])
         lowered = ds.ensemble(
             rate_scans.RateMap(task.step), {"start": starts}, fixed={"rate": self.low_rate}, steps=self.steps, record=1
-        ).state.values  # fmt: skip
+        ).trace.state.values  # fmt: skip
         several = {}
         for n in (3, 4, 6):
             start = 1.02 * np.exp(0.1 * np.linspace(-1, 1, n))  # off the set of minima
@@ -108,7 +104,7 @@ class Product(Experiment):
         gap = np.abs(measured.factors.diff("which")).isel(which=0)
         seen = gap.values[:, -1] / gap.values[:, 0]
         yield claim(
-            "imbalance-dies", f"|x - y| falls to a millionth of its first value within {self.steps} steps, at "
+            "imbalance-dies", f"|x - y| falls to a millionth of its initial value within {self.steps} steps, at "
             f"η = {self.rates[0]:g} and {self.rates[1]:g}", source="Figure B.4, Theorem 3.4", measured=seen,
             expected="< 1e-6", holds=bool(np.all(seen < 1e-6)),
         )  # fmt: skip
@@ -140,18 +136,17 @@ class Product(Experiment):
     def _judge_sweep(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         count, errors = int(measured.kept_starts.sum()), measured.identity_errors
         yield claim(
-            "identities", "y⁺ - x⁺, x⁺y⁺ and x⁺² - y⁺² as the three identities say, along random runs (largest error)",
+            "identities", "The three identities for y⁺ - x⁺, x⁺y⁺ and x⁺² - y⁺² hold along random runs (largest error)",
             source="(B.4), (B.33)", measured=errors, expected="< 1e-12", holds=bool(errors.max() < 1e-12), seeds=count,
         )  # fmt: skip
         broken = {name: int(measured[name].sum()) for name in ("rises", "above", "below")}
         yield claim(
-            "monotone", "Over the times with xy > μ, |x - y| falls strictly to 0 for K from 1.01 to 1.49, and the "
-            "ratio over two steps keeps to the three bounds of the proof and to r > 2 - 2K (violations; |x - y| after "
+            "monotone", "At the steps with xy > μ, |x - y| decreases strictly to 0 for K from 1.01 to 1.49, and the "
+            "ratio over two steps satisfies the three bounds of the proof and r > 2 - 2K (violations; |x - y| after "
             "3000 steps)",
-            source="Theorem 3.4", measured=broken | {"largest |x - y| at the end": measured.last_gap.max(),
-                                                     "runs": count,
-                                                     "pairs of steps": int(measured.pairs.sum())},
-            expected="no violation, |x - y| < 1e-12", seeds=count,
+            source="Theorem 3.4", expected="no violation, |x - y| < 1e-12", seeds=count,
+            measured=broken | {"largest |x - y| at the end": measured.last_gap.max(), "runs": count,
+                               "pairs of steps": int(measured.pairs.sum())},
             holds=sum(broken.values()) == 0 and bool(measured.last_gap.max() < 1e-12) and count > 0,
         )  # fmt: skip
         proved = np.array(SWEEP) < quartic_orbit.SUPERSTABLE
@@ -171,8 +166,8 @@ class Product(Experiment):
         )  # fmt: skip
         admitted = {K: float(product_orbit.largest_gap(K)) for K in GAPS}
         yield claim(
-            "positivity", "Lemma B.2 keeps its promise: no admitted start ever leaves the positive quadrant; and the "
-            "largest |x - y| it admits", source="Lemma B.2",
+            "positivity", "No start that Lemma B.2 admits ever leaves the positive quadrant; and the largest |x - y| "
+            "it admits", source="Lemma B.2",
             measured={"turned negative": int(measured.turned_negative), "of": int(measured.admitted),
                       "largest gap": {str(K): g for K, g in admitted.items()}},
             expected={"turned negative": 0, "largest gap": {str(K): g for K, g in GAPS.items()}, "within": 0.006},
@@ -184,8 +179,8 @@ class Product(Experiment):
         ends = measured.lowered.values[:, -1]
         sharpness = np.sum(ends**2, axis=-1)
         yield claim(
-            "flattest", f"Lowering η to {self.low_rate:g} after the oscillation ends at the flattest minimum, "
-            "sharpness 2; the low rate from the start ends at a sharper one", source="Remarks 2 and 6",
+            "flattest", f"Lowering η to {self.low_rate:g} after the oscillation leads to the flattest minimum, "
+            "sharpness 2; the low rate from the start leads to a sharper one", source="Remarks 2 and 6",
             measured={"ends": ends, "sharpness": sharpness},
             expected={"ends": [[1, 1], [1.4449, 0.6921]], "sharpness": [2.0, 2.567], "within": [1e-4, 5e-4]},
             holds=bool(np.abs(ends - [[1, 1], [1.4449, 0.6921]]).max() < 1e-4

@@ -1,4 +1,4 @@
-"""Random starts of the two-factor product: along their runs, every identity and bound of Theorem 3.4 and Lemma B.2."""
+"""Random starts of the two-factor product, to test every identity and bound of Theorem 3.4 and Lemma B.2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dynascope.theory.edge import product_orbit, quartic_orbit
 
 KEPT, STEPS, EXPONENT_STEPS = 800, 3000, 2000
 FINE = 1e-11
-"""Below this imbalance rounding decides what is monotone."""
+"""Imbalances below this are not tested: rounding dominates."""
 
 
 def draw_starts(seed: int, count: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def draw_starts(seed: int, count: int) -> np.ndarray:
 
 @jax.jit
 def _follow(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> dict[str, Array]:
-    """Run all starts, counting for each what breaks a statement; every entry is one number for each start."""
+    """Run all starts and count violations of each statement; every entry has one number for each start."""
     task = two_factors()
     zero = jnp.zeros(starts.shape[0])
     names = ("rises", "above", "below", "pairs", "gap_error", "product_error", "squares_error")
@@ -39,7 +39,7 @@ def _follow(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> dict[str, A
         there = task.step(here, K)
         x, y = here[:, 0], here[:, 1]
         gap, above = jnp.abs(y - x), x * y > 1
-        told, bounds = product_orbit.successor(x, y, 1.0, K), product_orbit.contraction(here, 1.0, K)
+        exact, bounds = product_orbit.successor(x, y, 1.0, K), product_orbit.contraction(here, 1.0, K)
         judged = above & (gap > FINE)
         found = dict(seen)
         found["rises"] = seen["rises"] + jnp.where(judged & (gap >= seen["last_above"]), 1.0, 0.0)
@@ -48,9 +48,9 @@ def _follow(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> dict[str, A
         found["pairs"] = seen["pairs"] + jnp.where(judged, 1.0, 0.0)
         found["last_above"] = jnp.where(above, gap, seen["last_above"])
         errors = {
-            "gap_error": there[:, 1] - there[:, 0] - told.gap,
-            "product_error": there[:, 0] * there[:, 1] - told.product,
-            "squares_error": there[:, 0] ** 2 - there[:, 1] ** 2 - told.difference_of_squares,
+            "gap_error": there[:, 1] - there[:, 0] - exact.gap,
+            "product_error": there[:, 0] * there[:, 1] - exact.product,
+            "squares_error": there[:, 0] ** 2 - there[:, 1] ** 2 - exact.difference_of_squares,
         }
         found |= {name: jnp.maximum(seen[name], jnp.abs(error)) for name, error in errors.items()}
         found["positive"] = seen["positive"] & jnp.all(there > 0, axis=-1)
@@ -74,7 +74,7 @@ def _exponent(K: Float[Array, ""]) -> Float[Array, ""]:
 
 
 def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Dataset:
-    """For each K: of the starts that stay positive (at most 800), how often a statement was broken."""
+    """For each K: the violations of each statement among the starts that stay positive (at most 800)."""
     starts, rows = draw_starts(seed, draws), []
     for K in sweep:
         positive = np.asarray(_stays_positive(jnp.asarray(starts), jnp.asarray(K)))
@@ -109,7 +109,7 @@ def _stays_positive(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> Arr
 
 
 def positivity_cases(seed: int, draws: int) -> xr.Dataset:
-    """How many random starts Lemma B.2 admits, and how many of them turn negative all the same."""
+    """How many random starts Lemma B.2 admits, and how many of them become negative."""
     rng = np.random.default_rng(seed + 1)
     gap, product = rng.uniform(0, 0.6, draws), rng.uniform(1, 1.6, draws)
     middle = np.sqrt(product + gap**2 / 4)

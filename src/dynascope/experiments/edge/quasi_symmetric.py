@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -15,9 +15,10 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope import geometry
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.quasi_symmetric_drawing import draw_noise, draw_runs, two_last
 from dynascope.lab.claims import Claim, claim, erratum, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.factorization import Factorization, Factors, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import (
@@ -72,31 +73,29 @@ def descend(cases: dict[str, np.ndarray], steps: int) -> xr.Dataset:
     return ds.ensemble(FactorizationDescent(steps), {"case": cases}, steps=steps, record=recorded).trace
 
 
-class QuasiSymmetric(Experiment):
+class QuasiSymmetric(EdgeExperiment):
     """Do unbalanced layers of a factorization become equal when they oscillate?"""
 
     id = "edge.quasi-symmetric"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure B.3"
-    )
+    source = Source(DOCUMENT, "Figure B.3")
     cost = {"quick": 5, "full": 8}
     presets = {"quick": {"seeds": 6}}
     control = {"K": 0.98, "generic_rates": (0.98,)}
-    notes = """K = η σ₁² is the rate in units of the flattest minimum's threshold. The law of X₀ is not in the text;
-    N(0, 1) entries give the printed orbit 5.3, 6.1. Only draws that satisfy (3.9) for every α are run, the first of a
-    stream; how many of the stream do is reported. Compared is |uᵀY|, with u the top eigenvector of C: the largest
-    singular value, which the figure shows, belongs to the bulk in some low phases. Generic starts (Observation 1) are
-    factorizations of diag(1, 0.3 … 0.05). The control is below the threshold: no orbit."""
+    notes = """K = η σ₁² is the rate in units of the threshold of the flattest minimum. The text does not give the
+    distribution of X₀; N(0, 1) entries give the printed orbit 5.3, 6.1. Only draws that satisfy (3.9) for every α are
+    run, the first ones of `draws`; the share of such draws is reported. The comparison is of |uᵀY|, with u the top
+    eigenvector of C: the largest singular value, which the figure shows, belongs to the bulk in some low phases.
+    Generic starts (Observation 1) are for factorizations of diag(1, 0.3 … 0.05). The control is below the threshold:
+    no orbit."""
 
-    precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = 8
     alphas: tuple[float, ...] = (1.0, 0.8)
     K: float = Field(1.02, gt=0)
     noise: float = 0.01
     noises: tuple[float, ...] = (0.1, 0.01, 0.001, 0.0001)
-    """Sizes of the noise for the last of the α, over three draws."""
+    """Sizes of the noise, for the last α and three draws."""
     generic_scale: float = Field(0.1, gt=0)
-    """Size of the entries of a generic start, in units of σ₁; in 8 dimensions 0.3 is too large and diverges."""
+    """Size of the entries of a generic start, in units of σ₁; in 8 dimensions starts of size 0.3 diverge."""
     generic_rates: tuple[float, ...] = (1.02, 1.05, 1.1)
     """K for generic starts, three each."""
     decayed: float = 0.5
@@ -184,7 +183,7 @@ class QuasiSymmetric(Experiment):
         ratio = (ends["lead_Y"][:, 1] / ends["lead_Y"][:, 0])[quasi]
         theory = float(predicted.lead[0, 1] / predicted.lead[0, 0])
         yield claim(
-            "printed-ratio", "The two sizes are to each other as the printed 6.1 to 5.3, ρ₂/ρ₁", source="Figure B.3",
+            "printed-ratio", "The ratio of the two sizes is ρ₂/ρ₁, as of the printed 6.1 and 5.3", source="Figure B.3",
             measured=[ratio.min(), ratio.max()], expected={"ρ₂/ρ₁": theory, "printed": 6.1 / 5.3, "within": CLOSE},
             holds=np.all(np.abs(ratio - theory) <= CLOSE), seeds=seeds,
         )  # fmt: skip
@@ -210,7 +209,7 @@ class QuasiSymmetric(Experiment):
         others = measured.kind.values == "generic"
         off = float(measured.lead_off_top.values[others, -1].max())
         yield claim(
-            "generic-starts", "From generic starts too the error ends along uuᵀ alone, on the same orbit (K = "
+            "generic-starts", "From generic starts, too, the error ends along uuᵀ alone, on the same orbit (K = "
             + ", ".join(f"{K:g}" for K in self.generic_rates) + ")", source="Observation 1",
             measured={"distance": apart[others].max(), "off uuᵀ": off}, expected="distance ≤ 1e-3, off uuᵀ ≤ 1e-12",
             holds=apart[others].max() <= CLOSE and off <= 1e-12, seeds=int(others.sum()),
@@ -224,7 +223,7 @@ class QuasiSymmetric(Experiment):
         sizes = np.maximum(*sides)[quasi].max()
         error = (np.sqrt(2 * measured.lowered_error.values[:, -1]) / measured.sigma.values**2)[quasi].max()
         yield claim(
-            "decay", f"Lowered to {self.decayed:g}/σ₁², the rate leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C",
+            "decay", f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C",
             source="Remark 6", measured={"| |uᵀY|/σ₁ - 1 |": sizes, "|YZᵀ - C|/σ₁²": error}, expected="≤ 1e-3",
             holds=max(sizes, error) <= CLOSE, seeds=seeds,
         )  # fmt: skip

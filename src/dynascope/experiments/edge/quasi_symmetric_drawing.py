@@ -1,4 +1,4 @@
-"""Figures of the quasi-symmetric factorization: two layers that meet on one orbit, and what the noise leaves."""
+"""Figures of the quasi-symmetric factorization: two layers that reach the same orbit, and the effect of noise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
+from dynascope.theory.edge.product_orbit import orbit_contraction
 
 LAYERS = {"Y": PALETTE[0], "Z": PALETTE[1]}
 
@@ -20,7 +21,7 @@ def two_last(curve: xr.DataArray) -> np.ndarray:
 
 
 def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[float], K: float) -> Figure:
-    """A row for each α, of its first draw: the loss, the two layers with the decay at the end, and their imbalance."""
+    """A row for each α, with its first draw: the loss, the two layers until the rate is lowered, their imbalance."""
     figure, grid = panels(3, len(alphas), size=(4.6, 3.0), squeeze=False)
     for row, alpha in enumerate(alphas):
         at = int(np.argmax((measured.kind.values == "quasi") & (measured.alpha.values == alpha)))
@@ -31,12 +32,12 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
         _levels(loss, theory.error.values, "(r² - σ₁²)²/2 on the orbit")
         loss.set(xlabel="step", ylabel="loss", title=f"α = {alpha:g}: the loss")
         _layers(layers, run, theory)
-        layers.set(xlabel="step", ylabel="size along u", title=f"The two layers, K = {K:g}; at the end the decay")
+        layers.set(xlabel="step", ylabel="size along u", title=f"The two layers, K = {K:g}; then a lower rate")
         gap = (np.abs(run.lead_Y - run.lead_Z) / run.sigma)[:257].values
         imbalance.semilogy(gap, "o", color=PALETTE[0], markersize=2.5, markeredgewidth=0)
         late = np.arange(120, min(257, len(gap)))
         if late.size:
-            rate = np.clip(3 - 2 * K, 0, None) ** ((late - 200) / 2)
+            rate = np.clip(float(orbit_contraction(K)), 0, None) ** ((late - 200) / 2)
             imbalance.plot(late, np.median(gap[late] / rate) * rate, **THEORY, label="3 - 2K for two steps")
         imbalance.set(xlabel="step", ylabel="||uᵀY| - |uᵀZ|| / σ₁", title="Their imbalance")
     grid[0, 0].legend(loc="lower right")
@@ -46,7 +47,7 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
 
 
 def draw_noise(measured: xr.Dataset, deviations: Mapping[str, float], orbit: np.ndarray) -> Figure:
-    """How the end depends on the noise at the start; and the orbits of all draws."""
+    """How the limit depends on the noise at the start, and the orbits of all draws."""
     figure, (slope, ends) = panels(2, size=(4.8, 3.6))
     noise, far = np.array([float(name) for name in deviations]), np.array(list(deviations.values()))
     slope.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")

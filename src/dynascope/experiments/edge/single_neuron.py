@@ -1,9 +1,8 @@
-"""Figure B.2: one ReLU neuron taught by another, on a finite sample, above its threshold."""
+"""Figure B.2: one ReLU neuron fits another, on a finite sample, above its threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -17,23 +16,24 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Snapshot, probe
 from dynascope.tasks.single_neuron import Neuron, SingleNeuron, reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
 
 HEIGHT, GAP = 0.03, 0.02
-"""What wy and |v - wx| may keep on a sample of this size."""
+"""The largest wy and |v - wx| allowed at the end, on a sample of this size."""
 LOW, HIGH = (0.75, 0.92), (1.05, 1.16)
 """Where the two points of the orbit are expected."""
 
 
 class SampledNeuron(eqx.Module):
-    """An ensemble member: full-batch descent on a sample of its own."""
+    """An ensemble member: full-batch gradient descent on its own sample."""
 
     samples: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
@@ -45,7 +45,7 @@ class SampledNeuron(eqx.Module):
 
 
 class PopulationNeuron(eqx.Module):
-    """An ensemble member: descent on the population loss in closed form."""
+    """An ensemble member: gradient descent on the population loss in closed form."""
 
     dim: int = eqx.field(static=True)
 
@@ -67,23 +67,20 @@ def _coordinates(task: SingleNeuron) -> dict[str, Probe]:
     return {name: part(name) for name in ("v", "wx", "wy")} | {"loss": basic.loss()}
 
 
-class SingleNeuronOrbit(Experiment):
-    """Does a ReLU neuron turn to its teacher first, and then oscillate with equal layers?"""
+class SingleNeuronOrbit(EdgeExperiment):
+    """Does a ReLU neuron first align with its teacher, and then oscillate with equal layers?"""
 
     id = "edge.single-neuron"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution",
-        "Figure B.2; Proposition 4",
-    )
+    source = Source(DOCUMENT, "Figure B.2; Proposition 4")
     cost = {"quick": 4, "full": 10}
     presets = {"quick": {"seeds": 5}}
     control = {"learning_rate": 1.8}
-    notes = """1000 points on the circle, teacher (1, 0), η = 2.2 = 1.1 d, w = (0, 0.1), v = 0.1. The number of steps is
-    not in the text: 200. On a finite sample w does not turn to the teacher exactly and the second moment of the sample
-    shifts the effective K, so small residues of wy and v - wx remain, and the orbit varies with the seed; on the
-    population they vanish. The control is below the threshold d, where descent converges to a minimum."""
+    notes = """1000 points on the circle, teacher (1, 0), η = 2.2 = 1.1 d, w = (0, 0.1), v = 0.1. The text does not give
+    the number of steps; 200 is our choice. On a finite sample w does not align with the teacher exactly and the second
+    moment of the sample shifts the effective K, so small residues of wy and v - wx remain, and the orbit varies with
+    the seed; on the population they vanish. The control is below the threshold d, where gradient descent converges to
+    a minimum."""
 
-    precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = 2
     samples: PositiveInt = 1000
     learning_rate: float = 2.2
@@ -114,11 +111,6 @@ class SingleNeuronOrbit(Experiment):
         named = {f"population_{name}": value for name, value in named.items()}
         return sampled.drop_vars("diverged_at").assign(named | {"own_K": ("seed", own)})
 
-    def spread_of_K(self) -> float:
-        """The standard deviation of a sample's own K: 2 η sd(relu(x1)²)/√n, with E x1⁴ = 3/(d(d+2)) on the sphere."""
-        fourth = 1.5 / (self.dim * (self.dim + 2))
-        return 2 * self.learning_rate * float(np.sqrt((fourth - (0.5 / self.dim) ** 2) / self.samples))
-
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The reduced map from the same start, and Proposition 4's limit (nan below the threshold)."""
         K = self.learning_rate / self.dim
@@ -143,13 +135,14 @@ class SingleNeuronOrbit(Experiment):
             source="Figure B.2", seeds=self.seeds, holds=bool(good.all()),
             measured={"own K": _range(K), "off the orbit by": _range(off), "wy": _range(height),
                       "|v - wx|": _range(gap), **share_of(good)},
-            expected=f"wy < {HEIGHT:g}, |v - wx| < {GAP:g}, off by no more than the residues may be, {HEIGHT:g}",
+            expected=f"wy < {HEIGHT:g}, |v - wx| < {GAP:g}, off the orbit by less than {HEIGHT:g}",
         )  # fmt: skip
         inside = (low > LOW[0]) & (low < LOW[1]) & (high > HIGH[0]) & (high < HIGH[1])
-        usual = np.abs(K - self.learning_rate / self.dim) < self.spread_of_K()
+        spread = theory.spread_of_sampled_K(self.learning_rate, self.dim, self.samples)
+        usual = np.abs(K - self.learning_rate / self.dim) < spread
         yield claim(
             "interval", "Samples whose own K is within a standard deviation of η/d have their orbit in the expected "
-            "interval (others may not: the share of all is given)", source="Figure B.2", seeds=int(usual.sum()),
+            "interval (others need not: the share of all is given)", source="Figure B.2", seeds=int(usual.sum()),
             measured={"low": _range(low[usual]), "high": _range(high[usual]), "of these": share_of(inside[usual]),
                       "of all": share_of(inside)},
             expected=f"low in {LOW[0]:g} to {LOW[1]:g}, high in {HIGH[0]:g} to {HIGH[1]:g}",
@@ -158,8 +151,8 @@ class SingleNeuronOrbit(Experiment):
         fallen = {"wy": _stays_below(wy, HEIGHT), "|v - wx|": _stays_below(np.abs(v - wx), GAP)}
         first = fallen["wy"] < fallen["|v - wx|"]
         yield claim(
-            "alignment-first", f"wy falls (below {HEIGHT:g} for good) before |v - wx| does (below "
-            f"{GAP:g}), in every seed",
+            "alignment-first", f"wy falls permanently below {HEIGHT:g} before |v - wx| falls permanently below "
+            f"{GAP:g}, in every seed",
             source="Figure B.2", expected="share = 1", holds=bool(first.all()), seeds=self.seeds,
             measured={name: _range(steps) for name, steps in fallen.items()} | share_of(first),
         )  # fmt: skip
@@ -173,7 +166,7 @@ class SingleNeuronOrbit(Experiment):
         )  # fmt: skip
         gaps = {name: np.abs(whole[name] - predicted[name].values).max() for name in whole}
         yield claim(
-            "reduction", "The population in 2 and in 5 dimensions follows the map of three variables at all steps",
+            "reduction", "On the population, in 2 and in 5 dimensions, the map of three variables holds at all steps",
             source="(B.58)-(B.61)", measured=gaps, expected="< 1e-8", holds=max(gaps.values()) < 1e-8,
         )  # fmt: skip
 
@@ -231,6 +224,6 @@ def _range(values: np.ndarray) -> list[float]:
 
 
 def _stays_below(curves: np.ndarray, level: float) -> np.ndarray:
-    """The first step from which a curve stays below the level; its length, if it does not."""
+    """The first step from which a curve stays below the level; the number of steps if it does not."""
     above = curves >= level
     return np.where(above.any(axis=1), curves.shape[1] - np.argmax(above[:, ::-1], axis=1), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -17,10 +16,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.axis_teacher import AxisTeacher, norm_ratios
 from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
@@ -62,13 +62,11 @@ class Student(eqx.Module):
         )
 
 
-class SixteenNeurons(Experiment):
+class SixteenNeurons(EdgeExperiment):
     """Does a learning rate beyond the edge take sixteen neurons from a sharp minimum to the flattest one?"""
 
     id = "edge.sixteen-neurons"
-    source = Source(
-        "Simple structures in neural networks: on expressiveness, optimization and data distribution", "Figure 3.5"
-    )
+    source = Source(DOCUMENT, "Figure 3.5")
     cost = {"quick": 9, "full": 112}
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}
@@ -80,7 +78,6 @@ class SixteenNeurons(Experiment):
     its own edge, at 2.45 to 2.57; where it is close to 2.6, the ratios have not converged at the drop. The control's
     large rate, 1.0, is below the edge even of the sharp start."""
 
-    precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = Field(16, ge=2)
     samples: PositiveInt = 10000
     small_rate: float = Field(0.5, gt=0)

@@ -1,4 +1,4 @@
-"""Edge of stability: orbits of gradient descent above 2/sharpness, and what they do to the imbalance."""
+"""Edge of stability: orbits of gradient descent above 2/sharpness, and their effect on the imbalance of layers."""
 
 from dynascope.theory.edge import (
     axis_teacher as axis_teacher,

@@ -1,9 +1,10 @@
-"""Where trajectories are said to be confined: the manifolds M and M_c, for products fitted to 1.
+"""The manifolds M and M_c, to which trajectories should be confined, for products fitted to 1.
 
 "Simple structures in neural networks", Section 3.6.3, Propositions 5-7, Definition 4. With u the top eigenvector of the
 Hessian, M = {lambda < 2/eta, grad L . u = 0} (Damian et al.), and M_c the same with the second eigenvalue in place of
-lambda. The propositions speak of minimizers: among those of (xy - 1)^2/2, M is {xy = 1, x + y < sqrt(2 + 2/eta)}, empty
-for eta >= 1, and M_c is all of {xy = 1}. Taken literally, both sets hold further points (see `in_manifold`).
+lambda. The propositions are about minimizers: among those of (xy - 1)^2/2, M is {xy = 1, x + y < sqrt(2 + 2/eta)},
+empty for eta >= 1, and M_c is all of {xy = 1}. By the literal definition both sets hold further points (see
+`in_manifold`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from dynascope.tasks.scalar_losses import Reals, real
 
 Which = Literal["M", "M_c"]
 
+LEAST_SHARPNESS = 2.0
+"""The least of (2/n) sum_i 1/x_i^2 over prod x = 1, at x = (1, ..., 1), for every number of factors n (Proposition 7).
+So M holds no minimizer for eta > 1."""
 GRID = 4001
 NEWTON_STEPS = 30
 
@@ -31,8 +35,8 @@ def in_manifold(
     task: ProductLoss | None = None,
     minimizers_only: bool = True,
 ) -> Bool[Array, ""]:
-    """Whether a point lies on the manifold; with `minimizers_only=False`, by the literal definition, which asks for
-    grad L . u = 0 instead of a zero gradient: it admits, for one, x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
+    """Whether a point lies on the manifold. `minimizers_only=False` takes the literal definition, grad L . u = 0
+    instead of a zero gradient, which also admits x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
     gradient = task.gradient(factors)
@@ -41,19 +45,16 @@ def in_manifold(
     return flat & (still <= tolerance)
 
 
+def on_hyperbola(x: Reals, rate: Reals) -> Bool[Array, " ..."]:
+    """Whether (x, 1/x) lies on M: x + 1/x < sqrt(2 + 2/eta)."""
+    return real(x) + 1 / real(x) < jnp.sqrt(2 + 2 / real(rate))
+
+
 def extent(rate: Reals) -> Float[Array, " 2"]:
-    """The ends in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
+    """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
     total = jnp.sqrt(2 + 2 / real(rate))
     spread = jnp.sqrt(total**2 - 4)
     return jnp.stack([(total - spread) / 2, (total + spread) / 2])
-
-
-def least_sharpness(count: int) -> float:
-    """2: the least of (2/n) sum_i 1/x_i^2 over prod x = 1, at x = (1, ..., 1), whatever n (Proposition 7). So M holds
-    no minimizer for eta > 1."""
-    if count < 2:
-        raise ValueError(f"a product needs two factors at least; got {count}")
-    return 2.0
 
 
 def project(factors: Float[Array, " 2"], rate: Reals, which: Which = "M") -> Float[Array, " 2"]:

@@ -1,8 +1,8 @@
-"""Matrix factorization above the threshold: where the sharpest direction oscillates, and what keeps the others quiet.
+"""Matrix factorization above the threshold: the orbit of the sharpest direction, and when the others stay stable.
 
 "Simple structures in neural networks", Theorem B.3, Observations 1, 2 and 5, Appendix B.10.2. C has eigenvalues
 sigma_1^2 > sigma_2^2 >= ..., K = eta sigma_1^2, and rho_i are the points of the orbit of the quartic with mu = 1 and
-eta = K. Units: (3.8) is in those of sigma_1; Observation 1 and Remark 4 leave that factor out.
+eta = K. (3.8) is in units of sigma_1; Observation 1 and Remark 4 omit that factor.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Shaped
 
 from dynascope.tasks.factorization import Factors, matmul
 from dynascope.tasks.scalar_losses import Reals, Values, real
@@ -104,3 +105,19 @@ def gram_difference_change(factors: Factors, C: Float[Array, "m q"], rate: Reals
     M = matmul(Y, Z.T) - C
     left, right = matmul(M, Z), matmul(M.T, Y)
     return real(rate) ** 2 * (matmul(left.T, left) - matmul(right.T, right))
+
+
+def extended_spectrum(
+    strengths: Float[np.ndarray, " k"], couplings: Shaped[np.ndarray, "k k"]
+) -> Float[np.ndarray, " k*k"]:
+    """The eigenvalues of the Hessian of `tasks.separable.ExtendedLoss` with b = 0 at X = diag(sqrt(a)), ascending:
+    2 a_i, a_i + a_j for the coupled pairs, and 0."""
+    k = len(strengths)
+    sums = np.add.outer(strengths, strengths)[np.triu(np.eye(k, dtype=bool) | (couplings != 0))]
+    return np.sort(np.concatenate([sums, np.zeros(k * k - len(sums))]))
+
+
+def line_orbit(excess: Reals) -> Float[Array, "... 2"]:
+    """The orbit of gradient descent along the top direction of a minimum at eta f'' = 2 + `excess`, in units of
+    6 f''/f3. On this line the loss is (t + t^2)^2 / 2 up to a factor: the quartic, shifted."""
+    return (jnp.stack(normalized_orbit(1 + real(excess) / 2), axis=-1) - 1) / 2

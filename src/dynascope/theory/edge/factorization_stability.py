@@ -2,8 +2,8 @@
 
 "Simple structures in neural networks", Appendix B.10.2. Beside the oscillating block y = |u_1^T Y|, z = |u_1^T Z|,
 small off-diagonal entries [(YY^T)_{p1}, (ZZ^T)_{1p}, M_{p1}, M_{1p}] of a quasi-symmetric factorization move by a 4 x 4
-matrix. The product of the two matrices on the orbit says if they die. All rates are multiplied in: `first` is eta
-sigma_1^2 = K, `bulk` is eta sigma_p^2.
+matrix. The product of the two matrices on the orbit decides whether they vanish. Arguments include the rate: `first`
+is eta sigma_1^2 = K, `bulk` is eta sigma_p^2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
 BISECTIONS = 40
 ROUNDING = 1e-7
-"""A radius above 1 by less is taken for 1: the neutral eigenvalues of the product may be defective."""
+"""A radius up to 1 + 1e-7 counts as 1: the neutral eigenvalues of the product may be defective."""
 
 
 def transition(y: Reals, z: Reals, first: Reals, bulk: Reals, alpha: Reals) -> Float[Array, "4 4"]:
@@ -50,7 +50,7 @@ def orbit_transition(first: Reals, bulk: Reals, alpha: Reals) -> Float[Array, "4
 
 
 def spectral_radius(first: Reals, bulk: Reals, alpha: Reals = 1.0) -> Float[Array, ""]:
-    """The radius of Q(d2) Q(d1): up to 1, the other directions die or stay; above, they grow."""
+    """The radius of Q(d2) Q(d1): up to 1 the other directions do not grow; above 1 they do."""
     return jnp.max(jnp.abs(_eigenvalues(orbit_transition(first, bulk, alpha))))
 
 

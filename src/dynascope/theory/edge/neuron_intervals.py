@@ -1,8 +1,8 @@
-"""Interval propagation for the single neuron: from a box that holds v wx, v - wx and wy to one that holds their next.
+"""Interval propagation for the single neuron: from a box that holds v wx, v - wx and wy to one a step later.
 
 "Simple structures in neural networks", Appendix B.9, for every K in (1, 1.1]. The document's bound (B.90) on wy uses
-the ratio R = (S - d1/2)/(S + d1/2) > 1 where an enclosure needs its inverse, so its printed intervals for wy are too
-small (a gap in the proof, not in the conclusion); both variants are here. The arithmetic is not rounded outward.
+the ratio R = (S - d1/2)/(S + d1/2) > 1 where an enclosure needs its inverse, so the printed intervals for wy are too
+small (a gap in the proof, not in the conclusion). Both variants are here. The arithmetic is not rounded outward.
 """
 
 from __future__ import annotations

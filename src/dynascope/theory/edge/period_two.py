@@ -4,9 +4,9 @@
 
     D = 3 f3^2 - f'' f4,
 
-D > 0 makes the flip at eta = 2/f'' supercritical: an orbit of half-width sqrt(3 f''^2 nu / D), nu = eta f'' - 2, is
-born there and attracts. With D < 0 there is no small orbit above the threshold and gradient descent leaves; a quadratic
-has D = 0. The expansions in nu follow from the theorem's proof by short algebra.
+D > 0 makes the flip at eta = 2/f'' supercritical: an attracting orbit of half-width sqrt(3 f''^2 nu / D), with
+nu = eta f'' - 2, appears there. With D < 0 there is no small orbit above the threshold and gradient descent moves away;
+a quadratic has D = 0. The expansions in nu follow from the proof of the theorem by short algebra.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -
 
 
 def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
-    """Whether Theorem 3.1 (k = 3: D > 0) or Lemma 3.2 (even k: f^(k) < 0; odd k: f^(k+1) < 0) promises an orbit."""
+    """Whether Theorem 3.1 (k = 3: D > 0) or Lemma 3.2 (even k: f^(k) < 0; odd k: f^(k+1) < 0) gives an orbit."""
     k = leading_order(loss) if order is None else order
     if k == 3:
         return bool(np.all(np.asarray(flip_quantity(loss)) > 0))
@@ -64,7 +64,7 @@ def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
 
 
 def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
-    """The rates among which every x0 between the minimum and minimum - eps (eps = `reach`) has one with period two.
+    """The rates that contain, for every x0 between the minimum and minimum - eps (eps = `reach`), one of period two.
 
     (2/f'', 2/(f'' - f^(k) eps^(k-2))) for odd k (k = 3: Theorem 3.1), with eps of the sign of f^(k);
     (2/f'', 2/(f'' + f^(k) eps^(k-2))) for even k (Lemma 3.2).
@@ -76,7 +76,7 @@ def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
 
 
 def reach_of(loss: ScalarLoss, size: Reals, order: int = 3) -> Values:
-    """eps of this size with the sign that `window` asks for."""
+    """eps of this size with the sign that `window` needs."""
     return jnp.sign(loss.derivatives(order=order)[order]) * size if order % 2 else real(size)
 
 
@@ -102,7 +102,7 @@ def orbit_rate(loss: ScalarLoss, x: Reals, between: Window) -> OrbitRate:
 
 
 def excess(loss: ScalarLoss, rate: Reals) -> Values:
-    """nu = eta f'' - 2: how far beyond the threshold."""
+    """nu = eta f'' - 2: the distance from the threshold."""
     return real(rate) * loss.derivatives(order=2)[2] - 2
 
 
@@ -112,7 +112,7 @@ def half_width(loss: ScalarLoss, rate: Reals) -> Values:
 
 
 def multiplier(loss: ScalarLoss, rate: Reals) -> Values:
-    """1 - 4 nu, the multiplier of two steps on the orbit to leading order, whatever the loss."""
+    """1 - 4 nu, the multiplier of two steps on the orbit to leading order, for every loss."""
     return 1 - 4 * excess(loss, rate)
 
 

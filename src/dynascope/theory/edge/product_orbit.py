@@ -1,4 +1,4 @@
-"""Two factors, (xy - mu)^2 / 2, above the threshold: the oscillation of xy takes the imbalance |x - y| away.
+"""Two factors, (xy - mu)^2 / 2, above the threshold: the oscillation of xy removes the imbalance |x - y|.
 
 "Simple structures in neural networks", Theorem 3.4, Proposition 3, Lemma B.2. With e = eta (xy - mu), exactly,
 
@@ -20,7 +20,7 @@ from dynascope.theory.edge.quartic_orbit import critical_point
 
 
 class Successor(NamedTuple):
-    """What the identities say about the next step."""
+    """The next step, by the identities."""
 
     gap: Values
     """y+ - x+."""
@@ -37,7 +37,7 @@ def successor(x: Values, y: Values, mu: Reals, rate: Reals) -> Successor:
 
 
 class Contraction(NamedTuple):
-    """Two steps from xy > mu: r = (y - x)_{t+2} / (y - x)_t and what the proof of Theorem 3.4 bounds it by."""
+    """Two steps from xy > mu: r = (y - x)_{t+2} / (y - x)_t, and its bounds in the proof of Theorem 3.4."""
 
     ratio: Values
     upper: Values
@@ -109,8 +109,8 @@ def largest_gap(K: Reals, resolution: int = 2001) -> Values:
 
 
 def flow_limit(factors: Float[Array, "*batch 2"], mu: Reals) -> Float[Array, "*batch 2"]:
-    """Where gradient flow ends: the minimum on the same x^2 - y^2, in the positive quadrant. Small rates end near it,
-    at sharpness x^2 + y^2; lowering the rate only after oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
+    """The limit of gradient flow: the minimum with the same x^2 - y^2, in the positive quadrant. Small rates end near
+    it, at sharpness x^2 + y^2; lowering the rate after the oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
     (Remarks 2, 6)."""
     half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
     size = jnp.sqrt(half**2 + mu**2)

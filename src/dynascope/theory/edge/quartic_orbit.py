@@ -1,7 +1,8 @@
 """The quartic (x^2 - mu)^2 / 4 above its threshold: the orbit of period two, its stability, and the cascade beyond.
 
 "Simple structures in neural networks", Theorem 3.3 and Appendix B.3-B.6. With K = eta mu the map is, in units of
-sqrt(mu), x -> x (1 + K - K x^2). Its orbit in closed form (ours; equivalent to (3.4) up to K = 1.5, without its limit):
+sqrt(mu), x -> x (1 + K - K x^2). Its orbit in closed form (not in the document; equal to (3.4) up to K = 1.5, and valid
+for every K > 1):
 
     d_1, d_2 = (sqrt(mu + 3/eta) -+ sqrt(mu - 1/eta)) / 2,    d_1 d_2 = 1/eta,    d_1^2 + d_2^2 = mu + 1/eta.
 """
@@ -28,7 +29,7 @@ IMPLICIT_LIMIT = 1.5
 POSITIVITY_LIMIT = 1.5 * math.sqrt(3) - 1
 """Up to where iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
 ONSET_OF_CHAOS = 1.30228
-"""Where the thresholds of `cascade` gather."""
+"""The limit of the thresholds of `cascade`."""
 
 
 class Orbit(NamedTuple):
@@ -45,7 +46,7 @@ def orbit(mu: Reals, rate: Reals) -> Orbit:
 
 
 def normalized_orbit(K: Reals) -> Orbit:
-    """The orbit for mu = 1, eta = K: rho_1, rho_2, to which products, neurons and factorizations reduce."""
+    """The orbit for mu = 1, eta = K: rho_1, rho_2. Those of products, neurons and factorizations reduce to it."""
     return orbit(1.0, K)
 
 
@@ -62,7 +63,7 @@ def multiplier(K: Reals) -> Values:
 
 
 def steps_needed(K: Reals, tolerance: Reals) -> Values:
-    """About how many steps until the orbit is reached to this tolerance: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|."""
+    """Roughly how many steps the orbit takes to be reached to this tolerance: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|."""
     return 2 * jnp.log(real(tolerance)) / jnp.log(jnp.abs(multiplier(K)))
 
 
@@ -84,7 +85,7 @@ def invariance(K: Reals) -> Values:
 
 
 def outer_orbit(mu: Reals, rate: Reals) -> Values:
-    """sqrt(mu + 2/eta): with its negative an unstable orbit; what starts beyond it diverges."""
+    """sqrt(mu + 2/eta): with its negative an unstable orbit; starts beyond it diverge."""
     return jnp.sqrt(real(mu) + 2 / real(rate))
 
 
@@ -94,9 +95,9 @@ def step(x: Values, K: Reals) -> Values:
 
 
 def cascade(doublings: int = 4) -> Float[Array, " doubling"]:
-    """The K at which periods 1, 2, 4, ... lose their stability (1, sqrt(5) - 1, 1.28803, 1.29923, ...; they gather near
-    1.3023): Newton's method on F^p(x) = x, (F^p)'(x) = -1, begun where the ratio of successive gaps (Feigenbaum's
-    4.669) says."""
+    """The K at which periods 1, 2, 4, ... lose their stability: 1, sqrt(5) - 1, 1.28803, 1.29923, ..., with limit
+    1.3023. Newton's method on F^p(x) = x, (F^p)'(x) = -1, from a guess by the ratio of successive gaps (Feigenbaum's
+    4.669)."""
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
     for doubling in range(2, doublings):
         guess = found[-1] + (found[-1] - found[-2]) / gap

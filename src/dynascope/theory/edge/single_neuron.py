@@ -1,4 +1,4 @@
-"""One ReLU neuron above the threshold: w turns to the teacher, then v and |w| oscillate and become equal.
+"""One ReLU neuron above the threshold: w aligns with the teacher, then v and |w| oscillate and become equal.
 
 "Simple structures in neural networks", Theorem 3.5, Proposition 4 and Appendix B.8-B.9, for a unit teacher and
 eta = K d, in the variables v, wx, wy of `tasks.single_neuron.reduced_step`.
@@ -16,14 +16,12 @@ from dynascope.tasks.single_neuron import Reduced, reduced_step
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
 GROWTH = 2.56
-"""In stage 1 the product v wx grows by at least this factor a step."""
+"""In stage 1 the product v wx grows by at least this factor per step."""
 
 STAGE_ONE = {"slope": (0.0, 2.7), "height": (0.0, 0.44), "gap": (-0.017, 0.17), "product": (0.0, 1 / (2 * math.pi))}
 """Where wy/wx, wy, v - wx and v wx lie in stage 1, from the first step on."""
-BASIN_ENTRY = {"height": (0.0, 0.1), "gap": (-0.462, 0.148), "product": (0.497, 1.341)}
-"""Where they lie four steps into stage 2, unless wy begins tiny (case III of the proof, which comes there later)."""
 BASIN = {"gap_below": (-0.735, 0.23), "gap_above": (-0.474, 0.148), "product": (0.181, 1.5)}
-"""Where they stay from then on; the gap v - wx while v wx <= 1, and while it is above."""
+"""Where v wx and v - wx are from t = T1 + 4 on; the gap v - wx while v wx <= 1, and while it is above."""
 
 
 def growth_steps(size: Reals) -> Values:
@@ -40,7 +38,7 @@ def height_bound(steps: Reals, K: Reals, size: Reals) -> Values:
 
 
 def height_decay(K: Reals) -> Values:
-    """|1 - K|: the factor of wy per two steps, on the orbit, since (1 - K d1^2)(1 - K d2^2) = 1 - K. It dies first."""
+    """|1 - K|: the factor of wy per two steps, on the orbit, since (1 - K d1^2)(1 - K d2^2) = 1 - K."""
     return jnp.abs(1 - real(K))
 
 
@@ -56,7 +54,7 @@ def limit(K: Reals) -> Reduced:
 
 
 def in_stage_one(state: Reduced) -> Bool[Array, " ..."]:
-    """v wx <= wx wy / (pi |w|^2): as long as the angle is closing."""
+    """v wx <= wx wy / (pi |w|^2): while the angle to the teacher decreases."""
     v, wx, wy = state["v"], state["wx"], state["wy"]
     return v * wx <= wx * wy / (math.pi * (wx**2 + wy**2))
 
@@ -67,3 +65,10 @@ def update_defect(state: Reduced, K: Reals) -> Values:
     after, square = reduced_step(state, K), wx**2 + wy**2
     height_change = -K * (v**2 * wy - v / math.pi * wy**2 / square)
     return v * (after["v"] - v) - wx * (after["wx"] - wx) - wy * height_change
+
+
+def spread_of_sampled_K(rate: float, dim: int, samples: int) -> float:
+    """The standard deviation of K = 2 eta mean(relu(x1)^2) over samples of n points on the sphere:
+    2 eta sd(relu(x1)^2)/sqrt(n), with E x1^4 = 3/(d(d+2))."""
+    fourth = 1.5 / (dim * (dim + 2))
+    return 2 * rate * math.sqrt((fourth - (0.5 / dim) ** 2) / samples)

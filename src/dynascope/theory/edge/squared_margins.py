@@ -2,7 +2,7 @@
 
 "Simple structures in neural networks", Propositions 1 and 2 and their corollaries. At a minimum with g' != 0 the flip
 quantity of Theorem 3.1 is D = 16 g'^2 (6 g''^2 - g' g'''), exactly. Proposition 2, that a composition inherits the
-condition, is false as printed; what holds is the identity in `composition_condition`.
+condition, is false as printed; the identity in `composition_condition` holds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MARGINS: dict[str, Callable[[Array], Array]] = {
     "softplus": _softplus,
     "gaussian": lambda x: jnp.exp(-(x**2)) * (5 * x**4 - 9 * x**2 + 6),
 }
-"""The margins of the base models in closed form (Corollaries 2-8); those of softplus and gaussian are ours."""
+"""The margins of the base models in closed form (Corollaries 2-8; softplus and gaussian are not in the document)."""
 
 
 def closed_form(name: str, x: float) -> float:
@@ -63,7 +63,7 @@ def closed_form(name: str, x: float) -> float:
 
 
 class Composition(NamedTuple):
-    """The margin of q(p(x)) and the three terms it is the sum of."""
+    """The margin of q(p(x)) and its three terms."""
 
     margin: Values
     from_outer: Values
@@ -75,7 +75,7 @@ class Composition(NamedTuple):
     holds: Bool[Array, " ..."]
     """The composite satisfies the condition."""
     inherited: Bool[Array, " ..."]
-    """It is sure to, given that p and q do: q' q'' p'' >= 0."""
+    """Sufficient for it, given that p and q satisfy it: q' q'' p'' >= 0."""
 
 
 def composition_condition(inner: Function, outer: Function, x: Reals) -> Composition:

@@ -1,4 +1,4 @@
-"""The figure of the one-dimensional orbits: Figure B.1, and what the theorem says of every other loss."""
+"""The figure of `edge.one-dimensional-orbits`: Figure B.1, and Theorem 3.1 for the other losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 60
 
 
 def draw_orbits(measured: xr.Dataset, predicted: xr.Dataset, rate_factor: float) -> Figure:
-    """Six panels: two landscapes, the iterates in time; half-widths, losses without an orbit, rates through a point."""
+    """Six panels: two losses, the iterates over time; half-widths, losses without an orbit, rates through a point."""
     figure, grid = panels(3, 2, size=(4.6, 3.4))
     _landscape(grid[0, 0], quartic(), measured.quartic[:SHOWN, 1].values, predicted.quartic.values, (0.72, 1.22))
     _landscape(grid[0, 1], sine(), measured.sine[:SHOWN, 0].values, predicted.sine.values, (-2.22, -0.92))
@@ -26,7 +26,7 @@ def draw_orbits(measured: xr.Dataset, predicted: xr.Dataset, rate_factor: float)
     _in_time(grid[0, 2], measured, predicted)
     grid[0, 2].set(title=f"η = {rate_factor:g} × 2/f''", xlabel="step", ylabel="distance from the minimum")
     _half_widths(grid[1, 0], measured, predicted)
-    _leaving(grid[1, 1], measured)
+    _escaping(grid[1, 1], measured)
     _rates(grid[1, 2])
     return figure
 
@@ -65,7 +65,7 @@ def _half_widths(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> Non
     axes.legend(loc="upper left", ncols=2)
 
 
-def _leaving(axes: Axes, measured: xr.Dataset) -> None:
+def _escaping(axes: Axes, measured: xr.Dataset) -> None:
     away = np.abs(measured.x - measured.minimum).isel(factor=-1, step=slice(0, rate_scans.EARLY))
     kept = away.sel(loss="exp")
     axes.plot(kept.step, kept, color=FAINT, linewidth=0.8, label="(exp x - 2)², D > 0")
@@ -73,13 +73,13 @@ def _leaving(axes: Axes, measured: xr.Dataset) -> None:
     for color, style, name in zip(settings_colors(4), styles, example_losses.escaping(), strict=True):
         path = away.sel(loss=name)
         axes.plot(path.step, path.where(path < 1e3), color=color, linestyle=style, label=name)
-    axes.set(yscale="log", ylim=(2e-2, 1e3), title="D ≤ 0: no orbit, descent leaves", xlabel="step",
+    axes.set(yscale="log", ylim=(2e-2, 1e3), title="D ≤ 0: no orbit, divergence", xlabel="step",
              ylabel="distance from the minimum")  # fmt: skip
     axes.legend(loc="upper left", bbox_to_anchor=(0.08, 1.0))
 
 
 def _rates(axes: Axes) -> None:
-    """The rate whose orbit passes through x0, found and to leading order, for the quartic."""
+    """The rate whose orbit passes through x0 on the quartic: by search, and to leading order."""
     loss, x = quartic(), np.linspace(0.75, 0.9995, 60)
     reach = np.linspace(0.0005, 0.249, 60)
     window = period_two.window(loss, reach)

@@ -1,4 +1,4 @@
-"""The figures of `edge.mlp-processes`: four processes on one clock."""
+"""The figures of `edge.mlp-processes`: four processes at the same times."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from dynascope.figures import INK, THEORY, panels, settings_colors
 
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
-"""Gradient descent itself, its time average, and gradient flow; the central flow is theory."""
+"""Colors of gradient descent, its time average, and gradient flow; the central flow is drawn as theory."""
 
 
 def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, learning_rate: float) -> Mapping[str, Figure]:
-    """The four processes of the first seed; and distances and accumulated variances of all of them."""
+    """The four processes of the first seed; distances and accumulated variances of all seeds."""
     return {
         "mlp-processes": _first_seed(measured, predicted, 2 / learning_rate),
         "all-seeds": _all_seeds(measured, predicted),
@@ -96,7 +96,7 @@ def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
 
 
 def _gaps(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """How far gradient flow and the central flow are from the averaged weights, for each seed and step."""
+    """The distances of gradient flow and the central flow from the averaged weights, for each seed and step."""
     center = measured.weights.values
     flow, central = measured.flow_weights.values - center, predicted.weights.values - center
     return np.linalg.norm(flow, axis=2), np.linalg.norm(central, axis=2)

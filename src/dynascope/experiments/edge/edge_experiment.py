@@ -1,0 +1,15 @@
+"""What the experiments on the edge of stability share: the document and double precision."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dynascope.lab.experiment import Experiment
+
+DOCUMENT = "Simple structures in neural networks: on expressiveness, optimization and data distribution"
+
+
+class EdgeExperiment(Experiment):
+    """An experiment whose orbits need double precision."""
+
+    precision: Literal["float32", "float64"] = "float64"
