@@ -25,11 +25,13 @@ MAY_IMPORT = {
     "tasks.task": {"tasks.task"},
     "probes": {"probes", "geometry"},
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
+    "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # a trajectory is saved by the lab
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,
     "lab": SCIENCE | {"lab", "experiments", "figures"},
+    "lab.trajectories": {"dynamics", "lab"},
     "cli": {"lab"},
     "checks": set(),
     "": SCIENCE | {"lab", "experiments", "figures"},

@@ -25,6 +25,7 @@ if _TYPE_CHECKING:
         Flow as Flow,
         Map as Map,
         Monitor as Monitor,
+        Trajectory as Trajectory,
         central_flow as central_flow,
         dense_flow as dense_flow,
         descend as descend,
@@ -35,6 +36,7 @@ if _TYPE_CHECKING:
         log_steps as log_steps,
         monitored_by as monitored_by,
     )
+    from dynascope.lab.trajectories import load_trajectory as load_trajectory
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,7 @@ _DYNAMICS = (
     "Flow",
     "Map",
     "Monitor",
+    "Trajectory",
     "central_flow",
     "dense_flow",
     "descend",
@@ -67,14 +70,15 @@ _ROOMS = (
     "theory",
 )
 
-__all__ = [*_DYNAMICS, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_DYNAMICS, *_ROOMS, "load_trajectory"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> _Any:
     if name in _ROOMS:
         return _import_module(f"dynascope.{name}")
-    if name in _DYNAMICS:
-        value = getattr(_import_module("dynascope.dynamics"), name)
+    if name in _DYNAMICS or name == "load_trajectory":
+        home = "dynascope.dynamics" if name in _DYNAMICS else "dynascope.lab.trajectories"
+        value = getattr(_import_module(home), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'dynascope' has no attribute {name!r}")

@@ -30,7 +30,7 @@ def look(**more):
 
 def test_at_the_edge_of_a_valley_the_variance_is_the_closed_form():
     # S = 15 + 2 y: -grad L = (0, tilt), grad S = (0, slope): X = slope tilt / (slope^2 / 2) = 2 tilt / slope
-    trace = ds.central_flow(jnp.array([0.0, 2.45]), valley, RATE, steps=100, probes=look(), record=1)
+    trace = ds.central_flow(jnp.array([0.0, 2.45]), valley, RATE, steps=100, probes=look(), record=1).trace
     free = trace.step.values <= 9  # y grows by eta tilt = 0.005 a step until it is 2.5
     np.testing.assert_allclose(trace.point[free, 1], 2.45 + RATE * TILT * trace.step[free], atol=1e-12)
     np.testing.assert_allclose(trace.point[15:, 1], 2.5, atol=1e-9)
@@ -42,7 +42,7 @@ def test_at_the_edge_of_a_valley_the_variance_is_the_closed_form():
 def test_gradient_descent_in_the_valley_has_that_time_average():
     # x = +-sqrt(2 tilt / slope), y = 2.5 is its orbit of period 2; beside it, it circles around that orbit
     probes = {"point": lambda point: point}
-    trace = ds.descend(jnp.array([0.19, 2.5]), valley, optax.sgd(RATE), steps=1000, probes=probes, record=1)
+    trace = ds.descend(jnp.array([0.19, 2.5]), valley, optax.sgd(RATE), steps=1000, probes=probes, record=1).trace
     x, y = trace.point.values.T
     assert np.ptp(x[::2]) > 0.05
     np.testing.assert_allclose(np.mean(x**2), 2 * TILT / SLOPE, rtol=0.03)
@@ -50,7 +50,7 @@ def test_gradient_descent_in_the_valley_has_that_time_average():
 
 
 def test_the_predicted_mean_loss_counts_the_oscillation():
-    trace = ds.central_flow(jnp.array([0.0, 2.5]), valley, RATE, steps=20, probes=look(loss=valley))
+    trace = ds.central_flow(jnp.array([0.0, 2.5]), valley, RATE, steps=20, probes=look(loss=valley)).trace
     expected = trace.loss + trace.oscillation / RATE  # 1/2 <H, Sigma> with H = 2/eta there
     np.testing.assert_allclose(trace.oscillation_loss[1:], expected[1:], rtol=1e-2)
 
@@ -61,8 +61,8 @@ def bowl(point):
 
 def test_below_the_edge_it_is_gradient_flow():
     start, steps = jnp.array([0.5, -0.3, 0.8]), np.arange(0, 61, 10)
-    central = ds.central_flow(start, bowl, 0.05, steps=60, probes=look(), record=steps)
-    flow = ds.flow(start, bowl, times=0.05 * steps, probes={"point": lambda point: point})
+    central = ds.central_flow(start, bowl, 0.05, steps=60, probes=look(), record=steps).trace
+    flow = ds.flow(start, bowl, times=0.05 * steps, probes={"point": lambda point: point}).trace
     np.testing.assert_allclose(central.point, flow.point, atol=1e-5)
     assert np.all(central.oscillation == 0)
 
@@ -76,7 +76,7 @@ def two_valleys(point):
 
 def test_two_directions_are_held_together():
     trace = ds.central_flow(jnp.array([0.0, 0.0, 0.1, 0.05]), two_valleys, RATE, steps=600, probes=look(
-        top=ds.probes.top_eigenvalues(2, tolerance=1e-8)), record=10)  # fmt: skip
+        top=ds.probes.top_eigenvalues(2, tolerance=1e-8)), record=10).trace  # fmt: skip
     assert float(trace.top.max()) < 20 * (1 + 1e-4)
     assert np.all(trace.oscillation_residual < 1e-8)
     assert float(trace.top[-1, 0]) == pytest.approx(20, rel=1e-4)
@@ -85,8 +85,10 @@ def test_two_directions_are_held_together():
 def test_it_turns_with_the_coordinates():
     turn = jnp.linalg.qr(jax.random.normal(jax.random.key(3), (4, 4)))[0]
     start = jnp.array([0.01, 0.02, 0.6, 0.9])
-    one = ds.central_flow(start, two_valleys, RATE, steps=300, probes=look(), record=50)
-    other = ds.central_flow(turn @ start, lambda p: two_valleys(turn.T @ p), RATE, steps=300, probes=look(), record=50)
+    one = ds.central_flow(start, two_valleys, RATE, steps=300, probes=look(), record=50).trace
+    other = ds.central_flow(
+        turn @ start, lambda p: two_valleys(turn.T @ p), RATE, steps=300, probes=look(), record=50
+    ).trace
     np.testing.assert_allclose(other.point.values @ np.asarray(turn), one.point, atol=1e-6)
     np.testing.assert_allclose(other.oscillation, one.oscillation, atol=1e-6)
 
@@ -95,7 +97,7 @@ def test_a_followed_eigenvector_does_what_a_diagonalized_one_does():
     def member(dense):
         return CentralFlow(jnp.array([0.0, 0.0, 0.1, 0.05]), two_valleys, RATE, probes=look(), critical=2, dense=dense)
 
-    one, other = (ds.ensemble(lambda dense=dense: member(dense), {}, steps=300, record=50) for dense in (0, 64))
+    one, other = (ds.ensemble(lambda dense=dense: member(dense), {}, steps=300, record=50).trace for dense in (0, 64))
     np.testing.assert_allclose(one.point, other.point, atol=1e-4)
 
 
@@ -103,7 +105,7 @@ def test_members_of_an_ensemble_have_learning_rates_of_their_own():
     def member(rate):
         return CentralFlow(jnp.array([0.0, 2.0]), valley, rate, probes=look())
 
-    trace = ds.ensemble(member, {"rate": [0.05, 0.1]}, steps=200, record=200)
+    trace = ds.ensemble(member, {"rate": [0.05, 0.1]}, steps=200, record=200).trace
     assert trace.oscillation[0, -1] == 0  # 2/eta = 40 is far
     np.testing.assert_allclose(trace.oscillation[1, -1], 2 * TILT / SLOPE, rtol=1e-6)
 

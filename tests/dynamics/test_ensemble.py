@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import ensemble as ensemble_module, loop
+from dynascope.dynamics import loop, trajectory as trajectory_module
 from dynascope.probes.probe import Probe, probe
 
 
@@ -24,7 +24,7 @@ OVER = {"seed": range(5), "learning_rate": [0.1, 0.2, 0.6]}
 
 
 def test_dimensions_are_named_and_labeled():
-    trace = ds.ensemble(member, OVER, steps=20, record=10)
+    trace = ds.ensemble(member, OVER, steps=20, record=10).trace
     assert dict(trace.x.sizes) == {"seed": 5, "learning_rate": 3, "step": 3, "x_0": 2}
     start = jax.random.normal(jax.random.key(3), (2,))
     expected = start * (1 - 0.2 * jnp.array([1.0, 4.0])) ** 20
@@ -33,16 +33,16 @@ def test_dimensions_are_named_and_labeled():
 
 @pytest.mark.parametrize("width", [1, 2, 4, 15])
 def test_the_width_changes_nothing(width):
-    whole, split = (ds.ensemble(member, OVER, steps=20, record=10, width=w) for w in (None, width))
+    whole, split = (ds.ensemble(member, OVER, steps=20, record=10, width=w).trace for w in (None, width))
     np.testing.assert_allclose(split.x, whole.x, rtol=1e-6)
     np.testing.assert_array_equal(split.diverged_at, whole.diverged_at)
 
 
 def test_diverged_members_leave_the_others_alone():
-    trace = ds.ensemble(member, OVER, steps=1000, record=500)
+    trace = ds.ensemble(member, OVER, steps=1000, record=500).trace
     assert (trace.diverged_at.sel(learning_rate=0.6) > 0).all()
     assert (trace.diverged_at.sel(learning_rate=[0.1, 0.2]) == -1).all()
-    alone = ds.ensemble(member, {**OVER, "learning_rate": [0.1]}, steps=1000, record=500)
+    alone = ds.ensemble(member, {**OVER, "learning_rate": [0.1]}, steps=1000, record=500).trace
     np.testing.assert_array_equal(trace.x.sel(learning_rate=[0.1]), alone.x)
 
 
@@ -51,18 +51,18 @@ def test_settings_that_go_together_share_a_dimension():
         a, b = setting
         return ds.Map(lambda x: a * x + b, jnp.zeros(()))
 
-    trace = ds.ensemble(pair, {"setting": (np.array([2.0, 3.0]), np.array([1.0, 1.0]))}, steps=3, record=3)
+    trace = ds.ensemble(pair, {"setting": (np.array([2.0, 3.0]), np.array([1.0, 1.0]))}, steps=3, record=3).trace
     assert trace.state.sel(step=3).values.tolist() == [7.0, 13.0]
 
 
 def test_probes_keep_their_own_cadence():
     def looked(every):
-        return probe(lambda moment: snapshot.step, every=every)
+        return probe(lambda snapshot: snapshot.step, every=every)
 
     trace = ds.iterate(
         lambda x: x, jnp.zeros(()), steps=100, record=20,
         probes={"common": looked(None), "often": looked(7), "once": looked((0,)), "chosen": looked([3, 50])},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     assert trace.common.values.tolist() == [0, 20, 40, 60, 80, 100]
     assert trace.often.values.tolist() == [*range(0, 100, 7), 100]
     assert trace.once.values.tolist() == [0]
@@ -71,11 +71,11 @@ def test_probes_keep_their_own_cadence():
 
 def test_a_probe_may_remember_and_report_its_uncertainty():
     mean = Probe(
-        lambda moment, seen: ({"value": (seen[0] + snapshot.model) / (seen[1] + 1), "count": seen[1]},
+        lambda snapshot, seen: ({"value": (seen[0] + snapshot.model) / (seen[1] + 1), "count": seen[1]},
                               (seen[0] + snapshot.model, seen[1] + 1)),
-        remember=lambda moment: (jnp.zeros(()), jnp.zeros(())),
+        initial_state=lambda snapshot: (jnp.zeros(()), jnp.zeros(())),
     )  # fmt: skip
-    trace = ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=4, record=2, probes={"mean": mean})
+    trace = ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=4, record=2, probes={"mean": mean}).trace
     assert trace["mean"].values.tolist() == [0.0, 1.0, 2.0]
     assert trace.mean_count.values.tolist() == [0.0, 1.0, 2.0]
 
@@ -99,7 +99,7 @@ def test_a_module_as_member_is_compiled_once_per_shape(monkeypatch):
 
 
 def test_what_does_not_fit_is_split(monkeypatch):
-    real, tried = ensemble_module.run_batch, []
+    real, tried = trajectory_module.run_batch, []
 
     def small_device(member, settings, *rest, **options):
         width = jax.tree.leaves(settings)[0].shape[0]
@@ -108,11 +108,11 @@ def test_what_does_not_fit_is_split(monkeypatch):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return real(member, settings, *rest, **options)
 
-    monkeypatch.setattr(ensemble_module, "run_batch", small_device)
-    trace = ds.ensemble(member, OVER, steps=20, record=10)
+    monkeypatch.setattr(trajectory_module, "run_batch", small_device)
+    trace = ds.ensemble(member, OVER, steps=20, record=10).trace
     assert tried == [15, 8, 4, 4, 4, 4]
     monkeypatch.undo()
-    np.testing.assert_allclose(trace.x, ds.ensemble(member, OVER, steps=20, record=10).x, rtol=1e-6)
+    np.testing.assert_allclose(trace.x, ds.ensemble(member, OVER, steps=20, record=10).trace.x, rtol=1e-6)
 
 
 class Memory(ds.Monitor):
@@ -140,7 +140,7 @@ def minibatches(seed):
     return ds.Descent(
         jnp.ones(3), lambda w, rows: jnp.mean((rows @ w) ** 2), optax.adam(0.01),
         data=rows, batch=8, key=jax.random.key(seed),
-        probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+        probes={"w": lambda w: w, "moved": ds.probes.displacement(every=50)},
     )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def central_flows(seed):
     tilt = 0.1 * jax.random.uniform(jax.random.key(seed), ())  # a valley that sharpens as w[1] grows, to the edge
     return ds.CentralFlow(
         jnp.array([0.0, 2.0]), lambda w: 0.5 * (15 + 2 * w[1]) * w[0] ** 2 - tilt * w[1], 0.1,
-        probes={"w": lambda w: w, "moved": ds.probes.displacement(50)},
+        probes={"w": lambda w: w, "moved": ds.probes.displacement(every=50)},
     )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
     monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)  # a slice per recording
 
     def run():
-        return ds.ensemble(process, {"seed": range(3)}, steps=400, record=10)
+        return ds.ensemble(process, {"seed": range(3)}, steps=400, record=10).trace
 
     undisturbed = run()
     monitor = Memory(stop_after=0.4)
@@ -187,9 +187,9 @@ def test_the_checkpoint_of_another_run_is_not_taken():
     other = Memory()
     other.kept = monitor.kept
     with ds.monitored_by(other):
-        trace = ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10)
+        trace = ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10).trace
     np.testing.assert_allclose(
-        trace.x, ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10).x
+        trace.x, ds.ensemble(member, {**OVER, "learning_rate": [0.3, 0.4, 0.45]}, steps=300, record=10).trace.x
     )
 
 

@@ -15,4 +15,5 @@ from dynascope.dynamics.ensemble import ensemble as ensemble
 from dynascope.dynamics.flow import Flow as Flow, dense_flow as dense_flow, flow as flow
 from dynascope.dynamics.iterate import Map as Map, iterate as iterate
 from dynascope.dynamics.monitor import Monitor as Monitor, monitored_by as monitored_by
-from dynascope.dynamics.record import linear_steps as linear_steps, log_steps as log_steps
+from dynascope.dynamics.plan import linear_steps as linear_steps, log_steps as log_steps
+from dynascope.dynamics.trajectory import Trajectory as Trajectory

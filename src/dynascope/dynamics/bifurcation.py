@@ -1,7 +1,7 @@
 """What a map does in the long run over a grid of learning rates (or other settings), as one array program.
 
-The grid is one axis of one compiled loop: no recording, no bookkeeping, for small states several steps to a turn of the
-loop, so that two thousand rates by twenty thousand steps of a scalar map take a fraction of a second.
+The grid is one axis of one compiled loop: nothing is recorded on the way, and small states take several steps in one
+iteration of the loop, so that two thousand rates by twenty thousand steps of a scalar map take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, PyTree
 
-from dynascope.curves.orbits import period
+from dynascope import checks
+from dynascope.curves.orbits import PERIODS, period
 from dynascope.geometry.orbits import diverged
 
 SettingRule = Callable[[Any, Any], Any]
 """rule(state, setting) -> state; a setting is a learning rate, or a pytree of numbers."""
 
 UNROLL, SMALL = 16, 4
-"""Steps to a turn of the loop, for states of at most so many numbers; larger ones run and compile slower unrolled."""
+"""Steps in one iteration of the loop, and up to which size of the state: larger ones are slower unrolled."""
+STEPS = 2**31 - 1
+"""Steps are counted in 32 bits."""
 
 
 class Bifurcation(NamedTuple):
@@ -36,10 +39,8 @@ class Bifurcation(NamedTuple):
 
     def periods(self, tolerance: float = 1e-7) -> Int[np.ndarray, " ..."]:
         """The period at every setting, 0 where there is none; for one observed array."""
-        kept = np.asarray(self.iterates)
-        return period(
-            kept, tolerance=tolerance, periods=tuple(p for p in (1, 2, 4, 8, 16, 32) if 2 * p <= kept.shape[-1])
-        )
+        kept = np.asarray(checks.array("iterates", self.iterates, min_ndim=2))
+        return period(kept, tolerance=tolerance, periods=tuple(p for p in PERIODS if 2 * p <= kept.shape[-1]))
 
 
 def _itself(state: Any) -> Any:
@@ -57,11 +58,14 @@ def bifurcation(
 ) -> Bifurcation:
     """Iterate `state <- rule(state, setting)` from `initial` for every setting; drop `burn_in` steps, keep the next.
 
-    `settings` is an array of rates (or a pytree of arrays with a common first axis). `observe(state)` says what to
-    keep. Where the iteration diverges, what is kept is not finite. Compiled once for a function, or for
-    the `step` of any task of the same kind.
+    `settings` is an array of rates `(setting,)` (or a pytree of arrays with a common first axis); `observe(state)` is
+    what is kept. Where the iteration diverges, it is not finite. Compiled once for a function, or for the `step` of any
+    task of the same kind.
     """
-    started = jax.tree.map(jnp.asarray, initial)
+    checks.function("observe", observe, "observe(state)")
+    checks.whole("burn_in", burn_in, at_least=0, at_most=STEPS)
+    checks.whole("keep", keep, at_least=1, at_most=STEPS)
+    started = _checked(rule, settings, "initial", initial)
     kept = _orbits(rule, observe, settings, started, jnp.asarray(burn_in, jnp.int32), keep)
     return Bifurcation(settings, kept, burn_in)
 
@@ -94,11 +98,24 @@ def _several(step: Callable, state: PyTree, settings: PyTree, count: int) -> PyT
 def escape_times(
     rule: SettingRule, settings: PyTree, starts: PyTree, *, steps: int, bound: float = 1e3
 ) -> Int[Array, " setting"]:
-    """The first step at which some entry is not finite or larger than `bound`; -1 where that never happens.
+    """The first step `(setting,)` at which some entry is not finite or larger than `bound`; -1 where there is none.
 
     Starts and settings have a common first axis: every cell of a map of divergence, flattened.
     """
-    return _escapes(rule, settings, jax.tree.map(jnp.asarray, starts), jnp.asarray(steps, jnp.int32), bound)
+    checks.whole("steps", steps, at_least=0, at_most=STEPS)
+    checks.real("bound", bound, above=0)
+    started = _checked(rule, settings, "starts", starts)
+    checks.rows(settings=settings, starts=started)
+    return _escapes(rule, settings, started, jnp.asarray(steps, jnp.int32), bound)
+
+
+def _checked(rule: SettingRule, settings: PyTree, name: str, states: PyTree) -> PyTree:
+    """The states as arrays."""
+    checks.function("rule", rule, "rule(state, setting)")
+    checks.rows(settings=settings)
+    if not jax.tree.leaves(states):
+        raise TypeError(f"{name} must hold arrays; got {checks.shown(states)}")
+    return jax.tree.map(lambda leaf: jnp.asarray(checks.array(name, leaf)), states)
 
 
 @eqx.filter_jit
@@ -106,7 +123,7 @@ def _escapes(rule: SettingRule, settings: PyTree, starts: PyTree, steps: Int[Arr
     def one(t: Array, state: PyTree, escaped: Array, setting: PyTree) -> tuple[PyTree, Array]:
         there = rule(state, setting)
         out = diverged(there, bound) & (escaped < 0)
-        # who is out stays where he was: no overflow, no slow arithmetic with non-numbers
+        # a diverged member keeps its last state: no overflow, no slow arithmetic with NaN
         held = jax.tree.map(lambda new, old: jnp.where(out | (escaped >= 0), old, new), there, state)
         return held, jnp.where(out, t + 1, escaped)
 

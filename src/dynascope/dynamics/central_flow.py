@@ -18,23 +18,26 @@ where the T_ij are independent. The path is then that of gradient flow projected
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import xarray as xr
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.process import Process
-from dynascope.dynamics.record import Record
+from dynascope import checks
+from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.objective import Objective, check_model
+from dynascope.dynamics.plan import Record
+from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Vector
 from dynascope.probes import basic
-from dynascope.probes.probe import Probe, Snapshot, as_probe
+from dynascope.probes.probe import Probe, Snapshot
 
 DENSE = 64
 """Up to so many parameters the whole Hessian is diagonalized at each substep; with more, a warm search is cheaper."""
@@ -63,15 +66,11 @@ class Oscillation(NamedTuple):
         return jnp.sum(self.values * jnp.diag(self.covariance)) / 2
 
 
+@dataclass(frozen=True, eq=False)
 class CentralSnapshot(Snapshot):
-    """What probes see of a central flow: a moment, and the oscillation about it."""
+    """What probes see of a central flow: a snapshot, and the oscillation about it."""
 
-    oscillation: Oscillation
-
-    def __new__(cls, model: PyTree, step: Any, loss: Callable, oscillation: Oscillation) -> CentralSnapshot:
-        snapshot = super().__new__(cls, model, step, loss)
-        snapshot.oscillation = oscillation
-        return snapshot
+    oscillation: Oscillation = field(kw_only=True)
 
 
 class CentralState(eqx.Module):
@@ -94,9 +93,8 @@ class CentralFlow(Process):
     """
 
     model: PyTree
-    task: Any
+    objective: Objective
     learning_rate: Float[Array, ""]
-    data: PyTree
     probes: Mapping[str, Probe]
     critical: int
     substeps: int
@@ -114,21 +112,17 @@ class CentralFlow(Process):
         substeps: int = 4,
         dense: int = DENSE,
     ) -> None:
+        check_model(model)
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         size = sum(leaf.size for leaf in leaves)
-        if not leaves:
-            raise ValueError("the model has no floating-point arrays to move")
-        if critical < 1 or substeps < 1:
-            raise ValueError(f"critical and substeps must be at least 1; got {critical} and {substeps}")
-        self.model, self.task, self.data = model, task, data
-        self.learning_rate = jnp.asarray(learning_rate, leaves[0].dtype)
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
-        self.critical, self.substeps, self.dense = min(critical, size), substeps, dense
+        self.model, self.objective = model, Objective(task, model, data=data)
+        self.learning_rate = jnp.asarray(checks.real("learning_rate", learning_rate, above=0), leaves[0].dtype)
+        self.probes = named_probes(probes, {"loss": basic.loss()})
+        self.critical = min(checks.whole("critical", critical, at_least=1), size)
+        self.substeps, self.dense = checks.whole("substeps", substeps, at_least=1, at_most=10_000), dense
 
-    def objective(self, model: PyTree) -> Array:
-        if self.data is not None:
-            return self.task.loss(model, self.data) if hasattr(self.task, "loss") else self.task(model, self.data)
-        return self.task.population_loss(model) if hasattr(self.task, "population_loss") else self.task(model)
+    def check(self) -> None:
+        self.objective.check(self.model)
 
     def start(self) -> CentralState:
         parameters = eqx.filter(self.model, eqx.is_inexact_array)
@@ -180,14 +174,16 @@ class CentralFlow(Process):
         return end, Oscillation(pairs.vectors, covariance, pairs.values, residual), pairs.subspace
 
     def snapshot(self, state: CentralState, now: Array) -> CentralSnapshot:
-        return CentralSnapshot(eqx.combine(state.parameters, self.model), now, self.objective, state.oscillation)
+        model = eqx.combine(state.parameters, self.model)
+        return CentralSnapshot(model, now, self.objective, oscillation=state.oscillation)
 
     def diverged_at(self, state: CentralState) -> Array:
         return state.diverged_at
 
     def work(self, state: CentralState) -> int:
         size = sum(leaf.size for leaf in jax.tree.leaves(state.parameters))
-        rows = 1 if self.data is None else jax.tree.leaves(self.data)[0].shape[0]
+        data = self.objective.data
+        rows = 1 if data is None else jax.tree.leaves(data)[0].shape[0]
         return self.substeps * size * rows * (size if size <= self.dense else 20)
 
 
@@ -202,15 +198,16 @@ def central_flow(
     critical: int = 3,
     substeps: int = 4,
     record: Record = None,
-) -> xr.Dataset:
-    """Follow the central flow of gradient descent with this learning rate; the trace of its probes, by optimizer steps.
+    stop: Stop = None,
+) -> Trajectory:
+    """Follow the central flow of gradient descent with this learning rate; one step is one of the optimizer's.
 
-    `probes={"oscillation": central_flow.oscillation()}` records the oscillation that it predicts.
+    `probes={"oscillation": dynamics.oscillation()}` records the oscillation that it predicts.
     """
     process = CentralFlow(
         model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps
     )  # fmt: skip
-    return solo(process, steps=steps, record=record)
+    return solo(process, steps=steps, record=record, stop=stop)
 
 
 def oscillation(every: int | None = None) -> Probe:
@@ -227,7 +224,7 @@ def oscillation(every: int | None = None) -> Probe:
         spread = jnp.linalg.eigvalsh(swing.covariance)
         return {
             "value": swing.variance,
-            "loss": snapshot.loss(snapshot.model) + swing.extra_loss,
+            "loss": snapshot.loss() + swing.extra_loss,
             "directions": jnp.sum(spread > 1e-3 * spread[-1], dtype=jnp.int32),
             "residual": swing.residual,
         }, memory

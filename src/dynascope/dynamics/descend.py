@@ -9,23 +9,26 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-import xarray as xr
 from jax import lax
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.process import Process
-from dynascope.dynamics.record import Record
+from dynascope import checks
+from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.objective import Objective, check_model
+from dynascope.dynamics.plan import Record
+from dynascope.dynamics.process import Process, named_probes
 from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
-from dynascope.probes.probe import Batch, Probe, Snapshot, as_probe
+from dynascope.probes.probe import Batch, Probe, Snapshot
+from dynascope.tasks.task import AugmentedTask
 
 NO_EPOCH = 2**31 - 1
 """Sets the keys of augmentation apart from those of the epochs' orders."""
 
 
 class DescentState(eqx.Module):
-    """Where a descent is: the trainable arrays, the optimizer's memory, this epoch's order, when it blew up."""
+    """Where a descent is: the trainable arrays, the optimizer's state, this epoch's order, when it diverged."""
 
     parameters: PyTree
     optimizer: PyTree
@@ -40,19 +43,16 @@ class Descent(Process):
     |---|---|---|
     | none | none | `task.population_loss(model)`, or `task(model)` for a plain function |
     | given | none | `task.loss(model, data)`, or `task(model, data)` |
-    | given | n | the same on n rows, from an order drawn anew every epoch (what does not fill a batch is left out) |
+    | given | n | the same on n rows, in an order drawn anew every epoch (what does not fill a batch is left out) |
     | none | n | the same on `task.sample(key, n)`, drawn anew every step |
 
-    With `reshuffle=False` the first epoch's order serves for all. A task with `augment(key, batch)` has every batch of
-    rows changed by it before the step.
+    With `reshuffle=False` the first epoch's order serves for all. An `AugmentedTask` changes every batch of rows
+    before the step.
     """
 
     model: PyTree
-    task: Any
+    objective: Objective
     optimizer: optax.GradientTransformation
-    data: PyTree
-    batch: int | None
-    key: PRNGKeyArray | None
     reshuffle: bool
     probes: Mapping[str, Probe]
 
@@ -68,38 +68,26 @@ class Descent(Process):
         reshuffle: bool = True,
         probes: Mapping[str, Probe | Callable] | None = None,
     ) -> None:
-        self.model, self.task, self.optimizer = model, task, optimizer
-        self.data, self.batch, self.key, self.reshuffle = data, batch, key, reshuffle
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
-        if batch is not None:
-            if key is None:
-                raise ValueError("batches are drawn at random: give descend a key")
-            if data is None and not hasattr(task, "sample"):
-                raise ValueError("batches without data need a task with sample(key, count); or give the data")
-            if batch < 1 or (data is not None and batch > self._rows()):
-                allowed = "at least 1" if data is None else f"1 to {self._rows()} (the rows of the data)"
-                raise ValueError(f"batch must be {allowed}; got {batch}")
+        check_model(model)
+        if not isinstance(optimizer, optax.GradientTransformation):
+            got = checks.shown(optimizer)
+            raise TypeError(f"optimizer must be an optax transformation, such as optax.sgd(0.1); got {got}")
+        if not isinstance(reshuffle, bool):
+            raise TypeError(f"reshuffle must be True or False; got {checks.shown(reshuffle)}")
+        self.model, self.optimizer, self.reshuffle = model, optimizer, reshuffle
+        self.objective = Objective(task, model, data=data, batch=batch, key=key)
+        self.probes = named_probes(probes, {"loss": basic.loss()})
+
+    def check(self) -> None:
+        self.objective.check(self.model)
 
     def _rows(self) -> int:
-        return jax.tree.leaves(self.data)[0].shape[0]
-
-    def _loss(self, model: PyTree, batch: PyTree) -> Array:
-        return self.task.loss(model, batch) if hasattr(self.task, "loss") else self.task(model, batch)
-
-    def objective(self, model: PyTree) -> Array:
-        """The loss on all the data: on the population, or on a fixed sample where the task only knows to sample."""
-        if self.data is not None:
-            return self._loss(model, self.data)
-        if hasattr(self.task, "population_loss"):
-            return self.task.population_loss(model)
-        if self.batch is not None:
-            return self._loss(model, self.task.sample(self.key, self.batch))
-        return self.task(model)
+        return jax.tree.leaves(self.objective.data)[0].shape[0]
 
     def start(self) -> DescentState:
         parameters = eqx.filter(self.model, eqx.is_inexact_array)
         order = None
-        if self.data is not None and self.batch is not None:
+        if self.objective.data is not None and self.objective.batch is not None:
             order = jnp.zeros(ROUNDS, jnp.uint32)
         return DescentState(parameters, self.optimizer.init(parameters), order, jnp.asarray(-1, jnp.int32))
 
@@ -112,7 +100,7 @@ class Descent(Process):
 
             def loss(parameters: PyTree) -> Array:
                 model = eqx.combine(parameters, fixed)
-                return self.objective(model) if self.batch is None else self._loss(model, batch.data)
+                return self.objective(model) if self.objective.batch is None else self.objective.on(model, batch.data)
 
             value, gradient = jax.value_and_grad(loss)(state.parameters)
             with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
@@ -127,21 +115,21 @@ class Descent(Process):
 
     def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, Batch]:
         """This step's batch, and the epoch's order it comes from."""
-        if self.batch is None:
-            return order, Batch(None, self.data)
-        key = self.key
+        task, data, batch, key = self.objective.task, self.objective.data, self.objective.batch, self.objective.key
+        if batch is None:
+            return order, Batch(None, data)
         assert key is not None  # checked when it was made
         if order is None:
-            return None, Batch(None, self.task.sample(jax.random.fold_in(key, t), self.batch))
-        per_epoch = self._rows() // self.batch
+            return None, Batch(None, task.sample(jax.random.fold_in(key, t), batch))
+        per_epoch = self._rows() // batch
         epoch, place = t // per_epoch, t % per_epoch
         drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
         words = lax.cond(place == 0, lambda: epoch_words(key, drawn), lambda: order)
-        rows = permuted(words, place * self.batch + jnp.arange(self.batch, dtype=jnp.int32), self._rows())
-        data = jax.tree.map(lambda leaf: leaf[rows], self.data)
-        if hasattr(self.task, "augment"):
-            data = self.task.augment(jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t), data)
-        return words, Batch(rows, data)
+        rows = permuted(words, place * batch + jnp.arange(batch, dtype=jnp.int32), self._rows())
+        chosen = jax.tree.map(lambda leaf: leaf[rows], data)
+        if isinstance(task, AugmentedTask):
+            chosen = task.augment(jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t), chosen)
+        return words, Batch(rows, chosen)
 
     def snapshot(self, state: DescentState, now: Array) -> Snapshot:
         def batch() -> Batch:
@@ -154,8 +142,8 @@ class Descent(Process):
         return state.diverged_at
 
     def work(self, state: DescentState) -> int:
-        whole = 1 if self.data is None else self._rows()
-        return sum(leaf.size for leaf in jax.tree.leaves(state.parameters)) * (self.batch or whole)
+        whole = 1 if self.objective.data is None else self._rows()
+        return sum(leaf.size for leaf in jax.tree.leaves(state.parameters)) * (self.objective.batch or whole)
 
 
 def descend(
@@ -170,11 +158,13 @@ def descend(
     reshuffle: bool = True,
     probes: Mapping[str, Probe | Callable] | None = None,
     record: Record = None,
-) -> xr.Dataset:
-    """Train `model` and return the trace of its probes (the loss, where none are given).
+    stop: Stop = None,
+) -> Trajectory:
+    """Train `model`; the trajectory has the trace of its probes (the loss, where none are given) and the trained model.
 
-    `record` says at which steps: every so many, exactly these, or about a thousand of them. What the gradient is of
-    is told by `data` and `batch`: see `Descent`, which is also what an `ensemble`'s member returns.
+    `record` says at which steps: every so many, exactly these, or about a thousand of them. `data` and `batch` say
+    what the gradient is taken of: see `Descent`, which is also what an `ensemble`'s member returns. `stop(snapshot)`
+    ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
     """
     process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
-    return solo(process, steps=steps, record=record)
+    return solo(process, steps=steps, record=record, stop=stop)

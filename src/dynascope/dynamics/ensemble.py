@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
+from jax.core import Tracer
 from jaxtyping import PyTree
 
-from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
-from dynascope.dynamics.monitor import current_monitor
-from dynascope.dynamics.plan import choose_width, outline, plan_run
+from dynascope import checks
+from dynascope.dynamics.loop import Member
+from dynascope.dynamics.plan import Record, Times, outline
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.record import Record
-from dynascope.dynamics.trace import label
+from dynascope.dynamics.trajectory import Run, Trajectory, start
+from dynascope.probes.probe import Probe, Snapshot, probe
+
+Stop = Callable[[Snapshot], Any] | Probe | None
+"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence."""
 
 
 def ensemble(
@@ -27,11 +30,13 @@ def ensemble(
     *,
     steps: int | None = None,
     record: Record = None,
-    times: Sequence[float] | np.ndarray | None = None,
+    times: Times = None,
     fixed: Mapping[str, Any] | None = None,
+    stop: Stop = None,
+    keep: bool = True,
     width: int | None = None,
-) -> xr.Dataset:
-    """Run `member(**setting)`, a `Descent`, `Flow` or `Map`, for every combination of the settings in `over`.
+) -> Trajectory:
+    """Run `member(**setting)`, a `Descent`, `Flow`, `Map` or `CentralFlow`, for every combination of settings.
 
     `over` names the dimensions: `{"seed": range(100), "learning_rate": [0.05, 0.1]}` are 200 members. Settings that
     go together share a dimension, as a tuple or mapping of arrays: `{"signal": (mus, sigmas)}`.
@@ -40,20 +45,33 @@ def ensemble(
 
     On an accelerator all members run side by side, as many at a time as fit; on a CPU small ones side by side and
     large ones one after another (`width` overrides). A member that diverges is recorded as such in `diverged_at`
-    (-1: never) and disturbs no other.
+    (-1: never) and disturbs no other. Where `stop` is given, each member stops by itself (`stopped_at`), and its
+    trace is NaN from there on. `keep=False` drops the final states, which large members may need.
     """
-    grid = {name: jax.tree.map(np.asarray, values, is_leaf=_is_column) for name, values in over.items()}
+    if not callable(member):
+        raise TypeError(f"member must be a function that returns a process; got {checks.shown(member)}")
+    for name, given in (("over", over), ("fixed", fixed)):
+        if not isinstance(given, Mapping | None) or any(not isinstance(key, str) for key in given or {}):
+            raise TypeError(f"{name} must be a dict of settings by name; got {checks.shown(given)}")
+    if not isinstance(keep, bool):
+        raise TypeError(f"keep must be True or False; got {checks.shown(keep)}")
+    if width is not None:
+        width = checks.whole("width", width, at_least=1)
+    grid = {name: jax.tree.map(_column(name), values, is_leaf=_is_column) for name, values in (over or {}).items()}
     dims = {name: _length(name, values) for name, values in grid.items()}
     index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
     constants = jax.tree.map(jnp.asarray, dict(fixed or {}))
-
     shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants)
-    plan, looks = plan_run(shape, steps, record, times)
-    members = math.prod(dims.values())
-    width = min(members, width or choose_width(shape, plan))
-    outcomes = _run_all(member, settings, constants, plan, members, width, batched=bool(dims))
-    return label(outcomes, shape, looks, grid, dims)
+    run = Run(member, settings, constants, grid, dims, shape, record, as_condition(stop), keep, width)
+    return start(run, steps, times)
+
+
+def as_condition(stop: Stop) -> Probe | None:
+    """A condition to stop as a probe."""
+    if stop is None or isinstance(stop, Probe):
+        return stop
+    return probe(checks.function("stop", stop, "stop(snapshot)"))
 
 
 def _is_column(values: Any) -> bool:
@@ -61,59 +79,27 @@ def _is_column(values: Any) -> bool:
     return isinstance(values, list | range)
 
 
+def _column(name: str) -> Callable[[Any], np.ndarray]:
+    def column(values: Any) -> np.ndarray:
+        if isinstance(values, jax.Array) and jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"dimension '{name}' takes numbers: give seeds, and make their keys in the member")
+        found = np.asarray(values)
+        if found.dtype.kind not in "iufbc":
+            raise TypeError(f"dimension '{name}' of the ensemble must hold numbers; got {checks.shown(values)}")
+        if found.dtype.kind in "iu" and found.size and jnp.asarray(0).dtype == jnp.int32:  # JAX drops the upper bits
+            if found.min() < -(2**31) or found.max() >= 2**32 or (found.min() < 0 and found.max() >= 2**31):
+                raise ValueError(f"dimension '{name}' must hold numbers of 32 bits; got {checks.shown(values)}")
+            return found.astype(np.uint32) if found.max() >= 2**31 else found
+        return found
+
+    return column
+
+
 def _length(name: str, values: PyTree) -> int:
     lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(values)}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"dimension '{name}' of the ensemble needs values along one common, non-empty axis")
     return lengths.pop()
-
-
-def _run_all(
-    member: Member,
-    settings: PyTree,
-    constants: PyTree,
-    plan: Plan,
-    members: int,
-    width: int,
-    *,
-    batched: bool,
-) -> list[Outcome]:
-    """All members, `width` at a time: fewer if that many do not fit in the device's memory."""
-    monitor = current_monitor()
-    run, span = monitor.next_name(), float(plan.times[-1]) or 1.0
-    outcomes: list[Outcome] = []
-    first = 0
-    while first < members:
-        here = min(width, members - first)
-        chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
-
-        def told(done: float, first: int = first, here: int = here) -> None:
-            monitor.progress(first * span + done * here, members * span, "steps")
-
-        try:
-            outcome = run_batch(
-                member,
-                jax.tree.map(lambda leaf, chosen=chosen: jnp.asarray(leaf[chosen]), settings),
-                constants,
-                plan,
-                batched=batched,
-                monitor=monitor,
-                name=f"{run}-{first}-{width}",
-                told=told,
-            )
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error) or width == 1:
-                raise
-            width = math.ceil(width / 2)
-            continue
-        outcomes.append(_first_members(outcome, here) if batched else outcome)
-        first += here
-    return outcomes
-
-
-def _first_members(outcome: Outcome, count: int) -> Outcome:
-    records = jax.tree.map(lambda leaf: leaf[:count], outcome.records)
-    return outcome._replace(records=records, diverged_at=outcome.diverged_at[:count])
 
 
 class _Itself(eqx.Module):
@@ -126,11 +112,10 @@ class _Itself(eqx.Module):
 
 
 def solo(
-    process: Process,
-    *,
-    steps: int | None = None,
-    record: Record = None,
-    times: Sequence[float] | np.ndarray | None = None,
-) -> xr.Dataset:
+    process: Process, *, steps: int | None = None, record: Record = None, times: Times = None, stop: Stop = None
+) -> Trajectory:
     """One process by itself."""
-    return ensemble(_Itself(process), {}, steps=steps, record=record, times=times)
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(process)):
+        kind = type(process).__name__
+        raise TypeError(f"a whole run cannot be part of a compiled function; in an ensemble's member, return ds.{kind}")
+    return ensemble(_Itself(process), {}, steps=steps, record=record, times=times, stop=stop)

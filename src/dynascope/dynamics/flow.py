@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -11,14 +10,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.process import Process
+from dynascope import checks
+from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.objective import Objective, check_model
+from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
-from dynascope.probes.probe import Probe, Snapshot, as_probe
+from dynascope.probes.probe import Probe, Snapshot
+from dynascope.tasks.task import VelocityTask
 
 IMPLICIT_UP_TO = 400
 """Parameters up to which the implicit solver's dense linear solves are the cheap choice."""
@@ -32,7 +34,7 @@ class FlowState(eqx.Module):
 
 class Flow(Process):
     """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
-    A task with a `velocity(model)` says itself where the model moves, as a flow in reduced coordinates does.
+    A `VelocityTask` says itself how the model moves.
 
     The solver is Kvaerno's implicit fifth-order method for small problems in float64, where stiffness then costs
     nothing, and Dormand-Prince with a step-size controller for large ones and in float32, in whose rounding the
@@ -43,8 +45,7 @@ class Flow(Process):
     axis: ClassVar[str] = "time"
 
     model: PyTree
-    task: Any
-    data: PyTree
+    objective: Objective
     probes: Mapping[str, Probe]
     solver: diffrax.AbstractSolver
     tolerance: float
@@ -61,20 +62,23 @@ class Flow(Process):
         tolerance: float | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
+        check_model(model)
+        if not isinstance(solver, diffrax.AbstractSolver | None):
+            raise TypeError(f"solver must be one of diffrax, such as diffrax.Tsit5(); got {checks.shown(solver)}")
+        if tolerance is not None:
+            checks.real("tolerance", tolerance, above=0, below=1)
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
-        if not leaves:
-            raise ValueError("the model has no floating-point arrays to move")
-        self.model, self.task, self.data, self.max_steps = model, task, data, max_steps
-        self.probes = {name: as_probe(thing) for name, thing in (probes or {"loss": basic.loss()}).items()}
+        self.model, self.max_steps = model, checks.whole("max_steps", max_steps, at_least=1, at_most=2**31 - 1)
+        self.objective = Objective(task, model, data=data)
+        self.probes = named_probes(probes, {"loss": basic.loss()})
         double = leaves[0].dtype == jnp.float64
         implicit = double and sum(leaf.size for leaf in leaves) <= IMPLICIT_UP_TO
         self.solver = solver or (diffrax.Kvaerno5() if implicit else diffrax.Dopri5())
         self.tolerance = tolerance or (1e-9 if double else 1e-5)
 
-    def objective(self, model: PyTree) -> Array:
-        if self.data is not None:
-            return self.task.loss(model, self.data) if hasattr(self.task, "loss") else self.task(model, self.data)
-        return self.task.population_loss(model) if hasattr(self.task, "population_loss") else self.task(model)
+    def check(self) -> None:
+        if not isinstance(self.objective.task, VelocityTask):
+            self.objective.check(self.model)
 
     def start(self) -> FlowState:
         parameters = eqx.filter(self.model, eqx.is_inexact_array)
@@ -91,8 +95,9 @@ class Flow(Process):
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
 
         def field(t: Any, parameters: PyTree, args: Any) -> PyTree:
-            if hasattr(self.task, "velocity"):
-                return eqx.filter(self.task.velocity(eqx.combine(parameters, fixed)), eqx.is_inexact_array)
+            if isinstance(self.objective.task, VelocityTask):
+                velocity = self.objective.task.velocity(eqx.combine(parameters, fixed))
+                return eqx.filter(velocity, eqx.is_inexact_array)
             gradient = jax.grad(lambda p: self.objective(eqx.combine(p, fixed)))(parameters)
             return jax.tree.map(jnp.negative, gradient)
 
@@ -141,10 +146,11 @@ def flow(
     solver: diffrax.AbstractSolver | None = None,
     tolerance: float | None = None,
     max_steps: int = 1_000_000,
-) -> xr.Dataset:
-    """Follow the gradient flow and return the trace of its probes (the loss, where none are given) at `times`."""
+    stop: Stop = None,
+) -> Trajectory:
+    """Follow the gradient flow; the trajectory has the trace of its probes (by default the loss) at `times`."""
     process = Flow(model, task, data=data, probes=probes, solver=solver, tolerance=tolerance, max_steps=max_steps)
-    return solo(process, times=times)
+    return solo(process, times=times, stop=stop)
 
 
 def dense_flow(
@@ -159,8 +165,7 @@ def dense_flow(
 ) -> Callable[[float], PyTree]:
     """The gradient flow as a function of time on [0, until]: the solver's own interpolation, between its steps."""
     process = Flow(model, task, data=data, solver=solver, tolerance=tolerance, max_steps=max_steps)
-    if not (math.isfinite(until) and until > 0):
-        raise ValueError(f"until must be positive and finite; got {until}")
+    checks.real("until", until, above=0)
     parameters = process.start().parameters
     span = jnp.asarray(until, jax.tree.leaves(parameters)[0].dtype)
 

@@ -8,13 +8,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import xarray as xr
+import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.process import Process
-from dynascope.dynamics.record import Record
+from dynascope import checks
+from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.plan import Record
+from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 
@@ -38,11 +40,22 @@ class Map(Process):
         probes: Mapping[str, Probe | Callable] | None = None,
         loss: Callable[[PyTree], Array] = _no_loss,
     ) -> None:
-        self.rule, self.initial, self.loss = rule, jax.tree.map(jnp.asarray, initial), loss
-        if probes is None:
-            names = initial if isinstance(initial, Mapping) else {"state": None}
-            probes = {name: _part(name if isinstance(initial, Mapping) else None) for name in names}
-        self.probes = {name: as_probe(thing) for name, thing in probes.items()}
+        self.rule, self.loss = (
+            checks.function("rule", rule, "rule(state)"),
+            checks.function("loss", loss, "loss(state)"),
+        )
+        self.initial = jax.tree.map(_number, initial)
+        if not jax.tree.leaves(self.initial):
+            raise ValueError(f"initial must hold numbers or arrays; got {checks.shown(initial)}")
+        names = initial if isinstance(initial, Mapping) else {"state": None}
+        usual = {name: as_probe(_part(name if isinstance(initial, Mapping) else None)) for name in names}
+        self.probes = named_probes(probes, usual)
+
+    def check(self) -> None:
+        there = self.rule(self.initial)
+        shapes = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) for state in (self.initial, there)]
+        if shapes[0] != shapes[1]:
+            raise TypeError(f"rule must return a state like the one it is given; got {checks.shown(shapes[1])}")
 
     def start(self) -> Any:
         return self.initial, jnp.asarray(-1, jnp.int32)
@@ -63,6 +76,12 @@ class Map(Process):
         return state[1]
 
 
+def _number(leaf: Any) -> Array:
+    if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind not in "biufc":
+        raise TypeError(f"initial must hold numbers or arrays; got {checks.shown(leaf)}")
+    return jnp.asarray(leaf)
+
+
 def _part(name: str | None) -> Callable[[PyTree], Array]:
     return eqx.Partial(lambda state: state if name is None else state[name])
 
@@ -75,6 +94,7 @@ def iterate(
     probes: Mapping[str, Probe | Callable] | None = None,
     record: Record = None,
     loss: Callable[[PyTree], Array] = _no_loss,
-) -> xr.Dataset:
-    """Iterate a map and return the trace of its state, or of the probes given."""
-    return solo(Map(rule, initial, probes=probes, loss=loss), steps=steps, record=record)
+    stop: Stop = None,
+) -> Trajectory:
+    """Iterate a map. The trace has its states, or what the probes given record; `model` is the last state."""
+    return solo(Map(rule, initial, probes=probes, loss=loss), steps=steps, record=record, stop=stop)

@@ -20,8 +20,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
+from dynascope.checks import shown
 from dynascope.dynamics.monitor import Monitor
 from dynascope.dynamics.process import Process
+from dynascope.probes.probe import Probe, Snapshot
 
 Member = Callable[..., Process]
 
@@ -33,20 +35,27 @@ class Plan(NamedTuple):
     """When to stop, and which row of its record each probe writes there."""
 
     times: np.ndarray
-    """Increasing, beginning at 0."""
+    """Increasing; from a start they begin at 0, for what goes on after `since`."""
     rows: dict[str, np.ndarray]
-    """For each probe and time the row to write; one past the last row where it does not look."""
+    """For each probe and time the row to write; one past the last row where it does not record."""
     sizes: dict[str, int]
     """For each probe the number of rows."""
+    tested: np.ndarray
+    """For each time whether the stopping condition is tested there."""
+    since: np.ndarray
+    """The time at which the run begins."""
 
 
 class Progress(NamedTuple):
     """Everything that changes during a run, for a batch of members."""
 
     state: PyTree
-    memories: PyTree
+    probe_states: PyTree
+    """For each probe what it carries from one recording to the next."""
+    stopped_at: jax.Array
+    """The time at which the stopping condition was met; -1 while it is not."""
     records: PyTree
-    """For each probe its values, with one spare row at the end into which a probe that does not look writes."""
+    """For each probe its values, with one spare row at the end into which a probe that does not record writes."""
 
 
 def _per_member(function: Callable, batched: bool) -> Callable:
@@ -64,21 +73,21 @@ def _per_member(function: Callable, batched: bool) -> Callable:
 
 
 @eqx.filter_jit
-def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], times: jax.Array, batched: bool):
+def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], since: jax.Array, batched: bool):
     """The start of every member, and the arrays it is made of (its data above all), so that they are made once."""
 
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
         process = member(**setting, **fixed)
         state = process.start()
-        snapshot = process.snapshot(state, times[0])
-        memories = {name: probe.remember(snapshot) for name, probe in process.probes.items()}
+        snapshot = process.snapshot(state, since)
+        states = {name: probe.initial_state(snapshot) for name, probe in process.probes.items()}
         records = {}
         for name, probe in process.probes.items():
-            value, _ = jax.eval_shape(lambda m, probe=probe: probe.measure(snapshot, m), memories[name])
+            value, _ = jax.eval_shape(lambda own, probe=probe: probe.measure(snapshot, own), states[name])
             records[name] = jax.tree.map(
                 lambda leaf, rows=sizes[name]: jnp.zeros((rows + 1, *leaf.shape), leaf.dtype), value
             )
-        return eqx.filter(process, eqx.is_array), Progress(state, memories, records)
+        return eqx.filter(process, eqx.is_array), Progress(state, states, jnp.full_like(since, -1), records)
 
     return _per_member(one, batched)(settings)
 
@@ -89,55 +98,77 @@ def _advance(
     settings: PyTree,
     fixed: PyTree,
     arrays: PyTree,
-    times: jax.Array,
-    rows: dict[str, jax.Array],
+    schedule: PyTree,
     sizes: dict[str, int],
+    stop: Probe | None,
     progress: Progress,
     first: jax.Array,
     end: jax.Array,
     batched: bool,
 ) -> tuple[Progress, jax.Array]:
-    """Recordings `first` to `end` (not included), for every member; and when each diverged."""
+    """Recordings `first` to `end` (not included), for every member that has not stopped; and when each diverged."""
+    times, rows, tested, since = schedule
 
     def one(setting: PyTree, arrays: PyTree, progress: Progress) -> tuple[Progress, jax.Array]:
         process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
-            state = process.advance(progress.state, times[jnp.maximum(k - 1, 0)], times[k])
+            before = jnp.where(k > 0, times[jnp.maximum(k - 1, 0)], since)
+            state = process.advance(progress.state, before, times[k])
             snapshot = process.snapshot(state, times[k])
-            memories, records = dict(progress.memories), dict(progress.records)
+            states, records = dict(progress.probe_states), dict(progress.records)
             for name, probe in process.probes.items():
                 row = rows[name][k]
 
-                def look(memory: PyTree, probe=probe) -> tuple[PyTree, PyTree]:
-                    return probe.measure(snapshot, memory)
+                def measure(own: PyTree, probe=probe) -> tuple[PyTree, PyTree]:
+                    return probe.measure(snapshot, own)
 
                 if sizes[name] == times.shape[0]:
-                    value, memories[name] = look(memories[name])
+                    value, states[name] = measure(states[name])
                 else:
-                    blank, _ = jax.eval_shape(look, memories[name])
+                    blank, _ = jax.eval_shape(measure, states[name])
                     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), blank)
-                    value, memories[name] = lax.cond(
-                        row < sizes[name], look, lambda memory, zeros=zeros: (zeros, memory), memories[name]
+                    value, states[name] = lax.cond(
+                        row < sizes[name], measure, lambda own, zeros=zeros: (zeros, own), states[name]
                     )
                 records[name] = jax.tree.map(
                     lambda record, new, row=row: lax.dynamic_update_index_in_dim(record, new, row, 0),
                     records[name],
                     value,
                 )
-            return Progress(state, memories, records)
+            return Progress(state, states, progress.stopped_at, records)
 
-        progress = lax.fori_loop(first, end, recording, progress)
+        def testing(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
+            k, progress = carry
+            progress = recording(k, progress)
+            met = lax.cond(tested[k], lambda: condition(process.snapshot(progress.state, times[k])), lambda: False)
+            return k + 1, progress._replace(stopped_at=jnp.where(met, times[k], progress.stopped_at))
+
+        if stop is None:
+            progress = lax.fori_loop(first, end, recording, progress)
+        else:
+            going = lambda carry: (carry[0] < end) & (carry[1].stopped_at < 0)  # noqa: E731
+            _, progress = lax.while_loop(going, testing, (first, progress))
         return progress, process.diverged_at(progress.state)
+
+    def condition(snapshot: Snapshot) -> jax.Array:
+        assert stop is not None
+        met = stop.measure(snapshot, None)[0]
+        if not isinstance(met, jax.Array) or met.shape != () or met.dtype != bool:
+            raise TypeError(f"stop must return one JAX boolean, such as snapshot.loss() < 1e-6; got {shown(met)}")
+        return met
 
     return _per_member(one, batched)(settings, arrays, progress)
 
 
 class Outcome(NamedTuple):
-    """What a batch of members leaves: the records (member axis first, if batched), divergence, and the cost."""
+    """What a batch of members leaves (member axis first, if batched)."""
 
     records: PyTree
     diverged_at: np.ndarray
+    stopped_at: np.ndarray
+    state: PyTree
+    """The end states, with the states of the probes: what it takes to go on."""
     compile_seconds: float
     run_seconds: float
 
@@ -148,22 +179,27 @@ def run_batch(
     fixed: PyTree,
     plan: Plan,
     *,
+    stop: Probe | None,
+    state: PyTree,
     batched: bool,
     monitor: Monitor,
     name: str,
-    told: Callable[[float], None],
+    on_progress: Callable[[float], None],
 ) -> Outcome:
-    """Run one batch to its end, in slices of about a second; `told(done)` hears how far (in time units) it is.
+    """Run one batch to its end, in slices of about a second; `on_progress(time)` is called after each.
 
-    After a kill it goes on from what the monitor kept under `name`, to the same bits.
+    It begins at `state` (an earlier outcome's), or at the start where that is None. After a kill it goes on from what
+    the monitor kept under `name`, to the same bits.
     """
-    times, rows = jnp.asarray(plan.times), {probe: jnp.asarray(row) for probe, row in plan.rows.items()}
+    schedule = jax.tree.map(jnp.asarray, (plan.times, plan.rows, plan.tested, plan.since))
     clock = time.perf_counter()
-    arrays, progress = _begin(member, settings, fixed, plan.sizes, times, batched)
+    arrays, progress = _begin(member, settings, fixed, plan.sizes, schedule[-1], batched)
+    if state is not None:
+        progress = progress._replace(state=state[0], probe_states=state[1])
 
     def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
-        result = _advance(member, settings, fixed, arrays, times, rows, plan.sizes, progress, *limits, batched)
+        result = _advance(member, settings, fixed, arrays, schedule, plan.sizes, stop, progress, *limits, batched)
         return jax.block_until_ready(result)
 
     advance(progress, 0, 0)  # nothing to do yet: this compiles
@@ -171,14 +207,14 @@ def run_batch(
 
     @functools.cache
     def label() -> str:  # only when it is asked for: the data may be large
-        return _digest((settings, fixed, plan))
+        return _digest((settings, fixed, plan, state))
 
     done, progress = _restore(monitor, name, label, progress)
     _, diverged_at = advance(progress, done, done)
-    kept_at, recordings = time.perf_counter(), len(plan.times)
-    budget = 64.0 if plan.times.dtype.kind == "i" else float(plan.times[-1]) / 64  # of the first slice
+    kept_at, recordings, since = time.perf_counter(), len(plan.times), float(plan.since)
+    budget = 64.0 if plan.times.dtype.kind == "i" else (float(plan.times[-1]) - since) / 64  # of the first slice
     while done < recordings:
-        before, began = float(plan.times[max(done - 1, 0)]), time.perf_counter()
+        before, began = float(plan.times[done - 1]) if done else since, time.perf_counter()
         end = max(done + 1, int(np.searchsorted(plan.times, before + budget, side="right")))
         try:
             progress, diverged_at = advance(progress, done, end)
@@ -187,21 +223,21 @@ def run_batch(
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
-        done = end
-        told(float(plan.times[done - 1]))
-        patience = (
-            monitor.keep_every if done < recordings else monitor.keep_every / 10
-        )  # a finished batch is worth more
-        if time.perf_counter() - kept_at > patience:
+        done = recordings if stop is not None and np.all(np.asarray(progress.stopped_at) >= 0) else end
+        on_progress(float(plan.times[done - 1]))
+        interval = monitor.keep_every if done < recordings else monitor.keep_every / 10  # a finished batch: keep sooner
+        if time.perf_counter() - kept_at > interval:
             monitor.keep(name, _flat(progress, done, label()))
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
-    return Outcome(records, np.asarray(diverged_at), compile_seconds, time.perf_counter() - clock)
+    ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
+    state = progress.state, progress.probe_states
+    return Outcome(records, *ends, state, compile_seconds, time.perf_counter() - clock)
 
 
 def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:
-    leaves = {f"leaf{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(progress))}
+    leaves = {f"leaf{i}": as_numpy(leaf) for i, leaf in enumerate(jax.tree.leaves(progress))}
     return {"done": np.asarray(done), "label": np.asarray(label), **leaves}
 
 
@@ -211,14 +247,32 @@ def _restore(monitor: Monitor, name: str, label: Callable[[], str], fresh: Progr
     leaves, structure = jax.tree.flatten(fresh)
     if kept is None or str(kept.get("label")) != label():
         return 0, fresh
-    found = [kept.get(f"leaf{i}") for i in range(len(leaves))]
-    same = all(
-        new is not None and new.shape == old.shape and new.dtype == old.dtype
-        for new, old in zip(found, leaves, strict=True)
-    )
-    if not same:
+    found = [kept[f"leaf{i}"] for i in range(len(leaves)) if f"leaf{i}" in kept]
+    if len(found) < len(leaves) or not all(map(fits, found, leaves)):
         return 0, fresh
-    return int(kept["done"]), jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
+    return int(kept["done"]), jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
+
+
+def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:
+    """An array as it is kept; a random key as its words."""
+    return np.asarray(as_words(leaf))
+
+
+def fits(kept: np.ndarray, like: jax.Array | np.ndarray) -> bool:
+    """Whether a kept array can take the place of `like`."""
+    wanted = jax.eval_shape(as_words, like)
+    return kept.shape == wanted.shape and kept.dtype == wanted.dtype
+
+
+def as_words(leaf: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    """A random key as its words; other arrays as they are."""
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def as_jax(kept: np.ndarray, like: jax.Array | np.ndarray) -> jax.Array:
+    """A kept array as the kind of `like`."""
+    is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+    return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like)) if is_key else jnp.asarray(kept)
 
 
 def _digest(tree: PyTree) -> str:

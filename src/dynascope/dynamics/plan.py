@@ -1,8 +1,9 @@
-"""Planning a run from its outline: what the probes will record, when, and how many members go side by side."""
+"""Planning a run: at which steps each probe records, and how many members go side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,17 +12,65 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from dynascope import checks
 from dynascope.dynamics.loop import Member, Plan
-from dynascope.dynamics.record import Record, recording_steps
+from dynascope.dynamics.process import Process
 from dynascope.probes.probe import Probe
 
+Record = int | Sequence[int] | np.ndarray | None
+Times = Sequence[float] | np.ndarray | None
+
+LAST_STEP = 2**31 - 1
+"""Steps are counted in 32 bits."""
 VMAP_UP_TO = 1500
 """On a CPU, the work per step up to which members are cheaper side by side (vmap) than one after another: a step of
 less is dominated by the overhead of its many small operations (see docs/ensembles.md for the measurement)."""
 CPU_WIDTH = 512
 """On a CPU, how many members go side by side: enough to fill the arithmetic, few enough to stay in cache."""
 PAUSES = 128
-"""A discrete run pauses at least so often between recordings, so that it can be watched and interrupted."""
+"""A discrete run pauses at least so often between recordings, so that it can be monitored and interrupted."""
+RESERVED = ("diverged_at", "stopped_at")
+"""Variables that every trace has."""
+
+
+def linear_steps(steps: int, every: int = 1) -> np.ndarray:
+    """0, every, 2 every, ..., and the last step, as an increasing array of int32."""
+    steps = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
+    every = checks.whole("every", every, at_least=1, at_most=LAST_STEP)
+    return np.union1d(np.arange(0, steps + 1, every), [steps]).astype(np.int32)
+
+
+def log_steps(steps: int, count: int = 200) -> np.ndarray:
+    """About `count` distinct steps, evenly spaced in the logarithm, with 0 and the last step, as int32."""
+    steps = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
+    count = checks.whole("count", count, at_least=2, at_most=LAST_STEP)
+    if steps == 0:
+        return np.zeros(1, np.int32)
+    return np.union1d([0, steps], np.rint(np.geomspace(1, steps, min(count, steps + 1)))).astype(np.int32)
+
+
+def usual_cadence(steps: int) -> int:
+    """A cadence that gives about a thousand recordings."""
+    return max(1, steps // 1000)
+
+
+def record_steps(name: str, record: Record, steps: int, since: int) -> np.ndarray:
+    """The steps after `since` that `record` asks for: every so many, or exactly these; from a start also step 0."""
+    if isinstance(record, bool | str | bytes | Mapping):
+        raise TypeError(f"{name} must be a whole number, a list of steps, or None; got {checks.shown(record)}")
+    first = since + 1 if since else 0
+    found: np.ndarray
+    if record is None or np.ndim(record) == 0:
+        every = usual_cadence(steps) if record is None else checks.whole(name, record, at_least=1, at_most=LAST_STEP)
+        found = np.union1d(np.arange(-(-first // every) * every, steps + 1, every), [steps])
+    else:
+        asked = np.asarray(record)
+        if asked.ndim != 1 or asked.dtype.kind not in "iu":
+            raise TypeError(f"{name} must hold whole numbers; got {checks.shown(record)}")
+        if asked.size == 0 or asked.min() < 0 or asked.max() > steps:
+            raise ValueError(f"{name} must hold steps from 0 to {steps}; got {checks.shown(record)}")
+        found = np.unique(asked)
+    return found[found >= first].astype(np.int32)
 
 
 class Outline(NamedTuple):
@@ -37,53 +86,99 @@ class Outline(NamedTuple):
     """Shapes of what each probe returns."""
 
 
-def outline(member: Member, setting: PyTree, fixed: PyTree) -> Outline:
-    """Trace one member abstractly."""
+def outline(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Outline:
+    """Trace one member abstractly, and check what it is made of."""
+    try:
+        inspect.signature(member).bind(**setting, **fixed)
+    except TypeError:
+        given = ", ".join([*setting, *fixed]) or "nothing"
+        raise TypeError(f"the ensemble's member is called with {given}; its arguments do not fit that") from None
     seen: dict[str, Any] = {}
 
-    def trace(setting: PyTree, fixed: PyTree) -> Any:
+    def trace(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Any:
         process = member(**setting, **fixed)
+        if not isinstance(process, Process):
+            got = checks.shown(process)
+            raise TypeError(f"an ensemble's member must return a Descent, Flow, Map or CentralFlow; got {got}")
+        process.check()
         state = process.start()
         snapshot = process.snapshot(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
-        values = {name: probe.measure(snapshot, probe.remember(snapshot))[0] for name, probe in process.probes.items()}
+        values = {}
+        for name, probe in process.probes.items():
+            values[name] = probe.measure(snapshot, probe.initial_state(snapshot))[0]
+            if any(not isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(values[name])):
+                raise TypeError(f"probe '{name}' must return JAX arrays; got {checks.shown(values[name])}")
         return eqx.filter(process, eqx.is_array), state, values
 
     arrays, state, values = eqx.filter_eval_shape(trace, setting, fixed)
+    check_names(values, seen["axis"])
     nbytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((arrays, state, values)))
     return Outline(process_bytes=nbytes, values=values, **seen)
 
 
+def check_names(values: Mapping[str, Any], axis: str) -> None:
+    """Every variable of the trace has a name of its own."""
+    taken: dict[str, str] = {}
+    for name, value in values.items():
+        for key in value if isinstance(value, Mapping) else ("value",):
+            variable = name if key == "value" else f"{name}_{key}"
+            if variable in (*RESERVED, axis):
+                raise ValueError(f"probe '{name}' must not record '{variable}': every trace has one of its own")
+            if variable in taken:
+                raise ValueError(f"probes '{taken[variable]}' and '{name}' both record '{variable}': rename one")
+            taken[variable] = name
+
+
 def plan_run(
-    shape: Outline, steps: int | None, record: Record, times: Sequence[float] | np.ndarray | None
+    shape: Outline,
+    steps: int | None,
+    record: Record,
+    times: Times,
+    since: int | float = 0,
+    stop: Probe | None = None,
 ) -> tuple[Plan, dict[str, np.ndarray]]:
-    """The plan, and for each probe the times at which it looks."""
+    """The plan from `since` on, and for each probe the times at which it records."""
     if shape.axis == "time":
         if times is None or steps is not None or record is not None:
-            raise ValueError("a flow is recorded at `times`; it takes no `steps` and no `record`")
-        common = np.unique(np.asarray(times, float))
-        if common.size == 0 or not np.all(np.isfinite(common)) or common[0] < 0:
-            raise ValueError("the times of a flow must be finite and not negative, and there must be one at least")
-        looks = dict.fromkeys(shape.probes, common)
-        stops = np.union1d([0.0], common).astype(jnp.result_type(float))
+            raise ValueError("a flow is recorded at times=; it takes no steps= and no record=")
+        common = _flow_times(times, since)
+        recorded = dict.fromkeys(shape.probes, common)
+        pauses = [] if since else [0.0]
+        tested, number = common, jnp.result_type(float)
     else:
-        if steps is None or steps < 0 or times is not None:
-            raise ValueError(f"give `steps`, a whole number that is not negative, and no `times`; got steps={steps}")
-        common = recording_steps(steps, record)
-        looks = {
-            name: common if probe.every is None else recording_steps(steps, probe.every)
+        if times is not None or steps is None:
+            raise ValueError("give steps=, the number of steps to take; only a flow takes times=")
+        common = record_steps("record", record, steps, int(since))
+        recorded = {
+            name: common if probe.every is None else record_steps(f"every of '{name}'", probe.every, steps, int(since))
             for name, probe in shape.probes.items()
         }
-        pauses = np.linspace(0, steps, PAUSES + 1).astype(np.int32) if steps > 20 * PAUSES else []
-        dense = len(common) >= PAUSES
-        stops = np.unique(np.concatenate([[0], *looks.values(), [] if dense else pauses])).astype(np.int32)
+        sparse = steps - since > 20 * PAUSES and len(common) < PAUSES
+        pauses = np.linspace(since, steps, PAUSES + 1).astype(np.int32)[1:] if sparse else [steps]
+        pauses = pauses if since else [0, *pauses]
+        every = None if stop is None else stop.every
+        tested = common if every is None else record_steps("every of stop", every, steps, int(since))
+        number = np.int32
+    tested = tested if stop is not None else np.zeros(0)
+    stops = np.unique(np.concatenate([pauses, tested, *recorded.values()])).astype(number)
     rows, sizes = {}, {}
-    for name, look in looks.items():
-        found = np.searchsorted(stops, look.astype(stops.dtype))
-        rows[name] = np.full(len(stops), len(look), np.int32)
-        rows[name][found] = np.arange(len(look), dtype=np.int32)
-        sizes[name] = len(look)
-    return Plan(stops, rows, sizes), looks
+    for name, at in recorded.items():
+        rows[name] = np.full(len(stops), len(at), np.int32)
+        rows[name][np.searchsorted(stops, at.astype(stops.dtype))] = np.arange(len(at), dtype=np.int32)
+        sizes[name] = len(at)
+    return Plan(stops, rows, sizes, np.isin(stops, tested.astype(stops.dtype)), np.asarray(since, number)), recorded
+
+
+def _flow_times(times: Times, since: int | float) -> np.ndarray:
+    """The increasing times of a flow, all after `since` where it goes on."""
+    asked = checks.array("times", times, ndim=1)
+    found = np.unique(np.asarray(asked, float))
+    if not np.all(np.isfinite(found)) or found[0] < 0:
+        raise ValueError(f"times must be finite and not negative; got {checks.shown(times)}")
+    if since and found[0] <= since:
+        raise ValueError(f"times must lie after {float(since):g}, where the flow is; got {found[0]:g}")
+    return found
 
 
 def choose_width(shape: Outline, plan: Plan) -> int:

@@ -1,8 +1,8 @@
-"""Learning rates that react, cycle or step, as optax transformations whose memory a probe can read.
+"""Learning rates that react, cycle or step, as optax transformations whose state a probe can read.
 
-Each turns gradients into steps, -rate x gradient (or -rate x whatever an optax chain made of the gradient before it),
-and keeps in its memory the rate of the step last taken, under the name `learning_rate`: `probes.learning_rate()`
-records it. At the start that is the rate of the first step.
+Each turns gradients into steps, -rate x gradient (or -rate x the update from earlier in an optax chain), and keeps in
+its state the rate of the last step, under the name `learning_rate`: `probes.learning_rate()` records it. At the start
+that is the rate of the first step.
 
 The controller `catapults` is that of "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
 Section 4.4, where the rate is raised above the critical one again after each catapult; fixed lists of iterations and
@@ -20,6 +20,8 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, PyTree
 
+from dynascope import checks
+
 Real = float | int | Float[Array, ""]
 Schedule = Callable[[Array], Array]
 
@@ -28,14 +30,14 @@ WARM, RAISED, SETTLED, GAVE_UP = range(4)
 
 
 class ScheduleState(NamedTuple):
-    """The memory of a rate that follows a schedule."""
+    """The state of a rate that follows a schedule."""
 
     learning_rate: Float[Array, ""]
     steps: Int[Array, ""]
 
 
 class CatapultState(NamedTuple):
-    """The memory of the controller."""
+    """The state of the controller; each a scalar."""
 
     learning_rate: Float[Array, ""]
     phase: Int[Array, ""]
@@ -51,6 +53,7 @@ class CatapultState(NamedTuple):
 
 def scheduled(schedule: Schedule) -> optax.GradientTransformationExtraArgs:
     """Steps at the rate `schedule(steps taken)`: one of this file, or any of optax."""
+    checks.function("schedule", schedule, "schedule(steps)")
 
     def rate(steps: Array) -> Array:
         return jnp.asarray(schedule(steps), jnp.result_type(float))
@@ -68,7 +71,9 @@ def scheduled(schedule: Schedule) -> optax.GradientTransformationExtraArgs:
 
 def cyclic(low: Real, high: Real, period: int | Int[Array, ""]) -> Schedule:
     """A triangular wave: `low` at 0, `high` half a period later, `low` again at `period`."""
-    _positive("period", period)
+    checks.real("low", low, at_least=0)
+    checks.real("high", high, at_least=0)
+    checks.whole("period", period, at_least=1)
 
     def schedule(steps: Array) -> Array:
         number = jnp.result_type(float)
@@ -80,10 +85,11 @@ def cyclic(low: Real, high: Real, period: int | Int[Array, ""]) -> Schedule:
 
 def piecewise(rates: Sequence[float] | Float[Array, " k"], at: Sequence[int] | Int[Array, " l"]) -> Schedule:
     """`rates[0]` until step `at[0]`, from that step on `rates[1]`, and so on: one rate more than steps."""
-    if len(rates) != len(at) + 1:
-        raise ValueError(f"piecewise needs one rate more than steps; got {len(rates)} rates and {len(at)} steps")
-    if not isinstance(at, Array) and list(at) != sorted(at):
-        raise ValueError(f"the steps of piecewise must increase; got {list(at)}")
+    given, steps_at = checks.array("rates", rates, ndim=1), checks.array("at", at, ndim=1, empty=True)
+    if len(given) != len(steps_at) + 1:
+        raise ValueError(f"rates must be one more than the steps in `at`, {len(steps_at)}; got {len(given)}")
+    if not isinstance(at, Array) and ([checks.whole("at", step, at_least=0) for step in steps_at] != sorted(steps_at)):
+        raise ValueError(f"at must increase; got {checks.shown(at)}")
 
     def schedule(steps: Array) -> Array:
         return jnp.asarray(rates)[jnp.sum(steps >= jnp.asarray(at, jnp.int32))]
@@ -92,8 +98,10 @@ def piecewise(rates: Sequence[float] | Float[Array, " k"], at: Sequence[int] | I
 
 
 def decay(rate: Real, factor: Real, every: int | Int[Array, ""]) -> Schedule:
-    """`rate`, multiplied by `factor` after every so many steps."""
-    _positive("every", every)
+    """`rate`, multiplied by `factor` after each `every` steps."""
+    checks.real("rate", rate, at_least=0)
+    checks.real("factor", factor, at_least=0)
+    checks.whole("every", every, at_least=1)
 
     def schedule(steps: Array) -> Array:
         return rate * factor ** (steps // every).astype(jnp.result_type(float))
@@ -118,14 +126,15 @@ def catapults(
     4. Begin anew; after the last one, stay at half the critical rate. 5. Where there is no such peak within `patience`
     steps, give up and settle.
 
-    The rate is half the critical one of `refresh` steps ago at most; `critical_rate(parameters)` is evaluated only
-    then and when the phase changes. `count = 0` is gradient descent at half the critical rate. Needs the loss, which
-    `descend` hands to every optimizer.
+    `critical_rate(parameters)` is evaluated every `refresh` steps and when the phase changes. `count = 0` is gradient
+    descent at half the critical rate. Needs the loss, which `descend` gives to every optimizer.
     """
-    for name, steps in (("refresh", refresh), ("patience", patience)):
-        _positive(name, steps)
-    if isinstance(count, int) and count < 0:
-        raise ValueError(f"the count of catapults must be 0 or more; got {count}")
+    checks.function("critical_rate", critical_rate, "critical_rate(parameters)")
+    checks.whole("count", count, at_least=0)
+    for name, steps, least in (("warm", warm, 0), ("refresh", refresh, 1), ("patience", patience, 1)):
+        checks.whole(name, steps, at_least=least)
+    for name, value in (("factor", factor), ("rise", rise)):
+        checks.real(name, value, above=0)
 
     def init(params: PyTree) -> CatapultState:
         half = critical_rate(params) / 2
@@ -150,7 +159,7 @@ def catapults(
         anew = changes | ((phase != RAISED) & (since > 0) & (since % refresh == 0))
         share = jnp.where(phase == RAISED, jnp.asarray(factor, state.learning_rate.dtype), 0.5)
         rate = when(anew, lambda: share * critical_rate(params), state.learning_rate)
-        memory = CatapultState(
+        new = CatapultState(
             rate,
             phase.astype(jnp.int32),
             done,
@@ -158,7 +167,7 @@ def catapults(
             jnp.where(raises, value, state.before),
             jnp.where(raises, value, peak),
         )
-        return _scaled(updates, rate), memory
+        return _scaled(updates, rate), new
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -167,7 +176,7 @@ def when(condition: Array, function: Callable[[], Array], otherwise: Array) -> A
     """`function()` if the condition holds, evaluated only then.
 
     `lax.cond` does the same until it is batched, when both its branches are evaluated always; a loop that runs once or
-    not at all is entered, also batched, only if some member asks for it.
+    not at all is entered, also when batched, only if some member needs it.
     """
 
     def once(carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -185,21 +194,14 @@ OPTIMIZERS: dict[str, Callable[[Any], optax.GradientTransformation]] = {
     "adadelta": lambda rate: optax.adadelta(rate, rho=0.9, eps=1e-6),
     "adam": lambda rate: optax.adam(rate, b1=0.9, b2=0.999, eps=1e-8),
 }
-"""The optimizers of Figure 4.11, with the constants PyTorch has by default (momentum: 0.9). "gd" and "sgd" differ only
-in what they are given: all the data, or batches."""
+"""The optimizers of Figure 4.11, with PyTorch's default constants (momentum: 0.9). "gd" and "sgd" differ only in the
+data: all of it, or batches."""
 
 
 def optimizer(name: str, learning_rate: Real) -> optax.GradientTransformation:
     """One of `OPTIMIZERS` by name."""
-    if name not in OPTIMIZERS:
-        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}")
-    return OPTIMIZERS[name](learning_rate)
-
-
-def _positive(name: str, steps: int | Array) -> None:
-    """Of a number of steps that is known before the run."""
-    if isinstance(steps, int) and steps < 1:
-        raise ValueError(f"{name} must be 1 step or more; got {steps}")
+    checks.real("learning_rate", learning_rate, at_least=0)
+    return OPTIMIZERS[checks.one_of("optimizer", name, OPTIMIZERS)](learning_rate)
 
 
 def _scaled(updates: PyTree, rate: Array) -> PyTree:

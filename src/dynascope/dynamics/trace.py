@@ -17,7 +17,7 @@ from dynascope.dynamics.plan import Outline
 def label(
     outcomes: list[Outcome],
     shape: Outline,
-    looks: Mapping[str, np.ndarray],
+    recorded: Mapping[str, np.ndarray],
     grid: Mapping[str, PyTree],
     dims: Mapping[str, int],
 ) -> xr.Dataset:
@@ -25,15 +25,15 @@ def label(
 
     Probes that follow the run share the dimension `step` (or `time`); one with a cadence of its own has `<probe>_step`.
     """
-    common = next((look for name, look in looks.items() if shape.probes[name].every is None), None)
+    common = next((at for name, at in recorded.items() if shape.probes[name].every is None), None)
     coords: dict[str, Any] = {}
     variables: dict[str, Any] = {}
     for name, values in grid.items():
         leaves = jax.tree.leaves(values)
         coords[name] = leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(dims[name])
     for name, probe in shape.probes.items():
-        axis = shape.axis if common is not None and np.array_equal(looks[name], common) else f"{name}_{shape.axis}"
-        coords[axis] = looks[name]
+        axis = shape.axis if common is not None and np.array_equal(recorded[name], common) else f"{name}_{shape.axis}"
+        coords[axis] = recorded[name]
         coords.update({key: np.asarray(value) for key, value in probe.coords.items()})
         parts = [outcome.records[name] for outcome in outcomes]
         entries = (
@@ -62,3 +62,13 @@ def _stack(pieces: list[np.ndarray], dims: Mapping[str, int]) -> np.ndarray:
         return np.asarray(pieces[0])
     whole = np.concatenate(pieces)
     return whole.reshape(*dims.values(), *whole.shape[1:])
+
+
+def masked(trace: xr.Dataset, shape: Outline) -> xr.Dataset:
+    """Of members that stopped, NaN after their `stopped_at`: nothing was recorded there."""
+    stopped = trace.stopped_at
+    for name, variable in trace.data_vars.items():
+        axis = next((dim for dim in variable.dims if dim == shape.axis or str(dim).endswith(f"_{shape.axis}")), None)
+        if axis is not None:
+            trace[name] = variable.where((stopped < 0) | (trace[axis] <= stopped)).transpose(*variable.dims)
+    return trace

@@ -1,7 +1,7 @@
-"""Labeled arrays to netCDF bytes and back, with nothing lost: booleans, words, complex numbers, attrs.
+"""Labeled arrays to netCDF bytes and back, with nothing lost: booleans, strings, complex numbers, attributes, groups.
 
-Bytes are made in memory, so that a full disk is met by plain file writing and not inside HDF5, and the same
-dataset always gives the same bytes.
+Bytes are made in memory, so that a full disk is an error of writing a plain file and not one inside HDF5. The same data
+always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,19 @@ def pack(data: xr.Dataset | xr.DataTree) -> bytes:
 
 
 def load(path: Path) -> xr.Dataset | xr.DataTree:
-    """What `pack` wrote, in memory."""
-    data = io.BytesIO(path.read_bytes())
+    """What `pack` wrote to a file, in memory."""
     try:
-        groups = xr.open_groups(data, engine="h5netcdf", decode_times=False, mask_and_scale=False)
-        nodes = {name: _decoded(group.load()) for name, group in groups.items()}
+        return unpack(path.read_bytes())
+    except FileNotFoundError:
+        raise
     except Exception as error:  # HDF5 raises many kinds for a damaged file
         raise StoreError(f"{path} is not a readable netCDF file: run again with --force to replace it") from error
+
+
+def unpack(data: bytes) -> xr.Dataset | xr.DataTree:
+    """What `pack` was given."""
+    groups = xr.open_groups(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
+    nodes = {name: _decoded(group.load()) for name, group in groups.items()}
     if _TREE not in nodes["/"].attrs:
         return nodes["/"]
     return xr.DataTree.from_dict(nodes, name=nodes["/"].attrs.pop(_TREE))
@@ -69,11 +75,12 @@ def _decoded(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _storable(array: np.ndarray) -> np.ndarray:
-    """Types of machine learning that HDF5 does not know (bfloat16 and its like) become float32."""
+    """Types that HDF5 does not know (bfloat16 and other short floats) become float32."""
     return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
 
 
 def _to_attrs(attrs: Mapping[Any, Any]) -> dict[str, str | int | float]:
+    """Attributes as netCDF holds them: strings and numbers as they are, anything else as JSON."""
     kept: dict[str, str | int | float] = {}
     for name, value in attrs.items():
         if hasattr(value, "tolist"):

@@ -19,6 +19,7 @@ from dynascope.tasks.factorization import (
     SymmetricFactorization as SymmetricFactorization,
 )
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex
+from dynascope.tasks.next_token import NextToken as NextToken
 from dynascope.tasks.products import ProductLoss as ProductLoss
 from dynascope.tasks.scalar_losses import ScalarLoss as ScalarLoss
 from dynascope.tasks.separable import ExtendedLoss as ExtendedLoss, SeparableLoss as SeparableLoss
@@ -28,4 +29,13 @@ from dynascope.tasks.structured_identity import (
     Samples as Samples,
     StructuredIdentity as StructuredIdentity,
     random_rotation as random_rotation,
+)
+from dynascope.tasks.supervised import Supervised as Supervised
+from dynascope.tasks.task import (
+    AugmentedTask as AugmentedTask,
+    DataTask as DataTask,
+    PopulationTask as PopulationTask,
+    SampledTask as SampledTask,
+    Task as Task,
+    VelocityTask as VelocityTask,
 )

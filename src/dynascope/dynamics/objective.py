@@ -1,0 +1,115 @@
+"""The objective: the loss that a dynamics moves on, as a function of the model alone.
+
+| data | batch | the loss at a step |
+|---|---|---|
+| none | none | `task.population_loss(model)`, or `task(model)` for a plain function |
+| given | none | `task.loss(model, data)`, or `task(model, data)` |
+| given | n | the same on n rows of the data |
+| none | n | the same on `task.sample(key, n)` |
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray, PyTree
+
+from dynascope import checks
+from dynascope.tasks.task import DataTask, PopulationTask, SampledTask, Task, VelocityTask
+
+
+class Objective(eqx.Module):
+    """A task together with the data it is evaluated on; called on a model, it is the loss over all of them."""
+
+    task: Any
+    data: PyTree
+    batch: int | None
+    key: PRNGKeyArray | None
+
+    def __init__(
+        self,
+        task: Any,
+        model: PyTree,
+        *,
+        data: PyTree = None,
+        batch: int | None = None,
+        key: PRNGKeyArray | None = None,
+    ) -> None:
+        if data is not None:
+            checks.rows(data=data)
+        if batch is not None:
+            self._check_batch(task, data, batch, key)
+        if isinstance(task, Task):
+            needed = PopulationTask if data is None and batch is None else DataTask
+            if not isinstance(task, needed | VelocityTask):
+                ways = "data=" if isinstance(task, DataTask) else "no data"
+                name = type(task).__name__
+                raise TypeError(f"task {name} is no {needed.__name__}: it needs {ways} here")
+        elif not callable(task):
+            got = checks.shown(task)
+            raise TypeError(f"task must be a task or a function loss(model) or loss(model, batch); got {got}")
+        else:
+            self._check_arguments(task, model, data is not None or batch is not None)
+        self.task, self.data, self.batch, self.key = task, data, batch, key
+
+    def __call__(self, model: PyTree) -> Array:
+        """The loss on the data, on the population, or on one fixed sample where the task can only sample."""
+        if self.data is not None:
+            return self.on(model, self.data)
+        if isinstance(self.task, PopulationTask):
+            return self.task.population_loss(model)
+        if self.batch is not None:
+            return self.on(model, self.task.sample(self.key, self.batch))
+        return self.task(model)
+
+    def on(self, model: PyTree, batch: PyTree) -> Array:
+        """The loss on one batch."""
+        return self.task.loss(model, batch) if isinstance(self.task, DataTask) else self.task(model, batch)
+
+    def check(self, model: PyTree) -> None:
+        """Evaluate it abstractly: its value must be one real number, an array that depends on arrays."""
+        value = self(model)
+        if not isinstance(value, jax.Array):
+            raise TypeError(f"the loss must return a JAX array; got {checks.shown(value)} of {type(value).__name__}")
+        if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+            raise TypeError(f"the loss must return one real number, shape (); got {value.shape} of {value.dtype}")
+
+    @staticmethod
+    def _check_batch(task: Any, data: PyTree, batch: Any, key: Any) -> None:
+        most = None if data is None else checks.rows(data=data)
+        checks.whole("batch", batch, at_least=1, at_most=most)
+        if key is None:
+            raise ValueError("batches are drawn at random: give key=, such as jax.random.key(0)")
+        check_key(key)
+        if data is None and not isinstance(task, SampledTask):
+            raise ValueError("a batch without data needs a SampledTask, which has sample(key, count); or give data=")
+
+    @staticmethod
+    def _check_arguments(task: Any, model: PyTree, with_batch: bool) -> None:
+        """A plain function takes (model), or (model, batch) where there is data."""
+        try:
+            inspect.signature(task).bind(*((model, None) if with_batch else (model,)))
+        except TypeError:
+            wanted = "loss(model, batch), since data= is given" if with_batch else "loss(model), or give data="
+            raise TypeError(f"the task is called as {wanted}; its arguments do not fit that") from None
+        except ValueError:  # a builtin without a signature
+            return
+
+
+def check_key(key: Any) -> None:
+    """A key is one of `jax.random.key`."""
+    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
+        old = isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,)  # jax.random.PRNGKey
+        if not old:
+            raise TypeError(f"key must be a JAX random key, such as jax.random.key(0); got {checks.shown(key)}")
+
+
+def check_model(model: PyTree) -> None:
+    """A model has something to train."""
+    leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    if not leaves or sum(leaf.size for leaf in leaves) == 0:
+        raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")

@@ -1,0 +1,241 @@
+"""What a dynamics returns: the trace of its probes, the trained model, and the state to go on from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import PyTree
+
+from dynascope import checks
+from dynascope.dynamics.loop import Member, Outcome, run_batch
+from dynascope.dynamics.monitor import current_monitor
+from dynascope.dynamics.plan import LAST_STEP, Outline, Record, Times, choose_width, plan_run, usual_cadence
+from dynascope.dynamics.trace import label, masked
+from dynascope.probes.probe import Probe
+
+
+class Run(NamedTuple):
+    """What was asked for: enough to run it, or to go on with it."""
+
+    member: Member
+    settings: Mapping[str, PyTree]
+    """One row for each member; empty for a single run."""
+    fixed: Mapping[str, PyTree]
+    grid: Mapping[str, PyTree]
+    """The values along each dimension of an ensemble."""
+    dims: Mapping[str, int]
+    shape: Outline
+    record: Record
+    stop: Probe | None
+    keep: bool
+    width: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A run that has been carried out: what was recorded, where it ended, and how to go on.
+
+    `descend`, `flow`, `iterate` and `central_flow` return one of a single model, `ensemble` one of many members.
+    """
+
+    trace: xr.Dataset
+    """What the probes recorded, with the dimension `step` (or `time`) after those of the ensemble; `diverged_at`, and
+    `stopped_at` where there is a condition to stop (-1: never)."""
+    statistics: Mapping[str, float]
+    """`compile_seconds`, `run_seconds`, and `members`."""
+    state: PyTree
+    """The end state, of each member along the first axis of an ensemble: parameters, the optimizer's state, and what
+    the probes carry. None where it was not kept."""
+    at: int | float
+    """The step, or the time of a flow, at which it is."""
+    run: Run
+
+    @property
+    def model(self) -> PyTree:
+        """The trained model, of the type that was given; of an ensemble, take a `member` first."""
+        if self.run.dims:
+            raise ValueError(f"an ensemble has many models; take one with {self._call()}.model")
+        process = self.run.member(**self.run.fixed)
+        now = jnp.asarray(self.at, jnp.int32 if self.run.shape.axis == "step" else None)
+        return process.snapshot(self.state[0], now).model
+
+    def member(self, **labels: Any) -> Trajectory:
+        """One member of an ensemble by its labels, such as `many.member(seed=3, learning_rate=0.1)`."""
+        run = self.run
+        if set(labels) != set(run.dims):
+            raise ValueError(f"give one label for each dimension, {self._call()}; got {checks.shown(labels)}")
+        if self.state is None:
+            raise ValueError("the members' states were not kept; run the ensemble with keep=True")
+        places = [_place(self.trace, name, labels[name]) for name in run.dims]
+        number = int(np.ravel_multi_index(places, tuple(run.dims.values())))
+        setting, state = jax.tree.map(lambda leaf: jnp.asarray(leaf[number]), (dict(run.settings), self.state))
+        alone = run._replace(settings={}, fixed={**setting, **run.fixed}, grid={}, dims={})
+        trace = self.trace.isel(dict(zip(run.dims, places, strict=True)))
+        at = self.at
+        if run.stop is not None and (stopped := trace.stopped_at.item()) >= 0:
+            at = stopped
+            trace = _cut(trace, run.shape, at)
+        return Trajectory(trace, {**self.statistics, "members": 1}, state, at, alone)
+
+    def resume(self, *, steps: int | None = None, times: Times = None, record: Record = None) -> Trajectory:
+        """Go on for so many more steps (a flow: to the further `times`), from the state in which it ended.
+
+        The result is that of one longer run, to the same bits on a CPU: the optimizer's state, the order of the data
+        and the clock go on. Its trace is the whole one. Recordings keep their cadence; where `record` was a list of
+        steps, give the further ones. A condition to stop is tested again.
+        """
+        run = self.run
+        if self.state is None:
+            raise ValueError("the state was not kept; run the ensemble with keep=True to resume it")
+        if run.dims and run.stop is not None and bool((self.trace.stopped_at >= 0).any()):
+            raise ValueError(f"members stopped at different steps; resume them one by one, {self._call()}.resume(...)")
+        if run.shape.axis == "step" and steps is not None:
+            steps = checks.whole("steps", steps, at_least=1, at_most=LAST_STEP - int(self.at)) + int(self.at)
+            if record is None:
+                record = run.record if isinstance(run.record, int | np.integer) else steps - int(self.at)
+            elif np.ndim(record) and np.min(record, initial=steps) <= self.at:
+                raise ValueError(f"record must hold steps after {self.at}; got {checks.shown(record)}")
+        after = start(run._replace(record=record), steps, times, since=self.at, state=self.state)
+        trace = _joined(self.trace, after.trace, run.shape)
+        seconds = {key: self.statistics[key] + after.statistics[key] for key in ("compile_seconds", "run_seconds")}
+        return Trajectory(trace.assign_attrs(seconds), {**after.statistics, **seconds}, after.state, after.at, run)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to one file, whole or not at all, without pickles; `load_trajectory` reads it."""
+        from dynascope.lab.trajectories import save
+
+        return save(self, path)
+
+    def _call(self) -> str:
+        return f"member({', '.join(f'{name}=...' for name in self.run.dims)})"
+
+    def __repr__(self) -> str:
+        members = f", {math.prod(self.run.dims.values())} members" if self.run.dims else ""
+        return f"Trajectory(at {self.run.shape.axis} {self.at:g}{members}; {', '.join(map(str, self.trace.data_vars))})"
+
+
+def start(run: Run, steps: int | None, times: Times, *, since: int | float = 0, state: PyTree = None) -> Trajectory:
+    """Carry a run out, from its start or from where it was."""
+    if run.shape.axis == "step" and steps is not None:
+        steps = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
+        if run.record is None:
+            run = run._replace(record=usual_cadence(steps))
+    plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
+    members = math.prod(run.dims.values())
+    width = min(members, run.width or choose_width(run.shape, plan))
+    outcomes = list(_batches(run, plan, members, width, state))
+    trace = label(outcomes, run.shape, recorded, run.grid, run.dims)
+    at = plan.times[-1].item()
+    kept = None
+    if run.keep:
+        parts = [outcome.state for outcome in outcomes]
+        kept = jax.tree.map(lambda *leaves: _concatenated(leaves), *parts) if run.dims else parts[0]
+    if run.stop is not None:
+        stopped = np.concatenate([np.atleast_1d(outcome.stopped_at) for outcome in outcomes])
+        trace["stopped_at"] = (tuple(run.dims), stopped.reshape(tuple(run.dims.values())))
+        if run.dims:
+            trace = masked(trace, run.shape)
+        elif stopped[0] >= 0:
+            at = stopped[0].item()
+            trace = _cut(trace, run.shape, at)
+    return Trajectory(trace, {**trace.attrs, "members": members}, kept, at, run)
+
+
+def _batches(run: Run, plan: Any, members: int, width: int, state: PyTree) -> Any:
+    """All members, `width` at a time: fewer if that many do not fit in the device's memory."""
+    monitor = current_monitor()
+    name, span = monitor.next_name(), float(plan.times[-1] - plan.since) or 1.0
+    first, batched = 0, bool(run.dims)
+    while first < members:
+        here = min(width, members - first)
+        chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
+
+        def on_progress(now: float, first: int = first, here: int = here) -> None:
+            done = now - float(plan.since)
+            monitor.progress(first * span + done * here, members * span, "steps")
+
+        def rows(leaf: Any, chosen: np.ndarray = chosen) -> Any:
+            return jnp.asarray(leaf[chosen])
+
+        try:
+            outcome = run_batch(
+                run.member,
+                jax.tree.map(rows, run.settings),
+                run.fixed,
+                plan,
+                stop=run.stop,
+                state=jax.tree.map(rows, state) if batched and state is not None else state,
+                batched=batched,
+                monitor=monitor,
+                name=f"{name}-{first}-{width}",
+                on_progress=on_progress,
+            )
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or width == 1:
+                raise
+            width = math.ceil(width / 2)
+            continue
+        if batched:
+            ends = jax.tree.map(_on_host, outcome.state) if run.keep else None
+            outcome = _first_members(outcome._replace(state=ends), here)
+        yield outcome
+        first += here
+
+
+def _first_members(outcome: Outcome, count: int) -> Outcome:
+    first = jax.tree.map(lambda leaf: leaf[:count], outcome._asdict() | {"compile_seconds": None, "run_seconds": None})
+    return outcome._replace(**{name: part for name, part in first.items() if part is not None})
+
+
+def _on_host(leaf: jax.Array) -> Any:
+    """Many members' states are kept in the host's memory; random keys stay as they are."""
+    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
+
+
+def _concatenated(leaves: Any) -> Any:
+    return np.concatenate(leaves) if isinstance(leaves[0], np.ndarray) else jnp.concatenate(leaves)
+
+
+def _place(trace: xr.Dataset, name: str, label: Any) -> int:
+    """Where a label lies along a dimension; a label read off another precision counts."""
+    values = trace[name].values
+    near = values == label
+    if not np.any(near) and values.dtype.kind == "f" and isinstance(label, int | float | np.number):
+        near = np.isclose(values, float(label), rtol=1e-6, atol=0)
+    if not np.any(near):
+        raise ValueError(f"{name} must be one of {checks.shown(values.tolist())}; got {checks.shown(label)}")
+    return int(np.argmax(near))
+
+
+def _axes(trace: xr.Dataset, shape: Outline) -> list[str]:
+    """The recording dimensions of a trace: the run's, and those of probes with a cadence of their own."""
+    return [str(dim) for dim in trace.dims if dim == shape.axis or str(dim).endswith(f"_{shape.axis}")]
+
+
+def _cut(trace: xr.Dataset, shape: Outline, at: int | float) -> xr.Dataset:
+    """The trace up to the step at which the run stopped."""
+    return trace.isel({axis: trace[axis].values <= at for axis in _axes(trace, shape)})
+
+
+def _joined(before: xr.Dataset, after: xr.Dataset, shape: Outline) -> xr.Dataset:
+    """Two traces that follow one another; how the run ended is told by the second."""
+    parts = {}
+    for name, late in after.data_vars.items():
+        early = before[name]
+        axes = [
+            next((axis for axis in _axes(part, shape) if axis in part[name].dims), None) for part in (before, after)
+        ]
+        own = next((axis for axis in axes if axis != shape.axis), shape.axis)  # a cadence of its own in either part
+        if axes[0] is None or axes[1] is None or own is None:
+            parts[name] = late
+        else:
+            parts[name] = xr.concat([early.rename({axes[0]: own}), late.rename({axes[1]: own})], dim=own)
+    return xr.Dataset(parts)

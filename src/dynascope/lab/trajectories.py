@@ -1,0 +1,87 @@
+"""Trajectories as files: one each, written whole or not at all, read without unpickling."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+
+from dynascope.checks import shown
+from dynascope.dynamics.loop import as_jax, as_numpy, as_words, fits
+from dynascope.dynamics.trajectory import Trajectory
+from dynascope.lab.files import write_whole
+from dynascope.lab.netcdf import pack, unpack
+
+FORMAT = "dynascope-trajectory-1"
+
+
+def save(trajectory: Trajectory, path: str | Path) -> Path:
+    """Write a trajectory to `path` (with the suffix .npz): its trace, its state and where it is."""
+    if trajectory.state is None:
+        raise ValueError("the state was not kept; run the ensemble with keep=True to save it")
+    leaves = jax.tree_util.tree_leaves_with_path(trajectory.state)
+    about = {
+        "format": FORMAT,
+        "at": trajectory.at,
+        "statistics": dict(trajectory.statistics),
+        "leaves": [jax.tree_util.keystr(place) for place, _ in leaves],
+    }
+    arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
+    arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    arrays["trace"] = np.frombuffer(pack(trajectory.trace), np.uint8)
+    buffer, target = io.BytesIO(), _target(path)
+    np.savez(buffer, allow_pickle=False, **arrays)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, buffer.getbuffer())
+    return target
+
+
+def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
+    """The trajectory that was saved at `path`.
+
+    `like` is a trajectory of the same call, which knows the model, the task and the optimizer: the one that was saved,
+    or, in a new session, the same call with `steps=0` (a flow: `times=[0]`).
+    """
+    if not isinstance(like, Trajectory):
+        raise TypeError(f"like must be a Trajectory of the same call, steps=0 is enough; got {shown(like)}")
+    source = _target(path)
+    try:
+        with np.load(io.BytesIO(source.read_bytes()), allow_pickle=False) as kept:
+            arrays = {name: kept[name] for name in kept.files}
+        about: dict[str, Any] = json.loads(arrays.pop("about").tobytes())
+        if about["format"] != FORMAT:
+            raise ValueError(about["format"])
+        trace = unpack(arrays.pop("trace").tobytes())
+        assert isinstance(trace, xr.Dataset)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no trajectory {source}") from None
+    except Exception as error:  # zip, JSON and HDF5 raise many kinds for a damaged file
+        raise ValueError(f"{source} is not a whole trajectory file ({type(error).__name__})") from None
+    leaves, structure = jax.tree.flatten(like.state)
+    names = [jax.tree_util.keystr(place) for place, _ in jax.tree_util.tree_leaves_with_path(like.state)]
+    if names != about["leaves"]:
+        differ = sorted(set(names) ^ set(about["leaves"]))
+        raise ValueError(f"{source} is of another call than `like`: they differ in {shown(differ)}")
+    found = [arrays[f"leaf{i}"] for i in range(len(leaves))]
+    for name, kept, old in zip(names, found, leaves, strict=True):
+        if not fits(kept, old):
+            wanted = jax.eval_shape(as_words, old)
+            was = f"{kept.dtype} {kept.shape}, not {wanted.dtype} {wanted.shape}"
+            raise ValueError(f"{source} is of another call than `like`: {name} is {was}")
+    if like.run.dims:
+        state = jax.tree.unflatten(structure, found)
+    else:
+        state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
+    return Trajectory(trace, about["statistics"], state, about["at"], like.run)
+
+
+def _target(path: str | Path) -> Path:
+    if not isinstance(path, str | Path) or not str(path):
+        raise TypeError(f"path must be the name of a file; got {shown(path)}")
+    target = Path(path).expanduser()
+    return target if target.suffix == ".npz" else target.with_name(f"{target.name}.npz")

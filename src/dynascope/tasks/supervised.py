@@ -1,0 +1,64 @@
+"""Supervised learning on anybody's data: inputs, targets and a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from dynascope import checks
+from dynascope.tasks.task import DataTask
+
+
+def mean_squared_error(outputs: Float[Array, "n ..."], targets: Float[Array, "n ..."]) -> Float[Array, ""]:
+    """The mean of the squared errors over all examples and outputs; (n, 1) and (n,) go together."""
+    if outputs.size != targets.size or outputs.shape[:1] != targets.shape[:1]:
+        raise ValueError(f"outputs and targets must have one shape; got {outputs.shape} and {targets.shape}")
+    return jnp.mean((outputs.reshape(targets.shape) - targets) ** 2)
+
+
+def cross_entropy(logits: Float[Array, "n classes"], labels: Int[Array, " n"]) -> Float[Array, ""]:
+    """The mean negative log-likelihood of the labels, whole numbers below `classes`."""
+    if logits.ndim != 2 or labels.shape != logits.shape[:1] or not jnp.issubdtype(labels.dtype, jnp.integer):
+        got = f"logits {logits.shape} and labels {labels.shape} of {labels.dtype}"
+        raise ValueError(f"cross-entropy takes logits (n, classes) and whole-number labels (n,); got {got}")
+    scores = jax.nn.log_softmax(logits)
+    return -jnp.mean(jnp.take_along_axis(scores, labels[:, None], axis=1))
+
+
+LOSSES: dict[str, Callable[[Any, Any], Any]] = {"mse": mean_squared_error, "cross-entropy": cross_entropy}
+
+
+class Supervised(DataTask):
+    """Examples (x, y), a model that is called on one x, and a loss of all outputs against all targets.
+
+    `loss` is "mse", "cross-entropy", or a function `loss(outputs, targets)` of arrays (n, ...) with a scalar value.
+    `apply(model, x)` calls a model that is not callable itself, such as the parameters of a Flax module. The data come
+    with the call: `ds.descend(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), steps=1000)`.
+    """
+
+    criterion: Callable[[Any, Any], Any] = eqx.field(static=True)
+    apply: Callable[[Any, Any], Any] | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        loss: str | Callable[[Any, Any], Any] = "mse",
+        *,
+        apply: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        self.criterion = loss if callable(loss) else LOSSES[checks.one_of("loss", loss, LOSSES)]
+        self.apply = apply if apply is None else checks.function("apply", apply, "apply(model, x)")
+
+    def outputs(self, model: PyTree, x: PyTree) -> Array:
+        """The model on every example: leaves of x (n, ...) to (n, ...)."""
+        apply = self.apply
+        return jax.vmap(model if apply is None else lambda one: apply(model, one))(x)
+
+    def loss(self, model: PyTree, batch: tuple[PyTree, Array], /) -> Float[Array, ""]:
+        """The loss of the model on a batch (x, y)."""
+        x, y = batch
+        return self.criterion(self.outputs(model, x), y)
