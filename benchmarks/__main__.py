@@ -3,7 +3,17 @@
 import subprocess
 import sys
 
-RACES = ("bifurcation", "cold_start", "probe_cost", "sharpness", "sim_ensembles", "tangent_kernel", "top_eigenvalue")
+ON_ONE_THREAD = (
+    "bifurcation",
+    "cold_start",
+    "probe_cost",
+    "sharpness",
+    "sim_ensembles",
+    "tangent_kernel",
+    "top_eigenvalue",
+)
+ON_AN_ACCELERATOR = ("gpu_ensemble", "gpu_kernel", "vision_step")
+RACES = ON_ONE_THREAD + ON_AN_ACCELERATOR
 
 
 def main() -> None:
@@ -11,8 +21,9 @@ def main() -> None:
     for name in chosen:
         if name not in RACES:
             sys.exit(f"there is no race {name!r}; there are {', '.join(RACES)}")
-    for name in chosen:  # each in a process of its own, pinned before anything heavy is imported
-        program = f"import benchmarks.timing as t; t.pin_one_thread(); import benchmarks.{name} as race; race.main()"
+    for name in chosen:  # each in a process of its own; what is pinned is so before anything heavy is imported
+        pin = "t.pin_one_thread(); " if name in ON_ONE_THREAD else ""
+        program = f"import benchmarks.timing as t; {pin}import benchmarks.{name} as race; race.main()"
         subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -61,7 +61,7 @@ def main() -> None:
         optimizer = optax.sgd(learning_rate)
 
         def run(look: Probe, net: Any = net, loss: Any = loss, optimizer: Any = optimizer) -> Any:
-            return ds.descend(net, loss, optimizer, steps=STEPS, record=1, probes={"sharpness": look})
+            return ds.descend(net, loss, optimizer, steps=STEPS, record=1, probes={"sharpness": look}).trace
 
         cold_name = f"cold Lanczos, {PRODUCTS} products"
         looks = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +43,7 @@ def _through_ensemble(setting: Setting, learner: Any) -> Contender:
                 "signal": (np.array([1.0, 2.0], np.float32), np.array([0.05, 0.05], np.float32)),
                 "learning_rate": np.float32(setting.learning_rate),
             },
-        )
+        ).trace
 
     start = time.perf_counter()
     trace = run()
@@ -197,8 +198,11 @@ def main() -> None:
             f"JAX, {by_hand.__name__.replace('_', ' ')}": lambda setting=setting, by_hand=by_hand: by_hand(setting),
             "PyTorch eager": lambda setting=setting: eager_torch(setting),
             "torch.func vmap": lambda setting=setting: torch_vmap(setting, compiled=False),
-            "torch.func vmap, torch.compile": lambda setting=setting: torch_vmap(setting, compiled=True),
         }
+        if any(map(shutil.which, ("g++", "clang++", "c++"))):
+            contenders["torch.func vmap, torch.compile"] = lambda setting=setting: torch_vmap(setting, compiled=True)
+        else:
+            print(f"\nsim-{setting.dim}: torch.compile left out, it needs a C++ compiler")
         rows = []
         for name, make in contenders.items():
             compile_seconds, job, work = make()

@@ -32,6 +32,16 @@ def cpu_seconds(job: Callable[[], Any], repeats: int = 3) -> float:
     return statistics.median(times)
 
 
+def on_accelerator(race: str) -> bool:
+    """Whether there is one; a line that the race is left out, if not."""
+    import jax
+
+    found = jax.default_backend() != "cpu"
+    if not found:
+        print(f"\n{race}: left out, it needs an accelerator")
+    return found
+
+
 def tell(race: str, rows: list[dict[str, Any]]) -> None:
     """Print a race as a table and keep it as JSON under benchmarks/results."""
     names = list(rows[0])

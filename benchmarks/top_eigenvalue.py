@@ -1,6 +1,6 @@
 """The top eigenvalue of the Hessian of an MLP of 50,000 parameters, in time and in digits.
 
-The peers are optional: `pip install torch curvlinops-for-pytorch hessian-eigenthings`. The reference is scipy's eigsh
+The peers are in the optional extra: `pip install 'dynascope[bench]'`. The reference is scipy's eigsh
 on curvlinops' operator in float64, from another start and with a larger basis; digits end at 15.
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from benchmarks.timing import tell
+from benchmarks.timing import on_accelerator, tell
 from dynascope.tasks.classification import Labeled, classification
 
 SHAPE = {"patch": 4, "dim": 512, "depth": 6, "heads": 8, "head_dim": 128, "hidden": 512}
@@ -35,7 +35,7 @@ class Training(eqx.Module):
         init, order = jax.random.split(jax.random.key(seed))
         task = classification(np.zeros((1, 1, 1, 3), np.uint8), *((4, True) if self.augmented else (0, False)))
         model = ds.models.ViT((32, 32, 3), 10, key=init, compute=self.compute, **SHAPE)
-        probes: dict[str, Any] = {"end": ds.probes.probe(lambda moment: moment.model.places[0, 0], every=(STEPS,))}
+        probes: dict[str, Any] = {"end": ds.probes.probe(lambda snapshot: snapshot.model.places[0, 0], every=(STEPS,))}
         if self.probed:
             probes["spectrum"] = ds.probes.perturbation_spectrum(lambda model: model.products())
         return ds.Descent(model, task, optax.adam(RATE), data=Labeled(x, y), batch=BATCH, key=order, probes=probes)
@@ -48,7 +48,7 @@ def in_jax(compute: str, data: tuple[Any, Any], probed: bool = False, augmented:
         ds.ensemble(
             Training(compute, probed, augmented), {}, steps=STEPS, record=np.arange(per_epoch, STEPS + 1, per_epoch),
             fixed={"seed": 0, "x": data[0], "y": data[1]},
-        )
+        ).trace
         for _ in range(3)
     ]  # fmt: skip
     return 1e3 * statistics.median(run.run_seconds for run in runs) / STEPS
@@ -132,6 +132,8 @@ def in_torch(compute: str, data: tuple[Any, Any]) -> float:
 
 
 def main() -> None:
+    if not on_accelerator("vision-step"):
+        return
     rows = []
     draw = np.random.default_rng(0)
     data = draw.integers(0, 256, (IMAGES, 32, 32, 3), dtype=np.uint8), draw.integers(0, 10, IMAGES, dtype=np.int32)

@@ -24,7 +24,7 @@ trace = ds.descend(
         "sharpness": ds.probes.sharpness(),
         "flip": ds.probes.flip_discriminant(rate, every=20),
     },
-)  # fmt: skip
+).trace  # fmt: skip
 edge = trace.sharpness > 2 / rate
 print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps; products: {float(trace.sharpness_products.mean()):.2f}")
 print(f"largest relative error, as estimated: {float((trace.sharpness_error / trace.sharpness).max()):.1e}")

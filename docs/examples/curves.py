@@ -28,7 +28,7 @@ def member(start):
 
 nodes = order.hierarchy(2)
 with jax.enable_x64(True):
-    trace = ds.ensemble(member, {"start": gaussian_factor(range(100), 0.1, 2)}, steps=2000, record=1)
+    trace = ds.ensemble(member, {"start": gaussian_factor(range(100), 0.1, 2)}, steps=2000, record=1).trace
 
 # descents: the loss has turned once it came back by 1 % of its first value
 count = stages.descents(trace.test_loss, tolerance=0.01)

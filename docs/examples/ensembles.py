@@ -27,7 +27,7 @@ trace = ds.ensemble(
     fixed={"mu": np.float32([1.0, 2.0])},  # not varied, but not compiled in either
     steps=1000,
     record=10,
-)
+).trace
 print(dict(trace.test_loss.sizes))
 print("diverged:", (trace.diverged_at >= 0).sum("seed").to_series().to_dict())
 
@@ -41,7 +41,7 @@ again = ds.ensemble(
     fixed={"mu": np.float32([1.0, 1.5])},
     steps=1000,
     record=10,
-)
+).trace
 print(f"compiling: {trace.attrs['compile_seconds']:.2f} s, then {again.attrs['compile_seconds']:.2f} s")
 
 
@@ -54,5 +54,5 @@ def setting(signal, seed):
 
 mus = np.float32([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
 sigmas = np.float32([[0.05, 0.05], [0.05, 0.05], [2.0, 0.05]])
-pairs = ds.ensemble(setting, {"signal": (mus, sigmas), "seed": range(4)}, steps=100)
+pairs = ds.ensemble(setting, {"signal": (mus, sigmas), "seed": range(4)}, steps=100).trace
 assert dict(pairs.loss.sizes) == {"signal": 3, "seed": 4, "step": 101}

@@ -12,7 +12,7 @@ task = ds.tasks.StructuredIdentity(mu=(1.0, 2.0), sigma=0.05, dim=2, norm="sum")
 model = ds.models.MLP(dim=2, depth=1, key=jax.random.key(0))
 times = np.linspace(0.0, 5.0, 26)
 
-trace = ds.flow(model, task, times=times, probes={"output": ds.probes.output(task.test_point)})
+trace = ds.flow(model, task, times=times, probes={"output": ds.probes.output(task.test_point)}).trace
 
 # one linear layer has a closed form: Theorem 4.1
 theory = one_layer.output_terms(jnp.asarray(times, jnp.float32), task.test_point, model.matrix(), task.second_moment)
@@ -25,7 +25,7 @@ for h in (0.1, 0.01):
     steps = round(5.0 / h)
     descent = ds.descend(
         model, task, optax.sgd(h), steps=steps, record=steps // 25, probes={"output": ds.probes.output(task.test_point)}
-    )
+    ).trace
     print(f"descent with h = {h}: {np.abs(descent.output.values - trace.output.values).max():.1e} from the flow")
 
 # the flow as a function of time: what it returns is the model at that time
@@ -39,5 +39,5 @@ with jax.enable_x64(True):
         lambda x: jnp.sum(x**2 * jnp.array([1.0, 1e4])) / 2,
         times=[0.0, 1.0, 2.0],
         probes={"x": lambda x: x},
-    )
+    ).trace
 np.testing.assert_allclose(stiff.x[:, 0], np.exp([0.0, -1.0, -2.0]), rtol=1e-6)

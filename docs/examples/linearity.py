@@ -58,7 +58,7 @@ def loss(net):
     return jnp.sum((jax.vmap(net)(points)[:, 0] - labels) ** 2) / 2
 
 
-trace = ds.descend(net, loss, optax.sgd(0.1), steps=200, record=10, probes={"polyak": ds.probes.polyak(points)})
+trace = ds.descend(net, loss, optax.sgd(0.1), steps=200, record=10, probes={"polyak": ds.probes.polyak(points)}).trace
 print(trace.polyak.values[:3], trace.polyak_smallest.values[:3])
 print(f"the kernel changed by {float(trace.polyak_change.max()):.0%}")
 assert bool((trace.polyak >= 0.999 * trace.polyak_smallest).all())

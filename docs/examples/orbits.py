@@ -15,7 +15,7 @@ jax.config.update("jax_enable_x64", True)  # orbits close to 1e-9 or not at all:
 
 # f = (x^2 - 1)^2 / 4 above its threshold, 2/f'' = 1: gradient descent does not diverge, it settles in period two
 loss, rate = quartic(1.0), 1.05
-trace = ds.iterate(lambda x: loss.step(x, rate), 0.5, steps=3000, record=1)
+trace = ds.iterate(lambda x: loss.step(x, rate), 0.5, steps=3000, record=1).trace
 cycle = orbits.last_cycle(trace.state, 2)
 print("period", orbits.period(trace.state), "between", cycle, "in theory", quartic_orbit.orbit(1.0, rate))
 

@@ -49,7 +49,7 @@ class Plateau(Experiment):
 
         numbers = np.arange(self.seeds) + 1000 * seed
         over = {"scale": np.array(self.scales), "number": numbers}
-        return ds.ensemble(member, over, steps=self.steps, record=5)
+        return ds.ensemble(member, over, steps=self.steps, record=5).trace
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         if self.depth != 2:

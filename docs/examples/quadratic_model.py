@@ -32,19 +32,19 @@ def kernel(model):
 
 # descent between 2/lambda and 4/lambda: the loss rises, the kernel falls until 2/lambda is above the rate
 rate = 3.0 / kernel(network)
-trace = ds.descend(second, loss, optax.sgd(rate), steps=60, record=1, probes={"loss": loss, "kernel": kernel})
+trace = ds.descend(second, loss, optax.sgd(rate), steps=60, record=1, probes={"loss": loss, "kernel": kernel}).trace
 print("loss: first", float(trace.loss[0]), "highest", float(trace.loss.max()), "last", float(trace.loss[-1]))
 print("eta lambda: first 3, last", float(rate * trace.kernel[-1]))
 
 # the linear model at the same rate
-linear = ds.descend(first, loss, optax.sgd(rate), steps=60, record=1)
+linear = ds.descend(first, loss, optax.sgd(rate), steps=60, record=1).trace
 print("loss of the linear model at the end:", float(linear.loss[-1]))
 
 # the exact map of residual and kernel, two numbers instead of 12,000 weights
 c = quadratic_model.curvature(x @ x, width, dim)
 state = quadratic_model.State(second(x)[0] - y, kernel(second))
 map_trace = ds.iterate(lambda state: quadratic_model.step(state, rate, y, c), state, steps=60, record=1,
-                       probes={"kernel": lambda state: state.kernel})  # fmt: skip
+                       probes={"kernel": lambda state: state.kernel}).trace  # fmt: skip
 print("largest difference of the kernels:", float(np.abs(map_trace.kernel - trace.kernel).max()))
 
 # the largest rate at which it converges, for a hundred starts of three widths at once, by bisection
@@ -63,5 +63,5 @@ print("of half the sum of squares:", float(critical_rates.critical_rate(top, 32,
 signs = jnp.where(jnp.arange(100) % 2 == 0, 1.0, -1.0)
 model = QuadraticModel(jax.random.normal(jax.random.key(4), (100,)), unit_features, DiagonalForm(signs), gamma=0.001)
 point = jax.random.normal(jax.random.key(5), (100,))
-own = ds.descend(model, lambda model: (model(point) - 1) ** 2 / 2, optax.sgd(2.8), steps=60, record=1)
+own = ds.descend(model, lambda model: (model(point) - 1) ** 2 / 2, optax.sgd(2.8), steps=60, record=1).trace
 print("highest loss over the first:", float(own.loss.max() / own.loss[0]), "last:", float(own.loss[-1]))

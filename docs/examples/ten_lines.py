@@ -15,6 +15,6 @@ trace = ds.descend(
     batch=128,  # fresh samples at every step; give `data=` for a finite set, or neither for the population loss
     key=jax.random.key(1),
     probes={"output": ds.probes.output(task.test_point), "test_loss": task.test_loss},
-)
+).trace
 print(trace)  # an xarray.Dataset: output(step, coordinate), test_loss(step), diverged_at
 print(ds.curves.stages.turning_points(trace.test_loss))  # it falls, rises while it memorizes, falls again

@@ -25,9 +25,9 @@ trace = ds.descend(
     net, task, optax.adam(3e-3), steps=100, data=train, batch=100, key=jax.random.key(1), record=10,
     probes={
         "gained": ds.probes.perturbation_spectrum(lambda net: net.products()),
-        "accuracy": ds.probes.probe(lambda moment: task.accuracy(moment.model, test), every=50),
+        "accuracy": ds.probes.probe(lambda snapshot: task.accuracy(snapshot.model, test), every=50),
     },
-)  # fmt: skip
+).trace  # fmt: skip
 print(trace.gained.dims)  # step, product, layer, head, singular
 
 # what the spectra say: stable rank, mean over heads, at the end
@@ -49,7 +49,7 @@ gpt = ds.models.GPT(len(text.alphabet), 16, dim=32, depth=2, heads=2, hidden=64,
 talk = ds.descend(
     gpt, words, optax.adam(3e-3), steps=60, batch=16, key=jax.random.key(4), record=20,
     probes={"loss": ds.probes.loss(), "gained": ds.probes.perturbation_spectrum(lambda gpt: gpt.products())},
-)  # fmt: skip
+).trace  # fmt: skip
 print(np.round(talk.loss.values, 2))
 
 # any pair of factors will do: here the two layers of a linear network
@@ -62,5 +62,5 @@ def misses(linear):
 
 
 probe = ds.probes.perturbation_spectrum(lambda net: (net.weights[1], net.weights[0].T), dims=("singular",))
-path = ds.descend(linear, misses, optax.sgd(0.5), steps=200, record=20, probes={"gained": probe})
+path = ds.descend(linear, misses, optax.sgd(0.5), steps=200, record=20, probes={"gained": probe}).trace
 print(ds.curves.spectra.read(ds.curves.effective_rank, path.gained).values.round(2))
