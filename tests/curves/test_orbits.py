@@ -62,7 +62,7 @@ def test_states_of_several_numbers_are_observed():
 
 
 def test_the_period_asks_for_a_record_long_enough():
-    with pytest.raises(ValueError, match="record 64 steps"):
+    with pytest.raises(ValueError, match="must have 64 steps"):
         orbits.period(np.zeros(63))
     assert orbits.period(np.zeros(80), burn_in=10) == 1
     assert orbits.period(np.tile([0.0, 1e-6], 40), tolerance=1e-7) == 2

@@ -84,7 +84,7 @@ def test_turning_points_are_where_the_corners_are():
 
 
 def test_turning_points_are_of_one_curve():
-    with pytest.raises(ValueError, match="one curve"):
+    with pytest.raises(ValueError, match="loss must be an array with 1 axis"):
         stages.turning_points(np.ones((3, 10)))
 
 

@@ -1,4 +1,4 @@
-"""Recorded orbits of an iterated map: their period, their last cycle, and the rate at which what lies beside them dies.
+"""Recorded orbits of an iterated map: their period, their last cycle, and how fast perturbations off them decay.
 
 "Simple structures in neural networks", Chapter 3.
 """
@@ -9,23 +9,28 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from dynascope import checks
+
 PERIODS = (1, 2, 4, 8, 16, 32)
 APERIODIC = 0
 
 
 def period(
-    orbit: ArrayLike, burn_in: int = 0, tolerance: float = 1e-7, periods: tuple[int, ...] = PERIODS
+    orbit: ArrayLike, burn_in: int = 0, *, tolerance: float = 1e-7, periods: tuple[int, ...] = PERIODS
 ) -> Int[np.ndarray, " ..."]:
     """The smallest p with |x_{t+p} - x_t| < tolerance for the last p steps t of the record; 0: aperiodic, or diverged.
 
-    Orbits are arrays `(..., step)`, recorded at every step; the record must go on for 2 p steps after `burn_in`.
+    Orbits are arrays `(..., step)`, recorded at every step; the record must have 2 p steps after `burn_in`.
     """
-    values = np.asarray(orbit)[..., burn_in:]
-    if values.shape[-1] < 2 * max(periods):
-        raise ValueError(
-            f"to see periods up to {max(periods)}, record {2 * max(periods)} steps after the burn-in;"
-            f" got {values.shape[-1]}"
-        )
+    checks.real("tolerance", tolerance, above=0)
+    if not isinstance(periods, tuple | list) or not periods:
+        raise TypeError(f"periods must be a tuple of whole numbers; got {checks.shown(periods)}")
+    longest = max(checks.whole("periods", p, at_least=1) for p in periods)
+    whole = np.asarray(checks.array("orbit", orbit, min_ndim=1))
+    values = whole[..., checks.whole("burn_in", burn_in, at_least=0) :]
+    if values.shape[-1] < 2 * longest:
+        got = f"{values.shape[-1]} after the burn-in"
+        raise ValueError(f"orbit must have {2 * longest} steps to show periods up to {longest}; got {got}")
     found = np.full(values.shape[:-1], APERIODIC)
     for p in sorted(periods, reverse=True):
         with np.errstate(invalid="ignore", over="ignore"):
@@ -36,15 +41,17 @@ def period(
 
 def last_cycle(orbit: ArrayLike, length: int) -> Float[np.ndarray, "... length"]:
     """The last `length` iterates, beginning with the smallest: comparable between runs that end in another phase."""
-    tail = np.asarray(orbit, float)[..., -length:]
+    values = np.asarray(checks.array("orbit", orbit, min_ndim=1), float)
+    tail = values[..., -checks.whole("length", length, at_least=1, at_most=values.shape[-1]) :]
     first = np.argmin(np.where(np.isnan(tail), np.inf, tail), axis=-1)[..., None]
     return np.take_along_axis(tail, (first + np.arange(length)) % length, axis=-1)
 
 
 def transverse_exponent(factors: ArrayLike) -> Float[np.ndarray, " ..."]:
-    """mean_t log|factor_t| along `(..., step)`: the rate at which what these factors multiply dies (if negative).
+    """mean_t log|factor_t| along `(..., step)`: the rate at which the product of these factors decays (if negative).
 
     For the imbalance of a product loss the factor is 1 + eta (xy - mu).
     """
     with np.errstate(divide="ignore"):
-        return np.asarray(np.mean(np.log(np.abs(np.asarray(factors, float))), axis=-1))
+        values = np.asarray(checks.array("factors", factors, min_ndim=1), float)
+        return np.asarray(np.mean(np.log(np.abs(values)), axis=-1))

@@ -1,8 +1,7 @@
-"""The shape of a path through concept space: which way it bends, whether it turns back, how it slows at the
-end.
+"""The shape of a path through concept space: which way it bends, whether it turns back, how it slows at the end.
 
-Paths have axes `(..., step, concept)`, single curves `(..., step)`; leading axes are batched over. Normalized
-outputs are `z_p = o_p / mu_p`, with the target at 1. Arrays or labeled arrays (their values) in, NumPy out.
+Paths have axes `(..., step, concept)`, single curves `(..., step)`; leading axes are batched over. Normalized outputs
+are `z_p = o_p / mu_p`, with the target at 1. Arrays or labeled arrays (their values) in, NumPy out.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from dynascope.curves.stages import Crossing, first_crossing
+from dynascope import checks
+from dynascope.curves.stages import Crossing, checked_curve, first_crossing, increasing
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -35,26 +35,27 @@ def signed_area(z_1: ArrayLike, z_2: ArrayLike) -> Values:
 
     `sum_k 1/2 (z2_k + z2_{k+1}) (z1_{k+1} - z1_k) - 1/2 (z2_0 + z2_T) (z1_T - z1_0)`.
     """
-    x, y = np.asarray(z_1), np.asarray(z_2)
+    x, y = _same_shape(z_1, z_2)
     under_path = np.sum(0.5 * (y[..., 1:] + y[..., :-1]) * np.diff(x, axis=-1), axis=-1)
     return np.asarray(under_path - 0.5 * (y[..., 0] + y[..., -1]) * (x[..., -1] - x[..., 0]))
 
 
 def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
     """The value of `z_2 - z_1` where its size is largest, with its sign: positive where 2 leads."""
-    difference = np.asarray(z_2) - np.asarray(z_1)
+    x, y = _same_shape(z_1, z_2)
+    difference = y - x
     where = np.argmax(np.abs(difference), axis=-1, keepdims=True)
     return np.asarray(np.take_along_axis(difference, where, axis=-1)[..., 0])
 
 
 def half_times(z: ArrayLike, times: ArrayLike | None = None) -> Crossing:
     """The first time at which each normalized output of a path `(..., step, concept)` reaches 1/2."""
-    return first_crossing(np.moveaxis(np.asarray(z), -2, -1), 0.5, times)
+    return first_crossing(np.moveaxis(checked_curve("z", z, min_ndim=2), -2, -1), 0.5, times)
 
 
 def reversal(z: ArrayLike) -> Values:
-    """How far a curve falls back from what it had reached: `max_t [max_{t' <= t} z(t') - z(t)]`."""
-    values = np.asarray(z)
+    """How far a curve falls back from its running maximum: `max_t [max_{t' <= t} z(t') - z(t)]`."""
+    values = checked_curve("z", z)
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
@@ -64,9 +65,17 @@ def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayL
     `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
     (`curves.stages.memorization_peak`); nan where `at` is negative.
     """
-    path, index = np.asarray(outputs), np.asarray(at)
+    path, index = checked_curve("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at))
+    if index.dtype.kind not in "iu" or index.shape != path.shape[:-2] or np.any(index >= path.shape[-2]):
+        raise ValueError(
+            f"at must hold an index of a step for each path, below {path.shape[-2]}; got {checks.shown(at)}"
+        )
+    mean, aim = (checked_curve(*named) for named in (("strongest_mean", strongest_mean), ("target", target)))
+    if mean.shape[-1] != path.shape[-1] or aim.shape != path.shape[-1:]:
+        got = f"{mean.shape} and {aim.shape}"
+        raise ValueError(f"strongest_mean and target must have {path.shape[-1]} coordinates, as the outputs; got {got}")
     there = np.take_along_axis(path, np.maximum(index, 0)[..., None, None], axis=-2)[..., 0, :]
-    gap = np.linalg.norm(there - np.asarray(strongest_mean), axis=-1) / np.linalg.norm(np.asarray(target))
+    gap = np.linalg.norm(there - mean, axis=-1) / np.linalg.norm(aim)
     return np.where(index < 0, np.nan, gap)
 
 
@@ -74,23 +83,36 @@ def terminal_rate(
     outputs: ArrayLike,
     times: ArrayLike,
     loss: ArrayLike,
+    *,
     loss_share: float = 0.05,
     speed_share: float = 1e-6,
 ) -> TerminalRate:
     """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, where learning is nearly over.
 
-    The window: `loss < loss_share * loss[0]` from there on (a dip before a rise is not the end) and speed
-    above `speed_share` of its maximum. A speed is placed at the middle of its interval. `outputs` is `(...,
-    step, coordinate)`, `loss` `(..., step)`. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper
-    clock for the symmetric model.
+    The window: `loss < loss_share * loss[0]` from there on (a dip before a rise is not the end) and speed above
+    `speed_share` of its maximum. A speed is placed at the middle of its interval. `outputs` is `(..., step,
+    coordinate)`, `times` `(step,)`, `loss` `(..., step)`. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper's
+    time for the symmetric model.
     """
-    path, clock, losses = np.asarray(outputs), np.asarray(times, dtype=float), np.asarray(loss)
+    checks.real("loss_share", loss_share, above=0)
+    checks.real("speed_share", speed_share, at_least=0)
+    path, losses = checked_curve("outputs", outputs, min_ndim=2), checked_curve("loss", loss)
+    clock = increasing(times, path.shape[-2])
+    if losses.shape[-1] != len(clock):
+        raise ValueError(f"loss must have {len(clock)} steps, as the outputs; got {losses.shape[-1]}")
     speed = np.linalg.norm(np.diff(path, axis=-2), axis=-1) / np.diff(clock)
     middle = 0.5 * (clock[1:] + clock[:-1])
     low = losses < loss_share * losses[..., :1]
     late = np.logical_and.accumulate(low[..., ::-1], axis=-1)[..., -1:0:-1]  # low from here on
     window = late & (speed > speed_share * np.max(speed, axis=-1, keepdims=True))
     return _masked_line(np.broadcast_to(middle, speed.shape), np.log(np.where(window, speed, 1.0)), window)
+
+
+def _same_shape(z_1: ArrayLike, z_2: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    x, y = checked_curve("z_1", z_1), checked_curve("z_2", z_2)
+    if x.shape[-1] != y.shape[-1]:
+        raise ValueError(f"z_1 and z_2 must have as many steps; got {x.shape[-1]} and {y.shape[-1]}")
+    return x, y
 
 
 def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate:

@@ -1,8 +1,8 @@
 """Plateaus and jumps of a recorded curve, and when each of several entries switches on or off, with uncertainties.
 
-"Transformers learn through gradual rank increase" speaks of curves that stand still for long and change fast between.
-A plateau is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump is what lies
-between two plateaus of different level. The size is the curve's range (largest less smallest value) unless `size` gives
+The curves of "Transformers learn through gradual rank increase" are flat for long and change fast in between. A plateau
+is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump is what lies between
+two plateaus of different level. The size is the curve's range (largest less smallest value) unless `size` gives
 another, such as the first loss. Values that are not finite are left out, as if they had not been recorded: the stable
 rank of a perturbation has none at the start. Times are as given, and need not be evenly spaced. One curve at a time;
 arrays in, NumPy out.
@@ -17,20 +17,21 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from dynascope.curves.stages import first_crossing
+from dynascope import checks
+from dynascope.curves.stages import checked_curve, first_crossing, increasing
 
 Curve = Float[np.ndarray, " time"]
 
 
 class Plateau(NamedTuple):
-    """A stretch on which the curve stands still."""
+    """A stretch on which the curve is flat."""
 
     start: float
     end: float
     level: float
     """The median of the curve on it."""
     spread: float
-    """The standard deviation of the curve on it: what noise and drift leave."""
+    """The standard deviation of the curve on it: noise and drift."""
 
 
 class Jump(NamedTuple):
@@ -63,6 +64,7 @@ class Active(NamedTuple):
 def slopes(curve: ArrayLike, times: ArrayLike, window: float = 0.0) -> Curve:
     """The slope at each time: the least-squares line over `window` around it, or over its neighbors if that is
     wider. A window averages noise out, and smears jumps by as much."""
+    checks.real("window", window, at_least=0)
     values, clock = _checked(curve, times)
     index = np.arange(len(clock))
     low = np.minimum(np.searchsorted(clock, clock - window / 2, side="left"), np.maximum(index - 1, 0))
@@ -86,6 +88,8 @@ def plateaus(
     size: float | None = None,
 ) -> list[Plateau]:
     """The stretches, at least `shortest` long, on which |slope| <= `flat` * `size` per unit of time."""
+    checks.real("flat", flat, at_least=0)
+    checks.real("shortest", shortest, at_least=0)
     values, clock = _recorded(curve, times)
     still = np.abs(slopes(values, clock, window)) <= flat * _size(values, size)
     found = []
@@ -107,6 +111,7 @@ def jumps(
     size: float | None = None,
 ) -> list[Jump]:
     """The changes between consecutive plateaus that differ by more than `smallest` * `size`, in order."""
+    checks.real("smallest", smallest, at_least=0)
     values, clock = _recorded(curve, times)
     stretches = plateaus(values, clock, flat=flat, shortest=shortest, window=window, size=size)
     spacing = np.diff(clock)
@@ -132,9 +137,9 @@ def jumps(
 def switches(entries: Float[np.ndarray, "time entry"], times: ArrayLike, threshold: float = 1e-3) -> list[list[Active]]:
     """For each entry the stretches on which it exceeds `threshold` in size, in order: an entry that leaves and comes
     back has two. Crossings are interpolated in the logarithm, since entries grow and decay exponentially."""
-    values, clock = np.asarray(entries, float), np.asarray(times, float)
-    if values.ndim != 2 or values.shape[0] != len(clock):
-        raise ValueError(f"entries must be (time, entry) with {len(clock)} times; got shape {values.shape}")
+    values = checked_curve("entries", entries, ndim=2)
+    clock = increasing(times, len(values))
+    checks.real("threshold", threshold, above=0)
     return [sorted(_stretches(one, clock, threshold, 1) + _stretches(-one, clock, threshold, -1)) for one in values.T]
 
 
@@ -151,8 +156,9 @@ def _stretches(entry: Curve, clock: Curve, threshold: float, sign: int) -> list[
 
 
 def support_size(entries: Float[np.ndarray, "... entry"], threshold: float = 1e-3) -> Int[np.ndarray, ...]:
-    """How many entries exceed the threshold: the rank of a diagonal matrix."""
-    return np.asarray((np.abs(entries) > threshold).sum(axis=-1))
+    """How many entries exceed the threshold, shape `(...)`: the rank of a diagonal matrix."""
+    checks.real("threshold", threshold, at_least=0)
+    return np.asarray((np.abs(checked_curve("entries", entries)) > threshold).sum(axis=-1))
 
 
 def _runs(flags: Bool[np.ndarray, " time"]) -> list[tuple[int, int]]:
@@ -162,9 +168,7 @@ def _runs(flags: Bool[np.ndarray, " time"]) -> list[tuple[int, int]]:
 
 
 def _size(values: Curve, size: float | None) -> float:
-    if size is not None and not size > 0:
-        raise ValueError(f"size, which `flat` and `smallest` are shares of, must be positive; got {size:g}")
-    return float(np.ptp(values)) if size is None else size
+    return float(np.ptp(values)) if size is None else checks.real("size", size, above=0)
 
 
 def _recorded(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
@@ -172,14 +176,12 @@ def _recorded(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
     values, clock = _checked(curve, times)
     finite = np.isfinite(values)
     if finite.sum() < 3:
-        raise ValueError(f"a curve needs at least 3 finite values; got {finite.sum()} of {len(values)}")
+        raise ValueError(f"curve must have at least 3 finite values; got {finite.sum()} of {len(values)}")
     return values[finite], clock[finite]
 
 
 def _checked(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
-    values, clock = np.asarray(curve, float), np.asarray(times, float)
-    if values.ndim != 1 or values.shape != clock.shape or len(clock) < 3:
-        raise ValueError(f"a curve and its times need one shape (n,), n at least 3; got {values.shape}, {clock.shape}")
-    if not np.all(np.diff(clock) > 0):
-        raise ValueError("times must increase")
-    return values, clock
+    values = checked_curve("curve", curve, ndim=1)
+    if len(values) < 3:
+        raise ValueError(f"curve must have at least 3 values; got {len(values)}")
+    return values, increasing(times, len(values))

@@ -1,4 +1,4 @@
-"""Ranks of recorded spectra: singular values in descending order along the last axis, of NumPy or of JAX."""
+"""Ranks of recorded spectra: singular values `(..., singular)` in descending order, arrays of NumPy or of JAX."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from dynascope import checks
+
 
 def normalized(values: Any) -> Any:
-    """σ/σ₁."""
+    """σ/σ₁, in the shape of the spectra."""
+    values = checks.array("values", values, min_ndim=1)
     return values / values[..., :1]
 
 
 def stable_rank(values: Any) -> Any:
-    """Σσ²/σ₁², between 1 and the rank; NaN where all is zero."""
+    """Σσ²/σ₁², shape `(...)`, between 1 and the rank; NaN where all σ are zero."""
     return (normalized(values) ** 2).sum(-1)
 
 
 def effective_rank(values: Any) -> Any:
-    """exp of the entropy of the shares σ²/Σσ²: as many equal values have the same entropy."""
+    """exp of the entropy of the shares σ²/Σσ², shape `(...)`: so many equal values have the same entropy."""
     xp = _numpy(values)
     shares = normalized(values) ** 2
     shares = shares / shares.sum(-1)[..., None]
@@ -30,14 +33,16 @@ def effective_rank(values: Any) -> Any:
 
 
 def count_above(values: Any, share: float = 0.1) -> Any:
-    """How many σ are above `share` of σ₁ (NaN where all is zero)."""
+    """How many σ are above `share` of σ₁, shape `(...)`; NaN where all σ are zero."""
+    checks.real("share", share, at_least=0, at_most=1)
     relative = normalized(values)
     count = (relative > share).sum(-1).astype(relative.dtype)
     return _numpy(values).where(relative[..., 0] > 0, count, np.nan)
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
-    """The smallest number of directions that hold `share` of Σσ²."""
+    """The smallest number of directions that hold `share` of Σσ², shape `(...)`; NaN where all σ are zero."""
+    checks.real("share", share, at_least=0, at_most=1)
     xp = _numpy(values)
     energy = xp.cumsum(normalized(values) ** 2, axis=-1)
     count = (energy < share * energy[..., -1:]).sum(-1).astype(energy.dtype) + 1
@@ -53,9 +58,14 @@ def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "sing
     return xr.apply_ufunc(statistic, values, input_core_dims=[[dim]])
 
 
-def rise_steps(values: xr.DataArray, share: float = 0.2, dim: str = "singular") -> xr.DataArray:
-    """The first step at which each σ is above `share` of the largest there ever is along the run; NaN where it never
-    is. Of spectra in descending order no component rises before the one above it."""
+def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular") -> xr.DataArray:
+    """The first step at which each σ is above `share` of the largest one of the whole run; NaN where it never is.
+    `values` has the dimensions `step` and `dim`. In descending order no component rises before the one above it."""
+    checks.real("share", share, above=0, at_most=1)
+    if not isinstance(values, xr.DataArray) or not {"step", dim} <= set(map(str, values.dims)):
+        raise TypeError(
+            f"values must be a DataArray with the dimensions 'step' and {dim!r}; got {checks.shown(values)}"
+        )
     risen = values > share * values.max(["step", dim])
     first = values.step.where(risen, np.inf).min("step")
     return first.where(np.isfinite(first))

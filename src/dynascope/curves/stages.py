@@ -1,11 +1,11 @@
 """The stages of a learning curve: descents and turning points, learning times, peaks, and a log of events.
 
-Curves are arrays `(..., step)`: leading axes (seeds, settings) are batched over, and thousands of seeds by
-thousands of steps take well under a second. Arrays or labeled arrays (their values) in, NumPy out.
+Curves are arrays `(..., step)`: leading axes (seeds, settings) are batched over, and thousands of seeds by thousands of
+steps take well under a second. Arrays or labeled arrays (their values) in, NumPy out.
 
-Descents are counted with hysteresis: the loss has turned once it has moved back from its running extremum by
-more than `tolerance` times its first value; a descent is a move from a maximum down, the start counting as
-one if the loss falls first.
+Descents are counted with hysteresis: the loss has turned once it has moved back from its running extremum by more than
+`tolerance` times its first value; a descent is a move from a maximum down, the start counting as one if the loss falls
+first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
+
+from dynascope import checks
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -51,16 +53,14 @@ class Peak(NamedTuple):
 
 
 def descents(loss: ArrayLike, tolerance: float = 0.01) -> Counts:
-    """How many times the loss falls by more than `tolerance * loss[0]` from a maximum."""
+    """How many times the loss falls by more than `tolerance * loss[0]` from a maximum, shape `(...)`."""
     count, _ = _hysteresis(loss, tolerance, emit=False)
     return count
 
 
 def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoint]:
     """The interior extrema of one curve, in order; neither its start nor where it ends is among them."""
-    values = np.asarray(loss)
-    if values.ndim != 1:
-        raise ValueError(f"turning_points takes one curve, got shape {values.shape}")
+    values = np.asarray(checks.array("loss", loss, ndim=1))
     _, turns = _hysteresis(values, tolerance, emit=True)
     points = []
     for k in np.flatnonzero(turns["kind"]):
@@ -75,7 +75,7 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
 
     A rise still under way at the end of the record counts as far as it has come.
     """
-    values = np.asarray(loss, dtype=float)
+    values = checked_curve("loss", loss, ndim=1)
     points = turning_points(values, tolerance)
     found = []
     for k, point in enumerate(points):
@@ -86,32 +86,33 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
 
 
 def memorization_depth(loss: ArrayLike) -> Values:
-    """The depth of transient memorization: the largest rise of the loss above an earlier value, over
-    `loss[0]`.
+    """The depth of transient memorization, shape `(...)`: the largest rise above an earlier value, over `loss[0]`.
 
     `max_t [loss(t) - min_{t' <= t} loss(t')] / loss[0]`; after a first fall it is the largest of `rises`.
     """
-    values = np.asarray(loss)
+    values = np.asarray(checks.array("loss", loss, min_ndim=1))
     return np.asarray(np.max(values - np.minimum.accumulate(values, axis=-1), axis=-1) / values[..., 0])
 
 
 def memorization_peak(loss: ArrayLike) -> Counts:
-    """The index at which the loss stands highest above its earlier minimum; -1 where it never rises."""
-    values = np.asarray(loss)
+    """The index `(...)` at which the loss is highest above its earlier minimum; -1 where it never rises."""
+    values = np.asarray(checks.array("loss", loss, min_ndim=1))
     rise = values - np.minimum.accumulate(values, axis=-1)
     return np.where(np.max(rise, axis=-1) > 0, np.argmax(rise, axis=-1), -1)
 
 
 def first_crossing(
-    curve: ArrayLike, level: ArrayLike | float | int, times: ArrayLike | None = None, falling: bool = False
+    curve: ArrayLike, level: ArrayLike | float | int, times: ArrayLike | None = None, *, falling: bool = False
 ) -> Crossing:
-    """The first time at which a curve is at or above `level` (at or below it if `falling`), interpolated
-    linearly.
+    """The first time at which a curve is at or above `level` (at or below it if `falling`), interpolated linearly.
 
-    `level` is a number or one per curve. `times` defaults to the step index.
+    `level` is a number or one per curve. `times` `(step,)` defaults to the step index.
     """
     values, clock = _with_times(curve, times)
-    bound = np.asarray(level, dtype=float)[..., None]
+    checks.one_of("falling", falling, (True, False))
+    bound = np.asarray(checks.array("level", level), dtype=float)[..., None]
+    if np.isnan(bound).any() or (bound.ndim > 1 and bound.shape[:-1] != values.shape[:-1]):
+        raise ValueError(f"level must be a number, or one for each of the curves; got {checks.shown(level)}")
     excess = bound - values if falling else values - bound
     there = excess >= 0
     last = np.argmax(there, axis=-1)[..., None]
@@ -126,14 +127,15 @@ def first_crossing(
 
 
 def peak(curve: ArrayLike, times: ArrayLike | None = None) -> Peak:
-    """The largest value of a curve and its time."""
+    """The largest value of a curve, its time and its index, shape `(...)` each."""
     values, clock = _with_times(curve, times)
     at = np.asarray(np.argmax(values, axis=-1))
     return Peak(np.asarray(np.take_along_axis(values, at[..., None], -1)[..., 0]), np.asarray(clock[at]), at)
 
 
 def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | None = None) -> Crossing:
-    """The first time after its peak at which a curve is below `share` of the peak."""
+    """The first time after its peak at which a curve is below `share` of the peak, shape `(...)`."""
+    checks.real("share", share, at_least=0, at_most=1)
     values, clock = _with_times(curve, times)
     top = peak(values, clock)
     after = np.arange(values.shape[-1]) >= top.at[..., None]
@@ -141,8 +143,7 @@ def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | Non
 
 
 class Event(NamedTuple):
-    """Something that happens once in a run: `what` to which entry (`where`, indices from 0; empty for the
-    loss)."""
+    """Something that happens once in a run: `what` to which entry (`where`, indices from 0; empty for the loss)."""
 
     time: float
     what: str
@@ -154,17 +155,21 @@ def stage_log(
     concepts: int,
     times: ArrayLike | None = None,
     loss: ArrayLike | None = None,
+    *,
     phase: float = 0.1,
     tolerance: float = 0.01,
 ) -> list[Event]:
     """The events of one run, in order, from its Jacobian `(step, d, d)` and its test loss `(step,)`.
 
-    A major leaves the initial phase at the value `phase` (Definition D.1: `P beta omega`). Minors `(i, j)`,
-    `i < j`, and the group of concept p (the largest `|w|` of row or column p off the diagonal) have their
-    peak and the first time after it below a tenth of it; a minor that is largest at the start or the end of
-    the record has no peak.
+    A major leaves the initial phase at the value `phase` (Definition D.1: `P beta omega`). Minors `(i, j)`, `i < j`,
+    and the group of concept p (the largest `|w|` of row or column p off the diagonal) have their peak and the first
+    time after it below a tenth of it; a minor that is largest at the start or the end of the record has no peak.
     """
-    path = np.asarray(W, dtype=float)
+    path = checked_curve("W", W, ndim=3)
+    checks.whole("concepts", concepts, at_least=1, at_most=min(path.shape[1:]))
+    checks.real("phase", phase)
+    if loss is not None and np.shape(loss) != path.shape[:1]:
+        raise ValueError(f"loss must have {path.shape[0]} steps, as W; got {checks.shown(loss)}")
     clock = _with_times(path[:, 0, 0], times)[1]
     size = np.abs(path)
     off = ~np.eye(path.shape[-1], dtype=bool)
@@ -186,13 +191,27 @@ def stage_log(
 
 
 def _with_times(curve: ArrayLike, times: ArrayLike | None) -> tuple[Values, Float[np.ndarray, " step"]]:
-    values = np.asarray(curve, dtype=float)
-    clock = np.arange(values.shape[-1]) if times is None else np.asarray(times)
-    return values, clock.astype(float)
+    values = checked_curve("curve", curve)
+    steps = values.shape[-1]
+    return values, np.arange(steps, dtype=float) if times is None else increasing(times, steps)
+
+
+def checked_curve(name: str, curve: ArrayLike, *, ndim: int | None = None, min_ndim: int = 1) -> Values:
+    """The values of a curve as float64."""
+    return np.asarray(checks.array(name, curve, ndim=ndim, min_ndim=min_ndim), dtype=float)
+
+
+def increasing(times: ArrayLike, steps: int) -> Float[np.ndarray, " step"]:
+    """Times, where there is one for each step and they increase."""
+    clock = checked_curve("times", times, ndim=1)
+    if len(clock) != steps or not np.all(np.diff(clock) > 0):
+        raise ValueError(f"times must increase, one for each of {steps} steps; got {checks.shown(times)}")
+    return clock
 
 
 def _hysteresis(loss: ArrayLike, tolerance: float, emit: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    values = np.asarray(loss)
+    checks.real("tolerance", tolerance, at_least=0)
+    values = np.asarray(checks.array("loss", loss, min_ndim=1))
     values = values if np.issubdtype(values.dtype, np.floating) else values.astype(float)
     with jax.enable_x64(values.dtype == np.float64):
         count, turns = _scan(jnp.asarray(values), jnp.asarray(tolerance, values.dtype), emit)
