@@ -1,4 +1,4 @@
-"""concept.diversity-order: where the order flips, by the theory and on a broken line."""
+"""concept.diversity-order: where the order flips, by the theory and on a piecewise linear curve."""
 
 import numpy as np
 import pytest
@@ -18,9 +18,9 @@ def test_a_cluster_at_the_origin_moves_the_flip() -> None:
     assert code.flip() ** 2 == pytest.approx(1.05, abs=1e-3)
 
 
-def test_the_zero_of_a_broken_line_is_interpolated() -> None:
+def test_the_zero_of_a_piecewise_linear_curve_is_interpolated() -> None:
     assert zero_of(np.array([2.0, 0.0, 1.0]), np.array([-3.0, 2.0, 1.0])) == pytest.approx(1.25)
 
 
-def test_a_line_without_a_change_of_sign_has_no_zero() -> None:
+def test_a_curve_without_a_change_of_sign_has_no_zero() -> None:
     assert zero_of(np.array([0.0, 1.0]), np.array([2.0, 1.0])) is None

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.concept.one_layer_forms import closed_forms, run_population
+from dynascope.experiments.concept.one_layer_theory import run_population
 from dynascope.lab.settings import precision
+from dynascope.theory.concept.one_layer_predictions import closed_forms
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,17 @@ import pytest
 
 import dynascope as ds
 from dynascope.curves import stages
-from dynascope.experiments.concept import lemma_bench, symmetric_experiment
+from dynascope.experiments.concept import lemma_paths, symmetric_experiment
+from dynascope.experiments.concept.descent_stages import alternation, matches, turns_of
 from dynascope.experiments.concept.failure_mode import FailureMode
 from dynascope.experiments.concept.initialization_breakdown import InitializationBreakdown
-from dynascope.experiments.concept.jacobian_stages import JacobianStages, draw_partition
-from dynascope.experiments.concept.multiple_descents import alternation, matches, turns_of
+from dynascope.experiments.concept.jacobian_stages import JacobianStages
 from dynascope.experiments.concept.published_figures import PublishedFigures
 from dynascope.experiments.concept.quadruple_descent import QuadrupleDescent
+from dynascope.experiments.concept.symmetric_drawing import draw_partition
 from dynascope.experiments.concept.training_trajectory import TrainingTrajectory
 from dynascope.experiments.concept.triple_descent import TripleDescent
+from dynascope.theory.concept.staged_path import predicted_runs
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +38,13 @@ def test_training_and_the_faster_scan_are_the_same_descent():
     trained = experiment.train(starts)
     scanned = symmetric_experiment.StartScan()
     fixed = {"mu": np.array(experiment.mu), "sigma": np.array(experiment.sigma), "learning_rate": np.float64(0.01)}
-    again = ds.ensemble(scanned, {"start": starts}, steps=500, record=1, fixed=fixed)
+    again = ds.ensemble(scanned, {"start": starts}, steps=500, record=1, fixed=fixed).trace
     np.testing.assert_allclose(again.test_loss, trained.test_loss, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(again.loss, trained.loss, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(again.majors, np.diagonal(trained.W.values, axis1=2, axis2=3), rtol=1e-9)
 
 
-def test_a_scan_counts_descents_as_if_it_looked_at_every_step():
+def test_a_scan_counts_descents_as_if_it_recorded_every_step():
     experiment = TripleDescent(steps=3000)
     starts = experiment.aligned(range(40), 0.5, 0.03)
     scanned = experiment.scan(starts, (0.005, 0.01))
@@ -55,34 +57,14 @@ def test_scans_in_chunks_are_one_scan(monkeypatch):
     experiment = JacobianStages(steps=200)
     starts = experiment.gaussian(range(10))
     whole = experiment.scan(starts)
-    monkeypatch.setattr(symmetric, "SCAN_CHUNK", 4)
+    monkeypatch.setattr(symmetric_experiment, "SCAN_CHUNK", 4)
     np.testing.assert_array_equal(experiment.scan(starts).half_step, whole.half_step)
-
-
-def test_random_starts_share_no_seed_with_the_reference_or_another_run():
-    first, second = symmetric_experiment.own_seeds(0, 100_000), symmetric_experiment.own_seeds(1, 100_000)
-    assert first.min() > 40_000
-    assert not set(first) & set(second)
-
-
-@pytest.mark.parametrize("dim", [2, 3, 4])
-def test_the_staged_prediction_is_exact_at_the_start_and_learns_everything(dim):
-    start, a = 0.1 * np.random.default_rng(5).standard_normal((dim, dim)), np.array([0.3, 0.7, 1.6, 2.1])[:dim]
-    path = symmetric_experiment.staged_path(start, a, 0.01, np.array([0, 20_000]))
-    np.testing.assert_allclose(path[0], start @ start.T, rtol=1e-10, atol=1e-15)
-    np.testing.assert_allclose(path[-1], np.eye(dim), atol=1e-6)
-
-
-def test_the_staged_prediction_never_learns_what_the_rank_forbids():
-    start = 0.1 * np.random.default_rng(5).standard_normal((3, 2))
-    path = symmetric_experiment.staged_path(start, np.array([0.3, 0.7, 1.6]), 0.01, np.array([100_000]))
-    np.testing.assert_allclose(path[-1], np.diag([0.0, 1, 1]), atol=1e-6)
 
 
 def test_small_starts_follow_the_staged_prediction():
     experiment = TripleDescent(scale=0.01)
     run = experiment.train(experiment.gaussian([62]))
-    predicted = symmetric_experiment.predict_runs(run, experiment.mu, experiment.sigma, experiment.learning_rate)
+    predicted = predicted_runs(run, experiment.mu, experiment.sigma, experiment.learning_rate)
     assert float(np.abs(predicted.W - run.W.values).max()) < 0.03
     assert len(turns_of(predicted.test_loss.values[0], 0.003)) == len(turns_of(run.test_loss.values[0], 0.003)) == 4
 
@@ -92,7 +74,8 @@ def test_the_chosen_starts_have_as_many_descents_as_concepts(kind):
     claims, measured, _ = verdicts(kind(starts=20, aligned_starts=20, grid_starts=2))
     shown = [name for name in claims if "starts" not in name and name != "aligned-map"]
     assert {name: claims[name].verdict for name in shown} == dict.fromkeys(shown, "holds")
-    stage = alternation(measured.W.values[0], measured.test_loss.values[0], kind().strengths, 0.01)
+    shown = measured["chosen"].to_dataset().isel(start=0)
+    stage = alternation(shown.W.values, shown.test_loss.values, kind().strengths, 0.01)
     assert stage is not None
     assert all(stage.in_descent)
 
@@ -114,7 +97,7 @@ def test_stages_without_their_descents_are_none():
 
 
 @pytest.mark.slow
-def test_a_narrow_model_fails_for_ever_and_a_plateau_ends():
+def test_a_narrow_model_fails_forever_and_a_plateau_ends():
     few = {"starts": 50, "narrow_starts": 5, "aligned_starts": 20, "narrow_steps": 2000}
     claims, _, _ = verdicts(FailureMode(**few))
     names = ("lasting-failure", "missing-concept", "rank-kept", "plateau", "plateau-ends", "plateau-length")
@@ -145,9 +128,9 @@ def test_published_figures_need_the_square():
     assert set(experiment.draw(measured, None)) == {"published-figures", "published-figures-descending-on-u"}
 
 
-def test_the_lemma_bench_names_what_breaks():
-    measured = lemma_bench.measure_benches((lemma_bench.SMALL[0], *lemma_bench.SINGULAR))
-    claims = {claim.id: claim.verdict for claim in lemma_bench.judge_benches(measured)}
+def test_lemmas_hold_on_a_regular_path_and_break_on_singular_ones():
+    measured = lemma_paths.measure_lemmas((lemma_paths.SMALL[0], *lemma_paths.SINGULAR))
+    claims = {claim.id: claim.verdict for claim in lemma_paths.judge_lemmas(measured)}
     assert claims.pop("lemmas") == claims.pop("exit-times") == "holds"
     assert set(claims.values()) == {"erratum"}
 

@@ -19,7 +19,7 @@ def test_the_hierarchy_runs_from_nothing_to_the_test_point() -> None:
 
 
 def test_with_biases_even_nothing_has_a_loss() -> None:
-    small = TopologicalOrder(**SMALL, bias=True, looked_at=(1, 2))
+    small = TopologicalOrder(**SMALL, bias=True, judged_epochs=(1, 2))
     measured = small.measure(0)
     assert np.all(measured.loss.isel(node=0) > 0)
     assert small.at_epochs(measured.loss).shape == (2, 2, 4)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ncx2
 
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.low_dimension import LowDimension
-from dynascope.experiments.concept.out_of_distribution import OutOfDistribution
+from dynascope.experiments.concept.out_of_distribution import (
+    OutOfDistribution,
+    data_near_test_point,
+    rotation_error,
+)
 from dynascope.experiments.concept.shares_by_shape import Families, Shape, measure_shares, outcomes
-from dynascope.experiments.concept.sim_experiment import member_seeds
-from dynascope.experiments.concept.training_points import look_at_data, nearest_law, rotation_error
 from dynascope.experiments.concept.transient_memorization import TURNS, TransientMemorization
 from dynascope.experiments.concept.transients import ReferenceShare
+from dynascope.experiments.seeds import member_seeds
 
 PAPER_SIGNAL = [((1.0, 2.0), (0.05, 0.05))]
 
@@ -83,16 +85,10 @@ def test_depth_makes_starts_memorize() -> None:
     assert found[Shape(2, 1, 2)].mean() < 0.15 < 0.3 < found[Shape(2, 4, 2)].mean()
 
 
-def test_the_chance_of_a_disc_is_the_noncentral_chi_square() -> None:
-    law = nearest_law((1.0, 2.0), (0.3, 0.3), radius=0.5, per_cluster=5000)
-    chances = [ncx2.cdf((0.5 / 0.3) ** 2, 2, (offset / 0.3) ** 2) for offset in (1.0, 2.0)]
-    assert law.inside == pytest.approx(5000 * sum(chances), rel=1e-6)
-
-
 def test_truncation_empties_the_disc_and_touches_nothing_else() -> None:
     set_up = OutOfDistribution.model_validate({"dim": 2})
     radii = np.array([0.0, 0.5], np.float32)
-    data = look_at_data(set_up, [((1.0, 2.0), (0.3, 0.3))], member_seeds(0, 2), radii, within=0.5, shown=1)
+    data = data_near_test_point(set_up, [((1.0, 2.0), (0.3, 0.3))], member_seeds(0, 2), radii, within=0.5, shown=1)
     free, truncated = (data.inside.isel(signal=0, truncate_radius=k).values for k in (0, 1))
     assert (free > 100).all()
     assert (truncated == 0).all()

@@ -1,4 +1,4 @@
-"""Figure 10: a concept that is not learned, for a while or for ever."""
+"""Figure 10: a concept that is not learned, for a while or forever."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
-from dynascope.experiments.concept.symmetric_experiment import (
-    SymmetricExperiment,
-    own_seeds,
-    predict_runs,
-    predicted_half_steps,
-)
-from dynascope.figures.forms import CONCEPT_COLOURS, INK, THEORY, panels
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.seeds import start_seeds
+from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.starts import aligned_factor
+from dynascope.theory.concept.stage_times import half_steps
+from dynascope.theory.concept.staged_path import predicted_runs
 
 SCALES = (0.1, 0.3, 0.5, 1.0)
 SPREADS = {0.1: 190, 0.01: 335, 1e-3: 475, 1e-4: 615, 1e-6: 895, 1e-9: 1315}
@@ -29,7 +26,7 @@ SPREADS = {0.1: 190, 0.01: 335, 1e-3: 475, 1e-4: 615, 1e-6: 895, 1e-9: 1315}
 
 
 class FailureMode(SymmetricExperiment):
-    """Can a concept fail to be learned for ever, and how long does it take otherwise?"""
+    """Can a concept stay unlearned forever, and how long does it take otherwise?"""
 
     id = "concept.failure-mode"
     source = Source(PAPER, "Figure 10; Appendix E.3")
@@ -38,9 +35,9 @@ class FailureMode(SymmetricExperiment):
     control = {"narrow_width": 3}
     notes = """Lasting failure needs a start of too low a rank: with fewer columns of U than concepts the weakest is
     never learned, since the rank of U never grows. Any start of full rank learns everything in the end: what the figure
-    shows is then a plateau at ½ μ₁², whose length the pivot of the weakest concept tells. The plateau drawn is from a
-    chosen start (NumPy seed 1370); one Gaussian start in 500 or so is still on it after 400 steps. The control gives
-    the narrow model its third column, and nothing fails."""
+    shows is then a plateau at ½ μ₁², whose length follows from the pivot of the weakest concept. The plateau drawn is
+    from a chosen start (NumPy seed 1370); about one Gaussian start in 500 is still on it after 400 steps. The control
+    gives the narrow model its third column, and nothing fails."""
 
     mu: Values = (0.7, 1.7, 3.0)
     sigma: Values = (0.05, 0.05, 0.05)
@@ -50,65 +47,61 @@ class FailureMode(SymmetricExperiment):
     """The horizon at which the figure stops."""
     shown_seed: int = 1370
     narrow_width: PositiveInt = 2
-    """Columns of U in the model that fails for ever."""
+    """Columns of U in the model that fails forever."""
     narrow_starts: PositiveInt = 200
     narrow_steps: PositiveInt = 8000
     starts: PositiveInt = 4000
     """Random starts, for each size, among which failures are counted."""
     aligned_starts: PositiveInt = 500
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         shown = np.stack([self.gaussian(self.shown_seed, scale) for scale in (self.scale, 0.1)])
-        run = self.train(shown, steps=3 * self.steps)
-        narrow = self.gaussian(own_seeds(seed, self.narrow_starts), width=self.narrow_width)
-        narrow_shown = self.train(self.gaussian([0], width=self.narrow_width), steps=self.narrow_steps)
-        lasting = self.scan(narrow, steps=self.narrow_steps)
-        seeds = own_seeds(seed, self.starts)
-        late = [
-            [
-                self.scan(self.gaussian(seeds, scale), steps=steps).majors.values
-                for steps in (self.steps, 2 * self.steps)
-            ]
+        plateau = self.train(shown, steps=3 * self.steps)
+        narrow = self.train(self.gaussian([0], width=self.narrow_width), steps=self.narrow_steps).isel(start=0)
+        starts = self.gaussian(start_seeds(seed, self.narrow_starts), width=self.narrow_width)
+        lasting = self.scan(starts, steps=self.narrow_steps)
+        U = self.gaussian(start_seeds(seed, self.starts), scale=1)
+        majors = [
+            [self.scan(scale * U, steps=steps).majors.values for steps in (self.steps, 2 * self.steps)]
             for scale in SCALES
         ]
-        predicted = [self._weakest_half(self.gaussian(seeds, scale)) for scale in SCALES]
-        near = own_seeds(seed, self.aligned_starts)
-        waits = [
-            self.scan(aligned_factor(near, 0.5, spread, 3), steps=3000).half_step.values[:, 0] for spread in SPREADS
-        ]
-        end = narrow_shown.isel(start=0, step=-1)
-        return xr.Dataset(
+        random = {
+            "U": (("start", "row", "width"), U),
+            "majors": (("scale", "horizon", "start", "concept"), np.array(majors)),
+        }
+        near = start_seeds(seed, self.aligned_starts)
+        waits = [self.scan(self.aligned(near, 0.5, spread), steps=3000).half_step.values for spread in SPREADS]
+        return xr.DataTree.from_dict(
             {
-                **{name: run[name] for name in ("W", "U", "test_loss", "loss")},
-                "narrow_W": (("narrow_step", "row", "column"), narrow_shown.W.values[0]),
-                "narrow_test_loss": ("narrow_step", narrow_shown.test_loss.values[0]),
-                "narrow_end": (("row", "column"), end.W.values),
-                "narrow_factor": (("row", "narrow_column"), end.U.values),
-                "lasting_loss": ("narrow_start", lasting.test_loss.values),
-                "late": (("scale", "horizon", "random_start", "row"), np.array(late)),
-                "foretold": (("scale", "random_start"), np.array(predicted)),
-                "waits": (("spread", "aligned_start"), np.array(waits)),
-            },
-            {"step": run.step, "scale": list(SCALES), "spread": list(SPREADS)},
+                "plateau": plateau[["W", "U", "test_loss", "loss"]],
+                "narrow": narrow[["W", "U", "test_loss"]],
+                "narrow_starts": lasting[["test_loss"]],
+                "random": xr.Dataset(random, {"scale": list(SCALES)}),
+                "aligned": xr.Dataset(
+                    {"half_step": (("spread", "start", "concept"), np.array(waits))}, {"spread": list(SPREADS)}
+                ),
+            }
         )
 
-    def _weakest_half(self, starts: np.ndarray) -> np.ndarray:
-        return predicted_half_steps(starts, self.strengths, self.learning_rate)[:, 0]
+    def predict(self, measured: xr.DataTree) -> xr.DataTree:
+        runs = predicted_runs(measured["plateau"].to_dataset(), self.mu, self.sigma, self.learning_rate)
+        starts = np.array(SCALES)[:, None, None, None] * measured["random"].U.values
+        half = half_steps(starts, self.strengths, self.learning_rate)
+        random = xr.Dataset({"half_step": (("scale", "start", "concept"), half)}, {"scale": list(SCALES)})
+        return xr.DataTree.from_dict({"plateau": runs, "random": random})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        return predict_runs(measured, self.mu, self.sigma, self.learning_rate)
-
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Claim]:
         missing = 0.5 * self.mu[0] ** 2
-        stuck = np.abs(measured.lasting_loss.values - missing) < 1e-6
+        off = np.abs(measured["narrow_starts"].test_loss.values - missing)
+        stuck = off < 1e-6
         yield claim(
             "lasting-failure",
             f"With {self.narrow_width} columns of U for 3 concepts the loss ends at ½ μ₁² = {missing:g} in every run",
-            source="Figure 10", measured={"largest deviation": np.abs(measured.lasting_loss - missing).max(),
-                                          **share_of(stuck)},
+            source="Figure 10", measured={"largest deviation": off.max(), **share_of(stuck)},
             expected="share = 1, deviation < 1e-6", holds=bool(stuck.all()), seeds=len(stuck),
         )  # fmt: skip
-        end, output = measured.narrow_end.values, measured.narrow_end.values @ np.asarray(self.mu)
+        last = measured["narrow"].to_dataset().isel(step=-1)
+        end, output = last.W.values, last.W.values @ np.asarray(self.mu)
         yield claim(
             "missing-concept",
             "The narrow model ends at W = diag(0, 1, 1): its output at the test point is (0, μ₂, μ₃)",
@@ -116,13 +109,14 @@ class FailureMode(SymmetricExperiment):
             expected={"diagonal": [0, 1, 1], "output": [0, *self.mu[1:]], "within": 1e-6},
             holds=bool(np.abs(end - np.diag([0.0, 1, 1])).max() < 1e-6),
         )  # fmt: skip
-        rank = int(np.linalg.matrix_rank(measured.narrow_factor.values))
+        rank = int(np.linalg.matrix_rank(last.U.values))
         yield claim(
             "rank-kept", "The rank of U is what it was at the start", source="Section 4.2", measured=rank,
             expected=self.narrow_width, holds=rank == self.narrow_width,
         )  # fmt: skip
-        yield from self._judge_plateau(measured)
-        yield from self._judge_shares(measured)
+        yield from self._judge_plateau(measured["plateau"].to_dataset())
+        yield from self._judge_random(measured["random"].majors.values[..., 0], predicted["random"].half_step.values)
+        yield from self._judge_aligned(measured["aligned"].half_step.values[..., 0])
 
     def _judge_plateau(self, measured: xr.Dataset) -> Iterable[Claim]:
         W, loss = measured.W.values, measured.test_loss.values
@@ -151,8 +145,8 @@ class FailureMode(SymmetricExperiment):
             expected="≤ 1e-12", holds=rise <= 1e-12, seeds=2,
         )  # fmt: skip
 
-    def _judge_shares(self, measured: xr.Dataset) -> Iterable[Claim]:
-        late = measured.late.values[..., 0]
+    def _judge_random(self, late: np.ndarray, half_step: np.ndarray) -> Iterable[Claim]:
+        """From w_11, (scale, horizon, start), and the predicted steps, (scale, start, concept)."""
         failed = late < 0.1
         shares = {scale: share_of(row) for scale, row in zip(SCALES, failed[:, 0], strict=True)}
         low, high = 0.001, 0.0025
@@ -169,17 +163,20 @@ class FailureMode(SymmetricExperiment):
             holds=int(failed[:, 1].sum()) == 0,
             diagnosis="At τ = 1 some starts are so large that this learning rate makes them diverge: not counted.",
         )  # fmt: skip
-        foretold, slow = measured.foretold.values > self.steps, ~(late[:, 0] >= 0.5)
-        close = np.abs(measured.foretold.values / self.steps - 1) < 0.05
-        table = {f"τ = {scale:g}": {"foretold": int(a.sum()), "measured": int(b.sum()), "both": int((a & b).sum())}
-                 for scale, a, b in zip(SCALES[:3], foretold, slow, strict=False)}  # fmt: skip
+        expected, slow = half_step[..., 0] > self.steps, ~(late[:, 0] >= 0.5)
+        close = np.abs(half_step[..., 0] / self.steps - 1) < 0.05
+        table = {f"τ = {scale:g}": {"predicted": int(a.sum()), "measured": int(b.sum()), "both": int((a & b).sum())}
+                 for scale, a, b in zip(SCALES[:3], expected, slow, strict=False)}  # fmt: skip
         yield claim(
             "foretold",
-            "The pivot tells which small starts (τ = 0.1) have not learned the weak concept by the horizon: right "
+            "The pivot predicts which small starts (τ = 0.1) have not learned the weak concept by the horizon: right "
             "in every start whose predicted time is 5 % or more away from it", source="Appendix E.3", measured=table,
-            expected="no exception at τ = 0.1", holds=bool(np.all((foretold == slow)[0] | close[0])), seeds=self.starts,
+            expected="no exception at τ = 0.1", holds=bool(np.all((expected == slow)[0] | close[0])), seeds=self.starts,
         )  # fmt: skip
-        medians, spreads = np.median(measured.waits.values, axis=1), np.array(list(SPREADS))
+
+    def _judge_aligned(self, waits: np.ndarray) -> Iterable[Claim]:
+        """From the steps at which w_11 reaches 1/2, (spread, start)."""
+        medians, spreads = np.median(waits, axis=1), np.array(list(SPREADS))
         slope = float(np.polyfit(np.log(1 / spreads), medians, 1)[0])
         theory = 1 / (2 * float(self.strengths[0]) * self.learning_rate)
         yield claim(
@@ -189,7 +186,7 @@ class FailureMode(SymmetricExperiment):
             measured={"slope": slope, "medians": medians}, expected={"slope": theory, "within": 0.05},
             seeds=self.aligned_starts, holds=abs(slope / theory - 1) < 0.05,
         )  # fmt: skip
-        error = 2.576 * 1.2533 * measured.waits.values.std(axis=1) * np.sqrt(1 / self.aligned_starts + 1 / 200)
+        error = 2.576 * 1.2533 * waits.std(axis=1) * np.sqrt(1 / self.aligned_starts + 1 / 200)
         reference = np.array(list(SPREADS.values()))
         yield claim(
             "plateau-medians", "The median lengths are those of the reference", source="Appendix E.3", measured=medians,
@@ -197,36 +194,36 @@ class FailureMode(SymmetricExperiment):
             holds=bool(np.all(np.abs(medians - reference) < error + 5)),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
-        half = predicted.half_step.values[0]
-        lasting = measured.narrow_test_loss.values
+        plateau, theory = measured["plateau"].to_dataset(), predicted["plateau"].to_dataset()
+        half, lasting = theory.half_step.values[0], measured["narrow"].test_loss.values
         draw_test_loss(grid[0, 0], lasting, tolerance=self.tolerance)
         grid[0, 0].axhline(0.5 * self.mu[0] ** 2 / lasting[0], **THEORY, label="½ μ₁²")
         grid[0, 0].legend(loc="upper right")
-        grid[0, 0].set_title(f"{self.narrow_width} columns for 3 concepts: for ever")
-        draw_entries(grid[0, 1], measured.narrow_W.values, 3)
+        grid[0, 0].set_title(f"{self.narrow_width} columns for 3 concepts: forever")
+        draw_entries(grid[0, 1], measured["narrow"].W.values, 3)
         grid[0, 1].set_title("Jacobian")
-        shown = measured.test_loss.values[0]
         draw_test_loss(
-            grid[1, 0], shown, predicted=predicted.test_loss.values[0], half_steps=half, tolerance=self.tolerance
-        )
+            grid[1, 0], plateau.test_loss.values[0],
+            predicted=theory.test_loss.values[0], half_steps=half, tolerance=self.tolerance,
+        )  # fmt: skip
         grid[1, 0].axvline(self.steps, color=INK, linewidth=0.8)
         grid[1, 0].text(self.steps, 0.9, " horizon", fontsize=8)
         grid[1, 0].legend(loc="upper left")
         grid[1, 0].set_title(f"Full rank, seed {self.shown_seed} (chosen): a plateau")
-        draw_entries(grid[1, 1], measured.W.values[0], 3, predicted=predicted.W.values[0], half_steps=half)
+        draw_entries(grid[1, 1], plateau.W.values[0], 3, predicted=theory.W.values[0], half_steps=half)
         grid[1, 1].set_title("Jacobian; vertical: predicted stages")
-        self._draw_lengths(grid[0, 2], measured)
-        self._draw_foretold(grid[1, 2], measured)
+        self._draw_lengths(grid[0, 2], measured["aligned"].half_step.values[..., 0])
+        majors = measured["random"].majors.values[:, 0, :, 0]
+        self._draw_late(grid[1, 2], majors, predicted["random"].half_step.values[..., 0])
         return {"failure-mode": figure}
 
-    def _draw_lengths(self, axes: Axes, measured: xr.Dataset) -> None:
-        spreads, medians = np.array(list(SPREADS)), np.median(measured.waits.values, axis=1)
-        low, high = np.quantile(measured.waits.values, [0.1, 0.9], axis=1)
-        axes.fill_between(1 / spreads, low, high, color=CONCEPT_COLOURS[1], alpha=0.2, label="10 to 90 % of starts")
-        axes.plot(1 / spreads, medians, "o-", color=CONCEPT_COLOURS[1], label="median")
+    def _draw_lengths(self, axes: Axes, waits: np.ndarray) -> None:
+        spreads, medians = np.array(list(SPREADS)), np.median(waits, axis=1)
+        low, high = np.quantile(waits, [0.1, 0.9], axis=1)
+        axes.fill_between(1 / spreads, low, high, color=PALETTE[1], alpha=0.2, label="10 to 90 % of starts")
+        axes.plot(1 / spreads, medians, "o-", color=PALETTE[1], label="median")
         line = medians[0] + np.log(spreads[0] / spreads) / (2 * self.strengths[0] * self.learning_rate)
         axes.plot(1 / spreads, line, **THEORY, label="slope 1/(2 a₁ η)")
         axes.set(
@@ -237,15 +234,15 @@ class FailureMode(SymmetricExperiment):
         )
         axes.legend(loc="upper left")
 
-    def _draw_foretold(self, axes: Axes, measured: xr.Dataset) -> None:
+    def _draw_late(self, axes: Axes, majors: np.ndarray, half_step: np.ndarray) -> None:
         for index, scale in enumerate(SCALES[:3]):
             axes.plot(
-                measured.foretold.values[index], measured.late.values[index, 0, :, 0],
-                "o", markersize=3, markeredgewidth=0, alpha=0.5, color=CONCEPT_COLOURS[index], label=f"τ = {scale:g}",
+                half_step[index], majors[index],
+                "o", markersize=3, markeredgewidth=0, alpha=0.5, color=PALETTE[index], label=f"τ = {scale:g}",
             )  # fmt: skip
         axes.axvline(self.steps, **THEORY, label="the horizon")
         axes.set(
-            xlabel="predicted step of w₁₁ = ½", ylabel=f"w₁₁ after {self.steps} steps", title="Who is late, foretold"
+            xlabel="predicted step of w₁₁ = ½", ylabel=f"w₁₁ after {self.steps} steps", title="Which starts are late"
         )
         axes.legend(loc="lower left")
 

@@ -1,4 +1,4 @@
-"""Appendix E.2: which starts show the transient, by the width and the size of U(0) and the sign of its minor."""
+"""Appendix E.2: which starts show the transient, by the width and the size of U(0) and the sign of the minor entry."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.concept.sim_experiment import PAPER
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, own_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.seeds import start_seeds
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree, wilson_interval
 from dynascope.lab.experiment import Source
+from dynascope.theory.concept.starts import start_moments
 
 BY_WIDTH = {2: 0.266, 3: 0.162, 4: 0.091, 8: 0.022, 16: 0.002, 32: 0.0, 64: 0.0}
 BY_SCALE = {0.3: 0.280, 0.1: 0.266, 0.03: 0.216, 0.01: 0.114, 0.001: 0.0}
@@ -37,7 +39,7 @@ class InitializationBreakdown(SymmetricExperiment):
     control = {"size": 2e-6}
     notes = """Two concepts, μ = (1, 2). A wider U has relatively smaller minors (the paper's "variance is large when
     d' is small" is meant relative to the majors), and a minor that starts negative never lowers the test loss: both
-    decide whether the loss turns. So does the size of the start: the smaller it is, the lower the minor's peak. In the
+    decide whether the loss turns. So does the size of the start: a smaller start has a lower peak of the minor. In the
     control the start is so small that no width shows two descents. Starts are drawn from seeds that the reference did
     not use; shares agree if the score test of equal proportions finds nothing at 99 %."""
 
@@ -46,7 +48,7 @@ class InitializationBreakdown(SymmetricExperiment):
     starts: PositiveInt = 2000
 
     def measure(self, seed: int) -> xr.Dataset:
-        seeds = own_seeds(seed, self.starts)
+        seeds = start_seeds(seed, self.starts)
         by_width, moments = [], []
         for width in BY_WIDTH:
             starts = self.gaussian(seeds, float(np.sqrt(self.size / width)), width)
@@ -71,13 +73,9 @@ class InitializationBreakdown(SymmetricExperiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The moments of W(0): E w_ii = d' τ², E w_ij = 0, Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴."""
-        width = measured.width.values
-        zero = np.zeros(len(width))
-        moments = np.stack([zero + self.size, zero, self.size**2 / width, 2 * self.size**2 / width], axis=1)
-        return xr.Dataset({"moments": (("width", "moment"), moments)}, {"width": width})
+        return start_moments(self.size, measured.width.values)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         widths = {int(w): row >= 2 for w, row in zip(measured.width, measured.descents_by_width.values, strict=True)}
         counts = [int(row.sum()) for row in widths.values()]
         yield claim(
@@ -163,7 +161,7 @@ class InitializationBreakdown(SymmetricExperiment):
             holds=bool(np.max(z) < 4 and np.max(spread) < 4 * np.sqrt(14 / self.starts)),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.3, 3.7))
         _draw_shares(left, measured.descents_by_width.values >= 2, BY_WIDTH)
         left.set(xscale="log", xlabel="width d' of U (d' τ² fixed)", ylabel="share of starts with two descents")
@@ -180,7 +178,7 @@ class InitializationBreakdown(SymmetricExperiment):
         minor = measured.minor.sel(scale=0.1).values
         reach = float(np.quantile(np.abs(minor), 0.998))
         edges = np.linspace(-reach, reach, 41)
-        right.hist([minor[~twice], minor[twice]], edges, stacked=True, color=[FAINT, CONCEPT_COLOURS[0]],
+        right.hist([minor[~twice], minor[twice]], edges, stacked=True, color=[FAINT, PALETTE[0]],
                    label=["one descent", "two descents"])  # fmt: skip
         right.axvline(0, **THEORY)
         right.set(xlabel="w₁₂(0), τ = 0.1", ylabel="starts", title="Negative minors never do")
@@ -192,7 +190,5 @@ def _draw_shares(axes: Axes, outcomes: np.ndarray, reference: Mapping[Any, float
     share = outcomes.mean(axis=1)
     ends = np.array([wilson_interval(int(row.sum()), len(row)) for row in outcomes])
     low, high = np.maximum(share - ends[:, 0], 0), np.maximum(ends[:, 1] - share, 0)
-    axes.errorbar(
-        list(reference), share, [low, high], fmt="o-", color=CONCEPT_COLOURS[1], capsize=3, label="measured, 95 %"
-    )
+    axes.errorbar(list(reference), share, [low, high], fmt="o-", color=PALETTE[1], capsize=3, label="measured, 95 %")
     axes.plot(list(reference), list(reference.values()), "_", color="black", markersize=12, label="reference")

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.curves import paths, stages
-from dynascope.experiments.concept import lemma_bench, stage_predictor
-from dynascope.experiments.concept.multiple_descents import Reference, alternation, matches, turns_of
+from dynascope.experiments.concept import lemma_paths, stage_predictor
+from dynascope.experiments.concept.descent_stages import Reference, alternation, matches, turns_of
 from dynascope.experiments.concept.sim_experiment import PAPER
-from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_plane_path, draw_test_loss
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, own_seeds, predict_runs
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, legend_beside, panels
+from dynascope.experiments.concept.symmetric_drawing import (
+    draw_entries,
+    draw_partition,
+    draw_plane_path,
+    draw_test_loss,
+)
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.seeds import start_seeds
+from dynascope.figures import FAINT, PALETTE, THEORY, legend_beside, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept import jacobian_recursion as recursion
 from dynascope.theory.concept.entries import entry_classes
+from dynascope.theory.concept.staged_path import predicted_runs
 
 REFERENCES = (
     Reference(3, 0.1, 0.0, ((0.0076, 103), (0.165, 265))),
@@ -37,49 +42,51 @@ EVENTS = ((79, 400, 0.356, 91, 262), (51, 296, 0.182, 65, 214), (44, 495, 0.084,
 
 
 class JacobianStages(SymmetricExperiment):
-    """Is the Jacobian learned entry by entry, in stages that the start foretells?"""
+    """Is the Jacobian learned entry by entry, in stages that follow from the start?"""
 
     id = "concept.jacobian-stages"
     source = Source(PAPER, "Figures 4, 5; Section 4.2; Appendix D")
     cost = {"quick": 18, "full": 32}
-    presets = {"quick": {"starts": 200, "predictor_starts": 60, "aligned_starts": 50, "long_benches": False}}
+    presets = {"quick": {"starts": 200, "predictor_starts": 60, "aligned_starts": 50, "long_paths": False}}
     control = {"scale": 0.001}
     notes = """Figure 5 does not state its μ, σ, size of start or seed: here μ = (1, 2), σ = 0.05, τ = 0.1, and a start
     that was chosen (NumPy seed 3: all entries of W(0) positive), with the share of random starts beside it. The paper's
     clock runs twice as fast as gradient flow (eq. 4.3 is half of it); steps here are those of gradient descent on U.
-    Dashed curves and lines are closed forms that know the start alone: pivots of W(0), eliminated from the strongest
-    concept on, tell when each major is learned. In the control the start is so small that no transient is seen. The
-    settings of the published program are in concept.published-figures."""
+    Dashed curves and lines are closed forms, computed from the start alone: pivots of W(0), eliminated from the
+    strongest concept on, predict when each major is learned. In the control the start is so small that no transient is
+    seen. The settings of the published program are in concept.published-figures."""
 
     shown_seed: int = 3
     """NumPy seed of the start that is drawn; chosen."""
     starts: PositiveInt = 2000
-    """Random starts whose stages are looked at."""
+    """Random starts whose stages are read."""
     aligned_starts: PositiveInt = 500
     predictor_starts: PositiveInt = 300
-    long_benches: bool = True
+    long_paths: bool = True
     """Whether the lemmas are also checked on the long paths, a = (1, 10) and (1, 4, 16), and with negative minors."""
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         known = [self.aligned(r.seed, r.scale, r.spread) if r.spread else self.gaussian(r.seed, r.scale)
                  for r in REFERENCES]  # fmt: skip
         run = self.train(np.stack([self.gaussian(self.shown_seed), *known]))
-        table: dict[str, Any] = {name: run[name] for name in ("W", "U", "test_loss", "loss")}
-        table |= self._random_starts(seed)
         scales, spreads = (0.03, 0.1, 0.3, 0.5), (0.01, 0.03, 0.1)
-        seeds = own_seeds(seed, self.aligned_starts)
+        seeds = start_seeds(seed, self.aligned_starts)
         near = np.concatenate([self.aligned(seeds, scale, spread) for scale in scales for spread in spreads])
-        table["aligned_descents"] = ("aligned_start", self.scan(near).descents.values[0].astype(np.int32))
-        table |= stage_predictor.measure_predictor(self, seed, self.predictor_starts)
-        table |= stage_predictor.measure_minors(self, seed, self.predictor_starts)
-        table |= stage_predictor.measure_decay(self)
-        benches = lemma_bench.SMALL + lemma_bench.LARGE if self.long_benches else lemma_bench.SMALL[:2]
-        benches = benches + lemma_bench.SINGULAR
-        return xr.merge([xr.Dataset(table, {"step": run.step}), lemma_bench.measure_benches(benches)])
+        paths = lemma_paths.SMALL + lemma_paths.LARGE if self.long_paths else lemma_paths.SMALL[:2]
+        return xr.DataTree.from_dict(
+            {
+                "chosen": run[["W", "U", "test_loss", "loss"]],
+                "random": self._random_starts(seed),
+                "aligned": self.scan(near)[["descents"]].isel(turn_tolerance=0),
+                **stage_predictor.measure_stages(self, seed, self.predictor_starts),
+                **stage_predictor.measure_minors(self, seed, self.predictor_starts),
+                "lemmas": lemma_paths.measure_lemmas(paths + lemma_paths.SINGULAR),
+            }
+        )
 
-    def _random_starts(self, seed: int) -> dict[str, Any]:
-        """Of random starts: the descents, and for those with two whether the stages fall as in the figure."""
-        starts = self.gaussian(own_seeds(seed, self.starts))
+    def _random_starts(self, seed: int) -> xr.Dataset:
+        """Of random starts: the descents, and for those with two whether the stages lie as in the figure."""
+        starts = self.gaussian(start_seeds(seed, self.starts))
         descents, staged = [], []
         for chunk in np.array_split(starts, -(-len(starts) // 250)):
             run = self.train(chunk)
@@ -87,13 +94,16 @@ class JacobianStages(SymmetricExperiment):
                 stage = alternation(W, loss, self.strengths, self.tolerance)
                 descents.append(int(stages.descents(loss, self.tolerance)))
                 staged.append(stage is not None and all(stage.in_descent) and stage.group_left[0] < 1)
-        return {"descents": ("random_start", np.array(descents)), "staged": ("random_start", np.array(staged))}
+        return xr.Dataset({"descents": ("start", descents), "staged": ("start", staged)})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        return predict_runs(measured, self.mu, self.sigma, self.learning_rate)
+    def predict(self, measured: xr.DataTree) -> xr.DataTree:
+        runs = predicted_runs(measured["chosen"].to_dataset(), self.mu, self.sigma, self.learning_rate)
+        nodes = stage_predictor.predict_stages(measured) | stage_predictor.predict_minors(measured)
+        return xr.DataTree.from_dict({"chosen": runs, **nodes})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        loss, W = measured.test_loss.values[0], measured.W.values[0]
+    def judge(self, measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Claim]:
+        chosen = measured["chosen"].to_dataset()
+        loss = chosen.test_loss.values[0]
         descents = int(stages.descents(loss, self.tolerance))
         yield claim(
             "two-descents",
@@ -102,11 +112,12 @@ class JacobianStages(SymmetricExperiment):
             measured={"descents": descents, "turns": [[t.value, t.at] for t in turns_of(loss, self.tolerance)]},
             holds=descents == 2,
         )  # fmt: skip
-        yield from self._judge_stages(measured, W, loss)
-        yield from self._judge_dynamics(measured)
-        yield from stage_predictor.judge_predictor(measured)
-        yield from stage_predictor.judge_minors(measured)
-        yield from lemma_bench.judge_benches(measured)
+        yield from self._judge_stages(chosen)
+        yield from self._judge_starts(measured["random"].to_dataset(), measured["aligned"].descents.values)
+        yield from self._judge_dynamics(chosen)
+        yield from stage_predictor.judge_stages(measured, predicted)
+        yield from stage_predictor.judge_minors(measured, predicted)
+        yield from lemma_paths.judge_lemmas(measured["lemmas"].to_dataset())
         sizes = {(d, s): entry_classes(d, s) for d in range(1, 7) for s in range(1, d + 1)}
         yield claim(
             "partition", "Of the entries of W, s are majors and s(s-1) + 2s(d-s) minors (all s ≤ d ≤ 6)",
@@ -116,7 +127,8 @@ class JacobianStages(SymmetricExperiment):
                       for (d, s), c in sizes.items()),
         )  # fmt: skip
 
-    def _judge_stages(self, measured: xr.Dataset, W: np.ndarray, loss: np.ndarray) -> Iterable[Claim]:
+    def _judge_stages(self, measured: xr.Dataset) -> Iterable[Claim]:
+        loss, W = measured.test_loss.values[0], measured.W.values[0]
         stage = alternation(W, loss, self.strengths, self.tolerance)
         turns = [turn.at for turn in stages.turning_points(loss, self.tolerance)]
         minor = np.abs(W[:, 0, 1])
@@ -152,8 +164,10 @@ class JacobianStages(SymmetricExperiment):
                       for r, events in zip(REFERENCES, EVENTS, strict=True)},
             holds=right, seeds=len(REFERENCES),
         )  # fmt: skip
-        double = measured.descents.values == 2
-        staged = measured.staged.values[double]
+
+    def _judge_starts(self, random: xr.Dataset, near: np.ndarray) -> Iterable[Claim]:
+        double = random.descents.values == 2
+        staged = random.staged.values[double]
         yield claim(
             "random-starts",
             "Random starts with two descents have them in these stages: each major passes 1/2 in its own "
@@ -161,13 +175,12 @@ class JacobianStages(SymmetricExperiment):
             measured={"two descents": share_of(double), "in these stages": share_of(staged)},
             expected="in these stages: share = 1", holds=bool(staged.size and staged.all()), seeds=len(double),
         )  # fmt: skip
-        near = measured.aligned_descents.values
         yield claim(
             "aligned-starts", "Nearly rank-one starts (ε ≤ 0.1, τ from 0.03 to 0.5) all give exactly two descents",
             source="Figure 5", measured=share_of(near == 2), expected="share = 1", holds=bool(np.all(near == 2)),
             seeds=len(near),
         )  # fmt: skip
-        most = int(max(near.max(), measured.descents.values.max()))
+        most = int(max(near.max(), random.descents.max()))
         yield claim(
             "at-most-one-each", "No run has more descents than concepts", source="Section 4.2", measured=most,
             expected="≤ 2", holds=most <= 2, seeds=len(near) + len(double),
@@ -231,13 +244,13 @@ class JacobianStages(SymmetricExperiment):
             holds=bool(abs(rate.slope / theory - 1) < 0.02 and rate.r_squared > 0.98),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.8))
-        W, half, theory = measured.W.values[0], predicted.half_step.values[0], predicted.W.values[0]
+        shown, closed = (tree["chosen"].to_dataset().isel(start=0) for tree in (measured, predicted))
+        W, half, theory = shown.W.values, closed.half_step.values, closed.W.values
         draw_test_loss(
-            left, measured.test_loss.values[0],
-            predicted=predicted.test_loss.values[0], half_steps=half, tolerance=self.tolerance,
+            left, shown.test_loss.values,
+            predicted=closed.test_loss.values, half_steps=half, tolerance=self.tolerance,
         )  # fmt: skip
         left.set_title(f"Test loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
         draw_entries(middle, W, 2, predicted=theory, half_steps=half)
@@ -247,44 +260,25 @@ class JacobianStages(SymmetricExperiment):
         right.set_title("Output at the test point")
         return {
             "jacobian-stages": figure,
-            "predictor": self._draw_predictor(measured),
+            "predictor": self._draw_predictor(measured, predicted),
             "partition": draw_partition(6, 3),
         }
 
-    def _draw_predictor(self, measured: xr.Dataset) -> Figure:
+    def _draw_predictor(self, measured: xr.DataTree, predicted: xr.DataTree) -> Figure:
         figure, axes = panels(3, size=(3.9, 3.7))
         for panel, concepts in zip(axes, stage_predictor.DATA, strict=True):
             panel.set(xscale="log", yscale="log", xlabel="predicted step", title=f"{concepts} concepts: majors at 1/2")
             for family in stage_predictor.FAMILIES[:2]:
                 first = family.name == "gauss"
-                guess = stage_predictor.predicted_and_measured(measured, concepts, family, naive=True)
+                guess = stage_predictor.predicted_and_measured(measured, predicted, concepts, family, naive=True)
                 panel.plot(guess[0].ravel(), guess[1].ravel(), "x", color=FAINT, markersize=3, alpha=0.6, zorder=1,
                            label="from w(0), naive" if first else None)  # fmt: skip
-                pairs = stage_predictor.predicted_and_measured(measured, concepts, family)
+                pairs = stage_predictor.predicted_and_measured(measured, predicted, concepts, family)
                 for p in range(concepts):
-                    panel.plot(*pairs[:, :, p], "o" if first else "^", color=CONCEPT_COLOURS[p], markersize=3,
+                    panel.plot(*pairs[:, :, p], "o" if first else "^", color=PALETTE[p], markersize=3,
                                alpha=0.6, label=f"concept {p + 1}" if first else None)  # fmt: skip
             ends = np.array(panel.get_ylim())
             panel.plot(ends, ends, **THEORY)
             panel.legend(loc="upper left")
         axes[0].set_ylabel("measured step (○ Gaussian, △ nearly rank one)")
         return figure
-
-
-def draw_partition(dim: int, concepts: int) -> Figure:
-    """Figure 4: which entries are majors, minors (labeled by their groups) and irrelevant."""
-    figure, axes = panels(1, size=(4.4, 4.2))
-    classes = entry_classes(dim, concepts)
-    axes.imshow(classes.labels, cmap=ListedColormap(["#eef0f3", "#d1495b", "#9ccbd1"]), vmin=0, vmax=2)
-    for (i, j), kind in np.ndenumerate(classes.labels):
-        groups = [str(p + 1) for p in range(concepts) if classes.groups[p, i, j]]
-        text = {0: "", 1: f"{i + 1}", 2: ", ".join(groups)}[int(kind)]
-        axes.text(j, i, text, ha="center", va="center", color="white" if kind == 1 else INK)
-    axes.set_xticks(np.arange(dim + 1) - 0.5, [""] * (dim + 1))
-    axes.set_yticks(np.arange(dim + 1) - 0.5, [""] * (dim + 1))
-    axes.grid(color="white", linewidth=2)
-    axes.tick_params(length=0)
-    axes.set_title(
-        f"Jacobian, d = {dim}, s = {concepts}: major (red), minor with\nits groups (blue), irrelevant (gray)"
-    )
-    return figure

@@ -1,19 +1,24 @@
-"""Which concept is learned first: what the experiments on signal strength, diversity and depth have in common."""
+"""Which concept is learned first, and how learning slows: how the output curves of trained MLPs are read and drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from dynascope.curves import paths
-from dynascope.experiments.concept.sim_experiment import signal_label
-from dynascope.figures.forms import INK, THEORY, concept_plane, legend_beside, settings_colors
-from dynascope.theory.concept import one_layer
+from dynascope.curves.paths import TerminalRate
+from dynascope.figures import INK, THEORY, concept_plane, legend_beside, settings_colors
+from dynascope.lab.claims import Claim, claim
+
+SINGLE_SPEEDS = 1e-4
+"""Share of the largest speed down to which a speed is read: in float32, rounding of the outputs sets in below it."""
+DOUBLE_SPEEDS = 1e-6
+"""The same in float64."""
 
 
 def normalized(trace: xr.Dataset) -> xr.DataArray:
@@ -28,67 +33,64 @@ def bulge(trace: xr.Dataset) -> np.ndarray:
 
 
 def lead(trace: xr.Dataset) -> np.ndarray:
-    """The value of z_2 - z_1 where its size is largest, (signal, seed): a second measure of the same."""
+    """The value of z_2 - z_1 where its size is largest, (signal, seed): another measure of which is first."""
     z = normalized(trace).transpose("signal", "seed", "step", "concept").values
     return paths.largest_difference(z[..., 0], z[..., 1])
 
 
-def strength_gap(trace: xr.Dataset, origin: bool) -> np.ndarray:
-    """a_2 - a_1 of every setting, from a_p = sigma_p^2 + mu_p^2 / (number of clusters)."""
-    a = trace.sigma**2 + trace.mu**2 / (trace.sizes["concept"] + origin)
-    return (a.isel(concept=1) - a.isel(concept=0)).values
+def speeds(trace: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of every recorded interval, and the speed `||o_{k+1} - o_k|| / (t_{k+1} - t_k)` there."""
+    steps = trace.step.values.astype(float)
+    path = trace.output.transpose(..., "step", "concept").values.astype(float)
+    return (steps[1:] + steps[:-1]) / 2, np.linalg.norm(np.diff(path, axis=-2), axis=-1) / np.diff(steps)
 
 
-def one_layer_prediction(trace: xr.Dataset, step_size: float, origin: bool) -> xr.Dataset:
-    """Theorem 4.1 from each run's own start, in its exact discrete form: `output` and `test_loss` as measured.
+def rate_between(
+    trace: xr.Dataset, upper: float = 0.05, lower: float = 0.0, speed_share: float = DOUBLE_SPEEDS
+) -> TerminalRate:
+    """The slope per step of the log speed while the test loss is between two shares of its first value.
 
-    `step_size` is that of a step on the loss of eq. (2.1): the learning rate, times 2/d for the mean-reduced loss.
+    The path is held still once the loss is below the band: it has no speed there, so the fit leaves it out.
     """
-    start = jnp.asarray(trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float)
-    steps = jnp.asarray(trace.step.values)
-    dim = start.shape[-1]
-
-    def paths(mu: jax.Array, sigma: jax.Array, starts: jax.Array) -> jax.Array:
-        a = one_layer.second_moment(mu, sigma, dim, origin)
-        z = jnp.pad(mu, (0, dim - mu.shape[0]))
-        return jax.vmap(lambda W0: one_layer.discrete_output_terms(steps, step_size, z, W0, a).output)(starts)
-
-    mu = jnp.asarray(trace.mu.values, float)
-    output = jax.vmap(paths)(mu, jnp.asarray(trace.sigma.values, float), start)
-    target = jnp.pad(mu, ((0, 0), (0, dim - mu.shape[1])))[:, None, None, :]
-    loss = jnp.sum((output - target) ** 2, axis=-1) / 2
-    dims = ("signal", "seed", "step")
-    return xr.Dataset(
-        {
-            "output": ((*dims, "concept"), np.asarray(output[..., : mu.shape[1]])),
-            "test_loss": (dims, np.asarray(loss)),
-        },
-        {"step": trace.step, "seed": trace.seed, "concept": trace.concept},
-    )
+    path = trace.output.transpose(..., "step", "concept").values.astype(float)
+    loss = trace.test_loss.transpose(..., "step").values.astype(float)
+    below = np.logical_or.accumulate(loss < lower * loss[..., :1], axis=-1)
+    last = loss.shape[-1] - 1 - below.sum(axis=-1)
+    index = np.minimum(np.arange(loss.shape[-1]), last[..., None])
+    held = np.take_along_axis(path, index[..., None], axis=-2)
+    return paths.terminal_rate(held, trace.step.values, loss, loss_share=upper, speed_share=speed_share)
 
 
-def draw_plane(
-    axes: Axes,
-    measured: xr.Dataset,
-    predicted: xr.Dataset | None,
-    label: str,
-    markers_every: int,
-    seed: int = 0,
-) -> None:
-    """Output trajectories, divided by their targets, one color per setting; markers at equal training times."""
-    colors = settings_colors(measured.sizes["signal"])
-    z = normalized(measured).isel(seed=seed)
+def judge_theorem(measured: xr.Dataset, predicted: xr.Dataset, seeds: int) -> Claim:
+    """Whether Theorem 4.1 gives the path of SGD."""
+    gap = np.abs(measured.output - predicted.output).max(("step", "concept")).values
+    return claim(
+        "theorem", "Theorem 4.1, from the run's own start, overlays the SGD path (largest deviation of an output)",
+        source="Theorem 4.1", measured={"median": np.median(gap), "largest": gap.max()},
+        expected="≤ 0.1, median ≤ 0.03", holds=bool(gap.max() <= 0.1 and np.median(gap) <= 0.03), seeds=seeds,
+    )  # fmt: skip
+
+
+def signal_label(which: Literal["mu", "sigma"], values: Sequence[float] | np.ndarray) -> str:
+    """`μ = (1, 2)`."""
+    return f"{'μ' if which == 'mu' else 'σ'} = ({', '.join(f'{value:g}' for value in values)})"
+
+
+def draw_plane(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset | None, label: Literal["mu", "sigma"]) -> None:
+    """Output paths of the first seed, divided by their targets, one color per setting; 40 dots at equal intervals."""
+    colors, every = settings_colors(measured.sizes["signal"]), max(1, measured.sizes["step"] // 40)
+    z = normalized(measured).isel(seed=0)
     for index, color in enumerate(colors):
+        name = signal_label(label, measured[label].isel(signal=index).values)
         path = z.isel(signal=index).transpose("step", "concept").values
-        axes.plot(*path.T, color=color, label=signal_label(measured, label, index))  # pyright: ignore[reportArgumentType]
-        axes.plot(*path[::markers_every].T, "o", color=color, markersize=3)
+        axes.plot(*path.T, color=color, label=name)  # pyright: ignore[reportArgumentType]
+        axes.plot(*path[::every].T, "o", color=color, markersize=3)
         if predicted is not None:
-            theory = (predicted.output / measured.mu).isel(signal=index, seed=seed).transpose("step", "concept")
+            theory = (predicted.output / measured.mu).isel(signal=index, seed=0).transpose("step", "concept")
             axes.plot(*theory.values.T, **THEORY, label="Theorem 4.1" if index == len(colors) - 1 else None)
     axes.plot([0, 1], [0, 1], color=INK, alpha=0.15, linewidth=1)
     concept_plane(axes, (1.0, 1.0))
-    axes.set_xlabel("output / target, concept 1")
-    axes.set_ylabel("output / target, concept 2")
+    axes.set(xlabel="output / target, concept 1", ylabel="output / target, concept 2")
     legend_beside(axes)
 
 
@@ -101,12 +103,16 @@ def draw_bulge(axes: Axes, x: Sequence[float] | np.ndarray, area: np.ndarray, na
     axes.plot(values, np.median(area, axis=1), color="#00798c", label="median over seeds")
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.axvline(flip, **THEORY, label="a₁ = a₂")
-    axes.set_xlabel(name)
-    axes.set_ylabel("signed area (> 0: concept 2 first)")
+    axes.set(xlabel=name, ylabel="signed area (> 0: concept 2 first)")
     axes.legend(loc="best")
 
 
-def share_of_pairs(area: np.ndarray, expected_sign: np.ndarray, over: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """For every (setting, seed) in the settings `over` selects: whether the area has the expected sign."""
-    chosen = over(expected_sign)
-    return np.sign(area[chosen]) == expected_sign[chosen][:, None]
+def draw_speed(axes: Axes, steps: ArrayLike, speed: np.ndarray, rate: float, floor: float, **style: object) -> None:
+    """One curve of speed on a logarithmic axis, and beside it the predicted slope (dashed), laid on its second half."""
+    x = np.asarray(steps)
+    shown = speed > floor * speed.max()
+    axes.semilogy(x[shown], speed[shown], **style)  # pyright: ignore[reportArgumentType]
+    tail = np.flatnonzero(shown)[shown.sum() // 3 :]
+    end = tail[len(tail) // 2 :]
+    level = np.mean(np.log(speed[end]) - rate * x[end])
+    axes.semilogy(x[tail], np.exp(level + rate * x[tail]), **THEORY)

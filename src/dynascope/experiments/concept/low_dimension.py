@@ -1,4 +1,4 @@
-"""Figures 13 and 14: three layers in three dimensions memorize on the way too, the sooner the stronger the signals."""
+"""Figures 13 and 14: three layers in three dimensions also memorize on the way, sooner with stronger signals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment, named, part_of
-from dynascope.experiments.concept.transients import ReferenceShare, Signals, Turn
-from dynascope.figures.forms import panels
+from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
+from dynascope.experiments.concept.transients import ReferenceShare, Turn
+from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
 from dynascope.lab.experiment import Source
+from dynascope.theory.concept.strengths import strengths
 
 SHARES = {"μ = (1, 2)": ReferenceShare(0.30, 400), "μ = (2, 4)": ReferenceShare(0.25, 400)}
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
@@ -30,7 +31,7 @@ ONE_LAYER_AT_MOST = wilson_interval(2, 200)[1]
 
 
 class LowDimension(SimExperiment):
-    """Do three layers in three dimensions memorize on the way, and does a stronger signal only hasten it?"""
+    """Do three layers in three dimensions memorize on the way, and sooner with a stronger signal?"""
 
     id = "concept.low-dimension"
     source = Source(PAPER, "Figures 13 and 14")
@@ -44,14 +45,14 @@ class LowDimension(SimExperiment):
     notes = """How often: 3 of 10 random starts; the two drawn alone were chosen for the depth of their detour. In
     gradient flow the signals only set the clock, and the same starts memorize for both. With the paper's learning
     rate the large signals show it more often (0.43 of starts against 0.31), because their first steps are so large
-    that the loss overshoots; looked at every fifth step only, as the independent program did, many of these turns are
-    missed, and the share is 0.25. Preset `code` is what the authors' published program runs: learning rate 0.01, a
+    that the loss overshoots; recorded at every fifth step only, as by the independent program, many of these turns
+    are missed, and the share is 0.25. Preset `code` is what the authors' published program runs: learning rate 0.01, a
     third cluster at the origin, σ read as a variance, biases, one shuffle, a test cluster. With its smaller steps the
     large signals lose their surplus: 18 and 30 of 100 seeds memorize, against 31 and 45 in the text's setting."""
 
     mu: tuple[float, float] = (1.0, 2.0)
     factor: float = Field(2.0, gt=1)
-    """The large signals are so many times the small ones."""
+    """The ratio of the large signals to the small ones."""
     sigma: tuple[float, float] = (0.05, 0.05)
     dim: PositiveInt = 3
     depth: PositiveInt = 3
@@ -72,14 +73,14 @@ class LowDimension(SimExperiment):
     def names(self) -> list[str]:
         return [f"μ = ({mu[0]:g}, {mu[1]:g})" for mu, _ in self.signals()]
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         record = ds.log_steps(self.steps(2), 600)
-        parts = [named("sgd", self.train(self.signals(), seed, record=record).drop_dims("start_step"))]
+        traces = {"sgd": self.train(self.signals(), seed, record=record).drop_dims("start_step")}
         if self.population_seeds:
-            parts.append(named("shares", self._population(seed)))
+            traces["shares"] = self._population(seed)
         if self.chosen:
-            parts.append(named("chosen", transients.from_starts(self, self.signals(), self.chosen)))
-        return xr.merge(parts, combine_attrs="drop_conflicts")
+            traces["chosen"] = transients.from_starts(self, self.signals(), self.chosen)
+        return xr.DataTree.from_dict(traces)
 
     def _population(self, seed: int) -> xr.Dataset:
         """Population gradient: which starts memorize (by every step, every fifth, with small steps), when each has
@@ -111,12 +112,12 @@ class LowDimension(SimExperiment):
             }
         )
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+    def predict(self, measured: xr.DataTree) -> xr.Dataset | None:
         """Gradient flow from the chosen starts: in it, μ only sets the clock."""
-        return named("chosen", transients.nearly_flow(self, self.signals(), self.chosen)) if self.chosen else None
+        return transients.nearly_flow(self, self.signals(), self.chosen) if self.chosen else None
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        turns = transients.memorizes(part_of(measured, "sgd").test_loss.transpose("signal", "seed", "step").values)
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        turns = transients.memorizes(measured["sgd"].test_loss.transpose("signal", "seed", "step").values)
         lows = [wilson_interval(int(found.sum()), found.size)[0] for found in turns]
         yield claim(
             "both-signals", "SGD shows transient memorization for both signals, in more starts than one layer could",
@@ -124,17 +125,16 @@ class LowDimension(SimExperiment):
             expected=f"intervals above {ONE_LAYER_AT_MOST:.3f}", holds=min(lows) > ONE_LAYER_AT_MOST, seeds=self.seeds,
         )  # fmt: skip
         if self.population_seeds:
-            yield from self._judge_population(part_of(measured, "shares"))
-        if self.chosen and predicted is not None:
-            yield transients.judge_flow(part_of(predicted, "chosen"), "Figure 14")
+            yield from self._judge_population(measured["shares"].to_dataset())
+        if predicted is not None:
+            yield transients.judge_flow(predicted, "Figure 14")
             if self.as_reference():
-                yield self._judge_chosen(part_of(measured, "chosen"))
+                yield self._judge_chosen(measured["chosen"].to_dataset())
 
     def as_reference(self) -> bool:
-        """Whether the setting is the one that the reference numbers were measured in."""
-        names = ("mu", "factor", "sigma", "dim", "depth", "width", "norm", "init_scale", "origin", "bias", "rotate",
-                 "learning_rate", "epochs", "batch", "activation")  # fmt: skip
-        return all(getattr(self, name) == type(self).model_fields[name].default for name in names)
+        """Whether the setting is the one in which the reference numbers were measured."""
+        return self.has_defaults("mu", "factor", "sigma", "dim", "depth", "width", "norm", "init_scale", "origin",
+                                 "bias", "rotate", "learning_rate", "epochs", "batch", "activation")  # fmt: skip
 
     def _judge_population(self, shares: xr.Dataset) -> Iterable[Claim]:
         every, fifth, slow = (shares[name].values for name in ("every_step", "every_fifth", "slow"))
@@ -147,7 +147,7 @@ class LowDimension(SimExperiment):
             )  # fmt: skip
         lost = (every & ~fifth).mean(axis=1)
         yield claim(
-            "coarse-recording", "Looking at every fifth step only misses turns, more of them where learning is faster",
+            "coarse-recording", "Recording every fifth step only misses turns, more of them where learning is faster",
             source="Figure 14", expected="more for the large signals", holds=bool(lost[1] > lost[0]),
             measured={name: {"every step": share_of(e), "missed at every fifth": m}
                       for name, e, m in zip(self.names(), every, lost, strict=True)},
@@ -155,15 +155,15 @@ class LowDimension(SimExperiment):
         )  # fmt: skip
         same = slow[0] == slow[1]
         yield claim(
-            "signal-sets-the-clock", "With steps ten times smaller the same starts memorize whatever the signal: what "
-            "the large signals have more is due to the step's size",
+            "signal-sets-the-clock", "With steps ten times smaller the same starts memorize whatever the signal: the "
+            "surplus of the large signals is due to the step size",
             source="Figure 13", expected="the same verdict in ≥ 0.95 of starts", holds=bool(same.mean() >= 0.95),
             measured={"same verdict": share_of(same), **dict(zip(self.names(), map(share_of, slow), strict=True))},
             seeds=self.slow_seeds,
         )  # fmt: skip
         ratio = shares.settled.values[0] / shares.settled.values[1]
-        strengths = [np.array(mu) ** 2 / (2 + self.origin) + np.array(sigma) ** 2 for mu, sigma in self.signals()]
-        clock = float(strengths[1][0] / strengths[0][0])
+        a = np.array([strengths(mu, sigma, self.origin) for mu, sigma in self.signals()])
+        clock = float(a[1, 0] / a[0, 0])
         yield claim(
             "faster", "Large signals are learned faster, in time proportional to 1/μ² (steps to a test loss of 1 %)",
             source="Figure 14", measured={"median": np.median(ratio), "quartiles": np.percentile(ratio, (25, 75))},
@@ -171,10 +171,12 @@ class LowDimension(SimExperiment):
             seeds=self.population_seeds,
         )  # fmt: skip
         if self.norm == "mean":
-            cases = [(norm, k) for norm in ("sum", "mean") for k in (0, 1)]
-            swings = {f"{norm}, {self.names()[k]}": shares[f"swing_{norm}"].values[k] for norm, k in cases}
-            rates = {"sum": self.learning_rate, "mean": self.learning_rate * 2 / self.dim}
-            bounds = dict(zip(swings, (rates[norm] * self.depth * strengths[k][1] for norm, k in cases), strict=True))
+            cases = {"sum": (shares.swing_sum.values, self.learning_rate),
+                     "mean": (shares.swing_mean.values, self.learning_rate * 2 / self.dim)}  # fmt: skip
+            swings, bounds = {}, {}
+            for norm, (swing, rate) in cases.items():
+                for k, name in enumerate(self.names()):
+                    swings[f"{norm}, {name}"], bounds[f"{norm}, {name}"] = swing[k], rate * self.depth * a[k, 1]
             still = {name: ~(value < 1e-3) for name, value in swings.items()}
             yield claim(
                 "sum-oscillates", "The loss must be averaged over coordinates: summed (eq. 2.1) it never settles where "
@@ -195,11 +197,11 @@ class LowDimension(SimExperiment):
         }
         return transients.judge_turns(turns, {case: TURNS[case] for case in turns if case in TURNS}, "Figure 14")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figures = {}
-        if self.chosen and predicted is not None:
-            figures["low-dimension"] = self._draw_chosen(part_of(measured, "chosen"), part_of(predicted, "chosen"))
-        sgd = part_of(measured, "sgd")
+        if predicted is not None:
+            figures["low-dimension"] = self._draw_chosen(measured["chosen"].to_dataset(), predicted)
+        sgd = measured["sgd"]
         figure, columns = panels(2 + bool(self.population_seeds))
         for k, (axes, name) in enumerate(zip(columns, self.names(), strict=False)):
             loss = sgd.test_loss.isel(signal=k).transpose("seed", "step").values
@@ -207,12 +209,9 @@ class LowDimension(SimExperiment):
             axes.set_title(f"SGD, {name}: {transients.memorizes(loss).sum()} of {len(loss)}")
             axes.legend(loc="upper right")
         if self.population_seeds:
-            for curve, name, color in zip(
-                measured.shares_sum_loss.values, self.names(), (transients.SECOND, transients.MEMORIZING), strict=True
-            ):
-                columns[2].plot(
-                    measured.shares_sum_loss.shares_step, curve / curve[0], color=color, label=name, linewidth=0.9
-                )
+            colors = (transients.SECOND, transients.MEMORIZING)
+            for curve, name, color in zip(measured["shares"].sum_loss.values, self.names(), colors, strict=True):
+                columns[2].plot(curve / curve[0], color=color, label=name, linewidth=0.9)
             transients.loss_axes(columns[2])
             columns[2].set_title("The loss summed over coordinates")
             columns[2].legend(loc="upper right")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -12,31 +11,16 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import stages
+from dynascope.experiments.concept.descent_stages import Alternation, Reference, alternation, matches, turns_of
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_outputs, draw_test_loss
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, own_seeds, predict_runs
-from dynascope.figures.forms import panels
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.seeds import start_seeds
+from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
+from dynascope.theory.concept.staged_path import predicted_runs
 
 SCALES, SPREADS = (0.03, 0.1, 0.3, 0.5), (0.01, 0.03, 0.1, 0.3, 0.5)
 """The map of nearly rank-one starts: their size τ and how far from rank one they are, ε."""
-
-
-class Reference(NamedTuple):
-    """A start whose run was measured before: `spread` is 0 for a Gaussian start, else the aligned start's epsilon."""
-
-    seed: int
-    scale: float
-    spread: float
-    extrema: tuple[tuple[float, int | None], ...]
-    """The loss over its first value, and the step (None where only the value was written down), turn by turn."""
-
-    @property
-    def name(self) -> str:
-        return (
-            f"aligned({self.seed}, {self.scale:g}, {self.spread:g})"
-            if self.spread
-            else f"gauss({self.seed}, {self.scale:g})"
-        )
 
 
 class Occurrence(NamedTuple):
@@ -50,76 +34,23 @@ class Occurrence(NamedTuple):
     width: int | None = None
     """Columns of U; as many as concepts if not given."""
 
-
-def turns_of(loss: np.ndarray, tolerance: float) -> list[stages.TurningPoint]:
-    """Turning points with the loss over its first value."""
-    return [turn._replace(value=turn.value / float(loss[0])) for turn in stages.turning_points(loss, tolerance)]
-
-
-def matches(reference: Reference, loss: np.ndarray, tolerance: float) -> bool:
-    """Every extremum within 1 % (or half a unit of the last digit written down), every step within 1 % or one step."""
-    turns = turns_of(loss, tolerance)
-    if len(turns) != len(reference.extrema):
-        return False
-    for turn, (value, step) in zip(turns, reference.extrema, strict=True):
-        digits = len(f"{value:g}".split(".")[1])
-        if abs(turn.value - value) > max(0.01 * value, 0.5 * 10.0**-digits * 1.001):
-            return False
-        if step is not None and abs(turn.at - step) > max(1.0, 0.01 * step):
-            return False
-    return True
-
-
-class Alternation(NamedTuple):
-    """How the stages of one run fall between the turning points of its loss, strongest concept first."""
-
-    in_descent: list[bool]
-    """For each concept: its major reaches 1/2 during the descent of the same number."""
-    group_left: list[float]
-    """For each ascent: what is left at its end of the minors between that concept and all weaker ones."""
-    waits: list[bool]
-    """For each but the strongest: its major reaches 1/2 after the minor with the concept before it has peaked."""
-    minor_left: list[float]
-    """What is then left of that minor, as a share of its peak."""
-    dominant_near_one: list[float]
-    """The stronger of the two majors when that minor has lost a tenth of its peak."""
-
-
-def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float) -> Alternation | None:
-    """The stages of one run, `W` of axes (step, row, column); None without a descent for every concept."""
-    order = np.argsort(-a)
-    turns = stages.turning_points(loss, tolerance)
-    half = [float(stages.first_crossing(W[:, k, k], 0.5).time) for k in order]
-    if len(turns) != 2 * (len(a) - 1) or np.isnan(half).any():
-        return None
-    at = [turn.at for turn in turns]
-    ends = [-1, *at, len(loss)]
-    stage = Alternation([ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))], [], [], [], [])
-    time = np.arange(len(loss))
-    for k, (i, j) in enumerate(itertools.pairwise(order)):
-        group = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1)
-        minor = np.abs(W[:, i, j])
-        peak = stages.peak(minor)
-        stage.group_left.append(float(group[at[2 * k + 1]] / group[at[2 * k]]))
-        stage.waits.append(half[k + 1] > float(peak.time))
-        stage.minor_left.append(float(np.interp(half[k + 1], time, minor) / peak.value))
-        lost = float(stages.time_below_peak(minor, 0.9).time)
-        stage.dominant_near_one.append(float(np.interp(lost, time, W[:, i, i])))
-    return stage
+    @property
+    def name(self) -> str:
+        return f"{'aligned' if self.spread else 'random'}-starts-{self.scale:g}{'-wide' if self.width else ''}"
 
 
 class MultipleDescents(SymmetricExperiment):
-    """As many descents as concepts: the shown start, what its stages are, and how often random starts show it."""
+    """As many descents as concepts: a chosen start, its stages, and how often random starts show it."""
 
     references: ClassVar[tuple[Reference, ...]]
     occurrences: ClassVar[tuple[Occurrence, ...]]
     best_cells: ClassVar[tuple[tuple[float, float], ...]]
     other_cells: ClassVar[tuple[float, float]]
-    """Cells (τ, ε) of the map with the largest shares, and between what shares the others lie, in the reference."""
+    """In the reference: the cells (τ, ε) of the map with the largest shares, and the range of the others' shares."""
     figure: ClassVar[str]
 
     shown_seed: int = 0
-    """NumPy seed of the start that is drawn. It was chosen because it shows the phenomenon; the shares say how rare."""
+    """NumPy seed of the start that is drawn, chosen because it shows the phenomenon; the shares say how rarely."""
     starts: PositiveInt = 1000
     """Random Gaussian starts for each share."""
     aligned_starts: PositiveInt = 500
@@ -128,37 +59,38 @@ class MultipleDescents(SymmetricExperiment):
     reference_tolerance: float = Field(0.01, gt=0, lt=1)
     """The tolerance at which the extrema of the reference runs are read."""
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         shown = self.gaussian([self.shown_seed])
         known = [
             self.aligned(r.seed, r.scale, r.spread) if r.spread else self.gaussian(r.seed, r.scale)
             for r in self.references
         ]
         trace = self.train(np.concatenate([shown, np.stack(known)]))
-        table: dict[str, Any] = {name: trace[name] for name in ("W", "U", "test_loss", "loss")}
-        for n, case in enumerate(self.occurrences):
-            seeds = own_seeds(seed, self.aligned_starts if case.spread else self.starts)
+        nodes = {"chosen": trace[["W", "U", "test_loss", "loss"]], "map": self._map(seed)}
+        for case in self.occurrences:
+            seeds = start_seeds(seed, self.aligned_starts if case.spread else self.starts)
             if case.spread:
                 starts = self.aligned(seeds, case.scale, case.spread)
             else:
                 starts = self.gaussian(seeds, case.scale, case.width)
-            scanned = self.scan(starts, (case.tolerance,))
-            table[f"descents_{n}"] = (f"start_{n}", scanned.descents.values[0].astype(np.int32))
-            table[f"rise_{n}"] = (f"start_{n}", scanned.rise.values)
-        table["aligned_share"] = (("grid_scale", "grid_spread"), self._map(seed))
-        return xr.Dataset(table, {"step": trace.step, "grid_scale": list(SCALES), "grid_spread": list(SPREADS)})
+            scanned = self.scan(starts, (case.tolerance,))[["descents", "rise"]]
+            nodes[f"occurrences/{case.name}"] = scanned.isel(turn_tolerance=0)
+        return xr.DataTree.from_dict(nodes)
 
-    def _map(self, seed: int) -> np.ndarray:
-        seeds = own_seeds(seed, self.grid_starts)
+    def _map(self, seed: int) -> xr.Dataset:
+        seeds = start_seeds(seed, self.grid_starts)
         starts = [self.aligned(seeds, scale, spread) for scale in SCALES for spread in SPREADS]
         descents = self.scan(np.concatenate(starts), (0.005,)).descents.values
-        return np.mean(descents.reshape(len(SCALES), len(SPREADS), -1) == len(self.mu), axis=-1)
+        share = np.mean(descents.reshape(len(SCALES), len(SPREADS), -1) == len(self.mu), axis=-1)
+        return xr.Dataset({"share": (("scale", "spread"), share)}, {"scale": list(SCALES), "spread": list(SPREADS)})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        return predict_runs(measured.isel(start=[0]), self.mu, self.sigma, self.learning_rate)
+    def predict(self, measured: xr.DataTree) -> xr.Dataset:
+        """The run from the shown start."""
+        shown = measured["chosen"].to_dataset().isel(start=[0])
+        return predicted_runs(shown, self.mu, self.sigma, self.learning_rate)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        count, loss = len(self.mu), measured.test_loss.values
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
+        count, loss, W = len(self.mu), measured["chosen"].test_loss.values, measured["chosen"].W.values[0]
         turns = turns_of(loss[0], self.tolerance)
         descents = int(stages.descents(loss[0], self.tolerance))
         yield claim(
@@ -166,7 +98,7 @@ class MultipleDescents(SymmetricExperiment):
             source=self.figure, expected=count, holds=descents == count,
             measured={"descents": descents, "turns": [[turn.kind, turn.value, turn.at] for turn in turns]},
         )  # fmt: skip
-        yield from self._stages(measured)
+        yield from self._judge_stages(W, loss[0])
         tolerance = self.reference_tolerance
         found = {r.name: matches(r, run, tolerance) for r, run in zip(self.references, loss[1:], strict=True)}
         known = zip(self.references, loss[1:], strict=True)
@@ -176,21 +108,18 @@ class MultipleDescents(SymmetricExperiment):
             expected={r.name: [list(pair) for pair in r.extrema] for r in self.references},
             holds=all(found.values()), seeds=len(found),
         )  # fmt: skip
-        yield from self._shares(measured)
-        if predicted is not None:
-            own = turns_of(predicted.test_loss.values[0], self.tolerance)
-            half = np.array([stages.first_crossing(measured.W.values[0, :, k, k], 0.5).time for k in range(count)])
-            yield claim(
-                "predicted", "The closed forms, which know the start alone, turn as often as the measured test loss",
-                source="Section 4.2", expected=f"{len(turns)} turns", holds=len(own) == len(turns) > 0,
-                measured={"turns": [[turn.kind, turn.value, turn.at] for turn in own],
-                          "stages, predicted and measured": [predicted.half_step.values[0], half]},
-            )  # fmt: skip
+        yield from self._judge_shares(measured)
+        own = turns_of(predicted.test_loss.values[0], self.tolerance)
+        half = np.array([stages.first_crossing(W[:, k, k], 0.5).time for k in range(count)])
+        yield claim(
+            "predicted", "The closed forms, computed from the start alone, turn as often as the measured test loss",
+            source="Section 4.2", expected=f"{len(turns)} turns", holds=len(own) == len(turns) > 0,
+            measured={"turns": [[turn.kind, turn.value, turn.at] for turn in own],
+                      "stages, predicted and measured": [predicted.half_step.values[0], half]},
+        )  # fmt: skip
 
-    def _stages(self, measured: xr.Dataset) -> Iterable[Claim]:
-        stage = alternation(
-            measured.W.values[0], measured.test_loss.values[0], np.asarray(self.strengths), self.tolerance
-        )
+    def _judge_stages(self, W: np.ndarray, loss: np.ndarray) -> Iterable[Claim]:
+        stage = alternation(W, loss, self.strengths, self.tolerance)
         found = stage or Alternation([False], [np.nan], [False], [np.nan], [np.nan])
         yield claim(
             "descent-by-major",
@@ -217,23 +146,24 @@ class MultipleDescents(SymmetricExperiment):
             holds=found.dominant_near_one[-1] > 0.9,
         )  # fmt: skip
 
-    def _shares(self, measured: xr.Dataset) -> Iterable[Claim]:
-        most, rise = 0, float(np.max(np.diff(measured.loss.values, axis=1)))
-        for n, case in enumerate(self.occurrences):
-            descents = measured[f"descents_{n}"].values
-            hits = descents == len(self.mu)
-            most, rise = max(most, int(descents.max())), max(rise, float(measured[f"rise_{n}"].max()))
+    def _judge_shares(self, measured: xr.DataTree) -> Iterable[Claim]:
+        most, total, rise = 0, 0, float(np.max(np.diff(measured["chosen"].loss.values, axis=1)))
+        for case in self.occurrences:
+            scanned = measured["occurrences"][case.name].to_dataset()
+            hits = scanned.descents.values == len(self.mu)
+            total += len(hits)
+            most, rise = max(most, int(scanned.descents.max())), max(rise, float(scanned.rise.max()))
             kind = f"nearly rank-one (ε = {case.spread:g})" if case.spread else "Gaussian"
             kind += f" {len(self.mu)} x {case.width}" if case.width else ""
             yield claim(
-                f"{'aligned' if case.spread else 'random'}-starts-{case.scale:g}{'-wide' if case.width else ''}",
+                case.name,
                 f"The share of {kind} starts, τ = {case.scale:g}, with {len(self.mu)} descents, "
                 f"counted with a tolerance of {case.tolerance:g}",
                 source=self.figure, measured={"count": int(hits.sum()), **share_of(hits)},
                 expected=f"{case.hits} of {case.of} (99 %)", seeds=len(hits),
                 holds=shares_agree(int(hits.sum()), len(hits), case.hits / case.of, case.of),
             )  # fmt: skip
-        share, best = measured.aligned_share, self.best_cells
+        share, best = measured["map"].share.values, self.best_cells
         inside = np.array([[(scale, spread) in best for spread in SPREADS] for scale in SCALES])
         low, high = self.other_cells
         slack = 2.576 * np.sqrt(high * (1 - high) * (1 / self.grid_starts + 1 / 500))
@@ -241,12 +171,10 @@ class MultipleDescents(SymmetricExperiment):
             "aligned-map",
             f"Over the map of nearly rank-one starts (τ, ε) the best cells are {best}; others have {low:g} to {high:g}",
             source=self.figure, seeds=self.grid_starts * share.size, expected="within 99 % of sampling",
-            measured={"best cells": share.values[inside], "other cells": [share.values[~inside].min(),
-                                                                         share.values[~inside].max()]},
-            holds=bool(share.values[~inside].max() <= high + slack and share.values[~inside].min() >= low - slack
-                       and share.values[inside].max() >= share.values[~inside].max() - slack),
+            measured={"best cells": share[inside], "other cells": [share[~inside].min(), share[~inside].max()]},
+            holds=bool(share[~inside].max() <= high + slack and share[~inside].min() >= low - slack
+                       and share[inside].max() >= share[~inside].max() - slack),
         )  # fmt: skip
-        total = sum(measured.sizes[f"start_{n}"] for n in range(len(self.occurrences)))
         yield claim(
             "at-most-one-each", "No run has more descents than concepts", source="Section 4.2", measured=most,
             expected=f"≤ {len(self.mu)}", holds=most <= len(self.mu), seeds=total,
@@ -256,13 +184,13 @@ class MultipleDescents(SymmetricExperiment):
             source=self.figure, measured=rise, expected="≤ 1e-12", holds=rise <= 1e-12, seeds=total,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.7))
-        W, half = measured.W.values[0], predicted.half_step.values[0]
+        shown = measured["chosen"].to_dataset().isel(start=0)
+        W, half = shown.W.values, predicted.half_step.values[0]
         draw_test_loss(
-            left, measured.test_loss.values[0],
-            predicted=predicted.test_loss.values[0], training=measured.loss.values[0], half_steps=half,
+            left, shown.test_loss.values,
+            predicted=predicted.test_loss.values[0], training=shown.loss.values, half_steps=half,
             tolerance=self.tolerance,
         )  # fmt: skip
         left.set_title(f"Loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
@@ -271,19 +199,17 @@ class MultipleDescents(SymmetricExperiment):
         draw_outputs(right, W, self.mu, half)
         right.set_title("Outputs at the test point")
         name = self.id.removeprefix("concept.")
-        return {name: figure, f"{name}-starts": self._draw_map(measured)}
+        return {name: figure, f"{name}-starts": self._draw_map(measured["map"].share.values)}
 
-    def _draw_map(self, measured: xr.Dataset) -> Figure:
+    def _draw_map(self, share: np.ndarray) -> Figure:
         figure, axes = panels(1, size=(5.4, 3.7))
-        share = measured.aligned_share.values
         image = axes.imshow(share, origin="lower", cmap="viridis", vmin=0, vmax=1, aspect="auto")
         for (i, j), value in np.ndenumerate(share):
             axes.text(j, i, f"{value:.2f}", ha="center", va="center", color="black" if value > 0.6 else "white")
         axes.set_xticks(range(len(SPREADS)), [f"{spread:g}" for spread in SPREADS])
         axes.set_yticks(range(len(SCALES)), [f"{scale:g}" for scale in SCALES])
         axes.grid(visible=False)
-        axes.set_xlabel("ε, distance from rank one")
-        axes.set_ylabel("τ, size of the start")
+        axes.set(xlabel="ε, distance from rank one", ylabel="τ, size of the start")
         axes.set_title(f"Nearly rank-one starts: share with {len(self.mu)} descents")
         figure.colorbar(image, ax=axes)
         return figure

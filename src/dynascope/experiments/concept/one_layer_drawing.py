@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, legend_beside
+from dynascope.figures import FAINT, PALETTE, THEORY, legend_beside
 
 WIDE: dict[str, Any] = {"linewidth": 2.6, "alpha": 0.85}
 """Measured curves, wide enough to be seen under the dashes that cover them."""
@@ -19,7 +19,7 @@ PRINTED: dict[str, Any] = {"color": FAINT, "linestyle": "-.", "linewidth": 1.4}
 def draw_terms(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
     """Outputs at a generic input along the flow, and how much of them growth alone would give."""
     seen, closed = (trace.isel(signal=1, seed=0, point=1) for trace in (measured, predicted))
-    for k, color in enumerate(CONCEPT_COLOURS[:3]):
+    for k, color in enumerate(PALETTE[:3]):
         label = f"coordinate {k + 1}" + (" (no data)" if k == 2 else "")
         axes.plot(seen.time, seen.flow_output.isel(coordinate=k), color=color, label=label, **WIDE)
         axes.plot(seen.time, closed.flow_output.isel(coordinate=k), **THEORY)
@@ -33,7 +33,7 @@ def draw_terms(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
 def draw_rates(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
     """Outputs at the test point with large diversity, beside the theorem with the right and the printed rate."""
     seen, closed = (trace.isel(signal=1, seed=0, point=0) for trace in (measured, predicted))
-    for k, color in enumerate(CONCEPT_COLOURS[:2]):
+    for k, color in enumerate(PALETTE[:2]):
         axes.plot(seen.time, seen.flow_output.isel(coordinate=k), color=color, label=f"concept {k + 1}", **WIDE)
         axes.plot(seen.time, closed.flow_output.isel(coordinate=k), **THEORY)
         axes.plot(seen.time, closed.printed_rate.isel(coordinate=k), **PRINTED)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
@@ -15,11 +19,15 @@ from scipy.stats import poisson
 import dynascope as ds
 from dynascope.curves import stages
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment, member_seeds, named, part_of
-from dynascope.experiments.concept.training_points import look_at_data, nearest_law, rotation_error
-from dynascope.figures.forms import FAINT, INK, THEORY, concept_plane, panels
+from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
+from dynascope.experiments.seeds import member_seeds, run_key
+from dynascope.figures import FAINT, INK, THEORY, concept_plane, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
+from dynascope.models.mlp import MLP
+from dynascope.tasks.structured_identity import StructuredIdentity, random_rotation
+from dynascope.theory.concept.nearest_point import nearest_point
+from dynascope.theory.concept.strengths import strengths
 
 # Measured by an independent program: the smallest distance from the test point of 5000 points per cluster, at d=2 and
 # d=64; and about how many of 10,000 points truncation rejects at d=2 with a spread of 0.3.
@@ -28,7 +36,7 @@ REJECTED = 160
 
 
 class OutOfDistribution(SimExperiment):
-    """Is the test point out of distribution, and does learning stay the same without training points near it?"""
+    """Is the test point out of distribution, and does removing the training points near it change learning?"""
 
     id = "concept.out-of-distribution"
     source = Source(PAPER, "Figures 15 and 16 of the submission")
@@ -36,18 +44,18 @@ class OutOfDistribution(SimExperiment):
     presets = {"quick": {"seeds": 20, "high_seeds": 2, "epochs": 20}}
     control = {"sigma": (0.5, 0.5)}
     notes = """The nearest training cluster is μ₁ = 1 away from the test point: 20 of the paper's standard deviations
-    of 0.05. The radius of 0.5 that the truncation keeps free was free already, so truncated and untruncated runs are
-    the same runs, bit for bit. A wider spread, σ = 0.3, gives truncation something to do: it redraws about 3 % of the
-    nearer cluster and leaves the transients as they were. There the noise of the batches makes the loss jitter on its
-    plateaus by more than 1 % of its start, so that counting every turn counts noise (up to twenty); the depth of the
-    transient is what to compare. The control spreads the clusters by 0.5, and training points lie around the test
-    point. Theory: a point falls within r of the test point with the chance that its Gaussian puts on that disc; from it
-    follow how many are rejected, and how near the nearest one comes."""
+    of 0.05. No training point lies within the radius of 0.5 that the truncation clears, so truncated and untruncated
+    runs are the same runs, bit for bit. With a wider spread, σ = 0.3, truncation redraws about 3 % of the nearer
+    cluster and leaves the transients as they were. There the noise of the batches makes the loss jitter on its plateaus
+    by more than 1 % of its start, so that counting every turn counts noise (up to twenty turns); the claim compares the
+    depth of the transient instead. The control spreads the clusters by 0.5, and training points lie around the test
+    point. Theory: a point falls within r of the test point with the probability that its Gaussian gives to that disc;
+    this determines how many are rejected, and how near the nearest one comes."""
 
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
     wide_sigma: float = Field(0.3, gt=0)
-    """A spread at which truncation has something to reject."""
+    """A spread at which truncation rejects some points."""
     radius: float = Field(0.5, gt=0)
     """Training points nearer than this to the test point are redrawn."""
     depth: PositiveInt = 4
@@ -60,32 +68,31 @@ class OutOfDistribution(SimExperiment):
     def spreads(self) -> list[tuple[float, float]]:
         return [self.sigma, (self.wide_sigma, self.wide_sigma)]
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         signals = [(self.mu, spread) for spread in self.spreads()]
         radii = np.array([0.0, self.radius], self.precision)
-        parts = [xr.Dataset({"rotation_error": rotation_error(self, signals, seed)})]
-        for name, dim, count, chosen in (
+        nodes = {"/": xr.Dataset({"rotation_error": rotation_error(self, signals, seed)})}
+        for name, dim, seeds, chosen in (
             ("low", self.low_dim, self.seeds, signals),
             ("high", self.dim, self.high_seeds, signals[:1]),
         ):
-            set_up = self.model_copy(update={"dim": dim, "seeds": count})
+            set_up = self.model_copy(update={"dim": dim, "seeds": seeds})
             record = ds.log_steps(self.steps(2), 400)
             trace = set_up.train(chosen, seed, record=record, over={"truncate_radius": radii})
             loss = trace.test_loss.isel(signal=0, truncate_radius=0).transpose("seed", "step").values
             deepest = int(np.argmax(stages.memorization_depth(loss)))
-            data = look_at_data(set_up, chosen, member_seeds(seed, count), radii, self.radius, shown=deepest)
-            parts += [named(name, trace.drop_dims("start_step")), named(name, data)]
-        return xr.merge(parts, combine_attrs="drop_conflicts")
+            members = member_seeds(seed, seeds)
+            data = data_near_test_point(set_up, chosen, members, radii, self.radius, shown=deepest)
+            nodes[name] = trace.drop_dims("start_step").merge(data)
+        return xr.DataTree.from_dict(nodes)
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+    def predict(self, measured: xr.DataTree) -> xr.Dataset:
         """How many points are expected inside the radius, and the range of the smallest distance in 99 % of samples."""
-        laws = [nearest_law(self.mu, spread, self.radius, self.samples or 5000) for spread in self.spreads()]
-        inside, nearest = [law.inside for law in laws], [law.nearest for law in laws]
-        return xr.Dataset({"inside": ("signal", inside), "nearest": (("signal", "limit"), nearest)})
+        expected = [nearest_point(self.mu, spread, self.radius, self.samples or 5000) for spread in self.spreads()]
+        return xr.concat(expected, "signal")
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
-        low, high = part_of(measured, "low"), part_of(measured, "high")
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
+        low, high = measured["low"].to_dataset(), measured["high"].to_dataset()
         narrow = {f"d={self.low_dim}": low.isel(signal=0), f"d={self.dim}": high.isel(signal=0)}
         free = {name: part.isel(truncate_radius=0) for name, part in narrow.items()}
         yield claim(
@@ -108,7 +115,7 @@ class OutOfDistribution(SimExperiment):
             "truncated", "Truncation leaves no point inside the radius", source="Appendix F.3", measured=left,
             expected=0, holds=not any(left.values()), seeds=self.seeds,
         )  # fmt: skip
-        a = np.array(self.mu) ** 2 / (2 + self.origin) + np.array(self.sigma) ** 2
+        a = strengths(self.mu, self.sigma, self.origin)
         off = {name: float(np.max(np.abs(part.moment.values / a - 1))) for name, part in free.items()}
         yield claim(
             "second-moment", "The second moment of the samples is a = σ² + μ²/s, in every seed", source="Equation C.13",
@@ -162,8 +169,8 @@ class OutOfDistribution(SimExperiment):
             holds=bool(changed.all() and agree.mean() >= 0.9 and np.all(shift < spread)),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        low, high = part_of(measured, "low"), part_of(measured, "high")
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
+        low, high = measured["low"].to_dataset(), measured["high"].to_dataset()
         figure, grid = panels(3, 2)
         cases = ((low, 0, 0, self.low_dim), (high, 0, 0, self.dim), (low, 1, 1, self.low_dim))
         styles = ((0, {"color": transients.MEMORIZING}, "all points"), (1, THEORY, "truncated"))
@@ -189,6 +196,63 @@ class OutOfDistribution(SimExperiment):
         axes.add_patch(Circle(self.mu, self.radius, **circle, label=f"radius {self.radius:g}"))
         concept_plane(axes, self.mu)
         axes.set_aspect("equal", adjustable="datalim")
+
+
+def data_near_test_point(
+    experiment: SimExperiment, signals: Signals, seeds: np.ndarray, radii: np.ndarray, within: float, shown: int
+) -> xr.Dataset:
+    """Of the data that the networks of `experiment` are trained on, for every signal, seed and truncation radius: the
+    `nearest` distance from the test point, how many points are `inside` the distance `within`, the second `moment`; and
+    the `points` of the seed number `shown`, all in the unrotated frame."""
+    learner, rate = experiment.learner(), jnp.asarray(experiment.learning_rate, experiment.precision)
+    mu, sigma = (np.asarray([signal[k] for signal in signals], experiment.precision) for k in (0, 1))
+    concepts = mu.shape[1]
+
+    def points(seed: Array, mu: Array, sigma: Array, radius: Array) -> Array:
+        descent = learner(seed, (mu, sigma), rate, truncate_radius=radius)
+        return descent.objective.task.concepts(descent.objective.data)
+
+    def statistics(setting: Any) -> tuple[Array, Array, Array]:
+        x, target = points(*setting), jnp.pad(setting[1], (0, experiment.dim - concepts))
+        distance = jnp.linalg.norm(x - target[None, :], axis=1)
+        return jnp.min(distance), jnp.sum(distance < within), jnp.mean(x**2, axis=0)[:concepts]
+
+    shape = (len(signals), len(seeds), len(radii))
+    which, seed, radius = np.indices(shape).reshape(3, -1)
+    every = jax.jit(lambda settings: jax.lax.map(statistics, settings))
+    nearest, inside, moment = every((seeds[seed], mu[which], sigma[which], radii[radius]))
+    seen = jax.jit(points)
+    chosen = [[seen(seeds[shown], mu[k], sigma[k], r)[:, :concepts] for r in radii] for k in range(len(signals))]
+    dims = ("signal", "seed", "truncate_radius")
+    return xr.Dataset(
+        {
+            "nearest": (dims, np.asarray(nearest).reshape(shape)),
+            "inside": (dims, np.asarray(inside).reshape(shape)),
+            "moment": ((*dims, "concept"), np.asarray(moment).reshape(*shape, concepts)),
+            "points": (("signal", "truncate_radius", "point", "concept"), np.array(chosen)),
+            "shown": shown,
+        }
+    )
+
+
+def rotation_error(experiment: SimExperiment, signals: Signals, seed: int) -> float:
+    """In float64, the largest relative change of the population, sample and test loss of a network when the data are
+    rotated and the network with them."""
+    mu, sigma = signals[0]
+    with jax.enable_x64(True):
+        turn, init, data = jax.random.split(run_key(seed), 3)
+        rotation = random_rotation(turn, experiment.dim)
+        network = MLP(experiment.dim, experiment.depth, key=init)
+        weights = list(network.weights)
+        weights[0] = weights[0] @ rotation.T
+        weights[-1] = rotation @ weights[-1]
+        losses = []
+        for model, turned in ((network, None), (MLP.from_weights(weights), rotation)):
+            task = StructuredIdentity(np.array(mu), np.array(sigma), experiment.dim, rotation=turned)
+            x = task.dataset(data, 500).x
+            losses.append([task.population_loss(model), task.loss(model, x), task.test_loss(model)])
+        first, second = np.array(losses)
+    return float(np.max(np.abs(second / first - 1)))
 
 
 def _same_bits(part: xr.Dataset) -> np.ndarray:

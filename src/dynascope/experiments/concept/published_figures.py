@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -14,16 +13,14 @@ from pydantic import Field
 from dynascope.curves import stages
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
-from dynascope.figures.forms import CONCEPT_COLOURS, INK, panels
+from dynascope.figures import INK, PALETTE, panels
 from dynascope.lab.claims import Claim, claim, erratum
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
-from dynascope.theory.concept.jacobian_recursion import jacobian_of
-from dynascope.theory.concept.linear_loss import out_of_distribution_loss
-from dynascope.theory.concept.published_figures import PUBLISHED_FIGURES, PublishedFigure
+from dynascope.theory.concept.published_figures import PUBLISHED_FIGURES, Integrator, run_published_figure
 
-INTEGRATORS = ("jacobian_euler", "factor_gd")
+INTEGRATORS: tuple[Integrator, ...] = ("jacobian_euler", "factor_gd")
 FORMS = ("A", "A^2")
+NAMES = tuple(figure.name for figure in PUBLISHED_FIGURES)
 
 
 class PublishedFigures(Experiment):
@@ -37,7 +34,7 @@ class PublishedFigures(Experiment):
     notes = """The program published with the paper iterates the recursion (D.2) with A squared in every place where the
     text has A. Here both run from the program's own starts, once as that recursion on W (`jacobian_euler`) and once as
     gradient descent on U (`factor_gd`), step 0.01 in the paper's clock. Squaring A keeps the order of the concepts and
-    squares the ratios of their strengths: that is why the published stages look so clean. The phenomenon stands:
+    squares the ratios of their strengths: that is why the published stages look so clean. The phenomenon exists:
     concept.triple-descent and concept.quadruple-descent show multiple descents of the printed equation, from other
     starts, and how rare they are. The control runs the program with A unsquared, where nothing differs."""
 
@@ -46,24 +43,19 @@ class PublishedFigures(Experiment):
     """The power of A in the published program."""
     tolerance: float = Field(0.01, gt=0, lt=1)
 
-    def measure(self, seed: int) -> xr.Dataset:
-        table = {}
-        for number, figure in enumerate(PUBLISHED_FIGURES):
-            step, axes = f"step_{number}", (f"row_{number}", f"column_{number}")
+    def measure(self, seed: int) -> xr.DataTree:
+        """A node for each figure, and in it one for each integrator: `W` and `test_loss` over (form, step)."""
+        nodes, forms = {}, xr.Variable("form", list(FORMS))
+        for figure in PUBLISHED_FIGURES:
             for integrator in INTEGRATORS:
-                runs = [_run(figure, power, integrator) for power in (1.0, self.power)]
-                for what, dims in (("W", axes), ("loss", ())):
-                    arrays = np.stack([run[what] for run in runs])
-                    table[f"{what}_{number}_{integrator}"] = (("form", step, *dims), arrays)
-        return xr.Dataset(table, {"form": list(FORMS)})
+                runs = [run_published_figure(figure, power, integrator) for power in (1.0, self.power)]
+                nodes[f"{figure.name}/{integrator}"] = xr.concat(runs, forms)
+        return xr.DataTree.from_dict(nodes)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        counts = {(n, i): self._descents(measured, n, i) for n in range(len(PUBLISHED_FIGURES)) for i in INTEGRATORS}
-        table = {
-            f"Figure {figure.name}": {name: list(counts[n, name]) for name in INTEGRATORS}
-            for n, figure in enumerate(PUBLISHED_FIGURES)
-        }
-        drawn = [n for n, figure in enumerate(PUBLISHED_FIGURES) if figure.descents_coded > figure.descents_printed]
+    def judge(self, measured: xr.DataTree, predicted: None) -> Iterable[Claim]:
+        counts = {(n, i): self._descents(measured, n, i) for n in NAMES for i in INTEGRATORS}
+        table = {f"Figure {n}": {name: list(counts[n, name]) for name in INTEGRATORS} for n in NAMES}
+        drawn = [figure.name for figure in PUBLISHED_FIGURES if figure.descents_coded > figure.descents_printed]
         yield erratum(
             "squared-moment",
             "The double, triple and quadruple descents of Figures 5, 8 and 9 do not follow from the printed equation: "
@@ -72,28 +64,29 @@ class PublishedFigures(Experiment):
             expected="fewer descents with A than with A^2, both integrators",
             refuted=all(counts[n, name][0] < counts[n, name][1] for n in drawn for name in INTEGRATORS),
         )  # fmt: skip
-        for n, figure in enumerate(PUBLISHED_FIGURES[:4]):
-            expected = (figure.descents_printed, figure.descents_coded)
+        for figure in PUBLISHED_FIGURES[:4]:
+            n, expected = figure.name, (figure.descents_printed, figure.descents_coded)
             yield erratum(
                 f"figure-{figure.name.split(',')[0]}{'-caption' if 'caption' in figure.name else ''}",
                 f"Figure {figure.name}: μ = {figure.mu}, σ = {figure.sigma}, {figure.steps} steps. As printed, "
                 f"{expected[0]} descent{'s' * (expected[0] > 1)}; with A^2, {expected[1]}",
                 source=f"Figure {figure.name}",
-                measured={name: {"descents with [A, A^2]": list(counts[n, name]), **self._end(measured, n, name)}
+                measured={name: {"descents with [A, A^2]": list(counts[n, name]),
+                                 "last test loss": measured[n][name].test_loss.values[:, -1].tolist()}
                           for name in INTEGRATORS},
                 expected={"descents with [A, A^2]": list(expected)},
                 refuted=all(counts[n, name] == expected for name in INTEGRATORS),
             )  # fmt: skip
         yield from self._figure_5(measured)
         yield from self._figure_10(measured)
-        smallest = min(float(_majors(measured, n, "factor_gd").min()) for n in range(len(PUBLISHED_FIGURES)))
+        smallest = min(float(np.diagonal(measured[n]["factor_gd"].W, axis1=2, axis2=3).min()) for n in NAMES)
         yield claim(
             "majors-positive", "Under gradient descent on U no entry of the diagonal is ever negative, with A or A^2",
             source="W = U U^T", measured=smallest, expected="≥ 0", holds=smallest >= 0,
         )  # fmt: skip
 
-    def _figure_5(self, measured: xr.Dataset) -> Iterable[Claim]:
-        loss = measured.loss_0_jacobian_euler.values
+    def _figure_5(self, measured: xr.DataTree) -> Iterable[Claim]:
+        loss = measured["5"]["jacobian_euler"].test_loss.values
         values = {"first": loss[0, 0], "last with A": loss[0, -1], "last with A^2": loss[1, -1]}
         expected = {"first": 1.468, "last with A": 4.7e-6, "last with A^2": 7.5e-4}
         yield claim(
@@ -102,23 +95,24 @@ class PublishedFigures(Experiment):
             holds=all(abs(values[key] / expected[key] - 1) < 0.02 for key in expected),
         )  # fmt: skip
 
-    def _figure_10(self, measured: xr.Dataset) -> Iterable[Claim]:
-        W = measured.W_4_jacobian_euler.values
+    def _figure_10(self, measured: xr.DataTree) -> Iterable[Claim]:
+        euler, factor = (measured["10"][integrator].to_dataset() for integrator in INTEGRATORS)
+        W = euler.W.values
         deviation = float(np.abs(W[0, -1] - np.eye(3)).max())
         yield erratum(
             "no-failure", "Figure 10 as printed ends at W = I: its failure to learn does not follow from the equation",
             source="Figure 10", measured={"largest |W - I|": deviation}, expected="< 1e-8", refuted=deviation < 1e-8,
         )  # fmt: skip
-        coded, loss = np.diagonal(W[1, -1]), float(measured.loss_4_jacobian_euler.values[1, -1])
+        coded, loss = np.diagonal(W[1, -1]), float(euler.test_loss[1, -1])
         yield erratum(
             "negative-major",
             "The failure that the published program shows has w_11 < 0, which no W = U U^T can have: it is an artifact "
-            "of iterating W in the place of U, besides the square",
+            "of iterating W instead of U, besides the square",
             source="Figure 10", measured={"diagonal": coded, "test loss": loss},
             expected={"diagonal": [-0.019, 1, 1], "test loss": 0.254},
             refuted=bool(np.abs(coded - [-0.019, 1, 1]).max() < 1e-3 and abs(loss - 0.254) < 1e-3),
         )  # fmt: skip
-        weak = measured.W_4_factor_gd.values[1, :, 0, 0]
+        weak = factor.W.values[1, :, 0, 0]
         yield erratum(
             "plateau-not-failure",
             "With A^2 but descending on U, w_11 is small and growing after 10,000 steps: a long plateau, no failure",
@@ -127,20 +121,18 @@ class PublishedFigures(Experiment):
             refuted=bool(abs(weak[-1] - 0.081) < 1e-3 and weak[-1] > weak[-101]),
         )  # fmt: skip
 
-    def _descents(self, measured: xr.Dataset, number: int, integrator: str) -> tuple[int, int]:
-        first, second = stages.descents(measured[f"loss_{number}_{integrator}"].values, self.tolerance)
+    def _descents(self, measured: xr.DataTree, figure: str, integrator: str) -> tuple[int, int]:
+        first, second = stages.descents(measured[figure][integrator].test_loss.values, self.tolerance)
         return int(first), int(second)
 
-    def _end(self, measured: xr.Dataset, number: int, integrator: str) -> dict[str, list[float]]:
-        return {"last test loss": measured[f"loss_{number}_{integrator}"].values[:, -1].tolist()}
-
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None) -> Mapping[str, Figure]:
         columns = len(PUBLISHED_FIGURES)
         figure, grid = panels(columns, 3, size=(3.1, 2.6), sharex="col", sharey="row")
         self._draw_losses(grid[0], measured, "jacobian_euler")
         for n, published in enumerate(PUBLISHED_FIGURES):
             for row, form in zip(grid[1:, n], (0, 1), strict=True):
-                draw_entries(row, measured[f"W_{n}_jacobian_euler"].values[form], published.concepts, legend=False)
+                W = measured[published.name]["jacobian_euler"].W.values[form]
+                draw_entries(row, W, published.concepts, legend=False)
                 row.set_title(self._forms()[form])
                 row.label_outer()
             grid[0, n].label_outer()
@@ -156,28 +148,13 @@ class PublishedFigures(Experiment):
     def _forms(self) -> tuple[str, str]:
         return "A, as printed", "A², as coded" if self.power == 2 else f"A to the power {self.power:g}"
 
-    def _draw_losses(self, row: Any, measured: xr.Dataset, integrator: str) -> None:
-        for n, published in enumerate(PUBLISHED_FIGURES):
-            loss = measured[f"loss_{n}_{integrator}"].values
-            for form, color in ((0, INK), (1, CONCEPT_COLOURS[0])):
+    def _draw_losses(self, row: Any, measured: xr.DataTree, integrator: Integrator) -> None:
+        for axes, name in zip(row, NAMES, strict=True):
+            loss = measured[name][integrator].test_loss.values
+            for form, color in ((0, INK), (1, PALETTE[0])):
                 count = int(stages.descents(loss[form], self.tolerance))
                 label = f"{self._forms()[form]}: {count} descent{'s' * (count > 1)}"
-                draw_test_loss(row[n], loss[form], tolerance=self.tolerance, color=color, label=label)
-            row[n].set_ylim(0, 1.35)
-            row[n].legend(loc="upper right")
-            row[n].set_title(f"Figure {published.name}")
-
-
-def _run(figure: PublishedFigure, power: float, integrator: str) -> dict[str, np.ndarray]:
-    a = jnp.asarray(figure.a**power)
-    U = jnp.asarray(figure.start, dtype=a.dtype)
-    if integrator == "factor_gd":
-        W = factor_path(U, a, figure.eta, figure.steps)
-    else:
-        W = jacobian_euler_path(jacobian_of(U), a, figure.eta, figure.steps)
-    loss = out_of_distribution_loss(W, jnp.asarray(figure.mu, dtype=a.dtype))
-    return {"W": np.asarray(W), "loss": np.asarray(loss)}
-
-
-def _majors(measured: xr.Dataset, number: int, integrator: str) -> np.ndarray:
-    return np.diagonal(measured[f"W_{number}_{integrator}"].values, axis1=2, axis2=3)
+                draw_test_loss(axes, loss[form], tolerance=self.tolerance, color=color, label=label)
+            axes.set_ylim(0, 1.35)
+            axes.legend(loc="upper right")
+            axes.set_title(f"Figure {name}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dynascope.experiments.concept.multiple_descents import MultipleDescents, Occurrence, Reference
+from dynascope.experiments.concept.descent_stages import Reference
+from dynascope.experiments.concept.multiple_descents import MultipleDescents, Occurrence
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.lab.experiment import Source, Values
 
 
 class QuadrupleDescent(MultipleDescents):
-    """Can the test loss of four concepts descend four times, and how often does it?"""
+    """Does the test loss of four concepts descend four times, and how often?"""
 
     id = "concept.quadruple-descent"
     source = Source(PAPER, "Figure 9")
@@ -16,8 +17,8 @@ class QuadrupleDescent(MultipleDescents):
     presets = {"quick": {"starts": 1000, "aligned_starts": 250, "grid_starts": 50}}
     control = {"scale": 0.001}
     notes = """The start drawn is chosen: about one Gaussian start in 40,000 has four descents (counted with a tolerance
-    of 0.2 %); of nearly rank-one starts, U = τ (ε G + [1 0 0 0]), a third. The dashed curves are closed forms that know
-    the start and nothing else. In the control the start is so small that the shadows that stronger concepts cast stay
+    of 0.2 %); of nearly rank-one starts, U = τ (ε G + [1 0 0 0]), a third. The dashed curves are closed forms, computed
+    from the start alone. In the control the start is so small that the shadows that stronger concepts cast stay
     below what counts as a turn. The published figure comes from another equation: see concept.published-figures."""
 
     figure = "Figure 9"

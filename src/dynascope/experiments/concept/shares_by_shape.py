@@ -1,4 +1,4 @@
-"""How often random starts memorize on the way, by the shape of the network: dimension, depth, hidden width."""
+"""How often random starts show transient memorization, by the network's shape: dimension, depth, hidden width."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import SimExperiment
-from dynascope.experiments.concept.transients import ReferenceShare, Signals
-from dynascope.figures.forms import CONCEPT_COLOURS, INK, panels
+from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
+from dynascope.experiments.concept.transients import ReferenceShare
+from dynascope.figures import INK, PALETTE, panels
 from dynascope.lab.claims import Claim, claim, share_of
 
 
@@ -35,7 +35,7 @@ SHARES = {
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
 
 Outcomes = Mapping[Shape, np.ndarray]
-"""For every shape, whether each start memorizes (which one is not kept)."""
+"""For every shape, whether each start memorizes, in no particular order."""
 
 
 class Families(NamedTuple):
@@ -114,11 +114,11 @@ def draw_families(table: xr.Dataset, families: Families, as_reference: bool) -> 
     figure, (by_dim, by_depth) = panels(2)
     depth = families.by_dim[0].depth
     lines = [(by_dim, "dim", families.by_dim, f"{depth} layers, h = d", INK)]
-    for color, (dim, shapes) in zip(CONCEPT_COLOURS[1:], families.by_depth.items(), strict=False):
+    for color, (dim, shapes) in zip(PALETTE[1:], families.by_depth.items(), strict=False):
         lines.append((by_depth, "depth", shapes, f"d = h = {dim}", color))
     if families.wide:
         label = f"{depth} layers, h = {families.wide.width}"
-        lines.append((by_dim, "dim", [families.wide], label, CONCEPT_COLOURS[1]))
+        lines.append((by_dim, "dim", [families.wide], label, PALETTE[1]))
     for axes, field, shapes, label, color in lines:
         transients.draw_shares(axes, [getattr(s, field) for s in shapes], [found[s] for s in shapes], color, label)
         known = [shape for shape in shapes if as_reference and shape in SHARES]

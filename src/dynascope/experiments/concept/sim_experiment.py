@@ -17,6 +17,7 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves.order import hierarchy as hierarchy_nodes
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
@@ -24,12 +25,14 @@ from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random
 
 Optimizer = Literal["sgd", "adam"]
 PAPER = "Dynamics of Concept Learning and Compositional Generalization"
+Signals = Sequence[tuple[Sequence[float], Sequence[float]]]
+"""Pairs (mu, sigma)."""
 
 
 class ConceptLearner(eqx.Module):
     """An ensemble member: the task, the network, and stochastic (or population) gradient descent on it.
 
-    Static fields are what shapes the program; signals, spreads, rates and seeds are numbers it is run with.
+    The static fields shape the compiled program; signals, spreads, rates and seeds are the numbers it runs with.
     """
 
     dim: int = eqx.field(static=True)
@@ -120,7 +123,7 @@ class ConceptLearner(eqx.Module):
 
 
 class SimExperiment(Experiment):
-    """Fields that every experiment on a trained MLP has, with the paper's values; `train` is what they set up."""
+    """Fields that every experiment on a trained MLP has, with the paper's values; `train` trains what they describe."""
 
     dim: PositiveInt = 64
     depth: PositiveInt = 1
@@ -146,9 +149,18 @@ class SimExperiment(Experiment):
     seeds: PositiveInt = 10
 
     def steps(self, concepts: int) -> int:
-        """Gradient steps of the run: `epochs` passes over the (5000 per cluster, for a population run) points."""
+        """Gradient steps of the run: `epochs` passes over the points, 5000 per cluster for a population run."""
         clusters = concepts + int(self.origin)
         return self.epochs * (clusters * (self.samples or 5000) // self.batch)
+
+    @property
+    def step_size(self) -> float:
+        """The step on the loss of eq. (2.1), in which one layer relaxes by `step_size * a`."""
+        return self.learning_rate * (2 / self.dim if self.norm == "mean" else 1)
+
+    def has_defaults(self, *fields: str) -> bool:
+        """Whether these fields have their default values."""
+        return all(getattr(self, field) == type(self).model_fields[field].default for field in fields)
 
     def learner(self, hierarchy: bool = False) -> ConceptLearner:
         """The ensemble member that these fields describe."""
@@ -162,7 +174,7 @@ class SimExperiment(Experiment):
 
     def train(
         self,
-        signals: Sequence[tuple[Sequence[float], Sequence[float]]],
+        signals: Signals,
         seed: int,
         *,
         record: Any = 5,
@@ -188,31 +200,5 @@ class SimExperiment(Experiment):
             steps=steps or set_up.steps(mu.shape[1]),
             record=record,
             fixed=fixed,
-        )
+        ).trace
         return trace.assign(mu=(("signal", "concept"), mu), sigma=(("signal", "concept"), sigma))
-
-
-def member_seeds(seed: int, count: int) -> np.ndarray:
-    """Seeds of an ensemble: runs with different `seed` share none, up to 100,000 members each."""
-    return np.arange(count, dtype=np.int32) + np.int32(100_000 * seed)
-
-
-def signal_label(dataset: xr.Dataset, which: Literal["mu", "sigma"], index: int) -> str:
-    """`mu = (1, 2)`."""
-    symbol = {"mu": "μ", "sigma": "σ"}[which]
-    values = ", ".join(f"{value:g}" for value in dataset[which].isel(signal=index).values)
-    return f"{symbol} = ({values})"
-
-
-def named(part: str, trace: xr.Dataset) -> xr.Dataset:
-    """A trace as one part of a measurement: every variable and dimension is named `part_...`, so that parts can be
-    merged whatever their steps and seeds are."""
-    return trace.rename({name: f"{part}_{name}" for name in {*trace.variables, *trace.dims}})
-
-
-def part_of(measured: xr.Dataset, part: str) -> xr.Dataset:
-    """The trace that `named` put away."""
-    prefix = f"{part}_"
-    trace = measured[[name for name in measured.data_vars if str(name).startswith(prefix)]]
-    names = {*trace.variables, *trace.dims}
-    return trace.rename({name: str(name).removeprefix(prefix) for name in names if str(name).startswith(prefix)})

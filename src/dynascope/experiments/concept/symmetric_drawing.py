@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import ListedColormap, to_rgb
+from matplotlib.figure import Figure
 
 from dynascope.curves import stages
-from dynascope.dynamics.record import log_steps
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, concept_plane, legend_beside
+from dynascope.dynamics.plan import log_steps
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, concept_plane, legend_beside, panels
+from dynascope.theory.concept.entries import entry_classes
 
 SMALL_THEORY = {**THEORY, "linewidth": 0.9}
 
 
 def minor_color(i: int, j: int) -> tuple[float, float, float]:
     """Halfway between the colors of its two concepts, lightened."""
-    one, other = np.asarray(to_rgb(CONCEPT_COLOURS[i])), np.asarray(to_rgb(CONCEPT_COLOURS[j]))
+    one, other = np.asarray(to_rgb(PALETTE[i])), np.asarray(to_rgb(PALETTE[j]))
     red, green, blue = 0.8 * (one + other) / 2 + 0.2
     return float(red), float(green), float(blue)
 
@@ -83,7 +85,7 @@ def draw_entries(
 ) -> None:
     """Majors in their concept's color, minors thin and between the colors of their two concepts."""
     for i in reversed(range(concepts)):
-        curve(axes, W[:, i, i], color=CONCEPT_COLOURS[i], linewidth=2.2, label=f"w{_low(i)}{_low(i)}")
+        curve(axes, W[:, i, i], color=PALETTE[i], linewidth=2.2, label=f"w{_low(i)}{_low(i)}")
     for i in range(concepts):
         for j in range(i + 1, concepts):
             curve(axes, W[:, i, j], color=minor_color(i, j), linewidth=1.2, label=f"w{_low(i)}{_low(j)}")
@@ -103,9 +105,9 @@ def draw_plane_path(axes: Axes, W: np.ndarray, mu: Sequence[float], predicted: n
     """The output at the test point in the plane of two concepts; dots at equal ratios of steps."""
     path = W @ np.asarray(mu)
     seen = log_steps(len(path) - 1, 800)
-    axes.plot(*path[seen].T, color=CONCEPT_COLOURS[0], label="output at the test point")
+    axes.plot(*path[seen].T, color=PALETTE[0], label="output at the test point")
     dots = np.unique(np.geomspace(1, len(path) - 1, 30).astype(int))
-    axes.plot(*path[dots].T, "o", color=CONCEPT_COLOURS[0], markersize=3)
+    axes.plot(*path[dots].T, "o", color=PALETTE[0], markersize=3)
     if predicted is not None:
         axes.plot(*(predicted[seen] @ np.asarray(mu)).T, **SMALL_THEORY, label="theory, from the start alone")
     concept_plane(axes, mu)
@@ -115,12 +117,31 @@ def draw_outputs(axes: Axes, W: np.ndarray, mu: Sequence[float], half_steps: Seq
     """Each output at the test point over its target."""
     outputs = (W @ np.asarray(mu)) / np.asarray(mu)
     for p in reversed(range(len(mu))):
-        curve(axes, outputs[:, p], color=CONCEPT_COLOURS[p], label=f"concept {p + 1}")
+        curve(axes, outputs[:, p], color=PALETTE[p], label=f"concept {p + 1}")
     axes.axhline(1, color=FAINT, linewidth=0.8)
     mark_stages(axes, half_steps)
     axes.set_ylabel("output / target")
     step_axis(axes, len(W) - 1, half_steps)
     legend_beside(axes)
+
+
+def draw_partition(dim: int, concepts: int) -> Figure:
+    """Figure 4: which entries are majors, minors (labeled by their groups) and irrelevant."""
+    figure, axes = panels(1, size=(4.4, 4.2))
+    classes = entry_classes(dim, concepts)
+    axes.imshow(classes.labels, cmap=ListedColormap(["#eef0f3", "#d1495b", "#9ccbd1"]), vmin=0, vmax=2)
+    for (i, j), kind in np.ndenumerate(classes.labels):
+        groups = [str(p + 1) for p in range(concepts) if classes.groups[p, i, j]]
+        text = {0: "", 1: f"{i + 1}", 2: ", ".join(groups)}[int(kind)]
+        axes.text(j, i, text, ha="center", va="center", color="white" if kind == 1 else INK)
+    axes.set_xticks(np.arange(dim + 1) - 0.5, [""] * (dim + 1))
+    axes.set_yticks(np.arange(dim + 1) - 0.5, [""] * (dim + 1))
+    axes.grid(color="white", linewidth=2)
+    axes.tick_params(length=0)
+    axes.set_title(
+        f"Jacobian, d = {dim}, s = {concepts}: major (red), minor with\nits groups (blue), irrelevant (gray)"
+    )
+    return figure
 
 
 def _low(index: int) -> str:

@@ -15,23 +15,18 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.experiments.concept.sim_experiment import (
-    PAPER,
-    Optimizer,
-    SimExperiment,
-    member_seeds,
-    named,
-    part_of,
-    signal_label,
-)
-from dynascope.experiments.concept.terminal_speed import draw_speed, rate_between, settled_step, speeds
-from dynascope.figures.forms import THEORY, legend_beside, panels, settings_colors
+from dynascope.experiments.concept.learning_order import draw_speed, rate_between, signal_label, speeds
+from dynascope.experiments.concept.sim_experiment import PAPER, Optimizer, SimExperiment
+from dynascope.experiments.seeds import member_seeds
+from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import probe
+from dynascope.theory.concept.strengths import strengths
+from dynascope.theory.concept.terminal_rates import settled_step, terminal_slopes
 
-MODELS = {"one layer": "population", "symmetric model": "symmetric", "one layer, SGD": "sgd"}
-"""The models, and the names of their parts in the measurement."""
+MODELS = ("one layer", "symmetric model", "one layer, SGD")
+"""The nodes of the measurement: the first two are trained on the population."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -46,8 +41,8 @@ class SymmetricDescent(eqx.Module):
         task = ds.tasks.StructuredIdentity(mu, sigma, dim, norm="sum")
         model = ds.models.Symmetric(init_scale * jax.random.normal(jax.random.key(seed), (dim, dim), mu.dtype))
         probes = {
-            "output": probe(lambda moment: moment.model(task.test_point), dims=("concept",)),
-            "test_loss": probe(lambda moment: task.test_loss(moment.model)),
+            "output": probe(lambda snapshot: snapshot.model(task.test_point), dims=("concept",)),
+            "test_loss": probe(lambda snapshot: task.test_loss(snapshot.model)),
         }
         optimizer = {"sgd": optax.sgd, "adam": optax.adam}[self.optimizer](learning_rate)
         return ds.Descent(model, task, optimizer, probes=probes)
@@ -62,11 +57,11 @@ class TerminalSlowdown(SimExperiment):
     presets = {"quick": {"seeds": 2, "population_steps": 4000}}
     control = {"optimizer": "adam"}
     notes = """Three descents: the one-layer model on the population and on samples, and the symmetric model U Uᵀ x on
-    the population. The speed of the output is followed from the step at which, by the theory, the fastest exponential
-    still there is down to 5 % of the slowest. Theory: per step the log speed falls by η min a for one layer, with η
-    the learning rate times 2/d, and by 4 η min a for the symmetric model; gradient descent replaces these by
-    -log(1 - η a) and -log(1 - 4 η a). The control trains with Adam, whose
-    end is set by its own memory of gradients (in the symmetric model the same slope for all data), not by the data."""
+    the population. The speed of the output is read from the step at which, by the theory, the faster exponential is
+    down to 5 % of the slower one. Theory: per step the log speed falls by η min a for one layer, with η the learning
+    rate times 2/d, and by 4 η min a for the symmetric model; gradient descent replaces these by -log(1 - η a) and
+    -log(1 - 4 η a). The control trains with Adam, where the optimizer's memory of gradients sets the end (in the
+    symmetric model with the same slope for all data), not the data."""
 
     precision: Literal["float32", "float64"] = "float64"
     signals: tuple[Signal, ...] = (
@@ -81,7 +76,7 @@ class TerminalSlowdown(SimExperiment):
     symmetric_steps: PositiveInt = 3000
     symmetric_scale: float = Field(0.1, gt=0)
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         one_layer = self.train(self.signals, seed, samples=None, steps=self.population_steps, record=10)
         sgd = self.train(self.signals, seed)
         mu, sigma = (np.asarray([signal[i] for signal in self.signals], self.precision) for i in (0, 1))
@@ -92,29 +87,25 @@ class TerminalSlowdown(SimExperiment):
             steps=self.symmetric_steps,
             record=2,
             fixed={"learning_rate": number(self.symmetric_rate), "init_scale": number(self.symmetric_scale)},
-        )
-        traces = zip(MODELS.values(), (one_layer, symmetric, sgd), strict=True)
-        parts = [named(name, trace[["output", "test_loss"]]) for name, trace in traces]
-        return xr.merge([*parts, one_layer[["mu", "sigma"]]], combine_attrs="drop")
+        ).trace
+        traces = zip(MODELS, (one_layer, symmetric, sgd), strict=True)
+        return xr.DataTree.from_dict({name: trace[["output", "test_loss"]] for name, trace in traces})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+    def strengths(self) -> np.ndarray:
+        """a of every setting, (signal, concept)."""
+        mu, sigma = zip(*self.signals, strict=True)
+        return strengths(mu, sigma)
+
+    def predict(self, measured: xr.DataTree) -> xr.Dataset:
         """Slopes of the log speed per step: of the flow, and of gradient descent with its finite steps."""
-        weakest = (measured.sigma**2 + measured.mu**2 / 2).min("concept").values
-        per_step = [self.step_size * weakest, 4 * self.symmetric_rate * weakest, self.step_size * weakest]
-        rates = {"flow": -np.stack(per_step), "descent": np.log1p(-np.stack(per_step))}
-        return xr.Dataset({name: (("model", "signal"), rate) for name, rate in rates.items()}, {"model": list(MODELS)})
+        rates = (self.step_size, 4 * self.symmetric_rate, self.step_size)
+        return terminal_slopes(self.strengths(), dict(zip(MODELS, rates, strict=True)))
 
-    @property
-    def step_size(self) -> float:
-        """The step of the one-layer model on the loss of eq. (2.1)."""
-        return self.learning_rate * (2 / self.dim if self.norm == "mean" else 1)
-
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
-        models = {name: part_of(measured, part) for name, part in MODELS.items()}
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
+        models = {name: measured[name].to_dataset() for name in MODELS}
         rates = {name: rate_between(trace) for name, trace in models.items()}
         ratio = {name: rate.slope / predicted.flow.sel(model=name).values[:, None] for name, rate in rates.items()}
-        population = list(MODELS)[:2]
+        population = MODELS[:2]
         straight = np.stack([rates[name].r_squared > 0.98 for name in population])
         right = np.stack([np.abs(ratio[name] - 1) < 0.1 for name in population])
         yield claim(
@@ -156,24 +147,21 @@ class TerminalSlowdown(SimExperiment):
         """Median slope (signal, band) while the loss falls by a factor of 100, and the next, from where one
         exponential is left; with one band, over the whole rest of the run."""
         rows = []
-        for k, (mu, sigma) in enumerate(self.signals):
-            a = np.array(sigma) ** 2 + np.array(mu) ** 2 / 2
+        for k, (a, (mu, _)) in enumerate(zip(self.strengths(), self.signals, strict=True)):
             late = trace.isel(signal=k).sel(step=slice(settled_step(a, np.array(mu), self.step_size), None))
             edges = [(1.0, 0.0)] if count == 1 else [(10.0 ** (-2 * b), 10.0 ** (-2 * b - 2)) for b in range(count)]
             rows.append([np.median(rate_between(late, *edge).slope) for edge in edges])
         return np.array(rows)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, axes = panels(3, size=(3.9, 3.6))
-        for panel, (name, part) in zip(axes, MODELS.items(), strict=True):
-            trace = part_of(measured, part).isel(seed=0)
-            middle, values = speeds(trace)
+        for panel, name in zip(axes, MODELS, strict=True):
+            middle, values = speeds(measured[name].to_dataset().isel(seed=0))
             for k, color in enumerate(settings_colors(len(self.signals))):
-                label = f"{signal_label(measured, 'mu', k)}, {signal_label(measured, 'sigma', k)}"
-                style = {"color": color, "label": label, "linewidth": 1.2}
+                mu, sigma = self.signals[k]
+                label = f"{signal_label('mu', mu)}, {signal_label('sigma', sigma)}"
                 rate = float(predicted.descent.sel(model=name)[k])
-                draw_speed(panel, middle, values[k], rate, 1e-6, **style)
+                draw_speed(panel, middle, values[k], rate, 1e-6, color=color, label=label, linewidth=1.2)
             panel.set(xlabel="step", title=name[0].upper() + name[1:])
         axes[0].set_ylabel("speed of the output per step")
         axes[-1].plot([], [], **THEORY, label="predicted slope")

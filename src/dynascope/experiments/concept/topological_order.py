@@ -12,17 +12,17 @@ from matplotlib.figure import Figure
 
 from dynascope.curves import order, stages
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
-from dynascope.figures.forms import FAINT, INK, legend_beside, panels, settings_colors
+from dynascope.figures import FAINT, INK, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Source, Values
 from dynascope.models.mlp import Activation
 
-LEARNT = 1.0
+LEARNED = 1.0
 """The loss below which a combination counts as learned, and at which the figure cuts its colors off."""
 
 
 class TopologicalOrder(SimExperiment):
-    """Are combinations of concepts learned only after the simpler ones they contain?"""
+    """Are combinations of concepts learned only after the simpler ones that they contain?"""
 
     id = "concept.topological-order"
     source = Source(PAPER, "Figure 7, Appendix B")
@@ -38,13 +38,13 @@ class TopologicalOrder(SimExperiment):
     the empty combination, the input 0, has no loss at any time; with them (the control) f(0) is not 0 and the bottom of
     the hierarchy is no longer the first to be learned. Preset `code` is the run that the authors' published program
     lists first: one linear layer, not two with ReLU; σ = 0.5 read as a variance; biases; a cluster at the origin; test
-    clusters in the place of points. So it shares the control's failing at the bottom."""
+    clusters instead of points. With its biases it fails at the bottom as the control does."""
 
     mu: Values = (1.0, 2.0, 3.0, 4.0)
     sigma: Values = (0.5, 0.5, 0.5, 0.5)
     depth: int = 2
     activation: Activation = "relu"
-    looked_at: tuple[int, ...] = (1, 3, 5)
+    judged_epochs: tuple[int, ...] = (1, 3, 5)
     """Epochs at which the order is judged."""
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -61,17 +61,17 @@ class TopologicalOrder(SimExperiment):
         return self.steps(len(self.mu)) // self.epochs
 
     def at_epochs(self, losses: xr.DataArray) -> np.ndarray:
-        """The losses at the epochs to be looked at, (seed, epoch, node)."""
-        steps = [epoch * self.steps_per_epoch() for epoch in self.looked_at if epoch <= self.epochs]
+        """The losses at the judged epochs, (seed, epoch, node)."""
+        steps = [epoch * self.steps_per_epoch() for epoch in self.judged_epochs if epoch <= self.epochs]
         return losses.sel(step=steps, method="nearest").values
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
         nodes = order.hierarchy(len(self.mu))
         pairs, edges = order.comparable_pairs(nodes), order.cover_pairs(nodes)
         losses = self.at_epochs(measured.loss)
         means = order.level_means(losses, nodes)
         rising, bottom = rises(means), losses[..., 0].max()
-        epochs = [str(epoch) for epoch in self.looked_at]
+        epochs = [str(epoch) for epoch in self.judged_epochs]
         yield claim(
             "levels-rise", f"At epochs {', '.join(epochs)} the mean loss rises with the number of concepts combined, "
             "from 0 for the empty combination, in 95 % of cases", source="Figure 7",
@@ -91,10 +91,10 @@ class TopologicalOrder(SimExperiment):
             measured={"runs with a violation": share_of(violated.max(axis=1) > 0), "share of pairs": violated.mean()},
         )  # fmt: skip
         curves = measured.loss.transpose("seed", "node", "step").values
-        learned = stages.first_crossing(curves, LEARNT, measured.step.values, falling=True).time
+        learned = stages.first_crossing(curves, LEARNED, measured.step.values, falling=True).time
         in_order = order.share_in_order(learned, edges)
         yield claim(
-            "simpler-first", f"A combination gets below a loss of {LEARNT:g} after those it contains, one concept "
+            "simpler-first", f"A combination gets below a loss of {LEARNED:g} after those it contains, one concept "
             f"less: share of the {len(edges)} edges, smallest over runs", source="Appendix B",
             measured={"smallest": np.nanmin(in_order), "mean": np.nanmean(in_order)}, expected="≥ 0.8",
             holds=bool(np.nanmin(in_order) >= 0.8), seeds=self.seeds,
@@ -113,12 +113,12 @@ class TopologicalOrder(SimExperiment):
             holds=bool(np.all((bottom > 0.2) & (bottom < 0.5)) and (~late).mean() > 0.5), seeds=self.seeds,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
         nodes = order.hierarchy(len(self.mu))
         losses = self.at_epochs(measured.loss)[0]
         diagrams, (axes,) = panels(len(losses), size=(3.5, 3.9), squeeze=False)
         dots = [draw_hierarchy(panel, nodes, values) for panel, values in zip(axes, losses, strict=True)]
-        for panel, epoch in zip(axes, self.looked_at, strict=False):
+        for panel, epoch in zip(axes, self.judged_epochs, strict=False):
             panel.set_title(f"Epoch {epoch}")
         axes[0].set_ylabel("concepts combined")
         diagrams.colorbar(dots[-1], ax=list(axes), label="loss, cut off at 1", shrink=0.7, pad=0.01)
@@ -158,11 +158,11 @@ def draw_hierarchy(axes: Axes, nodes: np.ndarray, losses: np.ndarray) -> PathCol
         x[here] = np.arange(len(here)) - (len(here) - 1) / 2
     for u, v in order.cover_pairs(nodes):
         axes.plot(x[[u, v]], level[[u, v]], color=FAINT, linewidth=0.8, zorder=1)
-    colors = np.minimum(losses, LEARNT)
-    dots = axes.scatter(x, level, c=colors, cmap="viridis_r", vmin=0, vmax=LEARNT, s=230, zorder=2, edgecolors=INK)
+    colors = np.minimum(losses, LEARNED)
+    dots = axes.scatter(x, level, c=colors, cmap="viridis_r", vmin=0, vmax=LEARNED, s=230, zorder=2, edgecolors=INK)
     for place, height, node, color in zip(x, level, nodes, colors, strict=True):
         name = "".join(map(str, np.flatnonzero(node) + 1)) or "∅"
-        ink = "white" if color > 0.55 * LEARNT else INK
+        ink = "white" if color > 0.55 * LEARNED else INK
         axes.text(place, height, name, ha="center", va="center", fontsize=6, color=ink, zorder=3)
     axes.set(xticks=[], yticks=range(nodes.shape[1] + 1))
     axes.grid(visible=False)

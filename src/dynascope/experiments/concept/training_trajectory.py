@@ -1,4 +1,4 @@
-"""Figures 17, 18: the training loss falls all the time while the test loss rises and falls."""
+"""Figures 17, 18: the training loss falls at every step while the test loss rises and falls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from pydantic import PositiveInt
 from dynascope.curves import stages
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import curve, draw_test_loss, mark_stages, step_axis
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, own_seeds, predict_runs
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, legend_beside, panels
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.seeds import start_seeds
+from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
+from dynascope.theory.concept.staged_path import predicted_runs
 
 
 class TrainingTrajectory(SymmetricExperiment):
-    """Does the training loss show anything of the detour that the test loss takes?"""
+    """Does the training loss show any sign of the detour that the test loss takes?"""
 
     id = "concept.training-trajectory"
     source = Source(PAPER, "Figures 17, 18")
@@ -28,31 +30,25 @@ class TrainingTrajectory(SymmetricExperiment):
     control = {"scale": 0.001}
     notes = """The start is the one of concept.jacobian-stages (NumPy seed 3, chosen, since it shows two descents). The
     outputs at the training means leave their axes together, by the one minor entry they share, while they grow along
-    their axes at different times. In the control the start is so small that the test loss falls all the time too."""
+    their axes at different times. In the control the start is so small that the test loss falls at every step too."""
 
     shown_seed: int = 3
     """NumPy seed of the start that is drawn; chosen."""
     starts: PositiveInt = 2000
-    """Random starts whose training and test losses are watched."""
+    """Random starts whose training and test losses are compared."""
 
     def measure(self, seed: int) -> xr.Dataset:
         run = self.train(self.gaussian([self.shown_seed]))
-        starts = self.gaussian(own_seeds(seed, self.starts))
-        scanned = self.scan(starts)
-        table = {name: run[name] for name in ("W", "U", "test_loss", "loss")}
-        return xr.Dataset(
-            {
-                **table,
-                "rise": ("random_start", scanned.rise.values),
-                "descents": ("random_start", scanned.descents.values[0].astype(np.int32)),
-            },
-            {"step": run.step},
+        scanned = self.scan(self.gaussian(start_seeds(seed, self.starts)))
+        return run[["W", "U", "test_loss", "loss"]].assign(
+            rise=("random_start", scanned.rise.values),
+            descents=("random_start", scanned.descents.values[0].astype(np.int32)),
         )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        return predict_runs(measured, self.mu, self.sigma, self.learning_rate)
+        return predicted_runs(measured, self.mu, self.sigma, self.learning_rate)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         loss, test = measured.loss.values[0], measured.test_loss.values[0]
         falls, depth = bool(np.all(np.diff(loss) <= 1e-12 * loss[0])), float(stages.memorization_depth(test))
         yield claim(
@@ -93,8 +89,7 @@ class TrainingTrajectory(SymmetricExperiment):
         W = measured.W.values[0]
         return np.stack([self.mu[p] * W[:, :, p] for p in range(len(self.mu))])
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         half, outputs = predicted.half_step.values[0], self.outputs(measured)
         figure, (left, middle, right) = panels(3, size=(4.7, 3.8))
         draw_test_loss(
@@ -102,7 +97,7 @@ class TrainingTrajectory(SymmetricExperiment):
             training=measured.loss.values[0], half_steps=half, tolerance=self.tolerance,
         )  # fmt: skip
         left.set_title(f"Losses; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
-        for p, color in enumerate(CONCEPT_COLOURS[:2]):
+        for p, color in enumerate(PALETTE[:2]):
             curve(middle, outputs[p, :, p] / self.mu[p], color=color, label=f"mean {p + 1}: along its axis")
             curve(middle, outputs[p, :, 1 - p] / self.mu[p], color=color, alpha=0.5, linestyle=":", label=None)
         middle.plot([], [], color=INK, linestyle=":", label="off it (both the same)")
@@ -111,7 +106,7 @@ class TrainingTrajectory(SymmetricExperiment):
         middle.set_ylabel("output / distance of the mean")
         middle.legend(loc="upper left")
         middle.set_title("Outputs at the training means")
-        for p, color in enumerate(CONCEPT_COLOURS[:2]):
+        for p, color in enumerate(PALETTE[:2]):
             right.plot(*outputs[p].T, color=color, label=f"at training mean {p + 1}")
         right.plot(*(measured.W.values[0] @ np.asarray(self.mu)).T, color=INK, label="at the test point")
         right.plot([0, self.mu[0]], [self.mu[1], 0], "o", color=FAINT, markersize=7, label="training means")

@@ -15,11 +15,12 @@ import dynascope as ds
 from dynascope.curves import paths, stages
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.shares_by_shape import Families, Shape, draw_families, judge_shares, measure_shares
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment, named, part_of
+from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
-from dynascope.figures.forms import concept_plane, panels
+from dynascope.figures import concept_plane, panels
 from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
 from dynascope.lab.experiment import Source
+from dynascope.theory.concept.strengths import strengths
 
 # Measured by an independent program, in the default setting.
 SGD_SHARE = ReferenceShare(9 / 16, 16)
@@ -32,7 +33,7 @@ SLOPES = {(2, 4): -0.54, (6, 8): -0.08, (15, 20): -0.35}
 
 
 class TransientMemorization(SimExperiment):
-    """Does a deep network memorize on its way to the test point, and when?"""
+    """When does a deep network memorize on its way to the test point?"""
 
     id = "concept.transient-memorization"
     source = Source(PAPER, "Figures 2c and 3")
@@ -49,12 +50,12 @@ class TransientMemorization(SimExperiment):
     alike; the three starts drawn alone were chosen for the depth of their detour (the largest rise of the loss is 0.1
     of its start in the median memorizing run, 0.3 to 0.4 in these). Shares of the population gradient are counted at
     every step in the figure; for the comparison with an independent program they are counted at every fifth, as that
-    was, because first minima at steps 4 to 10 escape a coarser look. One layer has two descents in a few per cent of
+    was, because a coarser record misses first minima at steps 4 to 10. One layer has two descents in a few per cent of
     starts, from the noise term of Theorem 4.1. Preset `code` is what the authors' published program runs: μ = (2, 4),
     a third cluster at the origin, σ read as a variance, biases, one shuffle, a test cluster, and in low dimension a
     hidden width of 4 and a learning rate of 0.01. The effect stays: 40 of 100 seeds at d=2 (51 of 100 in the text's
     setting), none of 5 at d=64, where everything happens four times sooner. The cluster at the origin is needed
-    there: without it the biases can stand in for the concepts, and 2 % of the test loss is left after 40 epochs."""
+    there: without it the biases can replace the concepts, and 2 % of the test loss is left after 40 epochs."""
 
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
@@ -85,46 +86,33 @@ class TransientMemorization(SimExperiment):
 
     def as_reference(self) -> bool:
         """Whether the setting is the one in which the reference numbers were measured."""
-        names = (
-            "mu",
-            "sigma",
-            "norm",
-            "init_scale",
-            "origin",
-            "bias",
-            "learning_rate",
-            "epochs",
-            "batch",
-            "activation",
-        )
-        return all(getattr(self, name) == type(self).model_fields[name].default for name in names)
+        return self.has_defaults("mu", "sigma", "norm", "init_scale", "origin", "bias", "learning_rate", "epochs",
+                                 "batch", "activation")  # fmt: skip
 
     def paper_epoch(self) -> float:
         """Steps in which the weaker concept progresses as in an epoch of the paper's setting: by a₁ × rate × 78."""
-        strength = self.mu[0] ** 2 / (2 + self.origin) + self.sigma[0] ** 2
-        return 78 * (0.1 * 0.5025) / (self.learning_rate * strength)
+        return float(78 * (0.1 * 0.5025) / (self.learning_rate * strengths(self.mu, self.sigma, self.origin)[0]))
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         signals, record = [(self.mu, self.sigma)], ds.log_steps(self.steps(2), 600)
         rate = self.low_learning_rate or self.learning_rate
         low = self.train(signals, seed, record=record, dim=self.low_dim, width=self.low_width, learning_rate=rate)
         high = self.train(signals, seed, record=record, seeds=self.high_seeds)
-        parts = [named("low", low.drop_dims("start_step")), named("high", high.drop_dims("start_step"))]
+        traces = {"low": low.drop_dims("start_step"), "high": high.drop_dims("start_step")}
         if self.population_seeds:
-            table = measure_shares(self, signals, self.families().all(), self.population_seeds, seed)
-            parts.append(named("shares", table))
+            traces["shares"] = measure_shares(self, signals, self.families().all(), self.population_seeds, seed)
         if self.chosen:
-            parts.append(named("chosen", transients.from_starts(self, signals, self.chosen, dim=self.low_dim)))
-        return xr.merge(parts, combine_attrs="drop_conflicts")
+            traces["chosen"] = transients.from_starts(self, signals, self.chosen, dim=self.low_dim)
+        return xr.DataTree.from_dict(traces)
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        """Gradient flow from the chosen starts: what remains of the transient without the step's size."""
+    def predict(self, measured: xr.DataTree) -> xr.Dataset | None:
+        """Gradient flow from the chosen starts: what remains of the transient without the finite step size."""
         if not self.chosen:
             return None
-        return named("chosen", transients.nearly_flow(self, [(self.mu, self.sigma)], self.chosen, dim=self.low_dim))
+        return transients.nearly_flow(self, [(self.mu, self.sigma)], self.chosen, dim=self.low_dim)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        low, high = (part_of(measured, part).isel(signal=0) for part in ("low", "high"))
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
+        low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
         turns, none = (transients.memorizes(part.test_loss.transpose("seed", "step").values) for part in (low, high))
         enough = wilson_interval(int(turns.sum()), turns.size)[0] > 0.25
         yield claim(
@@ -142,12 +130,12 @@ class TransientMemorization(SimExperiment):
                 source="Figure 2c", measured=found, expected=expected, holds=agree, seeds=self.seeds,
             )  # fmt: skip
         if self.population_seeds:
-            yield from judge_shares(part_of(measured, "shares"), self.families(), self.as_reference())
-        if self.chosen and predicted is not None:
-            yield transients.judge_flow(part_of(predicted, "chosen"), "Figure 3")
+            yield from judge_shares(measured["shares"].to_dataset(), self.families(), self.as_reference())
+        if predicted is not None:
+            yield transients.judge_flow(predicted, "Figure 3")
             known = {start: TURNS[start] for start in self.chosen if start in TURNS}
             if known and self.as_reference() and (self.low_dim, self.depth) == (2, 4):
-                yield from self._judge_chosen(part_of(measured, "chosen").isel(signal=0), known)
+                yield from self._judge_chosen(measured["chosen"].to_dataset().isel(signal=0), known)
 
     def _judge_path(self, turning: xr.Dataset) -> Claim:
         """In the seeds that memorize: first toward the test point, then to the strongest cluster, then home."""
@@ -220,8 +208,8 @@ class TransientMemorization(SimExperiment):
                 source="Figure 2c", measured=outputs, expected=OUTPUTS, holds=all(right),
             )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        low, high = (part_of(measured, part).isel(signal=0) for part in ("low", "high"))
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+        low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
         figure, (plane, left, right) = panels(3)
         self._draw_plane(plane, low, high)
         for axes, part, dim in ((left, low, self.low_dim), (right, high, self.dim)):
@@ -234,11 +222,12 @@ class TransientMemorization(SimExperiment):
         right.legend(loc="lower left")
         figures = {"transient-memorization": figure}
         if self.population_seeds:
-            figures["shares"] = draw_families(part_of(measured, "shares"), self.families(), self.as_reference())
-        if self.chosen and predicted is not None:
+            shares = measured["shares"].to_dataset()
+            figures["shares"] = draw_families(shares, self.families(), self.as_reference())
+        if predicted is not None:
             figure, (plane, losses) = panels(2)
-            chosen, flow = (part_of(data, "chosen").isel(signal=0) for data in (measured, predicted))
-            transients.draw_chosen(plane, losses, chosen, flow, self.mu)
+            chosen = measured["chosen"].to_dataset().isel(signal=0)
+            transients.draw_chosen(plane, losses, chosen, predicted.isel(signal=0), self.mu)
             plane.set_title(f"Chosen starts, d = {self.low_dim}")
             losses.set_title("Their test loss, and the gradient flow's")
             figures["chosen-starts"] = figure

@@ -1,4 +1,4 @@
-"""Falling, rising and falling again: what the experiments on transient memorization have in common."""
+"""Transient memorization, a test loss that falls, rises and falls again: how it is measured, judged and drawn."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from matplotlib.axes import Axes
 
 import dynascope as ds
 from dynascope.curves import stages
-from dynascope.experiments.concept.sim_experiment import SimExperiment
-from dynascope.figures.forms import INK, THEORY, concept_plane, settings_colors
+from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
+from dynascope.figures import INK, THEORY, concept_plane, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree, wilson_interval
 
 MEMORIZING, DIRECT, SECOND = "#d1495b", "#9aa4b2", "#00798c"
-Signals = Sequence[tuple[Sequence[float], Sequence[float]]]
-"""Pairs (mu, sigma)."""
 Numbers = Sequence[Any] | np.ndarray
 
 
@@ -34,7 +32,7 @@ class Turn(NamedTuple):
 
 
 class ReferenceShare(NamedTuple):
-    """A share of starts measured by others, and how many starts it is of."""
+    """A share of starts that an independent program measured, and the number of those starts."""
 
     share: float
     of: int
@@ -93,7 +91,7 @@ def from_starts(experiment: SimExperiment, signals: Signals, seeds: Sequence[int
 def nearly_flow(
     experiment: SimExperiment, signals: Signals, seeds: Sequence[int], finer: int = 20, **changes: Any
 ) -> xr.Dataset:
-    """The same, in float64, with steps so small that they follow the gradient flow; `step` counts the original ones."""
+    """The same in float64, with steps so small that they follow the gradient flow; `step` counts the original steps."""
     steps, exact = experiment.steps(2), experiment.model_copy(update={"precision": "float64"})
     changes |= {"learning_rate": experiment.learning_rate / finer, "steps": finer * steps}
     with jax.enable_x64(True):
@@ -115,13 +113,13 @@ def agreement(
 
 
 def within(measured: Numbers, reference: Numbers, digits: int, relative: float = 0.01) -> bool:
-    """Every number within `relative` of a reference that was rounded to so many digits."""
+    """Whether every number is within `relative` of a reference that was rounded to `digits` decimals."""
     got, want = np.asarray(measured, float), np.asarray(reference, float)
     return bool(np.all(np.abs(got - want) <= relative * np.abs(want) + 0.5 * 10.0**-digits))
 
 
 def judge_turns(turns: Mapping[Any, Turn], reference: Mapping[Any, Turn], source: str) -> Claim:
-    """The claim that the chosen starts turn where they should."""
+    """The claim that the loss from the chosen starts turns where an independent program's does."""
     near = [
         within(turns[case][::2], reference[case][::2], digits=3) and within(turns[case][1::2], reference[case][1::2], 0)
         for case in reference
@@ -135,10 +133,10 @@ def judge_turns(turns: Mapping[Any, Turn], reference: Mapping[Any, Turn], source
 
 
 def judge_flow(flow: xr.Dataset, source: str) -> Claim:
-    """The claim that the step's size is not the cause."""
+    """The claim that the step size is not the cause."""
     counts = stages.descents(flow.test_loss.transpose("start", "signal", "step").values)
     return claim(
-        "flow", "It is no artifact of the step's size: gradient flow from the chosen starts has two descents too",
+        "flow", "It is no artifact of the step size: gradient flow from the chosen starts has two descents too",
         source=source, measured=dict(zip(map(str, flow.start.values), counts.tolist(), strict=True)), expected=2,
         holds=bool(np.all(counts == 2)), seeds=counts.shape[0],
     )  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dynascope.experiments.concept.multiple_descents import MultipleDescents, Occurrence, Reference
+from dynascope.experiments.concept.descent_stages import Reference
+from dynascope.experiments.concept.multiple_descents import MultipleDescents, Occurrence
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.lab.experiment import Source, Values
 
 
 class TripleDescent(MultipleDescents):
-    """Can the test loss of three concepts descend three times, and how often does it?"""
+    """Does the test loss of three concepts descend three times, and how often?"""
 
     id = "concept.triple-descent"
     source = Source(PAPER, "Figure 8")
@@ -17,9 +18,9 @@ class TripleDescent(MultipleDescents):
     control = {"scale": 0.001}
     notes = """The start drawn is chosen: about one Gaussian start in 500 has three descents. Nearly rank-one starts,
     U = τ (ε G + [1 0 0]), have them more often than not. Each concept is first learned as a shadow of the stronger ones
-    (a minor entry), then loses it again when the stronger one is learned, and is at last learned itself. Dashed curves
-    are closed forms that know the start and nothing else. In the control the start is so small that the shadows stay
-    below what counts as a turn. The published figure comes from another equation: see concept.published-figures."""
+    (a minor entry), loses this again when the stronger one is learned, and is finally learned itself. Dashed curves are
+    closed forms, computed from the start alone. In the control the start is so small that the shadows stay below what
+    counts as a turn. The published figure comes from another equation: see concept.published-figures."""
 
     figure = "Figure 8"
     references = (

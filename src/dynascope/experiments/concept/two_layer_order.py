@@ -10,18 +10,25 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.learning_order import bulge, draw_plane, normalized, strength_gap
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment, named, part_of
-from dynascope.experiments.concept.terminal_speed import SINGLE_SPEEDS, rate_between, speeds
-from dynascope.figures.forms import INK, legend_beside, panels
+from dynascope.experiments.concept.learning_order import (
+    SINGLE_SPEEDS,
+    bulge,
+    draw_plane,
+    normalized,
+    rate_between,
+    speeds,
+)
+from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.figures import INK, legend_beside, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
+from dynascope.theory.concept.strengths import strengths
 
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
 
 
 class TwoLayerOrder(SimExperiment):
-    """Do two-layer networks, linear and ReLU, learn the stronger concept first too?"""
+    """Do two-layer networks, linear and ReLU, also learn the stronger concept first?"""
 
     id = "concept.two-layer-order"
     source = Source(PAPER, "Figures 11 and 12")
@@ -33,10 +40,11 @@ class TwoLayerOrder(SimExperiment):
     }  # fmt: skip
     control = {"init_scale": 0.3}
     notes = """Figure 11 is the linear network, Figure 12 the one with ReLU (the text of Appendix F.2 has them the other
-    way round, the captions do not). Where two layers tie depends on the start too, so settings whose strengths are a
-    factor 1.1 to 1.5 apart are judged by themselves. The control starts from weights so large that the start, not the
-    data, sets the order. Preset `code` is what the authors' published program runs: a third cluster at the origin, σ₁
-    in {.1, .5, 1, 2} and σ₂ = .05 read as variances, biases, one shuffle for all epochs, a test cluster."""
+    way round, the captions do not). Which concept of two layers is first depends on the start too, so settings whose
+    strengths are a factor 1.1 to 1.5 apart are judged separately. The control starts from weights so large that the
+    start, not the data, sets the order. Preset `code` is what the authors' published program runs: a third cluster at
+    the origin, σ₁ in {.1, .5, 1, 2} and σ₂ = .05 read as variances, biases, one shuffle for all epochs, a test
+    cluster."""
 
     depth: PositiveInt = 2
     first_signals: Values = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -53,18 +61,21 @@ class TwoLayerOrder(SimExperiment):
         by_diversity = [((1.0, self.second_signal), (first, self.second_spread)) for first in self.first_spreads]
         return by_signal + by_diversity
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         signals = self.signals()
         runs = {name: self.train(signals, seed, activation=name) for name in NETWORKS}
         runs["one"] = self.train(signals, seed, depth=1)
-        kept = [named(name, run[["output", "test_loss", "mu", "sigma"]]) for name, run in runs.items()]
-        return xr.merge(kept, combine_attrs="drop")
+        return xr.DataTree.from_dict({name: run.drop_dims("start_step") for name, run in runs.items()})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        traces = {name: part_of(measured, name) for name in (*NETWORKS, "one")}
-        mu, sigma = (traces["linear"][name].values for name in ("mu", "sigma"))
-        a = sigma**2 + mu**2 / (2 + self.origin)
-        ratio, sign = a.max(axis=1) / a.min(axis=1), np.sign(strength_gap(traces["linear"], self.origin))
+    def strengths(self) -> np.ndarray:
+        """a of every setting, (signal, concept)."""
+        mu, sigma = zip(*self.signals(), strict=True)
+        return strengths(mu, sigma, self.origin)
+
+    def judge(self, measured: xr.DataTree, predicted: None) -> Iterable[Claim]:
+        traces = {name: measured[name].to_dataset() for name in (*NETWORKS, "one")}
+        a, mu = self.strengths(), traces["linear"].mu.values
+        ratio, sign = a.max(axis=1) / a.min(axis=1), np.sign(a[:, 1] - a[:, 0])
         areas = {name: bulge(traces[name]) for name in NETWORKS}
         right = {name: np.sign(area) == sign[:, None] for name, area in areas.items()}
         weak = np.isclose(mu[:, 0], 0.5)
@@ -130,18 +141,18 @@ class TwoLayerOrder(SimExperiment):
             holds=bool(slow and (self.bias or (straight.size and straight.min() > 0.98))),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None) -> Mapping[str, Figure]:
         count = len(self.first_signals)
         planes, grid = panels(2, rows=2, size=(5.2, 3.5))
         scatter, axes = panels(1, size=(5.6, 3.6))
+        gap = np.diff(self.strengths())
         for row, (name, color) in zip(grid, NETWORKS.items(), strict=True):
-            trace = part_of(measured, name)
-            pairs = (("sigma", slice(count, None), "diversity"), ("mu", slice(0, count), "signal"))
-            for panel, (label, which, word) in zip(row, pairs, strict=True):
-                every = max(1, trace.sizes["step"] // 40)
-                draw_plane(panel, trace.isel(signal=which), None, label, markers_every=every)
-                panel.set_title(f"{'Linear' if name == 'linear' else 'ReLU'}, {word} varied")
-            gap, area = strength_gap(trace, self.origin), bulge(trace)
+            trace = measured[name].to_dataset()
+            network, area = "Linear" if name == "linear" else "ReLU", bulge(trace)
+            draw_plane(row[0], trace.isel(signal=slice(count, None)), None, "sigma")
+            row[0].set_title(f"{network}, diversity varied")
+            draw_plane(row[1], trace.isel(signal=slice(0, count)), None, "mu")
+            row[1].set_title(f"{network}, signal varied")
             style = {"color": color, "alpha": 0.5, "markersize": 4.5, "label": name}
             axes.plot(np.repeat(gap, area.shape[1]), area.ravel(), "o", **style)
         axes.axhline(0, color=INK, linewidth=0.8)

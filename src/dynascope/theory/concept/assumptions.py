@@ -1,9 +1,9 @@
 """Assumptions D.1 to D.5 of Appendix D, item by item, and the constants that satisfy them.
 
-"Dynamics of Concept Learning and Compositional Generalization", Appendix D.1, written without an order of the
-concepts: `i` is the dominant and `j` the weaker of a pair, `a_i > a_j`. Constants are kept as logarithms,
-since the assumptions force starts like 1e-66: the left side of D.5 exceeds 1/2, so D.5 needs `log P > 10
-kappa^2 log(1 / (P beta omega)) + log beta`. Clock: `eta` is the step of the recursion (D.1), paper clock.
+"Dynamics of Concept Learning and Compositional Generalization", Appendix D.1, written without an order of the concepts:
+`i` is the dominant and `j` the weaker of a pair, `a_i > a_j`. Constants are kept as logarithms, since the assumptions
+force starts like 1e-66: the left side of D.5 exceeds 1/2, so D.5 needs
+`log P > 10 kappa^2 log(1 / (P beta omega)) + log beta`. Clock: `eta` is the step of the recursion (D.1), paper clock.
 """
 
 from __future__ import annotations
@@ -47,27 +47,22 @@ class Condition(NamedTuple):
 
 
 def feasible_constants(
-    a: Float[np.ndarray, " d"],
-    beta: float = 1.5,
-    kappa: float = 1.11,
-    K: float = 20.0,
-    C: float = 2.0,
+    a: Float[np.ndarray, " d"], beta: float = 1.5, kappa: float = 1.11, K: float = 20.0, C: float = 2.0
 ) -> Constants:
-    """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap
-    (D.2).
+    """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap (D.2).
 
-    D.4 with equality makes `Q = log(1 / (P beta omega))` a constant, `log(K gamma d beta / m)` with `m =
-    min(kappa - 1, 1 - kappa^{-1/2})`; D.5 then reads `rho (10 kappa^2 Q + log P + log beta) <= log P`, where
-    `rho` is the largest `(a_i + a_j) / (2 a_i)`. The other items are for `check_assumptions` to judge.
+    D.4 with equality makes `Q = log(1 / (P beta omega))` a constant, `log(K gamma d beta / m)` with
+    `m = min(kappa - 1, 1 - kappa^{-1/2})`; D.5 then reads `rho (10 kappa^2 Q + log P + log beta) <= log P`, where
+    `rho` is the largest `(a_i + a_j) / (2 a_i)`. `check_assumptions` judges the other items.
     """
     strengths = np.sort(np.asarray(a, dtype=float))
     if len(strengths) < 2 or strengths[0] <= 0:
-        raise ValueError("Assumption D.1 needs at least two strengths a_k, all positive")
+        raise ValueError(f"a needs at least two strengths, all positive (Assumption D.1); got {strengths}")
     alpha, gamma, dim = float(strengths[0]), float(strengths[-1] / strengths[0]), len(strengths)
     slack = min(kappa - 1, 1 - kappa**-0.5)
     rho = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
     if rho >= 1:
-        raise ValueError("Assumption D.5 needs distinct strengths a_k")
+        raise ValueError(f"a needs distinct strengths (Assumption D.5); got {strengths}")
     distance = math.log(K * gamma * dim * beta / slack)
     log_P = rho * (10 * kappa**2 * distance + math.log(beta)) / (1 - rho)
     log_omega = -distance - math.log(beta) - log_P

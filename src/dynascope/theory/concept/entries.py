@@ -1,8 +1,8 @@
 """The three classes of entries of the Jacobian `W` (Section 4.2 and Figure 4 of the paper).
 
-Major: `(p, p)` with `p < s`. Minor: off the diagonal, in a row or column below `s`; the `p`-th group of
-minors is all of them in row or column `p`, so a minor with both indices below `s` is in two groups.
-Irrelevant: the rest. Indices count from 0, in the user's own order of concepts.
+Major: `(p, p)` with `p < s`. Minor: off the diagonal, in a row or column below `s`; the `p`-th group of minors is all
+of them in row or column `p`, so a minor with both indices below `s` is in two groups. Irrelevant: the rest. Indices
+count from 0, concepts in the order given.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EntryClasses(NamedTuple):
 def entry_classes(dim: int, concepts: int) -> EntryClasses:
     """The partition for `s = concepts` in dimension `d = dim`: `s` majors, `s(s-1) + 2s(d-s)` minors."""
     if not 1 <= concepts <= dim:
-        raise ValueError(f"concepts must lie between 1 and dim={dim}, got {concepts}")
+        raise ValueError(f"concepts must lie between 1 and dim={dim}; got {concepts}")
     diagonal = np.eye(dim, dtype=bool)
     concept = np.arange(dim) < concepts
     touches = concept[:, None] | concept[None, :]

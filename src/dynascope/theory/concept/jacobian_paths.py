@@ -1,8 +1,7 @@
-"""Whole trajectories of the symmetric model, compiled: the paper's recursion on `W`, and gradient descent on
-`U`.
+"""Whole paths of the symmetric model, compiled: the paper's recursion on `W`, and gradient descent on `U`.
 
-Clock: `eta` is the step in the paper clock (`eta = 2 h` for gradient descent on `U` with learning rate `h`;
-see `jacobian_recursion`). Batches of starts are leading axes and run side by side in one array program.
+Clock: `eta` is the step in the paper clock (`eta = 2 h` for gradient descent on `U` with learning rate `h`; see
+`jacobian_recursion`). Batches of starts are leading axes and run side by side in one array program.
 """
 
 from __future__ import annotations
@@ -24,14 +23,13 @@ Observe = Callable[[Float[Array, "*batch d d"]], Any]
 
 
 def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
-    """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given increasing
-    steps."""
+    """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given increasing steps."""
     if isinstance(steps, int | np.integer):
         chosen = np.arange(0, int(steps) + 1, every)
     else:
         chosen = np.asarray(steps, dtype=int)
     if chosen.size == 0 or chosen[0] < 0 or np.any(np.diff(chosen) <= 0):
-        raise ValueError("recorded steps must be increasing and not negative")
+        raise ValueError(f"steps must be increasing and not negative; got {chosen}")
     return chosen
 
 
@@ -48,10 +46,9 @@ def jacobian_euler_path(
     every: int = 1,
     observe: Observe = identity,
 ) -> Any:
-    """`observe(W)` along the paper's recursion (D.1), stacked on a first axis over `recorded_steps(steps,
-    every)`.
+    """`observe(W)` along the paper's recursion (D.1), stacked on a first axis over `recorded_steps(steps, every)`.
 
-    Paper clock. `observe` keeps a large ensemble small in memory: record the loss in the place of all of `W`.
+    Paper clock. `observe` keeps a large ensemble small in memory: record the loss instead of all of `W`.
     """
     gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
     return _euler_path(W0, a, eta, gaps, observe)

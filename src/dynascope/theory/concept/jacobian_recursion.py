@@ -1,12 +1,11 @@
 """The symmetric two-layer model `f(U; x) = U U^T x`: how the entries of its Jacobian `W = U U^T` move.
 
-"Dynamics of Concept Learning and Compositional Generalization", Section 4.2 and Appendix D. The exact
-gradient of the population loss (4.1) is `grad_U L = [(W - I) A + A (W - I)] U`, and gradient flow on `U`
-moves `W` by `dW/dt = 2 (W A + A W) - (A W^2 + W^2 A + 2 W A W)`.
+"Dynamics of Concept Learning and Compositional Generalization", Section 4.2 and Appendix D. The exact gradient of the
+population loss (4.1) is `grad_U L = [(W - I) A + A (W - I)] U`, and gradient flow on `U` moves `W` by
+`dW/dt = 2 (W A + A W) - (A W^2 + W^2 A + 2 W A W)`.
 
-Clock: the paper's eq. (4.3) and (D.2) are half of this. Every `eta` and time here is in that *paper clock*.
-Gradient descent on `U` with learning rate `h` on the gradient of (4.1) has `eta = 2 h`, so that `t = 2 h *
-steps`.
+Clock: the paper's eq. (4.3) and (D.2) are half of this. Every `eta` and time here is in that *paper clock*. Gradient
+descent on `U` with learning rate `h` on the gradient of (4.1) has `eta = 2 h`, so that `t = 2 h * steps`.
 
 In the paper clock `dw_ij/dt = G_ij - S_ij - N_ij`: growth, suppression, noise.
 """
@@ -20,8 +19,8 @@ Scalar = Float[Array, ""] | float | int
 
 
 def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]) -> Float[Array, "*batch i j"]:
-    """Matrix product at full precision; short sums are written out, which for batches of small matrices is
-    ten times faster on a CPU than a library call for each."""
+    """Matrix product at full precision; short sums are written out, which for batches of small matrices is ten times
+    faster on a CPU than a library call for each."""
     if left.shape[-1] > 8:
         return jnp.matmul(left, right, precision="highest")
     total = left[..., :, 0, None] * right[..., None, 0, :]
@@ -95,7 +94,6 @@ def factor_gd(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Sca
 
 
 def dropped(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d d"]:
-    """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`,
-    exactly."""
+    """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`, exactly."""
     step = gradient(U, a)
     return 0.25 * eta * product(step, jnp.swapaxes(step, -1, -2))

@@ -1,10 +1,10 @@
 """The lemmas of Appendix D as statements that a recorded path of `W` obeys or breaks.
 
-"Dynamics of Concept Learning and Compositional Generalization", Appendix D. The path holds every step `t = 0,
-1, ..., T` of the recursion (D.1) (or of gradient descent on `U`), in float64; `eta` is its step in the paper
-clock. Starts may be as small as 1e-66 and bounds as large as e^1000, so sizes are compared by their
-logarithms: a margin is `log(bound) - log(value)` where a statement bounds a size, and `bound - value` where
-it bounds a value of order one (D.5, D.6, Cor. D.2, exit).
+"Dynamics of Concept Learning and Compositional Generalization", Appendix D. The path holds every step
+`t = 0, 1, ..., T` of the recursion (D.1) (or of gradient descent on `U`), in float64; `eta` is its step in the paper
+clock. Starts may be as small as 1e-66 and bounds as large as e^1000, so sizes are compared by their logarithms: a
+margin is `log(bound) - log(value)` where a statement bounds a size, and `bound - value` where it bounds a value of
+order one (D.5, D.6, Cor. D.2, exit).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Path = Float[np.ndarray, "time d d"]
 
 
 class Verdict(NamedTuple):
-    """What became of one lemma on one path."""
+    """Whether one path obeys one lemma."""
 
     lemma: str
     statement: str
@@ -33,8 +33,7 @@ class Verdict(NamedTuple):
     first_violation: int | None
     """The first step at which it is broken."""
     worst_margin: float
-    """The smallest distance to the bound, negative where broken; infinite where the lemma had nothing to
-    say."""
+    """The smallest distance to the bound, negative where broken; infinite where the lemma does not apply."""
 
 
 GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
@@ -44,9 +43,9 @@ GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
 def check_lemmas(W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: float | int = 0) -> list[Verdict]:
     """Every lemma and corollary of Appendix D on the path `W`; `eta` is `constants.eta`, paper clock.
 
-    `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the
-    rounding of a sum over larger numbers (1e-14 is enough for d = 2,
-    2e-14 for d = 3). A path that diverges breaks the lemmas; it is no error.
+    `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the rounding of
+    a sum over larger numbers (1e-14 is enough for d = 2, 2e-14 for d = 3). A path that diverges breaks the lemmas; it
+    is no error.
     """
     path = np.asarray(W, dtype=np.float64)
     strengths = np.asarray(a, dtype=np.float64)
@@ -65,8 +64,7 @@ def diagonal_growth_times(W0: np.ndarray, a: np.ndarray, c: Constants) -> Float[
 
 
 def exit_steps(W: Path, c: Constants) -> Float[np.ndarray, " d"]:
-    """The first step at which each major is out of the initial phase, `w_ii > P beta omega`; nan if it never
-    is."""
+    """The first step at which each major is out of the initial phase, `w_ii > P beta omega`; nan if it never is."""
     return _first(np.diagonal(W, axis1=1, axis2=2) > math.exp(c.log_phase))
 
 
@@ -82,17 +80,11 @@ def _margins(
     log_noise = _log_noise(W, a)
     cap = math.log(2 * c.gamma * c.alpha * len(a)) + 2 * math.log(c.beta) + 2 * c.log_omega
     yield "Cor. D.1", "|N_ij| <= 2 P gamma alpha d beta^2 omega^2", cap + c.log_P - _largest(log_noise)
-    yield (
-        "Cor. D.1 with P^2",
-        "|N_ij| <= 2 P^2 gamma alpha d beta^2 omega^2",
-        cap + 2 * c.log_P - _largest(log_noise),
-    )
+    squared = cap + 2 * c.log_P - _largest(log_noise)
+    yield "Cor. D.1 with P^2", "|N_ij| <= 2 P^2 gamma alpha d beta^2 omega^2", squared
 
-    yield (
-        "D.1",
-        "|w_ij(t)| <= |w_ij(0)| exp(eta t (a_i+a_j) kappa)",
-        _smallest(log_W[0] + upward * c.kappa - log_W),
-    )
+    above = _smallest(log_W[0] + upward * c.kappa - log_W)
+    yield "D.1", "|w_ij(t)| <= |w_ij(0)| exp(eta t (a_i+a_j) kappa)", above
 
     first = time <= first_growth_time(c)
     lower = np.minimum(_smallest(log_W - log_W[0] - upward / c.kappa), c.log_phase - _largest(log_W))
@@ -122,7 +114,7 @@ def _margins(
         yield (
             f"D.4 at {level:g}",
             "out of phase, below lambda: w_ii grows by exp(2 eta a_i (1-lambda)/kappa) a step",
-            (np.append(np.inf, _smallest(single))),
+            np.append(np.inf, _smallest(single)),
         )
 
     yield "D.5", "0 <= w_ii(t) <= 1 + 2/K", _smallest(np.minimum(majors, 1 + 2 / c.K - majors))
@@ -135,17 +127,10 @@ def _margins(
     extra = rounding * np.sqrt(np.abs(majors[:, :, None] * majors[:, None, :]))
     allowed = np.minimum.accumulate(np.where(eligible, np.maximum(np.abs(W), math.exp(c.log_omega)), np.inf), axis=0)
     margin = np.where(np.isinf(allowed), np.inf, np.log(allowed + extra) - log_W)
-    yield (
-        "D.7",
-        "a_i > a_j, w_ii(t0) > 0.8: |w_ij(t)| <= max(|w_ij(t0)|, omega) from t0 on",
-        _smallest(margin),
-    )
+    yield "D.7", "a_i > a_j, w_ii(t0) > 0.8: |w_ij(t)| <= max(|w_ij(t0)|, omega) from t0 on", _smallest(margin)
 
-    yield (
-        "D.8",
-        "off-diagonal entries never leave the initial phase",
-        _smallest(np.where(off, c.log_phase - log_W, np.inf)),
-    )
+    inside = _smallest(np.where(off, c.log_phase - log_W, np.inf))
+    yield "D.8", "off-diagonal entries never leave the initial phase", inside
 
     latest = c.kappa * (math.log(0.8) - c.log_phase) / (0.3 * c.eta * a) + diagonal_growth_times(W[0], a, c)
     reached = _first(majors >= 0.8)
@@ -153,11 +138,7 @@ def _margins(
     late_by = np.full(len(W), np.inf)
     for step, value in zip(np.minimum(np.ceil(latest), len(W) - 1).astype(int), late, strict=True):
         late_by[step] = min(late_by[step], value)
-    yield (
-        "D.8, time",
-        "w_ii >= 0.8 no later than kappa log(0.8/(P beta omega))/(0.3 eta a_i) + T_1^(i)",
-        late_by,
-    )
+    yield "D.8, time", "w_ii >= 0.8 no later than kappa log(0.8/(P beta omega))/(0.3 eta a_i) + T_1^(i)", late_by
 
 
 def _verdict(name: str, statement: str, margin: Float[np.ndarray, " time"]) -> Verdict:

@@ -1,7 +1,7 @@
 """Losses of a linear model `f(x) = W x` on structured identity data, in population form.
 
-"Dynamics of Concept Learning and Compositional Generalization", eq. (4.1): with the second moment `A =
-diag(a)`, `L(W) = 1/2 ||(W - I) A^{1/2}||_F^2`.
+"Dynamics of Concept Learning and Compositional Generalization", eq. (4.1): with the second moment `A = diag(a)`,
+`L(W) = 1/2 ||(W - I) A^{1/2}||_F^2`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def population_loss(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Flo
 
 
 def out_of_distribution_loss(W: Float[Array, "*batch d d"], z: Float[Array, " d"]) -> Float[Array, "*batch"]:
-    """`1/2 ||W z - z||^2` at a test point `z` (the sum of all cluster means, unless one looks elsewhere)."""
+    """`1/2 ||W z - z||^2` at a test point `z`, in the paper the sum of all cluster means."""
     return 0.5 * jnp.sum((jnp.sum(W * z, axis=-1) - z) ** 2, axis=-1)
 
 

@@ -1,10 +1,9 @@
-"""The rise and fall of an off-diagonal entry `w_ij` of the symmetric model, `i` dominant and `j` weaker (`a_i
-> a_j`).
+"""The rise and fall of an off-diagonal entry `w_ij` of the symmetric model, `i` dominant and `j` weaker, `a_i > a_j`.
 
-It grows while major i is small, turns where `w_ii` passes `w*`, and decays once major i has saturated; that
-detour is the transient memorization of the paper (Section 4.2). Derived from eq. (4.3) without its noise
-term. Paper clock throughout (`t = 2 h * steps` for gradient descent on `U` with learning rate `h`). All
-functions are elementwise and broadcast.
+It grows while major i is small, turns where `w_ii` passes `w*`, and decays once major i has saturated; that detour is
+the transient memorization of the paper (Section 4.2). Derived from eq. (4.3) without its noise term. Paper clock
+throughout (`t = 2 h * steps` for gradient descent on `U` with learning rate `h`). Functions are elementwise and
+broadcast, unless they take a start.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -50,8 +50,7 @@ def minor_entry(times: Entry, w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entr
         w_ij(t) = w_ij(0) e^{(a_i+a_j)t} [1 + p_i (e^{2 a_i t} - 1)]^{-(3a_i+a_j)/(4a_i)}
                                          [1 + p_j (e^{2 a_j t} - 1)]^{-(3a_j+a_i)/(4a_j)}
 
-    `p_i = w_ii(0)` for the dominant major and the pivot `p_j` for the weaker one (logs, so small starts are
-    safe).
+    `p_i = w_ii(0)` for the dominant major and the pivot `p_j` for the weaker one (logs, so small starts are safe).
     """
     exponent = (
         (a_i + a_j) * times
@@ -66,8 +65,7 @@ def minor_peak(w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Ent
 
         (a_i + a_j) - (3a_i+a_j)/2 w_ii(t) - (3a_j+a_i)/2 w_jj(t),   each major on its logistic curve,
 
-    which falls in `t` and is not positive any more where `w_ii = w*`; time 0 where the entry falls from the
-    start.
+    which falls in `t` and is no longer positive where `w_ii = w*`; time 0 where the entry falls from the start.
     """
     star = turning_point(a_i, a_j)
     latest = (jnp.log(star / (1 - star)) - log_p_i + jnp.log1p(-jnp.exp(log_p_i))) / (2 * a_i)
@@ -84,6 +82,14 @@ def minor_peak(w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Ent
     low, high = lax.fori_loop(0, 60, halve, (jnp.zeros_like(high), high))
     time = (low + high) / 2
     return MinorPeak(time, minor_entry(time, w_ij, a_i, a_j, log_p_i, log_p_j))
+
+
+def minor_peak_of_factor(U0: Float[np.ndarray, "*batch 2 width"], a: Float[np.ndarray, " 2"]) -> MinorPeak:
+    """The peak of the one minor of two concepts, the second the stronger, from the start `U(0)`."""
+    W0 = U0 @ np.swapaxes(U0, -1, -2)
+    weak = W0[..., 0, 0] - W0[..., 0, 1] ** 2 / W0[..., 1, 1]
+    given = (W0[..., 0, 1], a[1], a[0], np.log(W0[..., 1, 1]), np.log(weak))
+    return minor_peak(*(jnp.asarray(each) for each in given))
 
 
 def _log_denominator(times: Entry, a: Entry, log_p: Entry) -> Entry:

@@ -1,8 +1,7 @@
 """The starts and settings behind the published theory figures (5, 8, 9, 10), as data, and their runs.
 
-The code published with "Dynamics of Concept Learning and Compositional Generalization" iterates its recursion
-(D.2) with `A` squared in every place where the text has `A`. Both are run here from the same starts. Paper
-clock, step 0.01.
+The code published with "Dynamics of Concept Learning and Compositional Generalization" iterates its recursion (D.2)
+with `A` squared in every place where the text has `A`. Both are run here from the same starts. Paper clock, step 0.01.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+import xarray as xr
+from jaxtyping import Float
 
-from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path, recorded_steps
+from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
 from dynascope.theory.concept.jacobian_recursion import jacobian_of
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss
 
@@ -25,6 +25,9 @@ U4 = (
     (0.089636, 0.097888, 0.028008, 0.075974),
     (0.040007, 0.012171, 0.026023, 0.040253),
 )
+
+Integrator = Literal["jacobian_euler", "factor_gd"]
+"""The recursion on `W`, or gradient descent on `U`."""
 
 
 class PublishedFigure(NamedTuple):
@@ -48,14 +51,6 @@ class PublishedFigure(NamedTuple):
         return np.asarray(self.mu) ** 2 / self.concepts + np.asarray(self.sigma) ** 2
 
 
-class FigureRun(NamedTuple):
-    """What the figure shows: the Jacobian and the test loss at each recorded step."""
-
-    steps: Int[np.ndarray, " time"]
-    W: Float[Array, "time d d"]
-    loss: Float[Array, " time"]
-
-
 PUBLISHED_FIGURES = (
     PublishedFigure("5", (1.0, 1.5, 0.0), (0.05,) * 3, 2, U5, 2_000, 1, 2),
     PublishedFigure("8, code's setting", (1.0, 1.7, 2.25), (0.5, 0.25, 0.25), 3, U3, 10_000, 1, 3),
@@ -65,19 +60,13 @@ PUBLISHED_FIGURES = (
 )
 
 
-def run_published_figure(
-    figure: PublishedFigure,
-    squared: bool,
-    integrator: Literal["jacobian_euler", "factor_gd"] = "jacobian_euler",
-    every: int = 1,
-) -> FigureRun:
-    """The figure's flow with `A` (`squared=False`, as printed) or `A^2` (as coded), in the default
-    precision."""
-    a = jnp.asarray(figure.a**2 if squared else figure.a)
+def run_published_figure(figure: PublishedFigure, power: float, integrator: Integrator) -> xr.Dataset:
+    """`W(step, row, column)` and `test_loss(step)` with `A` to a power: 1 as printed, 2 as coded. Default precision."""
+    a = jnp.asarray(figure.a**power)
     U0 = jnp.asarray(figure.start, dtype=a.dtype)
     if integrator == "factor_gd":
-        W = factor_path(U0, a, figure.eta, figure.steps, every)
+        W = factor_path(U0, a, figure.eta, figure.steps)
     else:
-        W = jacobian_euler_path(jacobian_of(U0), a, figure.eta, figure.steps, every)
+        W = jacobian_euler_path(jacobian_of(U0), a, figure.eta, figure.steps)
     loss = out_of_distribution_loss(W, jnp.asarray(figure.mu, dtype=a.dtype))
-    return FigureRun(recorded_steps(figure.steps, every), W, loss)
+    return xr.Dataset({"W": (("step", "row", "column"), np.asarray(W)), "test_loss": ("step", np.asarray(loss))})

@@ -1,14 +1,12 @@
-"""When each concept is learned by the symmetric model: a predictor from its start alone.
+"""When each concept is learned by the symmetric model: a prediction from its start alone.
 
-The paper (Section 4.2, Appendix D) says that the majors `w_kk` leave the initial phase in the order of
-descending `a`. For numbers one needs the *pivots*: eliminate the stronger directions from `W(0)` first
-(Cholesky in the order of descending `a`); what is left of `w_kk(0)` is `p_k`, and major k follows the
-logistic curve of growth rate `2 a_k` from `p_k`. `p_k = 0`, a start of too low a rank, means that stage k
-never happens.
+The paper (Section 4.2, Appendix D) says that the majors `w_kk` leave the initial phase in the order of descending
+`a`. For numbers one needs the *pivots*: eliminate the stronger directions from `W(0)` first (Cholesky in the order of
+descending `a`); what is left of `w_kk(0)` is `p_k`, and major k follows the logistic curve of growth rate `2 a_k` from
+`p_k`. `p_k = 0`, a start of too low a rank, means that stage k never happens.
 
-Clock: times are in the paper clock, `t = 2 h * steps` for gradient descent on `U` with learning rate `h`;
-every `eta` is the step in that clock, `eta = 2 h`. Order of concepts: the user's own; nothing needs to be
-sorted.
+Clock: times are in the paper clock, `t = 2 h * steps` for gradient descent on `U` with learning rate `h`; every `eta`
+is the step in that clock, `eta = 2 h`. Concepts keep the order in which they are given.
 """
 
 from __future__ import annotations
@@ -16,14 +14,15 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from dynascope.theory.concept.jacobian_recursion import Scalar
+from dynascope.theory.concept.jacobian_recursion import Scalar, jacobian_of
 
 
 class StageTimes(NamedTuple):
-    """Predictions for each major, in the user's order; times in the paper clock."""
+    """Predictions for each major, concepts in the order given; times in the paper clock."""
 
     log_pivots: Float[Array, "*batch d"]
     exit: Float[Array, "*batch d"]
@@ -35,11 +34,10 @@ class StageTimes(NamedTuple):
 
 
 def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log p_k` from `W(0)`: elimination in the order of descending `a`, without square roots of small
-    numbers.
+    """`log p_k` from `W(0)`: elimination in the order of descending `a`, without square roots of small numbers.
 
-    A pivot below the rounding of `W(0)` itself counts as zero (-inf). Where `W(0) = U U^T` is nearly
-    singular, use `log_pivots_of_factor`, which sees pivots down to the square of the rounding.
+    A pivot below the rounding of `W(0)` itself counts as zero (-inf). Where `W(0) = U U^T` is nearly singular, use
+    `log_pivots_of_factor`, which sees pivots down to the square of the rounding.
     """
     order = jnp.argsort(-a)
     scale = jnp.max(jnp.abs(W0), axis=(-2, -1), keepdims=True)
@@ -58,11 +56,9 @@ def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
 
 
 def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger
-    rows.
+    """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger rows.
 
-    From a QR factorization, so a nearly dependent start keeps its digits. Width below `d` gives `-inf` for
-    the rest.
+    From a QR factorization, so a nearly dependent start keeps its digits. Width below `d` gives `-inf` for the rest.
     """
     order = jnp.argsort(-a)
     rows = U0[..., order, :]
@@ -90,8 +86,7 @@ def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Flo
 
 
 def stage_times(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar = 0.1) -> StageTimes:
-    """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or
-    `naive_log_pivots`."""
+    """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`."""
     half = half_time(log_pivot, a)
     return StageTimes(log_pivot, exit_time(log_pivot, a, threshold), half, jnp.argsort(half, axis=-1))
 
@@ -104,8 +99,8 @@ def steps_at(
 ) -> Float[Array, "*batch d"]:
     """Paper-clock times as numbers of steps of size `eta`, with the finite step's own growth rate.
 
-    A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of
-    `jacobian_euler`, in the place of `e^{2 eta a}`.
+    A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of `jacobian_euler`,
+    instead of `e^{2 eta a}`.
     """
     if integrator == "factor_gd":
         per_step = 2 * jnp.log1p(eta * a)
@@ -114,8 +109,17 @@ def steps_at(
     return times * 2 * a / per_step
 
 
+def half_steps(
+    U0: Float[np.ndarray, "*batch d width"], a: Float[np.ndarray, " d"], learning_rate: float, naive: bool = False
+) -> Float[np.ndarray, "*batch d"]:
+    """The step of gradient descent on `U` at which each major reaches 1/2, from its pivot; `naive`: from `w_kk(0)`."""
+    U, strength = jnp.asarray(U0), jnp.asarray(a)
+    pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, strength)
+    return np.asarray(steps_at(half_time(pivots, strength), strength, 2 * learning_rate))
+
+
 def fails(half: Float[Array, "*batch d"], horizon: Scalar) -> Bool[Array, "*batch d"]:
-    """Concepts not learned within the horizon, `t_k(1/2) > T` (Figure 10): for ever only where `p_k = 0`."""
+    """Which concepts are not learned within the horizon, `t_k(1/2) > T` (Figure 10): forever only where `p_k = 0`."""
     return half > horizon
 
 

@@ -1,12 +1,12 @@
-"""Random starts `U(0)` of the symmetric model, from NumPy's PCG64 so that a seed means the same start
-everywhere."""
+"""Random starts `U(0)` of the symmetric model, drawn by NumPy so that a seed means the same start everywhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+import xarray as xr
+from jaxtyping import Float, Int
 
 Seeds = int | np.integer | range | Sequence[int] | np.ndarray
 
@@ -25,9 +25,18 @@ def aligned_factor(
 ) -> Float[np.ndarray, "*seed d width"]:
     """`U = scale * (epsilon G + [1 0 ... 0])` with `G` Gaussian: nearly rank one, every `w_ij(0)` positive.
 
-    The reliable way to multiple descents: the rows of `U` all point along the first column, so each weaker
-    direction is first learned as a shadow of the stronger ones.
+    The reliable way to multiple descents: the rows of `U` all point along the first column, so each weaker direction
+    is first learned as a shadow of the stronger ones.
     """
     factor = gaussian_factor(seed, scale * epsilon, dim, width)
     factor[..., :, 0] += scale
     return factor
+
+
+def start_moments(size: float, widths: Int[np.ndarray, " width"]) -> xr.Dataset:
+    """The moments of `W(0) = U U^T` for Gaussian `U` of `width` columns with `E w_ii = width * scale^2 = size`:
+    `moments(width, moment)` are `E w_ii`, `E w_ij = 0`, `Var w_ij = size^2 / width` and `Var w_ii = 2 size^2 / width`.
+    """
+    zero = np.zeros(len(widths))
+    moments = np.stack([zero + size, zero, size**2 / widths, 2 * size**2 / widths], axis=1)
+    return xr.Dataset({"moments": (("width", "moment"), moments)}, {"width": widths})

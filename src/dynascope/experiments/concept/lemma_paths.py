@@ -1,4 +1,4 @@
-"""Appendix D on its own ground: starts as small as its assumptions ask for, every lemma checked at every step."""
+"""Appendix D under its own assumptions: paths from starts as small as they demand, every lemma at every step."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.experiments.concept.symmetric_experiment import strengths
 from dynascope.lab.claims import Claim, claim, erratum
-from dynascope.theory.concept.assumptions import check_assumptions, feasible_constants
+from dynascope.theory.concept.assumptions import Constants, check_assumptions, feasible_constants
 from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
 from dynascope.theory.concept.lemmas import check_lemmas, diagonal_growth_times, exit_steps
 from dynascope.theory.concept.starts import gaussian_factor
+from dynascope.theory.concept.strengths import strengths
 
 
 class FigureStart(NamedTuple):
-    """The data of a figure and the Gaussian start of this laboratory that shows what it shows."""
+    """The data of a figure, and a Gaussian start that shows the same."""
 
     mu: tuple[float, ...]
     sigma: tuple[float, ...]
@@ -36,8 +36,8 @@ FIGURES: Mapping[str, FigureStart] = {
 PRINTED, CORRECTED = "Cor. D.1", "Cor. D.1 with P^2"
 
 
-class Bench(NamedTuple):
-    """One path: strengths, the start over omega (on and off the diagonal), how it is iterated, for how long."""
+class LemmaPath(NamedTuple):
+    """A path of `W`: strengths, the start over omega (on and off the diagonal), the integrator, the number of steps."""
 
     a: tuple[float, ...]
     on: float
@@ -49,7 +49,8 @@ class Bench(NamedTuple):
     def name(self) -> str:
         return f"a={tuple(map(int, self.a))}, {self.on:g} on and {self.off:+g} off, {self.integrator}"
 
-    def path(self) -> tuple[np.ndarray, Any]:
+    def run(self) -> tuple[np.ndarray, Constants]:
+        """`W` at every step, (step, row, column), and the constants that satisfy the assumptions."""
         constants = feasible_constants(np.asarray(self.a))
         dim, size = len(self.a), math.exp(constants.log_omega)
         shape = np.full((dim, dim), self.off) + (self.on - self.off) * np.eye(dim)
@@ -61,59 +62,57 @@ class Bench(NamedTuple):
 
 
 SMALL = tuple(
-    Bench((1.0, 4.0), 1.5, sign, integrator, 90_000)
+    LemmaPath((1.0, 4.0), 1.5, sign, integrator, 90_000)
     for sign in (1.0, -1.0)
     for integrator in ("jacobian_euler", "factor_gd")
 )
 LARGE = (
-    Bench((1.0, 10.0), 1.5, 1.0, "jacobian_euler", 204_503),
-    Bench((1.0, 10.0), 1.5, -1.0, "jacobian_euler", 204_503),
-    Bench((1.0, 4.0, 16.0), 1.5, 1.0, "factor_gd", 431_309),
+    LemmaPath((1.0, 10.0), 1.5, 1.0, "jacobian_euler", 204_503),
+    LemmaPath((1.0, 10.0), 1.5, -1.0, "jacobian_euler", 204_503),
+    LemmaPath((1.0, 4.0, 16.0), 1.5, 1.0, "factor_gd", 431_309),
 )
 SINGULAR = (
-    Bench((1.0, 10.0), 1.05, 1.0, "jacobian_euler", 150_000),
-    Bench((1.0, 10.0), 1.05, 1.0, "factor_gd", 200_000),
+    LemmaPath((1.0, 10.0), 1.05, 1.0, "jacobian_euler", 150_000),
+    LemmaPath((1.0, 10.0), 1.05, 1.0, "factor_gd", 200_000),
 )
 
 
-def measure_benches(benches: tuple[Bench, ...]) -> xr.Dataset:
-    """For every bench and lemma the first step at which it is broken (-1: never) and the worst margin; when each major
-    leaves the initial phase and when it may, at the earliest; and where W ends."""
-    rows: dict[str, list[Any]] = {name: [] for name in ("broken_at", "margin", "exit", "earliest", "reaches", "end")}
+def measure_lemmas(paths: tuple[LemmaPath, ...]) -> xr.Dataset:
+    """For every path and lemma the first step at which it is broken (-1: never) and the worst margin; when each major
+    leaves the initial phase and the earliest step at which it may; and how far from I `W` ends."""
+    rows: dict[str, list[Any]] = {name: [] for name in ("broken_at", "margin", "exit", "earliest", "end")}
     names: list[str] = []
-    for bench in benches:
-        W, constants = bench.path()
+    for path in paths:
+        W, constants = path.run()
         # an entry of U U^T is a sum of d products: D.7 bounds it by numbers far below their rounding
-        rounding = len(bench.a) * 1e-14 if bench.integrator == "factor_gd" else 0
-        verdicts = check_lemmas(W, np.asarray(bench.a), constants, rounding)
+        rounding = len(path.a) * 1e-14 if path.integrator == "factor_gd" else 0
+        verdicts = check_lemmas(W, np.asarray(path.a), constants, rounding)
         names = [verdict.lemma for verdict in verdicts]
-        majors = np.diagonal(W, axis1=1, axis2=2) >= 0.8
         rows["broken_at"].append([-1 if each.first_violation is None else each.first_violation for each in verdicts])
         rows["margin"].append([each.worst_margin for each in verdicts])
         rows["exit"].append(_padded(exit_steps(W, constants)))
-        rows["earliest"].append(_padded(diagonal_growth_times(W[0], np.asarray(bench.a), constants)))
-        rows["reaches"].append(_padded(np.where(majors.any(axis=0), majors.argmax(axis=0), np.nan)))
-        rows["end"].append(float(np.abs(W[-1] - np.eye(len(bench.a))).max()))
-    table: dict[str, Any] = {name: (("bench", "lemma"), np.array(rows[name])) for name in ("broken_at", "margin")}
-    table |= {name: (("bench", "major"), np.array(rows[name])) for name in ("exit", "earliest", "reaches")}
-    table["end"] = ("bench", np.array(rows["end"]))
-    return xr.Dataset(table, {"lemma": names, "bench": [bench.name for bench in benches]})
+        rows["earliest"].append(_padded(diagonal_growth_times(W[0], np.asarray(path.a), constants)))
+        rows["end"].append(float(np.abs(W[-1] - np.eye(len(path.a))).max()))
+    table: dict[str, Any] = {name: (("path", "lemma"), np.array(rows[name])) for name in ("broken_at", "margin")}
+    table |= {name: (("path", "major"), np.array(rows[name])) for name in ("exit", "earliest")}
+    table["end"] = ("path", np.array(rows["end"]))
+    return xr.Dataset(table, {"lemma": names, "path": [path.name for path in paths]})
 
 
-def judge_benches(measured: xr.Dataset) -> Iterable[Claim]:
-    """The lemmas, what is wrong with them, and with the assumptions."""
+def judge_lemmas(measured: xr.Dataset) -> Iterable[Claim]:
+    """The lemmas, and the errata in them and in the assumptions."""
     broken = measured.broken_at.to_pandas()
-    singular = [bench.name for bench in SINGULAR]
+    singular = [path.name for path in SINGULAR]
     regular = broken.drop(index=singular)
     printed, corrected = regular.pop(PRINTED), regular.pop(CORRECTED)
-    margin = measured.margin.sel(bench=list(regular.index), lemma=list(regular.columns))
+    margin = measured.margin.sel(path=list(regular.index), lemma=list(regular.columns))
     yield claim(
-        "lemmas", "Lemmas D.1 to D.8, Corollary D.2 and the times in the proof of D.8 hold at every step, starts and "
-        "integrators of the bench (worst margin of each)", source="Appendix D",
-        measured=dict(zip(regular.columns, margin.min("bench").values, strict=True)), expected="no step breaks any",
+        "lemmas", "Lemmas D.1 to D.8, Corollary D.2 and the times in the proof of D.8 hold at every step, from every "
+        "start and with both integrators (worst margin of each)", source="Appendix D",
+        measured=dict(zip(regular.columns, margin.min("path").values, strict=True)), expected="no step breaks any",
         holds=bool((regular == -1).all(axis=None)), seeds=len(regular),
     )  # fmt: skip
-    exits, earliest = (measured[name].sel(bench=list(regular.index)).values for name in ("exit", "earliest"))
+    exits, earliest = (measured[name].sel(path=list(regular.index)).values for name in ("exit", "earliest"))
     within = (earliest <= exits) & (exits <= 1.11**2 * earliest)
     yield claim(
         "exit-times", "Each major leaves the initial phase between T_1^(i) and κ² T_1^(i)", source="Lemma D.3",
@@ -127,15 +126,15 @@ def judge_benches(measured: xr.Dataset) -> Iterable[Claim]:
         "has P²",
         source="Corollary D.1", measured={"first broken at step": dict(zip(printed.index, printed, strict=True)),
                                           "with P², broken": int((corrected >= 0).sum())},
-        expected="broken on every bench; with P² on none",
+        expected="broken on every path; with P² on none",
         refuted=bool((printed >= 0).all() and (corrected == -1).all()), seeds=len(regular),
     )  # fmt: skip
-    yield from _judge_singular(measured.sel(bench=singular))
+    yield from _judge_singular(measured.sel(path=singular))
     yield from _judge_assumptions()
 
 
 def _judge_singular(measured: xr.Dataset) -> Iterable[Claim]:
-    euler, factor = (measured.isel(bench=k).broken_at.to_series() for k in (0, 1))
+    euler, factor = (measured.isel(path=k).broken_at.to_series() for k in (0, 1))
     yield erratum(
         "near-singular-start",
         "Lemma D.3 does not follow from the assumptions: a nearly singular W(0) = ω [[1.05, 1], [1, 1.05]] breaks it "
@@ -169,7 +168,7 @@ def _judge_assumptions() -> Iterable[Claim]:
     found["largest right side of D.5 once D.4 carries P²"] = 1 / (10 * kappa**2 + 1)
     yield erratum(
         "infeasible-assumptions",
-        "Assumptions D.4 and D.5 together ask for absurdly small starts (β = 1.5, κ = 1.11, K = 20), and with the P² "
+        "Assumptions D.4 and D.5 together demand absurdly small starts (β = 1.5, κ = 1.11, K = 20), and with the P² "
         "that Corollary D.1 needs they exclude each other: D.5's left side exceeds 1/2", source="Assumptions D.4, D.5",
         measured=found, expected={f"a={a}": numbers for a, numbers in known.items()},
         refuted=right and 1 / (10 * kappa**2 + 1) < 0.5,

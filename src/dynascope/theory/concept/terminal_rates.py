@@ -1,0 +1,30 @@
+"""How learning slows at its end: one exponential is left, that of the weakest concept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+
+def terminal_slopes(a: Float[np.ndarray, "signal s"], rates: Mapping[str, float]) -> xr.Dataset:
+    """The slope per step of the log speed of the output at the end, for strengths `a` and several models.
+
+    A model relaxes by `rate * a` per step: `rate` is the step `eta` on eq. (2.1) for one layer, and `4 eta` for the
+    symmetric model. `flow(model, signal)` is `-rate * min a`; gradient descent with its finite steps has
+    `descent(model, signal)`, `log(1 - rate * min a)`.
+    """
+    per_step = np.array([*rates.values()])[:, None] * np.min(a, axis=-1)
+    dims = ("model", "signal")
+    return xr.Dataset({"flow": (dims, -per_step), "descent": (dims, np.log1p(-per_step))}, {"model": [*rates]})
+
+
+def settled_step(
+    a: Float[np.ndarray, " 2"], mu: Float[np.ndarray, " 2"], step_size: float, share: float = 0.05
+) -> float:
+    """The step from which Theorem 4.1 leaves the faster of two concepts less than `share` of the slower one's speed:
+    `a_f mu_f e^{-a_f t} = share * a_s mu_s e^{-a_s t}`, with `t = step_size * steps` and no initial weights."""
+    slow, fast = np.argmin(a), np.argmax(a)
+    return float(np.log(a[fast] * mu[fast] / (share * a[slow] * mu[slow])) / (a[fast] - a[slow]) / step_size)
