@@ -1,4 +1,4 @@
-"""Curve readers: functions of recorded curves. Stages, paths, plateaus, orbits, order and spectra."""
+"""Curve readers: functions of recorded curves. Stages, paths, plateaus, spikes, orbits, order, spectra and scaling."""
 
 from dynascope.curves import orbits as orbits, order as order, paths as paths, spectra as spectra, stages as stages
 from dynascope.curves.orbits import (
@@ -28,12 +28,20 @@ from dynascope.curves.plateaus import (
     support_size as support_size,
     switches as switches,
 )
+from dynascope.curves.scaling import scaling_exponent as scaling_exponent
 from dynascope.curves.spectra import (
     count_above as count_above,
     effective_rank as effective_rank,
     energy_rank as energy_rank,
     rise_steps as rise_steps,
     stable_rank as stable_rank,
+)
+from dynascope.curves.spikes import (
+    Rise as Rise,
+    first_spike as first_spike,
+    largest_rise as largest_rise,
+    spikes as spikes,
+    troughs as troughs,
 )
 from dynascope.curves.stages import (
     descents as descents,
@@ -46,3 +54,4 @@ from dynascope.curves.stages import (
     time_below_peak as time_below_peak,
     turning_points as turning_points,
 )
+from dynascope.curves.statistics import correlation as correlation, paired_difference as paired_difference

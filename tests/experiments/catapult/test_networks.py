@@ -12,7 +12,7 @@ import xarray as xr
 from dynascope.experiments.catapult.batches import Batches, rises_of
 from dynascope.experiments.catapult.cyclic import cycles_of
 from dynascope.experiments.catapult.deep_experiment import Network
-from dynascope.experiments.catapult.gradient_descent import GradientDescent, spikes
+from dynascope.experiments.catapult.gradient_descent import GradientDescent
 from dynascope.experiments.catapult.multiple import catapults_of, diverges
 from dynascope.experiments.catapult.sgd_experiment import spikes_of
 from dynascope.lab.errors import UsageError
@@ -36,14 +36,23 @@ def run(loss, top, norm=None, **others):
     return xr.Dataset(found, {"split": [1]})
 
 
+def descents(loss, top, below=None):
+    """A trace of gradient descent at two rates, one seed each, with a critical rate of twice the rate in use."""
+    found = [run(one, top, rate=np.ones(len(top)), kernel_critical_rate=np.full(len(top), 2.0))
+             for one in (loss, loss if below is None else below)]  # fmt: skip
+    return xr.concat(found, "ratio").assign_attrs(data="made by hand")
+
+
 def test_the_first_spike_is_measured_from_the_lowest_loss_before_it():
-    found = spikes(run([1.0, 0.5, 1.0, 4.0, 0.4, 9.0, 0.2], [0.4, 0.1, 0.4, 3.25, 0.1, 8.0, 0.1]), 1)
-    np.testing.assert_allclose(found["peak"], 18)  # of the two within the window after it begins, the higher one
-    found = spikes(run([1.0, 0.5, 1.0, 4.0, 0.4, 0.3, 0.3, 0.2], [0.4, 0.1, 0.4, 3.25, 0.1, 0.1, 0.1, 0.1]), 1)
-    np.testing.assert_allclose([found["peak"][0], found["share"][0], found["end"][0]], [8, 0.9, 0.2])
-    np.testing.assert_allclose(found["rest_rise"], 0.2 / 0.6)
-    assert found["rest_at"] == 2
-    assert found["over"] == 4  # back below the 0.5 it rose from
+    trace = descents([1.0, 0.5, 1.0, 4.0, 0.4, 0.3, 0.3, 0.2], [0.4, 0.1, 0.4, 3.25, 0.1, 0.1, 0.1, 0.1])
+    said = {claim.id: claim.measured for claim in GradientDescent(top=1, seeds=1).judge(trace, None)}
+    spike = said["spike-in-the-top"]
+    np.testing.assert_allclose(
+        [spike["peak / before"], spike["part in the top"], spike["end / start"]], [[8], [0.9], [0.2]]
+    )
+    assert said["rest-nearly-monotone"]["largest rise"] == pytest.approx([0.2 / 0.6], rel=1e-5)
+    assert said["rest-nearly-monotone"]["at step"] == [2]
+    assert said["critical-rate-passes"]["at step"] == [4]  # back below the 0.5 it rose from
 
 
 def test_convolutions_run_one_network_at_a_time_and_as_the_device_does_them():
@@ -57,10 +66,10 @@ def test_a_rate_diverges_where_the_loss_is_huge_or_no_number():
     assert diverges(losses).tolist() == [False, True, True]
 
 
-def test_a_run_that_falls_has_no_spike_and_one_that_blows_up_does_not_end():
-    calm = spikes(run([1.0, 0.5, 0.6], [0.5, 0.2, 0.1]), 1)
-    assert (calm["peak"][0], calm["share"][0]) == (1, 0)
-    assert np.isinf(spikes(run([1.0, 9.0, np.nan], [0.5, 8.0, np.nan]), 1)["end"])
+@pytest.mark.parametrize("loss", [[1.0, 0.5, 0.6], [1.0, 9.0, np.nan]])
+def test_a_run_that_falls_has_no_spike_and_one_that_diverges_does_not_end(loss):
+    main, *_ = GradientDescent(top=1, seeds=1).judge(descents(loss, [0.5, 0.2, 0.1]), None)
+    assert main.verdict == "fails"
 
 
 def test_completed_catapults_are_those_whose_raise_came_to_an_end():
@@ -73,11 +82,11 @@ def test_completed_catapults_are_those_whose_raise_came_to_an_end():
 def test_spikes_of_sgd_are_counted_until_the_run_is_trained():
     loss = np.concatenate([[1.0, 0.9, 0.8, 2.4, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], [1e-4, 1.0, 1e-4]])
     top = np.where(loss == 2.4, 2.0, 0.1)
-    (spike,) = spikes_of(run(loss, top, norm=np.linspace(5, 1, loss.size)).isel(seed=0), 1)
-    assert (spike.trough, spike.peak) == (2, 3)
-    np.testing.assert_allclose([spike.height, spike.share], [3, 1.9 / 1.6])
-    assert spike.norm_ratio < 1
-    assert not spikes_of(run(loss, top).isel(seed=0), 1, higher=3.1)
+    found = spikes_of(run(loss, top, norm=np.linspace(5, 1, loss.size)).isel(seed=0), 1)
+    assert (found.rise.trough.tolist(), found.rise.peak.tolist()) == ([2], [3])
+    np.testing.assert_allclose([found.height, found.share], [[3], [1.9 / 1.6]])
+    assert found.norm_ratio[0] < 1
+    assert not spikes_of(run(loss, top).isel(seed=0), 1, factor=3.1).height.size
 
 
 def test_a_cycle_is_judged_by_its_own_trough():
@@ -138,7 +147,7 @@ def test_ten_classes_run_with_convolutions():
     np.testing.assert_allclose(
         measured.kernel_top + measured.kernel_rest, measured.loss.broadcast_like(measured.kernel_top), rtol=1e-4
     )
-    assert measured.attrs["data"] == "a stand-in for gaussians, 10 Gaussians"
+    assert measured.attrs["data"] == "10 Gaussians"
 
 
 @pytest.mark.parametrize(
@@ -146,9 +155,9 @@ def test_ten_classes_run_with_convolutions():
     [("fcn", 5, 6), ("cnn", 5, 4), ("myrtle", 5, 4), ("residual", 10, 1), ("vit", 4, 8)],
 )
 @pytest.mark.parametrize("parameterization", ["ntk", "standard"])
-def test_every_architecture_takes_pictures_and_gives_its_outputs(architecture, depth, width, parameterization):
+def test_every_architecture_takes_images_and_gives_its_outputs(architecture, depth, width, parameterization):
     x = np.zeros((2, 192) if architecture == "fcn" else (2, 8, 8, 3), np.float32)
-    net = Network(architecture, depth, width, parameterization)
+    net = Network(architecture, depth, width, parameterization, parameterization == "standard")
 
     def outputs(x, y):
         return jax.vmap(net(jax.random.key(0), x, y))(x)
@@ -158,7 +167,7 @@ def test_every_architecture_takes_pictures_and_gives_its_outputs(architecture, d
 
 def test_regression_targets_need_a_fully_connected_network():
     assert GradientDescent(data="rank-2").examples(0).x.shape == (128, 100)
-    with pytest.raises(UsageError, match="data=rank-2 has no pictures: only architecture=fcn"):
+    with pytest.raises(UsageError, match="data=rank-2 has no images: only architecture=fcn"):
         build(GradientDescent, {"data": "rank-2", "architecture": "cnn"})
 
 
@@ -169,23 +178,23 @@ def test_regression_targets_need_a_fully_connected_network():
      ({"data": "rank-3", "classes": (0, 1)}, r"classes=\(0, 1\) has no effect with rank-3: leave it at \(7, 9\)")],
 )  # fmt: skip
 def test_a_field_that_would_do_nothing_is_refused(changes, idle):
-    with pytest.raises(UsageError, match=idle) as told:
+    with pytest.raises(UsageError, match=idle) as error:
         build(GradientDescent, changes)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
-def test_gaussians_stand_in_for_pictures_and_say_so():
+def test_gaussians_are_data_of_their_own():
     found = GradientDescent(data="gaussians", samples=10).examples(0)
     assert found.x.shape == (10, 49)
-    assert "stand-in" in found.name
+    assert found.name == "two Gaussians"
 
 
-def test_more_than_two_classes_have_a_stand_in_too_with_a_target_for_each(monkeypatch, tmp_path):
+def test_gaussians_take_the_place_of_missing_images_and_the_name_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     monkeypatch.setattr(urllib.request, "urlopen", offline)
     absent = GradientDescent(data="svhn", classes=(0, 1, 2), samples=30, architecture="cnn").examples(0)
     assert (absent.x.shape, absent.y.shape) == ((30, 7, 7, 1), (30, 3))
-    assert absent.name == "a stand-in for svhn, 3 Gaussians"
+    assert absent.name == "3 Gaussians in place of svhn"
     assert set(map(tuple, absent.y)) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
 
 

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import dynascope as ds
-from dynascope.experiments.catapult import examples, quadratic_eigenvalues, single_example, top_eigenspace
+from dynascope.experiments.catapult import classification_data, quadratic_eigenvalues, single_example, top_eigenspace
 from dynascope.experiments.catapult.general_quadratic import Digits, GeneralQuadratic
 from dynascope.experiments.catapult.generalization import Generalization, best_of
 from dynascope.experiments.catapult.regimes import EXACT_STEPS, OneExample, Regimes, boundary
@@ -38,7 +38,7 @@ def double_precision():
         yield
 
 
-def test_a_run_is_told_by_its_loss():
+def test_the_loss_decides_the_regime_of_a_run():
     t = np.arange(50)
     falling, bump = np.exp(-t / 3), np.exp(-((t - 10) ** 2) / 20) + 0.5 * np.exp(-t / 10)
     with np.errstate(over="ignore"):
@@ -81,7 +81,7 @@ def test_a_network_of_a_traced_width_is_a_network_of_that_width():
     np.testing.assert_allclose(factor * jax.vmap(wide)(x), scale * jax.vmap(small)(x), rtol=1e-12)
     process = Digits(64)(jnp.asarray(16), jnp.asarray(1.5), jnp.asarray(0), x, y)
     state = process.advance(process.start(), jnp.asarray(0, jnp.int32), jnp.asarray(5, jnp.int32))
-    end = process.moment(state, jnp.asarray(5, jnp.int32)).model
+    end = process.snapshot(state, jnp.asarray(5, jnp.int32)).model
     assert np.all(np.asarray(end.weights[0])[16:] == 0)
     assert np.all(np.asarray(end.weights[1])[:, 16:] == 0)
     assert np.any(np.asarray(end.weights[0])[:16] != np.asarray(process.model.weights[0])[:16])
@@ -91,14 +91,14 @@ def test_exact_is_within_a_ten_thousandth_of_a_millionth():
     ones = np.ones((2, 1, EXACT_STEPS + 1))
     dims, places = ("product", "seed", "step"), list(quadratic_eigenvalues.PLACES[:4])
     for error, holds in ((5e-11, True), (5e-10, False)):
-        seen, told = (xr.Dataset(dict.fromkeys(("loss", "kernel"), (dims, values))) for values in (ones, ones + error))
-        (found,) = Regimes()._judge_map(seen, told, np.full((2, 1), MONOTONE))
+        seen, exact = (xr.Dataset(dict.fromkeys(("loss", "kernel"), (dims, values))) for values in (ones, ones + error))
+        (found,) = Regimes()._judge_map(seen, exact, np.full((2, 1), MONOTONE))
         assert (found.verdict == "holds") is holds
-        seen, told = (
+        seen, exact = (
             xr.Dataset({name: (("place", "step"), np.full((4, 3), 1 + by)) for name in ("residual", "eigenvalue")},
                        {"place": places, "step": range(3)}) for by in (0, error)
         )  # fmt: skip
-        assert (quadratic_eigenvalues.QuadraticEigenvalues()._exact(seen, told).verdict == "holds") is holds
+        assert (quadratic_eigenvalues.QuadraticEigenvalues()._exact(seen, exact).verdict == "holds") is holds
 
 
 def test_the_rate_of_a_run_is_its_product_over_its_kernel():
@@ -106,8 +106,8 @@ def test_the_rate_of_a_run_is_its_product_over_its_kernel():
     trace = ds.ensemble(
         OneExample(3, 20, "quadratic"), {"product": np.array([3.0])},
         fixed={"seed": np.int32(0), "width": np.int32(20)}, steps=1, record=1,
-    )  # fmt: skip
-    start = process.moment(process.start(), jnp.asarray(0, jnp.int32)).model
+    ).trace  # fmt: skip
+    start = process.snapshot(process.start(), jnp.asarray(0, jnp.int32)).model
     kernel = float(trace.kernel.values[0, 0])
     moved = float(trace.distance.values[0, 1])
     assert moved == pytest.approx(3.0 / kernel * abs(float(trace.residual.values[0, 0])) * np.sqrt(kernel), rel=1e-9)
@@ -123,7 +123,7 @@ def test_the_two_eigenvalues_on_scalar_inputs_are_those_of_the_kernel(kind):
         model, lambda model: jnp.mean((jax.vmap(lambda p: model(p[None])[0])(x) - 1) ** 2), optax.sgd(0.3), steps=4,
         record=4, probes={"eigenvalue": lambda model: quadratic_eigenvalues.eigenvalues(model, x),
                           "kernel": lambda model: tangent_kernel(model, x[:, None])},
-    )  # fmt: skip
+    ).trace  # fmt: skip
     for found, K in zip(trace.eigenvalue.values, trace.kernel.values, strict=True):
         whole = np.linalg.eigvalsh(K)
         np.testing.assert_allclose(np.sort(found), whole[-2:], rtol=1e-9)
@@ -147,8 +147,8 @@ def test_remainders_along_the_top_direction_are_those_of_the_general_recursion()
     beyond = general_quadratic.remainders(J, general_quadratic.turning(J, H, r), rate)
     trace = ds.ensemble(
         top_eigenspace.ManyExamples(8, "quadratic"), {"seed": np.array([0])}, steps=1, record=1,
-        fixed={"rho": np.float64(1.3), "x": x, "y": y},
-    )  # fmt: skip
+        fixed={"ratio": np.float64(1.3), "x": x, "y": y},
+    ).trace  # fmt: skip
     assert float(trace.top_beyond_kernel[0, 1]) == pytest.approx(float(top @ beyond.kernel @ top), rel=1e-8)
     exact = float(top @ beyond.residual @ r / (top @ r))
     assert float(trace.top_beyond_residual[0, 1]) == pytest.approx(exact, rel=1e-7)
@@ -172,7 +172,7 @@ def test_a_convolution_with_frozen_gates_is_the_quadratic_model():
 
 
 def test_the_top_direction_of_a_convolutional_network_is_measured_too():
-    tiny = {"data": "gaussians", "count": 6, "width": 5, "steps": 3, "seeds": 1, "models": ("quadratic",)}
+    tiny = {"data": "gaussians", "samples": 6, "width": 5, "steps": 3, "seeds": 1, "models": ("quadratic",)}
     experiment = build(top_eigenspace.TopEigenspace, tiny, preset="svhn-cnn")
     measured = experiment.measure(0)
     assert np.all((measured.top_loss > 0) & (measured.top_loss <= measured.loss * (1 + 1e-9)))
@@ -181,16 +181,16 @@ def test_the_top_direction_of_a_convolutional_network_is_measured_too():
 
 def test_the_kernel_of_a_fixed_readout_is_the_squared_gradient():
     process = single_example.SingleDraws(6, 4, 30)(jnp.asarray(1.0), jnp.asarray(0))
-    x = process.data[0]
+    x = process.objective.data[0]
     expected = [squared_gradient(process.model, lambda model, p=point: model(p)) for point in x]
     np.testing.assert_allclose(process.model.kernels(x), expected, rtol=1e-10)
 
 
 def test_the_row_recorded_is_the_example_that_the_next_step_uses():
     member = single_example.SingleDraws(6, 4, 30)
-    trace = ds.ensemble(member, {"seed": np.array([0])}, fixed={"rate": np.float64(0.5)}, steps=8, record=1)
+    trace = ds.ensemble(member, {"seed": np.array([0])}, fixed={"rate": np.float64(0.5)}, steps=8, record=1).trace
     process = member(jnp.asarray(0.5), jnp.asarray(0))
-    x, y = process.data
+    x, y = process.objective.data
     hidden = process.model.hidden
     for t in range(8):
         row = int(trace.drawn.values[0, t, 0])
@@ -200,18 +200,17 @@ def test_the_row_recorded_is_the_example_that_the_next_step_uses():
         hidden = hidden - 0.5 * gradient.hidden
 
 
-def test_pooled_samples_are_standardized_and_the_stand_in_says_so(monkeypatch, tmp_path):
-    drawn = examples.sample("gaussians", (0, 1), 30, 20, 0)
+def test_pooled_images_are_standardized(monkeypatch, tmp_path):
+    drawn = classification_data.sample("gaussians", (0, 1), 30, 20, 0)
     assert drawn.x.shape == (30, 49)
     assert drawn.x_test.shape == (20, 49)
     assert set(drawn.y) == {-1.0, 1.0}
-    assert "stand-in" in drawn.name
     draw = np.random.default_rng(0)
     images = {"x_train": draw.integers(0, 255, (80, 8, 8), np.uint8), "y_train": np.arange(80) % 4,
               "x_test": draw.integers(0, 255, (40, 8, 8), np.uint8), "y_test": np.arange(40) % 4}  # fmt: skip
     np.savez(tmp_path / "noise.npz", **images)
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
-    pooled = examples.sample("noise", (1, 3), 20, 1000, 0, pool=4)
+    pooled = classification_data.sample("noise", (1, 3), 20, 1000, 0, pool=4)
     assert pooled.x.shape == (20, 4)
     assert pooled.x_test.shape == (20, 4)  # as many as there are
     assert pooled.x.mean() == pytest.approx(0, abs=1e-9)
@@ -220,20 +219,18 @@ def test_pooled_samples_are_standardized_and_the_stand_in_says_so(monkeypatch, t
 
 def test_presets_have_as_many_examples_as_the_document():
     speech, three = (build(Generalization, {}, preset=preset).model_dump() for preset in ("speech", "three-layers"))
-    assert (speech["count"], three["count"], three["test"]) == (256, 100, 500)
+    assert (speech["samples"], three["samples"], three["test_samples"]) == (256, 100, 500)
 
 
-@pytest.mark.parametrize("idle", [{"architecture": "convolutional"}, {"pool": 2}])
+@pytest.mark.parametrize("idle", [{"architecture": "cnn"}, {"pool": 2}])
 def test_text_is_neither_convolved_nor_pooled(idle):
-    with pytest.raises(
-        UsageError, match="data=ag_news has no pictures: it takes architecture=fully-connected and pool"
-    ):
+    with pytest.raises(UsageError, match="data=ag_news has no images: it takes architecture=fcn and pool=1 only"):
         build(Generalization, {"data": "ag_news", **idle})
 
 
 def test_runs_that_do_not_end_below_their_start_have_no_best_loss():
     loss = np.array([[[[1.0, 0.5, 0.2], [1.0, 3.0, 2.0], [1.0, np.nan, np.nan]]]])
-    data = xr.Dataset(dict.fromkeys(("loss", "test_loss", "test_accuracy"), (("model", "rho", "seed", "step"), loss)))
+    data = xr.Dataset(dict.fromkeys(("loss", "test_loss", "test_accuracy"), (("model", "ratio", "seed", "step"), loss)))
     trained, best, accuracy = best_of(data)
     assert trained.tolist() == [[[True, False, False]]]
     assert best[0, 0, 0] == 0.2
@@ -245,19 +242,19 @@ def test_runs_that_do_not_end_below_their_start_have_no_best_loss():
 def test_a_convolutional_network_with_another_activation_has_its_taylor_models_too():
     with jax.enable_x64(False):
         measured = Generalization(
-            data="gaussians", count=8, test=6, width=4, steps=4, seeds=1, rhos=(0.4,), architecture="convolutional",
+            data="gaussians", samples=8, test_samples=6, width=4, steps=4, seeds=1, ratios=(0.4,), architecture="cnn",
             activation="tanh", batch=4,
         ).measure(0)  # fmt: skip
     assert set(measured.model.values) == {"network", "quadratic", "linear"}
     start = measured.loss.isel(step=0)
     np.testing.assert_allclose(start, start.isel(model=0).broadcast_like(start), rtol=1e-5)
-    slow = measured.loss.sel(rho=0.4).values
+    slow = measured.loss.sel(ratio=0.4).values
     assert np.all(np.isfinite(slow))
     assert np.unique(np.round(slow[:, 0, -1], 6)).size == 3, "three different models"
 
 
 @pytest.mark.parametrize("kind", [Generalization, GeneralQuadratic, top_eigenspace.TopEigenspace])
-def test_a_misspelled_data_set_gets_no_stand_in(kind, monkeypatch, tmp_path):
+def test_a_misspelled_data_set_is_refused(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     with pytest.raises(UsageError, match=r"no data set of this name; known are gaussians, mnist,.* given 'mnsit'"):
         build(kind, {"data": "mnsit"})

@@ -15,17 +15,12 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.experiments.catapult.batches_drawing import draw_batches
-from dynascope.experiments.catapult.deep_experiment import Network, mean_squares
-from dynascope.experiments.catapult.sgd_experiment import (
-    TRAINED,
-    StochasticExperiment,
-    batch_loss,
-    batch_rates,
-    constant,
-    spikes_of,
-    stochastic,
-)
+from dynascope.dynamics import rates
+from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
+from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
+from dynascope.experiments.seeds import member_seeds
+from dynascope.figures import FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, Snapshot, probe
@@ -36,21 +31,39 @@ MATCH = 0.9
 """What a match rate must reach to count as the printed one."""
 RISES = 10
 """Rises, over all seeds, that are needed to speak of a match rate."""
-LOOKS = 10
-"""Steps between looks at the Hessian of a batch."""
+HESSIAN_EVERY = 10
+"""Steps between measurements of the Hessian of a batch."""
+TASK = ds.tasks.Supervised("mse")
+
+
+def batch_loss() -> Probe:
+    """The loss on the batch of the next step; entry `after`: on the batch of the last step, after that step."""
+
+    def measure(snapshot: Snapshot, last: Any) -> tuple[Any, Any]:
+        batch = snapshot.batch().data
+        return {"value": TASK.loss(snapshot.model, batch), "after": TASK.loss(snapshot.model, last)}, batch
+
+    return Probe(measure, initial_state=lambda snapshot: snapshot.batch().data)
 
 
 def batch_sharpness_rate() -> Probe:
-    """2 / lambda_max of the Hessian of the coming batch's loss: its critical rate without the tangent kernel."""
+    """2 / lambda_max of the Hessian of the next batch's loss: its critical rate without the tangent kernel."""
 
     def measure(snapshot: Snapshot) -> Any:
         data = snapshot.batch().data
         pairs = ds.geometry.top_eigenpairs(
-            lambda model: mean_squares(model, data), snapshot.model, tolerance=1e-3, max_products=60, dense=0
+            lambda model: TASK.loss(model, data), snapshot.model, tolerance=1e-3, max_products=60, dense=0
         )
         return 2 / pairs.values[0]
 
-    return probe(measure, every=LOOKS)
+    return probe(measure, every=HESSIAN_EVERY)
+
+
+def batch_rates(model: Any, x: Array, batch: int) -> Array:
+    """The critical rates of consecutive batches of the data."""
+    count = x.shape[0] // batch
+    blocks = x[: count * batch].reshape(count, batch, *x.shape[1:])
+    return jax.lax.map(lambda block: ds.geometry.critical_rate(model, block), jnp.asarray(blocks))
 
 
 class BatchLearner(eqx.Module):
@@ -71,7 +84,8 @@ class BatchLearner(eqx.Module):
             "kernel": ds.probes.kernel_norm(x, y, (1, 5)),
             "rate": ds.probes.learning_rate(every=(0,)),
         }
-        return stochastic(model, constant(rate), x, y, self.batch, for_order, probes)
+        optimizer = rates.scheduled(lambda _: rate)
+        return ds.Descent(model, TASK, optimizer, data=(x, y), batch=self.batch, key=for_order, probes=probes)
 
 
 class Batches(StochasticExperiment):
@@ -106,9 +120,9 @@ class Batches(StochasticExperiment):
         data, number = self.examples(seed), np.dtype(self.precision)
         trace = ds.ensemble(
             BatchLearner(self.network(), self.batch),
-            {"ratio": np.asarray([self.high, self.low], number), "seed": self.seed_values(seed)},
+            {"ratio": np.asarray([self.high, self.low], number), "seed": member_seeds(seed, self.seeds)},
             steps=self.steps, record=1, fixed={"x": data.x, "y": data.y}, width=self.side_by_side,
-        )  # fmt: skip
+        ).trace  # fmt: skip
         return trace.assign_attrs(data=data.name)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
@@ -145,13 +159,13 @@ class Batches(StochasticExperiment):
             "falls to the rate in use.",
         )  # fmt: skip
         for top, where in ((5, "in the top 5 eigenvectors"), (1, "along the top eigenvector")):
-            spikes = [spike for seed in range(self.seeds) for spike in spikes_of(high.isel(seed=seed), top, 1.3)]
-            middle = float(np.median([spike.share for spike in spikes])) if spikes else float("nan")
+            shares = np.concatenate([spikes_of(high.isel(seed=k), top, 1.3).share for k in range(self.seeds)])
+            middle = float(np.median(shares)) if shares.size else float("nan")
             yield claim(
                 f"spikes-in-the-top-{top}", "Of the spikes of the loss on all the data (more than 1.3 times) nine "
                 f"tenths lie {where}, in the median", source="Figure 4.6b", expected="≥ 0.9", holds=middle >= 0.9,
-                measured={"median": middle, "spikes": len(spikes)}, seeds=self.seeds,
-                diagnosis="" if middle >= 0.9 else "A larger part lies elsewhere." if spikes else "There is none.",
+                measured={"median": middle, "spikes": shares.size}, seeds=self.seeds,
+                diagnosis="" if middle >= 0.9 else "A larger part lies elsewhere." if shares.size else "There is none.",
             )  # fmt: skip
         steps = high.hessian_rate_step.values.astype(int)
         ratio = high.hessian_rate.values / high.batch_rate.values[:, steps]
@@ -165,7 +179,37 @@ class Batches(StochasticExperiment):
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        return {"batches": draw_batches(measured, self.high, self.low)}
+        step, one = measured.step.values, measured.isel(seed=0)
+        figure, (critical, loss, both) = panels(3, size=(4.4, 3.6))
+        above, below = one.isel(ratio=0), one.isel(ratio=1)
+        over = (above.batch_rate < above.rate.isel(rate_step=0)).values
+        critical.scatter(step[~over], above.batch_rate[~over], s=8, color=FAINT, label="batch, critical rate")
+        critical.scatter(step[over], above.batch_rate[over], s=12, color=TOP, label="below the rate")
+        for run, name, color in ((above, f"rate, {self.high:g}", INK), (below, f"rate, {self.low:g}", REST)):
+            critical.axhline(float(run.rate.values[0]), color=color, linewidth=1.3, label=name)
+            loss.semilogy(step, run.loss, color=color, linewidth=1.2, label=name)
+        after = 1 + np.flatnonzero(over[:-1])
+        loss.scatter(step[after], above.loss.values[after], s=14, color=TOP, zorder=3, label="after such a batch")
+        at = measured.hessian_rate_step.values.astype(int)
+        for k, color in ((0, NORM), (1, REST)):
+            run = measured.isel(ratio=k)
+            both.loglog(run.batch_rate.values[:, at].ravel(), run.hessian_rate.values.ravel(), "o", markersize=4,
+                        color=color, alpha=0.6, label=f"at {(self.high, self.low)[k]:g}")  # fmt: skip
+        ends = np.array(both.get_xlim())
+        both.plot(ends, ends, **THEORY)
+        both.set(xlabel="b / ‖K(batch)‖", ylabel="2 / λ of the batch's Hessian", title="Critical rates, two ways")
+        for axis in (both.xaxis, both.yaxis):
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter("{x:.2g}")
+        both.tick_params(which="both", labelsize=8)
+        critical.set(xlabel="step", ylabel="learning rate", title="Batches, one seed")
+        critical.set_ylim(0, 1.35 * float(above.batch_rate.max()))
+        loss.set(xlabel="step", ylabel="loss on all the data", title="Loss, one seed")
+        critical.legend(loc="upper left", fontsize=7, ncols=2)
+        loss.legend(loc="upper right", fontsize=7)
+        both.legend(loc="upper left")
+        stamp(figure, measured)
+        return {"batches": figure}
 
 
 def rises_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

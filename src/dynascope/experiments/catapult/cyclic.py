@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.curves import largest_rise
 from dynascope.experiments.catapult.deep_experiment import Architecture
 from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment, StochasticLearner
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -53,10 +55,10 @@ class Cyclic(StochasticExperiment):
         data, number = self.examples(seed), np.dtype(self.precision)
         ratio = number.type(self.low), number.type(self.high)
         trace = ds.ensemble(
-            StochasticLearner(self.network(), self.batch, (1, 5), self.period), {"seed": self.seed_values(seed)},
-            steps=self.cycles * self.period, record=1, fixed={"x": data.x, "y": data.y, "ratio": ratio},
-            width=self.side_by_side,
-        )  # fmt: skip
+            StochasticLearner(self.network(), self.batch, (1, 5), self.period),
+            {"seed": member_seeds(seed, self.seeds)}, steps=self.cycles * self.period, record=1,
+            fixed={"x": data.x, "y": data.y, "ratio": ratio}, width=self.side_by_side,
+        ).trace  # fmt: skip
         return trace.assign_attrs(data=data.name)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
@@ -99,14 +101,10 @@ def cycles_of(measured: xr.Dataset, period: int, top: int) -> tuple[np.ndarray, 
     """For each seed and cycle: the largest ratio of the loss to its lowest value earlier in the cycle, and the part of
     that rise in the top eigenvectors; and the norm of the kernel at the start and at the end of each cycle."""
     loss, inside = measured.loss.values, measured.kernel_top.sel(split=top).values
-    rises, parts = [], []
+    heights, shares = [], []
     for first in range(0, loss.shape[1] - period, period):
         here, along = loss[:, first : first + period + 1], inside[:, first : first + period + 1]
-        ratio = here / np.minimum.accumulate(here, axis=1)
-        peak = np.argmax(ratio, axis=1)
-        trough = np.array([np.argmin(row[: at + 1]) for row, at in zip(here, peak, strict=True)])
-        rows = np.arange(len(here))
-        rise = here[rows, peak] - here[rows, trough]
-        rises.append(ratio[rows, peak])
-        parts.append(np.where(rise > 0, (along[rows, peak] - along[rows, trough]) / np.where(rise > 0, rise, 1), 0))
-    return np.stack(rises, axis=1), np.stack(parts, axis=1), measured.kernel.values[:, ::period]
+        rise = largest_rise(here)
+        heights.append(rise.height(here))
+        shares.append(rise.share(along, here))
+    return np.stack(heights, axis=1), np.stack(shares, axis=1), measured.kernel.values[:, ::period]

@@ -12,6 +12,7 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, StochasticLearner, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
+from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -55,41 +56,41 @@ class DeepSgd(StochasticExperiment):
         data, number = self.examples(seed), np.dtype(self.precision)
         member = StochasticLearner(self.network(), self.batch, tuple(sorted({1, *self.splits})))
         trace = ds.ensemble(
-            member, {"seed": self.seed_values(seed)},
+            member, {"seed": member_seeds(seed, self.seeds)},
             steps=self.steps, record=1, fixed={"x": data.x, "y": data.y, "ratio": number.type(self.ratio)},
             width=self.side_by_side,
-        )  # fmt: skip
+        ).trace  # fmt: skip
         return trace.assign_attrs(data=data.name)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         each = [spikes_of(measured.isel(seed=seed), 1) for seed in range(self.seeds)]
-        every = [spike for spikes in each for spike in spikes]
-        counts, shares = [len(spikes) for spikes in each], np.array([spike.share for spike in every])
-        middle = float(np.median(shares)) if every else float("nan")
-        enough = len(every) >= FEW
-        quiet = "" if enough else "There is hardly a spike."
+        shares, ratios = (np.concatenate(parts) for parts in zip(*((s.share, s.norm_ratio) for s in each), strict=True))
+        middle = float(np.median(shares)) if shares.size else float("nan")
+        enough = shares.size >= FEW
+        quiet = "" if enough else "There are hardly any spikes."
         yield claim(
             "spikes-along-the-top", f"There are {FEW} spikes of more than {SPIKE:g} times at least, and in the median "
             f"{SHARE:.0%} of their rise lies along the top eigenvector ({measured.attrs['data']})",
             source="Figure 4.7", expected=f"median ≥ {SHARE:g}", holds=enough and middle >= SHARE, seeds=self.seeds,
-            measured={"median": middle, "quartiles": np.quantile(shares, (0.25, 0.75)) if every else [],
-                      "spikes": counts},
+            measured={"median": middle, "quartiles": np.quantile(shares, (0.25, 0.75)) if shares.size else [],
+                      "spikes": [spikes.share.size for spikes in each]},
             diagnosis=quiet or ("" if middle >= SHARE else "A larger part than that lies in other directions."),
         )  # fmt: skip
-        falls = measured.kernel.values[:, -1] < measured.kernel.values[:, 0]
+        change = measured.kernel.values[:, -1] / measured.kernel.values[:, 0]
+        falls = change < 1
         yield claim(
             "falls-over-the-run", "The norm of the kernel ends lower than it starts", source="Figure 4.7",
             expected="share = 1", holds=falls.all(), seeds=self.seeds,
-            measured=share_of(falls) | {"end / start": measured.kernel.values[:, -1] / measured.kernel.values[:, 0]},
+            measured=share_of(falls) | {"end / start": change},
             diagnosis="" if falls.all() else quiet or "Between spikes the kernel grows, and in some run by more.",
         )  # fmt: skip
-        drops = np.array([spike.norm_ratio < 1 for spike in every], bool)
+        drops = ratios < 1
         always = bool(drops.size and drops.mean() >= 0.9)
-        tallest = [max(spikes, key=lambda spike: spike.height).norm_ratio for spikes in each if spikes]
+        tallest = [spikes.norm_ratio[np.argmax(spikes.height)] for spikes in each if spikes.height.size]
         yield claim(
             "drops-at-each", "At nine spikes in ten the norm of the kernel is lower after it than before",
             source="Section 4.4", expected="share ≥ 0.9", holds=always, seeds=self.seeds,
-            measured=share_of(drops) | {"median after / before": np.median([s.norm_ratio for s in every] or [np.nan]),
+            measured=share_of(drops) | {"median after / before": np.median(ratios) if ratios.size else np.nan,
                                         "after / before of each run's highest": tallest},
             diagnosis="" if always else quiet or "What a spike takes from the kernel grows with the loss it carries: "
             "small ones, and those between which the kernel grows, leave it as it is or larger.",

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.catapult import errata as catapult_errata, quadratic_model
@@ -20,7 +20,7 @@ from dynascope.theory.erratum import Erratum
 from dynascope.theory.linearity import errata as linearity_errata
 
 RATES = np.geomspace(1e-3, 1, 13)
-RIGHT, WRONG = CONCEPT_COLOURS[1], CONCEPT_COLOURS[0]
+RIGHT, WRONG = PALETTE[1], PALETTE[0]
 
 
 class Errata(Experiment):
@@ -105,7 +105,7 @@ def _recursion(axes: Axes, measured: xr.Dataset) -> None:
 def _falling(axes: Axes, size: float = 1.3, v: float = 3.2, width: float = 1e5) -> None:
     u = np.linspace(1e-6, 8e-4, 200)
     state = quadratic_model.Normalized(jnp.asarray(u), -size * jnp.sqrt(jnp.asarray(u) / width), jnp.full(200, v))
-    axes.plot(u, np.asarray(quadratic_model.normalized_step(state).v) - v, color=CONCEPT_COLOURS[2], label="v' - v")
+    axes.plot(u, np.asarray(quadratic_model.normalized_step(state).v) - v, color=PALETTE[2], label="v' - v")
     axes.axhline(0, color=FAINT, linewidth=0.8)
     axes.axvline(4 * size / (width * (4 - v) ** 2), color=WRONG, label="printed threshold")
     axes.axvline(16 * size**2 / (width * (4 - v) ** 2), color=RIGHT, label="corrected")

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt, field_validator, model_validator
 
 import dynascope as ds
-from dynascope.experiments.catapult.examples import known, only_pictures, sample
+from dynascope.experiments.catapult.classification_data import known, only_images, sample
 from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, panels
+from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source, Values
@@ -28,52 +28,48 @@ from dynascope.theory.catapult import critical_rates
 
 KINDS: tuple[Kind, ...] = ("network", "quadratic", "linear")
 SYMBOLS = {"network": "f", "quadratic": "f_quad", "linear": "f_lin"}
-COLORS = dict(zip(KINDS, (CONCEPT_COLOURS[0], CONCEPT_COLOURS[1], CONCEPT_COLOURS[2]), strict=True))
+COLORS = dict(zip(KINDS, (PALETTE[0], PALETTE[1], PALETTE[2]), strict=True))
 CLOSE = 0.05
 """Best test losses that differ by less than this share are nearly equal."""
 
 
 class Learner(eqx.Module):
-    """An ensemble member: the network or a Taylor model of it, at rho times the critical rate of their start."""
+    """An ensemble member: the network or a Taylor model of it, at `ratio` times the critical rate at initialization."""
 
     kind: Kind = eqx.field(static=True)
-    architecture: Literal["fully-connected", "convolutional"] = eqx.field(static=True)
+    architecture: Literal["fcn", "cnn"] = eqx.field(static=True)
     activation: str = eqx.field(static=True)
     depth: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
     batch: int | None = eqx.field(static=True)
 
     def network(self, key: PRNGKeyArray, x: Array) -> Any:
-        if self.architecture == "convolutional":
-            _, *shape = x.shape
-            channels = (self.width,) * (self.depth - 1)
-            return ConvNet((shape[0], shape[1], shape[2]), channels, key=key, activation=self.activation)
+        if self.architecture == "cnn":
+            _, height, width, channels = x.shape
+            hidden = (self.width,) * (self.depth - 1)
+            return ConvNet((height, width, channels), hidden, key=key, activation=self.activation)
         return MLP(
             x.shape[1], self.depth, key=key, width=self.width, out=1, activation=self.activation, parameterization="ntk"
         )
 
-    def __call__(self, rho: Array, seed: Array, x: Array, y: Array, x_test: Array, y_test: Array) -> ds.Descent:
+    def __call__(self, ratio: Array, seed: Array, x: Array, y: Array, x_test: Array, y_test: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))
         net = self.network(for_net, x)
         second_order = frozen_gates if self.depth == 2 and self.activation == "relu" else quadratic
         model = {"network": lambda net: net, "quadratic": second_order, "linear": linearized}[self.kind](net)
         top = kernel_eigenpairs(net, x, 1).values[0]
-        rate = rho * critical_rates.critical_rate(top, x.shape[0], "mse")
+        rate = ratio * critical_rates.critical_rate(top, x.shape[0], "mse")
 
-        def outputs(model: Any, points: Array) -> Array:
-            return jax.vmap(lambda point: model(point)[0])(points)
-
-        def loss(model: Any, data: tuple[Array, Array]) -> Array:
-            return jnp.mean((outputs(model, data[0]) - data[1]) ** 2)
+        task = ds.tasks.Supervised("mse")
 
         def test(snapshot: ds.probes.Snapshot) -> dict[str, Array]:
-            found = outputs(snapshot.model, x_test)
-            right = jnp.mean((jnp.sign(found) == y_test).astype(found.dtype))
-            return {"loss": jnp.mean((found - y_test) ** 2), "accuracy": right}
+            outputs = task.outputs(snapshot.model, x_test)
+            right = jnp.mean((jnp.sign(outputs[:, 0]) == y_test).astype(outputs.dtype))
+            return {"loss": task.criterion(outputs, y_test), "accuracy": right}
 
         probes = {"loss": ds.probes.loss(), "test": ds.probes.probe(test)}
         key = None if self.batch is None else for_order
-        return ds.Descent(model, loss, optax.sgd(rate), data=(x, y), batch=self.batch, key=key, probes=probes)
+        return ds.Descent(model, task, optax.sgd(rate), data=(x, y), batch=self.batch, key=key, probes=probes)
 
 
 class Generalization(Experiment):
@@ -85,28 +81,28 @@ class Generalization(Experiment):
     )
     cost = {"quick": 9, "full": 20000}
     presets = {
-        "quick": {"classes": (3, 8), "pool": 4, "count": 64, "width": 500, "steps": 100, "seeds": 5, "test": 400,
-                  "rhos": (0.4, 0.8, 1.2, 1.6, 2.2)},
+        "quick": {"classes": (3, 8), "pool": 4, "samples": 64, "test_samples": 400, "width": 500, "steps": 100,
+                  "seeds": 5, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
         "news": {"data": "ag_news", "classes": (0, 1)},
-        "speech": {"data": "free_spoken_digits", "classes": (1, 3), "count": 256},
-        "cifar-sgd": {"data": "cifar10", "classes": (0, 2), "count": 256, "batch": 32, "steps": 1600},
-        "cifar-cnn": {"data": "cifar10", "classes": (0, 2), "count": 256, "architecture": "convolutional",
-                      "width": 1000},
-        "svhn-cnn": {"data": "svhn", "classes": (0, 2), "count": 256, "architecture": "convolutional", "width": 1000},
-        "three-layers": {"data": "cifar10", "classes": (0, 2), "count": 100, "depth": 3, "width": 512, "test": 500},
+        "speech": {"data": "free_spoken_digits", "classes": (1, 3), "samples": 256},
+        "cifar-sgd": {"data": "cifar10", "classes": (0, 2), "samples": 256, "batch": 32, "steps": 1600},
+        "cifar-cnn": {"data": "cifar10", "classes": (0, 2), "samples": 256, "architecture": "cnn", "width": 1000},
+        "svhn-cnn": {"data": "svhn", "classes": (0, 2), "samples": 256, "architecture": "cnn", "width": 1000},
+        "three-layers": {"data": "cifar10", "classes": (0, 2), "samples": 100, "test_samples": 500, "depth": 3,
+                         "width": 512},
         "swish-news": {"data": "ag_news", "classes": (0, 1), "activation": "swish"},
-        "tanh-cnn": {"data": "cifar10", "classes": (0, 2), "count": 256, "architecture": "convolutional",
+        "tanh-cnn": {"data": "cifar10", "classes": (0, 2), "samples": 256, "architecture": "cnn",
                      "width": 1000, "activation": "tanh"},
     }  # fmt: skip
-    control = {"rhos": (0.4, 0.8)}
-    notes = """Mean squared error on labels ±1; the rate is rho times the critical one of the network's kernel at its
-    start, the same for all three models. The best test loss of a run is its least over the looks at the test set, one
-    every (steps // 75) steps: every step in quick, every sixth in 500 steps, where a look at each would have found
-    losses lower by 0.12 % at most and one test digit of 400 more (quick with 500 steps). A run whose loss does not end
+    control = {"ratios": (0.4, 0.8)}
+    notes = """Mean squared error on labels ±1; the rate is `ratio` times the critical rate of the network's kernel at
+    initialization, the same for all three models. The best test loss of a run is its lowest over the recorded steps,
+    one in (steps // 75): every step in quick, every sixth of 500, where recording every step lowers it by 0.12 % at
+    most and adds one correct test digit of 400 (quick with 500 steps). A run whose loss does not end
     below its start has none. Default: two-layer network of width 5000 on 128 digits 0 and 1 of MNIST, full batch; the
     presets are the other panels. The document states neither the grid of rates nor the number of steps: 14 ratios and
     500 steps are ours. The number of test examples is what the files have, at most the document's 2000 (500 for three
-    layers). Of spoken digits the document takes 256; a file with takes 0 to 19 only has 180, for which set count=180.
+    layers). Of spoken digits the document takes 256; a file with takes 0 to 19 only has 180, for which set samples=180.
     quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In the control no rate is above the critical one: there is
     nothing in which the linear model differs. Chosen after looking: the width of quick (at 200 the three models differ
     below the critical rate by more than the claim allows), and that their agreement is a claim apart from the main one.
@@ -114,43 +110,44 @@ class Generalization(Experiment):
     five runs, and so it is asked of the mean now, over five seeds."""
 
     data: str = "mnist"
-    """A data set of two classes: images, ag_news or free_spoken_digits; where it is not to be had, two Gaussians."""
+    """A data set with two classes: images, ag_news or free_spoken_digits; where its file is missing, two Gaussians."""
     classes: tuple[int, int] = (0, 1)
     pool: PositiveInt = 1
-    """Pixels a side of the squares over which images are averaged first."""
-    architecture: Literal["fully-connected", "convolutional"] = "fully-connected"
+    """Images are averaged over squares of this many pixels a side first."""
+    architecture: Literal["fcn", "cnn"] = "fcn"
     activation: Literal["relu", "tanh", "swish"] = "relu"
     depth: PositiveInt = 2
     """Layers of weights."""
     width: PositiveInt = 5000
     """Units, or channels."""
-    count: PositiveInt = 128
-    test: PositiveInt = 2000
+    samples: PositiveInt = 128
+    test_samples: PositiveInt = 2000
+    """As many as the files have, at most this."""
     batch: PositiveInt | None = None
     """Examples in a step; all of them by default."""
-    rhos: Values = (0.2, 0.4, 0.6, 0.8, 0.95, 1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 3.0, 4.0, 6.0)
+    ratios: Values = (0.2, 0.4, 0.6, 0.8, 0.95, 1.1, 1.3, 1.5, 1.7, 1.9, 2.1, 3.0, 4.0, 6.0)
     steps: PositiveInt = 500
     seeds: PositiveInt = 5
 
     _known = field_validator("data")(known)
 
     @model_validator(mode="after")
-    def _pictures_where_needed(self) -> Any:
-        only_pictures(self.data, self.architecture == "fully-connected", self.pool)
+    def _images_where_needed(self) -> Any:
+        only_images(self.data, self.architecture == "fcn", self.pool)
         return self
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision)
-        flat = self.architecture == "fully-connected"
-        drawn = sample(self.data, self.classes, self.count, self.test, seed, pool=self.pool, flat=flat)
+        flat = self.architecture == "fcn"
+        drawn = sample(self.data, self.classes, self.samples, self.test_samples, seed, pool=self.pool, flat=flat)
         fixed = {name: getattr(drawn, name).astype(number) for name in ("x", "y", "x_test", "y_test")}
         seeds = member_seeds(seed, self.seeds)
         runs = [
             ds.ensemble(
                 Learner(kind, self.architecture, self.activation, self.depth, self.width, self.batch),
-                {"rho": np.array(self.rhos, number), "seed": seeds}, steps=self.steps,
+                {"ratio": np.array(self.ratios, number), "seed": seeds}, steps=self.steps,
                 record=max(1, self.steps // 75), fixed=fixed,
-            ).assign_coords(rho=list(self.rhos))
+            ).trace.assign_coords(ratio=list(self.ratios))
             for kind in KINDS
         ]  # fmt: skip
         whole = xr.concat(runs, xr.DataArray(list(KINDS), dims="model", name="model"), combine_attrs="override")
@@ -158,8 +155,8 @@ class Generalization(Experiment):
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         trained, best, accuracy = best_of(measured)
-        rhos, where = np.array(self.rhos), measured.attrs["data"]
-        low, high, window = rhos < 1, rhos > 1.05, (rhos > 1.05) & (rhos < 1.95)
+        ratios, where = np.array(self.ratios), measured.attrs["data"]
+        low, high, window = ratios < 1, ratios > 1.05, (ratios > 1.05) & (ratios < 1.95)
         network, second, linear = range(3)
         stuck, works = ~trained[linear, high], trained[:linear, window]
         holds = bool(window.any() and stuck.all() and works.all())
@@ -182,7 +179,7 @@ class Generalization(Experiment):
             )  # fmt: skip
         if not (window.any() and low.any()):
             return
-        beyond = rhos > 2.15
+        beyond = ratios > 2.15
         if beyond.any():
             over = ~trained[second, beyond]
             yield claim(
@@ -217,9 +214,9 @@ class Generalization(Experiment):
         figure, axes = panels(2, size=(5.4, 3.7))
         for axis, values, label in zip(axes, (best, accuracy), ("best test loss", "best test accuracy"), strict=True):
             for number, kind in enumerate(KINDS):
-                axis.plot(self.rhos, values[number], "o", color=COLORS[kind], markersize=3, alpha=0.5)
+                axis.plot(self.ratios, values[number], "o", color=COLORS[kind], markersize=3, alpha=0.5)
                 has = np.isfinite(values[number]).all(axis=-1)
-                axis.plot(np.array(self.rhos)[has], values[number][has].mean(axis=-1), "-", color=COLORS[kind],
+                axis.plot(np.array(self.ratios)[has], values[number][has].mean(axis=-1), "-", color=COLORS[kind],
                           label=SYMBOLS[kind])  # fmt: skip
             for edge in (1, 2):
                 axis.axvline(edge, color=FAINT, linewidth=1, linestyle="--")
@@ -230,8 +227,8 @@ class Generalization(Experiment):
 
 
 def best_of(measured: xr.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which runs (model, rho, seed) trained, and their best test loss and accuracy; nan where they did not."""
-    runs = measured.transpose("model", "rho", "seed", "step")
+    """Which runs (model, ratio, seed) trained, and their best test loss and accuracy; nan where they did not."""
+    runs = measured.transpose("model", "ratio", "seed", "step")
     loss = runs.loss.values
     with np.errstate(invalid="ignore"):
         trained = np.isfinite(loss).all(axis=-1) & (loss[..., -1] < loss[..., 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,22 +14,25 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.curves import first_spike
 from dynascope.dynamics import rates
-from dynascope.experiments.catapult.deep_experiment import DIVERGED, DeepExperiment, Network, mean_squares
-from dynascope.experiments.catapult.spikes_drawing import draw_descents
+from dynascope.experiments.catapult.deep_experiment import DIVERGED, DeepExperiment, Network
+from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
+from dynascope.experiments.seeds import member_seeds
+from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 RISE, WINDOW = 1.5, 5
-"""A spike begins where the loss is so many times its lowest so far, and has its peak within so many steps."""
+"""A spike begins where the loss is RISE times its lowest value so far, and peaks within WINDOW steps."""
 SHARE = 0.9
 """The part of the rise that should lie in the top eigenvectors."""
-REST = 0.2
-"""The largest rise in one step, as a part of its initial value, with which the rest is called nearly monotone."""
+LARGEST_STEP = 0.2
+"""The rest is nearly monotone if no step raises it by more than this share of its initial value."""
 
 
 class Descender(eqx.Module):
-    """An ensemble member: gradient descent at `ratio` times the critical rate of the start."""
+    """An ensemble member: gradient descent at `ratio` times the critical rate at initialization."""
 
     network: Network
     splits: tuple[int, ...] = eqx.field(static=True)
@@ -41,7 +45,8 @@ class Descender(eqx.Module):
             "kernel": ds.probes.kernel_norm(x, y, self.splits),
             "rate": ds.probes.learning_rate(every=(0,)),
         }
-        return ds.Descent(model, mean_squares, rates.scheduled(lambda _: rate), data=(x, y), probes=probes)
+        task = ds.tasks.Supervised("mse")
+        return ds.Descent(model, task, rates.scheduled(lambda _: rate), data=(x, y), probes=probes)
 
 
 class GradientDescent(DeepExperiment):
@@ -93,53 +98,57 @@ class GradientDescent(DeepExperiment):
         splits = tuple(sorted({*self.splits, self.top}))
         trace = ds.ensemble(
             Descender(self.network(), splits),
-            {"ratio": np.asarray([self.ratio, self.below], number), "seed": self.seed_values(seed)},
+            {"ratio": np.asarray([self.ratio, self.below], number), "seed": member_seeds(seed, self.seeds)},
             steps=self.steps, record=1, fixed={"x": data.x, "y": data.y}, width=self.side_by_side,
-        )  # fmt: skip
+        ).trace  # fmt: skip
         return trace.assign_attrs(data=data.name)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         high, low, data = measured.isel(ratio=0), measured.isel(ratio=1), measured.attrs["data"]
-        spike = spikes(high, self.top)
-        lives = np.isfinite(spike["end"]) & (spike["end"] < 1)
-        good = (spike["peak"] > RISE) & lives & (spike["share"] >= SHARE)
-        quiet = "" if (spike["peak"] > RISE).all() else "There is no spike in every seed: see the ratio."
+        loss, norm, rest = high.loss.values, high.kernel.values, high.kernel_rest.sel(split=self.top).values
+        bounded = np.where(np.isfinite(loss) & (loss < DIVERGED * loss[:, :1]), loss, np.inf)
+        spike = first_spike(bounded, RISE, within=WINDOW)
+        peak, over, end = spike.height(bounded), spike.recovery(bounded), bounded[:, -1] / loss[:, 0]
+        share, spiked = spike.share(high.kernel_top.sel(split=self.top).values, loss), peak > RISE
+        good = spiked & (end < 1) & (share >= SHARE)
+        quiet = "" if spiked.all() else "Some seed has no spike: its rate is too low."
         yield claim(
             "spike-in-the-top", f"At {self.ratio:g} times the critical rate the loss rises to more than {RISE:g} times "
             f"its lowest so far, {SHARE:.0%} of that in the top {self.top} eigenvectors, and ends below its "
             f"start ({data})",
             source="Figure 4.3", expected="share = 1", holds=good.all(), seeds=self.seeds, diagnosis=quiet,
-            measured=share_of(good) | {"peak / before": spike["peak"], "part in the top": spike["share"],
-                                       "end / start": spike["end"]},
+            measured=share_of(good) | {"peak / before": peak, "part in the top": share, "end / start": end},
         )  # fmt: skip
-        calm = spike["rest_rise"] <= REST
+        rest_rise = np.diff(rest, axis=1).max(axis=1) / rest[:, 0]
+        calm = rest_rise <= LARGEST_STEP
         yield claim(
             "rest-nearly-monotone", f"The loss outside the top {self.top} never rises in one step by more than "
-            f"{REST:g} of its initial value", source="Claim 1, Figure 4.3", expected="share = 1", holds=calm.all(),
-            measured=share_of(calm) | {"largest rise": spike["rest_rise"], "at step": spike["rest_at"]},
-            seeds=self.seeds, diagnosis="" if calm.all() else "Some spike is not confined; where it is a later one, "
-            "the kernel had grown again, and its eigenvectors turn as it passes.",
+            f"{LARGEST_STEP:g} of its initial value", source="Claim 1, Figure 4.3", expected="share = 1",
+            holds=calm.all(), seeds=self.seeds,
+            measured=share_of(calm) | {"largest rise": rest_rise, "at step": np.diff(rest, axis=1).argmax(axis=1) + 1},
+            diagnosis="" if calm.all() else "Some spike is not confined to the top. A later one comes after the kernel "
+            "has grown again, and its eigenvectors turn during the spike.",
         )  # fmt: skip
-        falls = high.kernel.values[:, -1] < high.kernel.values[:, 0]
+        falls = norm[:, -1] < norm[:, 0]
         yield claim(
             "kernel-norm-falls", "The norm of the kernel ends lower than it starts", source="Figure C.2",
             expected="share = 1", holds=falls.all(), seeds=self.seeds, diagnosis="" if falls.all() else quiet,
-            measured=share_of(falls) | {"end / start": high.kernel.values[:, -1] / high.kernel.values[:, 0]},
+            measured=share_of(falls) | {"end / start": norm[:, -1] / norm[:, 0]},
         )  # fmt: skip
         allowed = high.kernel_critical_rate.values / high.rate.values
-        then = allowed[np.arange(self.seeds), spike["over"]]
-        free = (then > 1) & (spike["peak"] > RISE)
+        then = allowed[np.arange(self.seeds), over]
+        free = (then > 1) & spiked
         yield claim(
             "critical-rate-passes", "When the loss is back where it was before the spike, the critical rate is above "
             "the rate in use", source="Section 4.3", expected="share = 1", holds=free.all(), seeds=self.seeds,
-            measured=share_of(free) | {"critical / rate": then, "at step": spike["over"], "at the end": allowed[:, -1]},
+            measured=share_of(free) | {"critical / rate": then, "at step": over, "at the end": allowed[:, -1]},
             diagnosis="" if free.all() else quiet or "The kernel has not fallen far enough by then.",
         )  # fmt: skip
         rising = np.diff(measured.loss.values, axis=2) > 0.01 * measured.loss.values[:, :, :1]
         above = (measured.rate.values > measured.kernel_critical_rate.values)[:, :, :-1]
         yield claim(
             "rises-above-critical", "Of the steps that raise the loss by a hundredth of its start, at either rate, "
-            "nine in ten are taken at a rate above the critical one of that moment", source="Section 4.2",
+            "nine in ten are taken at a rate above the critical rate of that step", source="Section 4.2",
             seeds=self.seeds, measured=share_of(above[rising]) | {"of all steps": above.mean()}, expected="share ≥ 0.9",
             holds=rising.any() and above[rising].mean() >= 0.9,
             diagnosis="" if rising.any() else "No step raises the loss.",
@@ -154,32 +163,24 @@ class GradientDescent(DeepExperiment):
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        return {"gradient-descent": draw_descents(measured, self.top)}
-
-
-def spikes(run: xr.Dataset, top: int) -> dict[str, np.ndarray]:
-    """For each seed: the peak of the first spike over the lowest loss before it (1 where there is none), the part of
-    that rise in the top eigenvectors, the step at which the loss is back, the end of the loss over its start, and the
-    largest rise of the rest in one step over its start."""
-    loss, inside = run.loss.values, run.kernel_top.sel(split=top).values
-    rest = run.kernel_rest.sel(split=top).values
-    finite = np.where(np.isfinite(loss) & (loss < DIVERGED * loss[:, :1]), loss, np.inf)
-    height, share, over = np.ones(len(loss)), np.zeros(len(loss)), np.full(len(loss), loss.shape[1] - 1)
-    for seed, row in enumerate(finite):
-        high = np.flatnonzero(row > RISE * np.minimum.accumulate(row))
-        if not high.size:
-            continue
-        trough = int(np.argmin(row[: high[0] + 1]))
-        peak = int(high[0] + np.argmax(row[high[0] : high[0] + WINDOW + 1]))
-        height[seed] = row[peak] / row[trough]
-        back = np.flatnonzero(row[peak:] <= row[trough])
-        over[seed] = peak + back[0] if back.size else over[seed]
-        share[seed] = (inside[seed, peak] - inside[seed, trough]) / (loss[seed, peak] - loss[seed, trough])
-    return {
-        "peak": height,
-        "share": share,
-        "over": over,
-        "end": finite[:, -1] / loss[:, 0],
-        "rest_rise": np.diff(rest, axis=1).max(axis=1) / rest[:, 0],
-        "rest_at": np.diff(rest, axis=1).argmax(axis=1) + 1,
-    }
+        high, low, step, ratios = measured.isel(ratio=0), measured.isel(ratio=1), measured.step, measured.ratio.values
+        figure, (loss, split, norm) = panels(3, size=(4.3, 3.5))
+        for seed in range(measured.sizes["seed"]):
+            style: dict[str, Any] = {"linewidth": 1.6} if seed == 0 else FADED
+            loss.semilogy(step, low.loss.isel(seed=seed), color=FAINT, **style)
+            loss.semilogy(step, high.loss.isel(seed=seed), color=INK, **style)
+            split.semilogy(step, high.kernel_top.sel(split=self.top).isel(seed=seed), color=TOP, **style)
+            split.semilogy(step, high.kernel_rest.sel(split=self.top).isel(seed=seed), color=REST, **style)
+            norm.plot(step, high.kernel.isel(seed=seed), color=NORM, **style)
+            norm.plot(step, low.kernel.isel(seed=seed), color=FAINT, **style)
+        loss.plot([], [], color=INK, label=f"{ratios[0]:g} × critical")
+        loss.plot([], [], color=FAINT, label=f"{ratios[1]:g} × critical")
+        split.plot([], [], color=TOP, label=f"top {self.top}")
+        split.plot([], [], color=REST, label="the rest")
+        loss.set(xlabel="step", ylabel="loss", title="Loss, all seeds, one bold")
+        split.set(xlabel="step", ylabel="loss", title=f"Loss by eigenspace, {ratios[0]:g} × critical")
+        norm.set(xlabel="step", ylabel="‖K‖", title="Norm of the kernel", ylim=(0, None))
+        for axes in (loss, split):
+            axes.legend(loc="upper right")
+        stamp(figure, measured)
+        return {"gradient-descent": figure}

@@ -14,10 +14,13 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.curves import Rise
 from dynascope.dynamics import rates
 from dynascope.dynamics.rates import RAISED
-from dynascope.experiments.catapult.deep_experiment import DIVERGED, DeepExperiment, Network, mean_squares
-from dynascope.experiments.catapult.spikes_drawing import draw_raises
+from dynascope.experiments.catapult.deep_experiment import DIVERGED, DeepExperiment, Network
+from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
+from dynascope.experiments.seeds import member_seeds
+from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.experiment import Source
 
@@ -32,23 +35,26 @@ class Raiser(eqx.Module):
     split: int = eqx.field(static=True)
     warm: int = eqx.field(static=True)
 
-    def __call__(self, seed: Any, x: Array, y: Array, count: Array | None = None, factor: Array | None = None) -> Any:
-        if count is None or factor is None:
+    def __call__(
+        self, seed: Any, x: Array, y: Array, catapults: Array | None = None, factor: Array | None = None
+    ) -> ds.Descent:
+        task = ds.tasks.Supervised("mse")
+        if catapults is None or factor is None:
             model = self.network(jax.random.key(seed[0]), x, y)
             probes = {"loss": ds.probes.loss()}
-            return ds.Descent(model, mean_squares, rates.scheduled(lambda _: seed[1]), data=(x, y), probes=probes)
+            return ds.Descent(model, task, rates.scheduled(lambda _: seed[1]), data=(x, y), probes=probes)
         model = self.network(jax.random.key(seed), x, y)
 
         def critical_rate(model: Any) -> Array:
             return ds.geometry.critical_rate(model, x)
 
-        optimizer = rates.catapults(critical_rate, count, factor=factor, warm=self.warm)
+        optimizer = rates.catapults(critical_rate, catapults, factor=factor, warm=self.warm)
         probes = {
             "loss": ds.probes.loss(),
             "kernel": ds.probes.kernel_norm(x, y, (self.split,)),
             "rate": ds.probes.learning_rate(),
         }
-        return ds.Descent(model, mean_squares, optimizer, data=(x, y), probes=probes)
+        return ds.Descent(model, task, optimizer, data=(x, y), probes=probes)
 
 
 class Multiple(DeepExperiment):
@@ -76,8 +82,8 @@ class Multiple(DeepExperiment):
     narrow network the loss then never calms down, and one seed in three had no spike of 1.5 times after the last
     raise."""
 
-    count: PositiveInt = 3
-    """How many catapults the controller is asked for."""
+    catapults: PositiveInt = 3
+    """How many the controller is asked for."""
     factor: float = Field(1.4, gt=0)
     """The raised rate over the critical one."""
     warm: PositiveInt = 30
@@ -89,19 +95,19 @@ class Multiple(DeepExperiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         data, number = self.examples(seed), np.dtype(self.precision)
-        member, seeds = Raiser(self.network(), self.top, self.warm), self.seed_values(seed)
+        member, seeds = Raiser(self.network(), self.top, self.warm), member_seeds(seed, self.seeds)
         fixed = {"x": data.x, "y": data.y}
-        asked = {"count": np.int32(self.count), "factor": number.type(self.factor)}
+        asked = {"catapults": np.int32(self.catapults), "factor": number.type(self.factor)}
         trace = ds.ensemble(
             member, {"seed": seeds}, steps=self.steps, record=1, fixed=fixed | asked, width=self.side_by_side
-        )
+        ).trace
         last = np.array([rate[phase == RAISED][-1] if (phase == RAISED).any() else rate[0] for rate, phase in
                          zip(trace.rate.values, trace.rate_phase.values, strict=True)], number)  # fmt: skip
         printed = self.printed * trace.kernel_critical_rate.values[:, 0].astype(number)
         from_start = ds.ensemble(
             member, {"seed": (np.tile(seeds, 2), np.concatenate([last, printed]))}, steps=30, record=1, fixed=fixed,
             width=self.side_by_side,
-        ).loss.values  # fmt: skip
+        ).trace.loss.values  # fmt: skip
         trace["last_rate"] = "seed", last
         trace["last_rate_loss"], trace["printed_rate_loss"] = (
             (("seed", "early"), losses) for losses in np.split(from_start, 2)
@@ -111,10 +117,10 @@ class Multiple(DeepExperiment):
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         found = catapults_of(measured, self.top)
         done = measured.rate_catapults.values[:, -1]
-        good = done >= self.count
+        good = done >= self.catapults
         quiet = "" if good.all() else "Some seed does not complete them in these steps."
         yield claim(
-            "one-after-the-other", f"The controller brings {self.count} catapults: each time the rate is raised to "
+            "one-after-the-other", f"The controller brings {self.catapults} catapults: each time the rate is raised to "
             f"{self.factor:g} times the critical one the loss goes above 1.5 times what it was, and comes back below "
             f"({measured.attrs['data']})", source="Figure 4.4", expected="share = 1", holds=good.all(),
             measured=share_of(good) | {"complete": done, "peak / before": found["rise"]}, seeds=self.seeds,
@@ -151,7 +157,36 @@ class Multiple(DeepExperiment):
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        return {"multiple": draw_raises(measured, self.top)}
+        """The time at a raised rate is shaded, for the seed in bold."""
+        step, raised = measured.step, measured.rate_phase.isel(seed=0).values == RAISED
+        figure, (loss, split, rate) = panels(3, size=(4.3, 3.5))
+        highest = 3 * float(np.nanmax(measured.loss.values))
+        for seed in range(measured.sizes["seed"]):
+            one, style = measured.isel(seed=seed), {"linewidth": 1.6} if seed == 0 else FADED
+            loss.semilogy(step, one.loss, color=INK, **style)
+            early = np.where(one.last_rate_loss < highest, one.last_rate_loss, np.nan)
+            loss.semilogy(np.arange(early.size), early, color=TOP, **style)
+            split.semilogy(step, one.kernel_top.sel(split=self.top), color=TOP, **style)
+            split.semilogy(step, one.kernel_rest.sel(split=self.top), color=REST, **style)
+            rate.semilogy(step, one.kernel_critical_rate, color=NORM, **style)
+            rate.step(step, one.rate, color=INK, where="pre", **style)
+        loss.plot([], [], color=INK, label="raised")
+        loss.plot([], [], color=TOP, label="last rate from the start")
+        split.plot([], [], color=TOP, label=f"top {self.top}")
+        split.plot([], [], color=REST, label="the rest")
+        rate.plot([], [], color=NORM, label="critical rate, n / ‖K‖")
+        rate.plot([], [], color=INK, label="rate in use")
+        edges = np.flatnonzero(np.diff(raised))
+        for axes, corner in ((loss, "upper right"), (split, "upper right"), (rate, "lower right")):
+            for first, last in zip(edges[::2], edges[1::2], strict=False):
+                axes.axvspan(first, last, color=FAINT, alpha=0.25, linewidth=0, zorder=0)
+            axes.set_xlabel("step")
+            axes.legend(loc=corner)
+        loss.set(ylabel="loss", title="Loss, all seeds, one bold", ylim=(None, 2 * highest))
+        split.set(ylabel="loss", title="Loss by eigenspace")
+        rate.set(ylabel="learning rate", title="Rates")
+        stamp(figure, measured)
+        return {"multiple": figure}
 
 
 def diverges(losses: np.ndarray) -> np.ndarray:
@@ -165,21 +200,19 @@ def flat(rows: list[list[float]]) -> np.ndarray:
 
 
 def catapults_of(measured: xr.Dataset, top: int) -> dict[str, list[list[float]]]:
-    """For each seed and each time the rate was raised and a catapult completed: the highest loss over the loss before,
-    the part of that rise in the top eigenvectors, and the norm of the kernel before and when it was over."""
+    """For each seed and each completed catapult (the rate was raised and lowered again): the highest loss over the loss
+    before, the part of that rise in the top eigenvectors, and the norm of the kernel before and after."""
     found: dict[str, list[list[float]]] = {"rise": [], "share": [], "norm_before": [], "norm_after": []}
     for seed in range(measured.sizes["seed"]):
         one = measured.isel(seed=seed)
-        loss, inside, norm = one.loss.values, one.kernel_top.sel(split=top).values, one.kernel.values
+        loss, norm = one.loss.values, one.kernel.values
         edges = np.flatnonzero(np.diff((one.rate_phase.values == RAISED).astype(int)))
-        rows: dict[str, list[float]] = {name: [] for name in found}
-        for before, over in zip(edges[::2], edges[1::2], strict=False):  # one that is not over has no second edge
-            peak = before + int(np.argmax(loss[before : over + 1]))
-            rise = loss[peak] - loss[before]
-            rows["rise"].append(float(loss[peak] / loss[before]))
-            rows["share"].append(float((inside[peak] - inside[before]) / rise) if rise > 0 else 0.0)
-            rows["norm_before"].append(float(norm[before]))
-            rows["norm_after"].append(float(norm[over]))
-        for name, row in rows.items():
-            found[name].append(row)
+        after = edges[1::2]
+        before = edges[::2][: len(after)]  # a raise that is not over has no second edge
+        peaks = [start + np.argmax(loss[start : end + 1]) for start, end in zip(before, after, strict=True)]
+        spike = Rise(before, np.array(peaks, int))
+        found["rise"].append(spike.height(loss).tolist())
+        found["share"].append(spike.share(one.kernel_top.sel(split=top).values, loss).tolist())
+        found["norm_before"].append(norm[before].tolist())
+        found["norm_after"].append(norm[after].tolist())
     return found

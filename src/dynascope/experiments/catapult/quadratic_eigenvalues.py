@@ -18,7 +18,7 @@ from pydantic import PositiveInt
 import dynascope as ds
 from dynascope.experiments.catapult.two_layer_models import EXACT, Kind, network, variant
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.models import Gated
@@ -33,11 +33,11 @@ STILL = 0.03
 EXACT_STEPS = 40
 
 
-def two_sided(key: Array, count: int) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+def two_sided(key: Array, samples: int) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Labels ±1 by a fair coin, inputs N(2y, 1)."""
     for_label, for_input = jax.random.split(key)
-    x = jax.random.normal(for_input, (count,))
-    y = 2 * jax.random.bernoulli(for_label, shape=(count,)).astype(x.dtype) - 1
+    x = jax.random.normal(for_input, (samples,))
+    y = 2 * jax.random.bernoulli(for_label, shape=(samples,)).astype(x.dtype) - 1
     return 2 * y + x, y
 
 
@@ -56,13 +56,13 @@ def _network(model: Any) -> MLP:
 class ScalarInputs(eqx.Module):
     """An ensemble member: descent on the mean squared error at one of the places between the critical rates."""
 
-    count: int = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
     kind: Kind = eqx.field(static=True)
 
     def __call__(self, place: Array, seed: Array) -> ds.Descent:
         for_data, for_net = jax.random.split(jax.random.key(seed))
-        x, y = two_sided(for_data, self.count)
+        x, y = two_sided(for_data, self.samples)
         net, _ = network(for_net, 1, self.width)
         model = variant(net, self.kind)
 
@@ -70,18 +70,20 @@ class ScalarInputs(eqx.Module):
             return jax.vmap(lambda point: model(point[None])[0])(x)
 
         found = jnp.sort(eigenvalues(model, x))[::-1]
-        first, second = critical_rates.critical_rate(found, self.count, "mse")
+        first, second = critical_rates.critical_rate(found, self.samples, "mse")
         rate = jnp.stack([0.9 * first, (first + second) / 2, 1.5 * first, 1.9 * first, 2.1 * first])[place]
+
+        def by_sign(function: Any, every: Any = None) -> ds.probes.Probe:
+            return ds.probes.probe(lambda snapshot: function(snapshot.model), ("sign",), every=every)
+
         probes = {
             "loss": ds.probes.loss(),
-            "eigenvalue": ds.probes.probe(lambda snapshot: eigenvalues(snapshot.model, x), dims=("sign",)),
-            "residual": ds.probes.probe(lambda snapshot: quadratic_many.along(outputs(snapshot.model) - y, x), ("sign",)),
+            "eigenvalue": by_sign(lambda model: eigenvalues(model, x)),
+            "residual": by_sign(lambda model: quadratic_many.along(outputs(model) - y, x)),
             "other": lambda model: quadratic_many.constant_loss(outputs(model) - y, x),
-            "label": ds.probes.probe(lambda snapshot: quadratic_many.along(y, x), ("sign",), every=(0,)),
-            "curvature": ds.probes.probe(
-                lambda snapshot: quadratic_many.curvatures(x, self.width), ("sign",), every=(0,)
-            ),
-            "rate": ds.probes.probe(lambda snapshot: rate, every=(0,)),
+            "label": by_sign(lambda _: quadratic_many.along(y, x), every=(0,)),
+            "curvature": by_sign(lambda _: quadratic_many.curvatures(x, self.width), every=(0,)),
+            "rate": ds.probes.probe(lambda _: rate, every=(0,)),
         }
         return ds.Descent(model, lambda model: jnp.mean((outputs(model) - y) ** 2), optax.sgd(rate), probes=probes)
 
@@ -109,7 +111,7 @@ class QuadraticEigenvalues(Experiment):
     precision: Literal["float32", "float64"] = "float64"
     models: tuple[Kind, ...] = ("quadratic", "network")
     """The first one is judged, the others beside it."""
-    count: PositiveInt = 128
+    samples: PositiveInt = 128
     width: PositiveInt = 5000
     steps: PositiveInt = 300
     seeds: PositiveInt = 5
@@ -119,10 +121,11 @@ class QuadraticEigenvalues(Experiment):
         places = np.arange(len(PLACES), dtype=np.int32)
         runs = [
             ds.ensemble(
-                ScalarInputs(self.count, self.width, kind), {"place": places, "seed": seeds}, steps=self.steps, record=1
-            )
+                ScalarInputs(self.samples, self.width, kind), {"place": places, "seed": seeds},
+                steps=self.steps, record=1,
+            ).trace
             for kind in self.models
-        ]
+        ]  # fmt: skip
         whole = xr.concat(runs, xr.DataArray(list(self.models), dims="model", name="model"), combine_attrs="override")
         whole = whole.isel(label_step=0, curvature_step=0, rate_step=0, drop=True)
         return whole.assign_coords(place=list(PLACES), sign=["+", "-"])
@@ -130,7 +133,7 @@ class QuadraticEigenvalues(Experiment):
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The exact recursion in each direction, from each run's own start."""
         first = measured.isel(step=0).transpose("model", "place", "seed", "sign", ...)
-        slope = critical_rates.slope(self.count, "mse")
+        slope = critical_rates.slope(self.samples, "mse")
         state = State(jnp.asarray(first.residual.values), jnp.asarray(first.eigenvalue.values))
         rate = slope * jnp.asarray(first.rate.values)[..., None]
         label, curvature = jnp.asarray(first.label.values), jnp.asarray(first.curvature.values)
@@ -158,12 +161,12 @@ class QuadraticEigenvalues(Experiment):
             yield claim(
                 "floor", "The loss beside the two directions never changes (largest relative change, in runs that "
                 "converge)", source="Proposition B.11.3", measured={"change": drift,
-                "floor of the loss, mean": float(other.isel(step=0).mean()) * 2 / self.count}, expected="< 1e-8",
+                "floor of the loss, mean": float(other.isel(step=0).mean()) * 2 / self.samples}, expected="< 1e-8",
                 holds=drift < 1e-8, seeds=self.seeds,
             )  # fmt: skip
 
     def _pattern(self, runs: xr.Dataset, kind: str, *, main: bool) -> Claim:
-        slope = critical_rates.slope(self.count, "mse")
+        slope = critical_rates.slope(self.samples, "mse")
         products = (slope * runs.rate * runs.eigenvalue).transpose("place", "seed", "sign", "step").values
         start, end = products[..., 0], products[..., -1]
         with np.errstate(invalid="ignore"):
@@ -189,11 +192,11 @@ class QuadraticEigenvalues(Experiment):
             diagnosis="" if holds else _why(kind),
         )  # fmt: skip
 
-    def _exact(self, runs: xr.Dataset, told: xr.Dataset) -> Claim:
+    def _exact(self, runs: xr.Dataset, theory: xr.Dataset) -> Claim:
         early = {"place": list(PLACES[:4]), "step": slice(0, EXACT_STEPS)}
         worst = {}
         for name in ("residual", "eigenvalue"):
-            seen, exact = (data[name].sel(early).transpose("step", ...).values for data in (runs, told))
+            seen, exact = (data[name].sel(early).transpose("step", ...).values for data in (runs, theory))
             worst[name] = np.max(np.abs(seen - exact) / np.maximum.accumulate(np.abs(seen), axis=0))
         return claim(
             "one-example-each", f"Each direction is exactly one example, over {EXACT_STEPS} steps (largest error, over "
@@ -210,15 +213,15 @@ class QuadraticEigenvalues(Experiment):
             figure, grid = panels(len(PLACES) - 1, 2, size=(3.5, 2.7), sharex=True)
             for column, place in enumerate(PLACES[:4]):
                 run = measured.sel(model=kind, place=place).isel(seed=0)
-                told = predicted.sel(model=kind, place=place).isel(seed=0)
-                for sign, color in zip(("+", "-"), CONCEPT_COLOURS[:2], strict=True):
+                theory = predicted.sel(model=kind, place=place).isel(seed=0)
+                for sign, color in zip(("+", "-"), PALETTE[:2], strict=True):
                     grid[0, column].plot(run.step, run.eigenvalue.sel(sign=sign), color=color, label=f"λ, x {sign}")
                     loss = run.residual.sel(sign=sign) ** 2 / 2
                     grid[1, column].plot(run.step, loss, color=color, label=f"loss, x {sign}")
                     if kind == "quadratic":
-                        grid[0, column].plot(told.step, told.eigenvalue.sel(sign=sign), **THEORY)
-                        grid[1, column].plot(told.step, told.residual.sel(sign=sign) ** 2 / 2, **THEORY)
-                edge = self.count / run.rate.item()
+                        grid[0, column].plot(theory.step, theory.eigenvalue.sel(sign=sign), **THEORY)
+                        grid[1, column].plot(theory.step, theory.residual.sel(sign=sign) ** 2 / 2, **THEORY)
+                edge = self.samples / run.rate.item()
                 grid[0, column].axhline(edge, color=FAINT, linewidth=1)
                 grid[0, column].set(title=place, ylim=(0, None), xlim=(0, min(self.steps, 80)))
                 grid[1, column].set(yscale="log", ylim=(1e-10, 1e6), xlabel="step")

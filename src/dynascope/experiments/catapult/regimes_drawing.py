@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dynascope.experiments.catapult.two_layer_models import CATAPULT, DIVERGENT, MONOTONE, regime
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST
 
 SHOWN = (1.0, 2.25, 3.0, 3.75, 4.5)
-REGIME_COLOURS = {MONOTONE: CONCEPT_COLOURS[1], CATAPULT: CONCEPT_COLOURS[2], DIVERGENT: CONCEPT_COLOURS[0]}
+REGIME_COLOURS = {MONOTONE: PALETTE[1], CATAPULT: PALETTE[2], DIVERGENT: PALETTE[0]}
 
 
 def draw_regimes(measured: xr.Dataset, predicted: xr.Dataset | None) -> Figure:
@@ -69,7 +69,7 @@ def draw_widths(measured: xr.Dataset, products: tuple[float, float], widths: Seq
     largest.set(xscale="log", yscale="log", xlabel="width m", ylabel="|ηλ₀ - 4| of the largest rate",
                 title="The end of the window tends to 4/λ₀")  # fmt: skip
     largest.legend(loc="lower left")
-    colors = (CONCEPT_COLOURS[1], CONCEPT_COLOURS[0])
+    colors = (PALETTE[1], PALETTE[0])
     for color, product in zip(colors, products, strict=True):
         path = measured.traveled.sel(chosen=product).transpose("width", "seed").values
         traveled.plot(widths, path, "o", color=color, markersize=3)

@@ -1,34 +1,30 @@
-"""What the experiments on catapults in SGD share: batches with their own critical rates, and how spikes are counted."""
+"""What the experiments on catapults in SGD share: the ensemble member, and how spikes are counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
+from jaxtyping import Array, Float
 from pydantic import PositiveInt
 
 import dynascope as ds
+from dynascope.curves import Rise, spikes, troughs
 from dynascope.dynamics import rates
-from dynascope.experiments.catapult.deep_experiment import DeepExperiment, Network, mean_squares
-from dynascope.probes.probe import Probe, Snapshot
+from dynascope.experiments.catapult.deep_experiment import DeepExperiment, Network
 
-WINDOW = 5
-"""Steps before a spike in which it has risen, and after it in which it has passed."""
-SPIKE = 2.0
-"""A spike is a highest loss among its neighbors that is so many times the lowest one shortly before."""
+WINDOW, SPIKE = 5, 2.0
+"""A spike is the highest loss within WINDOW steps before and after, and SPIKE times the lowest in those before."""
 TRAINED = 1e-3
-"""The loss at which the document's runs end; what comes after is not looked at."""
+"""The loss at which the document's runs end; later steps are not counted."""
 
 
 class StochasticLearner(eqx.Module):
-    """An ensemble member: SGD at `ratio` times the critical rate of the whole set at the start, or, with a period, at
-    a rate that cycles between the two of a pair of ratios."""
+    """An ensemble member: SGD at `ratio` times the critical rate of the whole set at initialization, or, with a period,
+    at a rate that cycles between two such multiples."""
 
     network: Network
     batch: int = eqx.field(static=True)
@@ -40,68 +36,17 @@ class StochasticLearner(eqx.Module):
         model = self.network(for_net, x, y)
         critical = ds.geometry.critical_rate(model, x)
         if self.period is None:
-            schedule = constant(ratio * critical)
+            rate = ratio * critical
+            optimizer = rates.scheduled(lambda _: rate)
         else:
-            schedule = rates.cyclic(ratio[0] * critical, ratio[1] * critical, self.period)
+            optimizer = rates.scheduled(rates.cyclic(ratio[0] * critical, ratio[1] * critical, self.period))
         probes = {
             "loss": ds.probes.loss(),
             "kernel": ds.probes.kernel_norm(x, y, self.splits),
             "rate": ds.probes.learning_rate(),
         }
-        return stochastic(model, schedule, x, y, self.batch, for_order, probes)
-
-
-def constant(rate: Array) -> rates.Schedule:
-    return lambda _: rate
-
-
-def stochastic(
-    model: Any, schedule: rates.Schedule, x: Array, y: Array, batch: int, key: Array, probes: Mapping[str, Probe]
-) -> ds.Descent:
-    """SGD on the mean squared error, batches drawn anew every epoch."""
-    return ds.Descent(model, mean_squares, rates.scheduled(schedule), data=(x, y), batch=batch, key=key, probes=probes)
-
-
-def batch_loss() -> Probe:
-    """The loss on the batch of the step to come; entry `after`: on the batch of the last step, now that it is taken."""
-
-    def measure(snapshot: Snapshot, last: Any) -> tuple[Any, Any]:
-        coming = snapshot.batch().data
-        value = {"value": mean_squares(snapshot.model, coming), "after": mean_squares(snapshot.model, last)}
-        return value, coming
-
-    return Probe(measure, remember=lambda moment: snapshot.batch().data)
-
-
-class Spike(NamedTuple):
-    """One spike: the steps of its trough and peak, its height, its part in the top, and what the kernel's norm does."""
-
-    trough: int
-    peak: int
-    height: float
-    """The peak over the trough."""
-    share: float
-    """The part of the rise that lies in the top eigenvectors."""
-    norm_ratio: float
-    """The norm of the kernel shortly after over that at the trough."""
-
-
-def spikes_of(run: xr.Dataset, top: int, higher: float = SPIKE) -> list[Spike]:
-    """The spikes of one seed, until it is trained."""
-    loss, inside, norm = run.loss.values, run.kernel_top.sel(split=top).values, run.kernel.values
-    done = np.flatnonzero(~(loss > TRAINED))
-    end = int(done[0]) if done.size else loss.size
-    found = []
-    for peak in range(1, end):
-        first = max(0, peak - WINDOW)
-        around = loss[first : peak + WINDOW + 1]
-        trough = first + int(np.argmin(loss[first : peak + 1]))
-        if loss[peak] < around.max() or loss[peak] <= higher * loss[trough]:
-            continue
-        share = (inside[peak] - inside[trough]) / (loss[peak] - loss[trough])
-        after = norm[min(peak + WINDOW, loss.size - 1)]
-        found.append(Spike(trough, peak, float(loss[peak] / loss[trough]), float(share), float(after / norm[trough])))
-    return found
+        task = ds.tasks.Supervised("mse")
+        return ds.Descent(model, task, optimizer, data=(x, y), batch=self.batch, key=for_order, probes=probes)
 
 
 class StochasticExperiment(DeepExperiment):
@@ -110,8 +55,23 @@ class StochasticExperiment(DeepExperiment):
     batch: PositiveInt = 32
 
 
-def batch_rates(model: Any, x: Array, batch: int) -> Array:
-    """The critical rates of the batches that the data make in the order in which they lie."""
-    count = x.shape[0] // batch
-    blocks = x[: count * batch].reshape(count, batch, *x.shape[1:])
-    return jax.lax.map(lambda block: ds.geometry.critical_rate(model, block), jnp.asarray(blocks))
+class Spikes(NamedTuple):
+    """The spikes of one run, an entry for each."""
+
+    rise: Rise
+    height: Float[np.ndarray, " spike"]
+    """The loss at the peak over that at the trough."""
+    share: Float[np.ndarray, " spike"]
+    """The part of the rise that lies in the top eigenvectors."""
+    norm_ratio: Float[np.ndarray, " spike"]
+    """The norm of the kernel WINDOW steps after the peak, over that at the trough."""
+
+
+def spikes_of(run: xr.Dataset, top: int, factor: float = SPIKE) -> Spikes:
+    """The spikes of one seed, until it is trained."""
+    loss, norm = run.loss.values, run.kernel.values
+    untrained = np.logical_and.accumulate(loss > TRAINED)
+    peak = np.flatnonzero(spikes(loss, factor, before=WINDOW, after=WINDOW) & untrained)
+    rise, after = Rise(troughs(loss, WINDOW)[peak], peak), np.minimum(peak + WINDOW, loss.size - 1)
+    numbers = rise.height(loss), rise.share(run.kernel_top.sel(split=top).values, loss), norm[after] / norm[rise.trough]
+    return Spikes(rise, *(part.astype(float) for part in numbers))

@@ -1,9 +1,9 @@
-"""Figure 4.5: stochastic gradient descent on single examples spikes when it draws the one that is above its rate."""
+"""Figure 4.5: SGD on single examples spikes when it draws the one whose critical rate is below the rate in use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.curves import spikes
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.models.frozen import Frozen
@@ -49,28 +50,25 @@ class FixedReadout(eqx.Module):
 class SingleDraws(eqx.Module):
     """An ensemble member: the sphere with one example doubled, and steps on one example at a time."""
 
-    count: int = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
     width: int = eqx.field(static=True)
 
     def __call__(self, rate: Array, seed: Array) -> ds.Descent:
         for_data, for_hidden, for_readout, for_order = jax.random.split(jax.random.key(seed), 4)
-        x, y = doubled_example(for_data, self.count, self.dim, STAR)
+        x, y = doubled_example(for_data, self.samples, self.dim, STAR)
         signs = 2 * jax.random.bernoulli(for_readout, shape=(self.width,)).astype(x.dtype) - 1
         model = FixedReadout(jax.random.normal(for_hidden, (self.width, self.dim)), Frozen(signs))
 
-        def loss(model: Any, data: tuple[Array, Array]) -> Array:
-            points, labels = data
-            return jnp.mean((jax.vmap(model)(points) - labels) ** 2)
-
-        others = jnp.arange(self.count) != STAR
+        others = jnp.arange(self.samples) != STAR
         probes = {
             "loss": ds.probes.loss(),
             "drawn": batch_rows(),
             "star_kernel": lambda model: model.kernels(x)[STAR],
             "other_kernel": lambda model: jnp.max(jnp.where(others, model.kernels(x), 0)),
         }
-        return ds.Descent(model, loss, optax.sgd(rate), data=(x, y), batch=1, key=for_order, probes=probes)
+        task = ds.tasks.Supervised("mse")
+        return ds.Descent(model, task, optax.sgd(rate), data=(x, y), batch=1, key=for_order, probes=probes)
 
 
 class SingleExample(Experiment):
@@ -89,7 +87,7 @@ class SingleExample(Experiment):
     rate below all critical ones."""
 
     precision: Literal["float32", "float64"] = "float32"
-    count: PositiveInt = Field(100, ge=2)
+    samples: PositiveInt = Field(100, ge=2)
     dim: PositiveInt = 100
     width: PositiveInt = 1000
     rate: float = Field(1.0, gt=0)
@@ -102,8 +100,8 @@ class SingleExample(Experiment):
         seeds = member_seeds(seed, self.seeds)
         rates = np.array([self.rate, self.low_rate], np.dtype(self.precision))
         trace = ds.ensemble(
-            SingleDraws(self.count, self.dim, self.width), {"rate": rates, "seed": seeds}, steps=self.steps, record=1
-        )
+            SingleDraws(self.samples, self.dim, self.width), {"rate": rates, "seed": seeds}, steps=self.steps, record=1
+        ).trace
         return trace.isel(place=0, drop=True).rename(rate="arm").assign_coords(arm=["between", "below all"])
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
@@ -111,14 +109,14 @@ class SingleExample(Experiment):
         loss, drawn = runs.loss.values, runs.drawn.values[..., :-1]
         with np.errstate(invalid="ignore", divide="ignore"):
             growth = loss[..., 1:] / loss[..., :-1]
-        spikes, on_star = growth > SPIKE, drawn == STAR
-        hits, seen = (spikes & on_star)[0], spikes[0]
+        spiked, on_star = spikes(loss, SPIKE)[..., 1:], drawn == STAR
+        hits, seen = (spiked & on_star)[0], spiked[0]
         each = seen.any(axis=-1)
         holds = bool(each.all() and not np.any(seen & ~on_star[0]))
         yield claim(
             "spikes-on-the-doubled", f"At rate {self.rate:g} every step that multiplies the loss by more than "
             f"{SPIKE:g} draws the doubled example, and every run has such steps (the doubled example is 1 draw in "
-            f"{self.count})",
+            f"{self.samples})",
             source="Figure 4.5", measured=share_of(on_star[0][seen]) | {"spikes, by seed": seen.sum(axis=-1)},
             expected="share = 1, at least one spike in each run", holds=holds, seeds=self.seeds,
             diagnosis="" if holds else "Below all critical rates nothing is catapulted." if not each.any() else "",
@@ -134,8 +132,8 @@ class SingleExample(Experiment):
         )  # fmt: skip
         yield claim(
             "none-below", f"At rate {self.low_rate:g}, below all critical rates, there is no spike",
-            source="Figure 4.5", measured={"spikes": int(spikes[1].sum()), "largest growth": np.nanmax(growth[1])},
-            expected=0, holds=not spikes[1].any(), seeds=self.seeds,
+            source="Figure 4.5", measured={"spikes": int(spiked[1].sum()), "largest growth": np.nanmax(growth[1])},
+            expected=0, holds=not spiked[1].any(), seeds=self.seeds,
         )  # fmt: skip
         kernel = runs.star_kernel.values[0]
         above = self.rate * kernel[:, :-1] > 1
@@ -150,10 +148,10 @@ class SingleExample(Experiment):
             holds=bool(np.all(fell) and np.all(self.rate * kernel[:, 0] > 1)),
             diagnosis="" if fell.all() and above[:, 0].all() else "It did not start above, or was drawn too rarely.",
         )  # fmt: skip
-        small = (growth > 1) & ~spikes
+        small = (growth > 1) & ~spiked
         yield claim(
-            "small-rises-anywhere", "Rises that are not spikes happen on draws of other examples too, so that spikes "
-            "need a size to be told by", source="Figure 4.5", measured={"share of other draws that raise the loss":
+            "small-rises-anywhere", "Rises that are not spikes happen on draws of other examples too, so that a spike "
+            "is defined by its size", source="Figure 4.5", measured={"share of other draws that raise the loss":
             share_of(small[0][~on_star[0]])}, expected="> 0.05", holds=bool(small[0][~on_star[0]].mean() > 0.05),
             seeds=self.seeds,
         )  # fmt: skip
@@ -165,17 +163,13 @@ class SingleExample(Experiment):
         loss.semilogy(run.step, run.loss, color=INK, linewidth=1, label=f"η = {self.rate:g}")
         loss.semilogy(low.step, low.loss, color=FAINT, linewidth=1, label=f"η = {self.low_rate:g}")
         after = 1 + np.flatnonzero(run.drawn.values[:-1] == STAR)
-        loss.plot(
-            after, run.loss.values[after], "o", color=CONCEPT_COLOURS[0], markersize=4, label="after a draw of x*"
-        )
+        loss.plot(after, run.loss.values[after], "o", color=PALETTE[0], markersize=4, label="after a draw of x*")
         loss.set(xlabel="step", ylabel="loss on all the data", title="Spikes, and the draws of x*")
         loss.legend(loc="lower left")
         for seed in range(self.seeds):
             one = measured.isel(seed=seed).sel(arm="between")
-            kernel.plot(
-                one.step, one.star_kernel, color=CONCEPT_COLOURS[0], linewidth=1.1, label="x*" if not seed else None
-            )
-            kernel.plot(one.step, one.other_kernel, color=CONCEPT_COLOURS[1], linewidth=1.1,
+            kernel.plot(one.step, one.star_kernel, color=PALETTE[0], linewidth=1.1, label="x*" if not seed else None)
+            kernel.plot(one.step, one.other_kernel, color=PALETTE[1], linewidth=1.1,
                         label="largest of the others" if not seed else None)  # fmt: skip
         kernel.axhline(1 / self.rate, **THEORY, label="1/η")
         kernel.set(xlabel="step", ylabel="K(x, x)", ylim=(0, None), title="The kernel falls below 1/η, all seeds")

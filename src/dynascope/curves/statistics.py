@@ -1,18 +1,17 @@
-"""Differences and correlations with their intervals, for claims over few seeds."""
+"""Differences and correlations over few seeds, with their 95 % intervals."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import stats
 
 
 def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
-    """The mean over seeds of after - before, with its 95 % interval (Student); seeds where one of them is NaN are left
-    out, and `of` says how many there are."""
+    """The `mean` over seeds of after - before, with its 95 % `interval` (Student). Seeds where either is NaN are left
+    out; `of` is the number of those that remain."""
     change = np.asarray(after, float) - np.asarray(before, float)
     change = change[np.isfinite(change)]
     if not change.size:
@@ -24,8 +23,11 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
 
 
 def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
-    """Pearson's correlation of two lists, with the 95 % interval of Fisher's transformation (which takes the points for
-    independent), and Spearman's; points with a NaN are left out."""
+    """Pearson's correlation of two arrays with the 95 % interval of Fisher's transformation, and Spearman's.
+
+    The interval takes the points for independent. Points where either is NaN are left out; with fewer than four left,
+    or with one of the arrays constant, the correlation is 0 and the interval all of [-1, 1].
+    """
     a, b = (np.asarray(values, float).ravel() for values in (one, other))
     kept = np.isfinite(a) & np.isfinite(b)
     a, b = a[kept], b[kept]
@@ -33,11 +35,6 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
         return {"pearson": 0.0, "interval": [-1.0, 1.0], "spearman": 0.0, "points": a.size}
     pearson = float(np.corrcoef(a, b)[0, 1])
     center, half = np.arctanh(np.clip(pearson, -0.999999, 0.999999)), 1.96 / np.sqrt(a.size - 3)
-    spearman = float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+    spearman = float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
     interval = [float(np.tanh(center - half)), float(np.tanh(center + half))]
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}
-
-
-def ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """1 for the smallest, ties at their mean."""
-    return stats.rankdata(values)

@@ -1,4 +1,4 @@
-"""Examples of some classes of a data set, pooled where asked, or a stand-in."""
+"""Training and test examples of some classes of a data set, or Gaussians where its file is missing."""
 
 from __future__ import annotations
 
@@ -23,27 +23,36 @@ class Sample(NamedTuple):
 
 
 def known(data: str) -> str:
-    """The name of a data set, if it is one: what is misspelled gets no stand-in."""
+    """The name of a data set. A misspelled one is an error, not a missing file."""
     if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
         raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
     return data
 
 
-def only_pictures(data: str, flat: bool, pool: int) -> None:
-    """Refuses to convolve or to pool what is no picture."""
+def only_images(data: str, flat: bool, pool: int) -> None:
+    """Refuses to convolve or to pool data that are not images."""
     if data in datasets.NORMALIZED and not (flat and pool == 1):
-        raise ValueError(f"data={data} has no pictures: it takes architecture=fully-connected and pool=1 only")
+        raise ValueError(f"data={data} has no images: it takes architecture=fcn and pool=1 only")
 
 
 def sample(
-    data: str, classes: tuple[int, ...], count: int, test: int, seed: int, *, pool: int = 1, flat: bool = True
+    data: str, classes: tuple[int, ...], samples: int, test: int, seed: int, *, pool: int = 1, flat: bool = True
 ) -> Sample:
-    """`count` training and up to `test` test examples of these classes of `data`, standardized; images averaged over
-    squares of `pool` pixels a side first, and then standardized again. With data="gaussians", or where the file is
-    not to be had, a Gaussian of 49 dimensions (7 x 7 pixels) for each class."""
-    found = _found(data, classes, count, seed, flat=flat and pool == 1)
+    """`samples` training and up to `test` test examples of these classes of `data`, standardized. Images are averaged
+    over squares of `pool` pixels a side first, and standardized again. With data="gaussians", or where the file is
+    missing, each class is a Gaussian in 49 dimensions (7 x 7 pixels), and the name says so."""
+    try:
+        found = None if data == "gaussians" else datasets.some_classes(
+            data, classes, samples, None, run_key(seed), flat=flat and pool == 1
+        )  # fmt: skip
+    except DataNotFoundError:
+        found = None
     if found is None:
-        return _stand_in(data, len(classes), count, test, seed, flat=flat)
+        x, place = _gaussians(len(classes), samples + test, seed)
+        x, y = x if flat else x.reshape(-1, 7, 7, 1), _targets(place, len(classes))
+        of = "two" if len(classes) == 2 else len(classes)
+        name = f"{of} Gaussians" if data == "gaussians" else f"{of} Gaussians in place of {data}"
+        return Sample(x[:samples], y[:samples], x[samples:], y[samples:], name)
     x, x_test = found.x, found.x_test[:test]
     if pool > 1:
         x, x_test = (_pooled(part, pool) for part in (x, x_test))
@@ -57,22 +66,6 @@ def sample(
     return Sample(x, y, x_test, y_test, f"{data}, {which}")
 
 
-def _found(data: str, classes: tuple[int, ...], count: int, seed: int, *, flat: bool) -> datasets.Classes | None:
-    if data == "gaussians":
-        return None
-    try:
-        return datasets.some_classes(data, classes, count, None, run_key(seed), flat=flat)
-    except DataNotFoundError:
-        return None
-
-
-def _stand_in(data: str, classes: int, count: int, test: int, seed: int, *, flat: bool) -> Sample:
-    x, place = _gaussians(classes, count + test, seed)
-    x, y = x if flat else x.reshape(-1, 7, 7, 1), _targets(place, classes)
-    name = f"a stand-in for {data}, {'two' if classes == 2 else classes} Gaussians"
-    return Sample(x[:count], y[:count], x[count:], y[count:], name)
-
-
 def _targets(place: np.ndarray, classes: int) -> np.ndarray:
     return 2.0 * place - 1 if classes == 2 else np.eye(classes)[place]
 
@@ -84,16 +77,16 @@ def _pooled(images: np.ndarray, pool: int) -> np.ndarray:
     return cut.reshape(n, rows, pool, columns, pool, channels).mean(axis=(2, 4))
 
 
-def _gaussians(classes: int, count: int, seed: int, dim: int = 49) -> tuple[np.ndarray, np.ndarray]:
-    """A pattern for each class (of two, one and its negative) that explains a part of the spread, and a few strong
-    directions beside it; and which class each example is of."""
+def _gaussians(classes: int, samples: int, seed: int, dim: int = 49) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and classes. Each class has a mean (two have opposite ones) that explains a part of the variance; six
+    directions that all classes share have a large variance too."""
     draw, patterns = np.random.default_rng(seed), np.random.default_rng(0)
-    place = draw.integers(classes, size=count)
+    place = draw.integers(classes, size=samples)
     if classes == 2:
         pattern = 0.3 * patterns.standard_normal(dim)
         means = np.stack([-pattern, pattern])
     else:
         means = 0.3 * patterns.standard_normal((classes, dim))
     factors = 0.5 * patterns.standard_normal((6, dim))
-    x = means[place] + draw.standard_normal((count, 6)) @ factors + 0.5 * draw.standard_normal((count, dim))
+    x = means[place] + draw.standard_normal((samples, 6)) @ factors + 0.5 * draw.standard_normal((samples, dim))
     return x / x.std(), place

@@ -1,0 +1,101 @@
+"""Spikes of a curve, such as the loss of a run: where they are, how high, and when they are over.
+
+Curves are `(..., step)`; leading axes are batched over. A spike is a `Rise` from a trough to a peak. What counts as one
+is up to the question: `spikes` finds every local peak, `first_spike` the first departure from the lowest value so far,
+`largest_rise` the largest one of a curve. NaN is never a peak; infinity is, like any other value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+
+Steps = Int[np.ndarray, "..."]
+Values = Float[np.ndarray, "..."]
+
+
+class Rise(NamedTuple):
+    """The steps (indices along the curve) between which a curve rises; equal where it does not.
+
+    One for each of several curves `(..., step)`, or any number of them for a single curve `(step)`.
+    """
+
+    trough: Steps
+    peak: Steps
+
+    def height(self, curve: ArrayLike) -> Values:
+        """The value at the peak over that at the trough; 1 where there is no rise."""
+        return np.asarray(_at(curve, self.peak) / _at(curve, self.trough))
+
+    def share(self, part: ArrayLike, curve: ArrayLike) -> Values:
+        """How much of the rise of `curve` is that of `part`, one of its summands; 0 where there is no rise."""
+        with np.errstate(invalid="ignore"):
+            rise, of_part = (_at(values, self.peak) - _at(values, self.trough) for values in (curve, part))
+            return np.where(rise == 0, 0, of_part / np.where(rise == 0, 1, rise))
+
+    def recovery(self, curve: ArrayLike) -> Steps:
+        """The first step from the peak on at which the curve is down to the value of the trough; the last step where it
+        never is, or where there is no rise. For one rise of each curve."""
+        values, peak = np.asarray(curve), self.peak[..., None]
+        low = values <= _at(values, self.trough)[..., None]
+        back = low & (np.arange(values.shape[-1]) >= peak) & (peak > self.trough[..., None])
+        return np.where(back.any(axis=-1), back.argmax(axis=-1), values.shape[-1] - 1)
+
+
+def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) -> Bool[np.ndarray, "... step"]:
+    """At which steps a spike has its peak: above `factor` times the lowest value of the `before` steps before, and not
+    below any value of the `before` steps before and the `after` steps after.
+
+    With the defaults these are the steps that multiply the curve by more than `factor`.
+    """
+    values = np.asarray(curve)
+    lowest = np.fmin.reduce(_window(values, before, 0), axis=-1)
+    highest = np.fmax.reduce(_window(values, before, after), axis=-1)
+    return (values >= highest) & (values > factor * lowest)
+
+
+def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
+    """For every step that of the lowest value in the `before` steps before it and itself."""
+    windows = _window(np.asarray(curve), before, 0)
+    lowest = np.argmin(np.where(np.isnan(windows), np.inf, windows), axis=-1)
+    return np.maximum(np.arange(windows.shape[-2]) - before + lowest, 0)
+
+
+def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
+    """The first rise above `factor` times the lowest value so far; its peak is the highest value from there to `within`
+    steps later. Both steps are 0 where there is none."""
+    values, step = np.asarray(curve), np.arange(np.shape(curve)[-1])
+    above = values > factor * np.fmin.accumulate(values, axis=-1)
+    onset = above.argmax(axis=-1)[..., None]
+    trough = np.argmin(np.where((step <= onset) & ~np.isnan(values), values, np.inf), axis=-1)
+    near = (step >= onset) & (step <= onset + within) & ~np.isnan(values)
+    peak = np.argmax(np.where(near, values, -np.inf), axis=-1)
+    found = above.any(axis=-1)
+    return Rise(np.where(found, trough, 0), np.where(found, peak, 0))
+
+
+def largest_rise(curve: ArrayLike) -> Rise:
+    """From the lowest value so far to the step at which the curve is the largest multiple of it."""
+    values = np.asarray(curve)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = values / np.fmin.accumulate(values, axis=-1)
+    peak = np.argmax(np.where(np.isnan(ratio), -np.inf, ratio), axis=-1)
+    earlier = (np.arange(values.shape[-1]) <= peak[..., None]) & ~np.isnan(values)
+    return Rise(np.asarray(np.argmin(np.where(earlier, values, np.inf), axis=-1)), np.asarray(peak))
+
+
+def _window(values: np.ndarray, before: int, after: int) -> np.ndarray:
+    """The values around every step, `(..., step, before + 1 + after)`, with NaN beyond the ends."""
+    edges = [(0, 0)] * (values.ndim - 1) + [(before, after)]
+    padded = np.pad(values.astype(np.result_type(values, np.float32)), edges, constant_values=np.nan)
+    return np.lib.stride_tricks.sliding_window_view(padded, before + 1 + after, axis=-1)
+
+
+def _at(curve: ArrayLike, step: Steps) -> np.ndarray:
+    """The values at one step of each curve, or at several of a single curve."""
+    values = np.asarray(curve)
+    found = values[step] if values.ndim == 1 else np.take_along_axis(values, step[..., None], axis=-1)[..., 0]
+    return np.asarray(found)
