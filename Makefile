@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check reference bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,8 +27,11 @@ check: $(STAMP)  ## lint, format, types, import directions
 test: check  ## all checks and tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+reference: $(STAMP)  ## write docs/reference.md from the docstrings
+	$(BIN)/python docs/make_reference.py
+
 bench: $(STAMP)  ## the races against the tools one would pick instead (installs torch)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	$(BIN)/python -m benchmarks
 
 clean:

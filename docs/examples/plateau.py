@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.figures import THEORY, panels
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 
@@ -83,12 +84,11 @@ class Plateau(Experiment):
             )
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = panels(1, size=(6, 3.6))
         for scale in self.scales:
             axes.plot(measured.step, measured.w.sel(scale=scale).isel(number=0), label=f"start {scale:g}")
             if predicted is not None:
-                axes.plot(measured.step, predicted.w.sel(scale=scale).isel(number=0), "k--", linewidth=1)
+                axes.plot(measured.step, predicted.w.sel(scale=scale).isel(number=0), **THEORY)
         axes.set(xlabel="step", ylabel="product of the weights")
         axes.legend()
         return {"plateau": figure}
