@@ -201,7 +201,7 @@ data: all of it, or batches."""
 def optimizer(name: str, learning_rate: Real) -> optax.GradientTransformation:
     """One of `OPTIMIZERS` by name."""
     checks.real("learning_rate", learning_rate, at_least=0)
-    return OPTIMIZERS[checks.one_of("optimizer", name, OPTIMIZERS)](learning_rate)
+    return OPTIMIZERS[checks.one_of("name", name, OPTIMIZERS)](learning_rate)
 
 
 def _scaled(updates: PyTree, rate: Array) -> PyTree:

@@ -98,10 +98,11 @@ class Trajectory:
         if run.dims and run.stop is not None and bool((self.trace.stopped_at >= 0).any()):
             raise ValueError(f"members stopped at different steps; resume them one by one, {self._call()}.resume(...)")
         if run.shape.axis == "step" and steps is not None:
-            steps = checks.whole("steps", steps, at_least=1, at_most=LAST_STEP - int(self.at)) + int(self.at)
+            more = checks.whole("steps", steps, at_least=1, at_most=LAST_STEP - int(self.at))
+            steps = int(self.at) + more
             if record is None:
-                record = run.record if isinstance(run.record, int | np.integer) else steps - int(self.at)
-            elif np.ndim(record) and np.min(record, initial=steps) <= self.at:
+                record = run.record if isinstance(run.record, int | np.integer) else more
+            elif np.ndim(record) and np.any(np.asarray(record) <= self.at):
                 raise ValueError(f"record must hold steps after {self.at}; got {checks.shown(record)}")
         after = start(run._replace(record=record), steps, times, since=self.at, state=self.state)
         trace = _joined(self.trace, after.trace, run.shape)
@@ -125,9 +126,9 @@ class Trajectory:
 def start(run: Run, steps: int | None, times: Times, *, since: int | float = 0, state: PyTree = None) -> Trajectory:
     """Carry a run out, from its start or from where it was."""
     if run.shape.axis == "step" and steps is not None:
-        steps = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
+        last = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
         if run.record is None:
-            run = run._replace(record=usual_cadence(steps))
+            run = run._replace(record=usual_cadence(last))
     plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
     members = math.prod(run.dims.values())
     width = min(members, run.width or choose_width(run.shape, plan))
