@@ -22,7 +22,8 @@ rate, start = 0.1, jnp.array([0.2, 2.45])  # 2/rate = 20 is reached at y = 2.5
 where = {"point": lambda point: point}
 
 descent = ds.descend(start, valley, optax.sgd(rate), steps=1000, probes=where, record=1).trace
-central = ds.central_flow(start, valley, rate, steps=1000, probes={**where, "oscillation": oscillation()}, critical=1).trace
+both = {**where, "oscillation": oscillation()}
+central = ds.central_flow(start, valley, rate, steps=1000, probes=both, critical=1).trace
 plain = ds.flow(start, valley, times=[0.0, rate * 1000], probes=where, solver=diffrax.Tsit5()).trace
 
 x, y = descent.point.values.T

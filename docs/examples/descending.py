@@ -1,4 +1,4 @@
-"""`descend`: three kinds of data, any optax optimizer, any pytree as a model, and when to look."""
+"""`descend`: three kinds of data, any optax optimizer, any pytree as a model, and when to record."""
 
 import jax
 import jax.numpy as jnp
@@ -41,12 +41,12 @@ valley = ds.descend(
 ).trace
 print(f"x after 2000 steps: {valley.x.values[-1]:.3f}")
 
-# when to look: every so many steps, at exactly these, or (the default) about a thousand times
+# when to record: every so many steps, at exactly these, or (the default) about a thousand times
 every_tenth = ds.descend(start, rosenbrock, optax.adam(0.02), steps=400, record=10).trace
 logarithmic = ds.descend(start, rosenbrock, optax.adam(0.02), steps=400, record=ds.log_steps(400, count=30)).trace
 assert every_tenth.step.values[:3].tolist() == [0, 10, 20]
 assert logarithmic.step.values[:4].tolist() == [0, 1, 2, 3]
 
-# a run that blows up is an outcome
+# a run that diverges is an outcome
 unstable = ds.descend(start, rosenbrock, optax.sgd(0.1), steps=50).trace
 print("not finite from step", unstable.diverged_at.item())
