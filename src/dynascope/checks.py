@@ -41,6 +41,14 @@ def sizes(**given: Any) -> None:
         whole(name, value, at_least=1)
 
 
+def positive(**given: Any) -> None:
+    """Each of these must be a finite number above 0, or an array of such numbers."""
+    for name, value in given.items():
+        array(name, value)
+        if not isinstance(value, Tracer) and not np.all((np.asarray(value) > 0) & np.isfinite(value)):
+            raise ValueError(f"{name} must be positive and finite; got {shown(value)}")
+
+
 def real(name: str, value: Any, *, above: float | int | None = None, at_least: float | int | None = None,
          below: float | int | None = None, at_most: float | int | None = None) -> Any:  # fmt: skip
     """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
@@ -54,7 +62,7 @@ def real(name: str, value: Any, *, above: float | int | None = None, at_least: f
     within &= (below is None or number < below) and (at_most is None or number <= at_most)
     if not (np.isfinite(number) and within):
         raise ValueError(f"{name} must be {allowed}; got {number:g}")
-    return value
+    return number if isinstance(value, int) else value
 
 
 def one_of(name: str, value: Any, allowed: Iterable[Any]) -> Any:

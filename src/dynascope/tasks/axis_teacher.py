@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, real
 from dynascope.tasks.single_neuron import sphere
 from dynascope.tasks.task import SampledTask
@@ -23,6 +24,9 @@ class AxisTeacher(SampledTask):
     """The task, with as many neurons as dimensions."""
 
     dim: int = eqx.field(static=True, default=16)
+
+    def __check_init__(self) -> None:
+        checks.sizes(dim=self.dim)
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
         """`count` points, uniform on the sphere."""
@@ -52,10 +56,15 @@ class AxisTeacher(SampledTask):
 
     def minimum(self, scales: Float[Array, " d"]) -> Student:
         """w_i = k_i e_i, v_i = 1/k_i, for the scales k."""
+        checks.positive(scales=scales)
+        if scales.shape != (self.dim,):
+            raise ValueError(f"scales must have shape ({self.dim},), one for each neuron; got {scales.shape}")
         return {"v": 1 / scales, "w": jnp.diag(scales)}
 
     def start(self, key: PRNGKeyArray, spacing: Reals = 0.0625, noise: Reals = 0.01) -> Student:
         """Near a minimum with k_i = 1 + spacing (i - 1): w_i = k_i (e_i + noise N(0, I)), v_i = 1/k_i."""
+        checks.real("spacing", spacing, at_least=0)
+        checks.real("noise", noise, at_least=0)
         scales = 1 + real(spacing) * jnp.arange(self.dim, dtype=jnp.result_type(float))
         stray = real(noise) * jax.random.normal(key, (self.dim, self.dim))
         return {"v": 1 / scales, "w": scales[:, None] * (jnp.eye(self.dim) + stray)}

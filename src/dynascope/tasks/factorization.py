@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, real
 
 Numbers = float | Sequence[float] | Float[np.ndarray, " ..."]
@@ -27,6 +28,9 @@ class Factorization(eqx.Module):
     """L(Y, Z) = ||Y Z^T - C||^2 / 2 with C of any shape; `task(factors)` is the loss."""
 
     target: Float[Array, "m q"]
+
+    def __check_init__(self) -> None:
+        checks.array("target", self.target, ndim=2)
 
     def __call__(self, factors: Factors) -> Float[Array, ""]:
         return jnp.sum(self.excess(factors) ** 2) / 2
@@ -56,6 +60,10 @@ class SymmetricFactorization(eqx.Module):
 
     target: Float[Array, "m m"]
 
+    def __check_init__(self) -> None:
+        if len(set(checks.array("target", self.target, ndim=2).shape)) > 1:
+            raise ValueError(f"target must be a square matrix; got shape {self.target.shape}")
+
     def __call__(self, X: Float[Array, "m p"]) -> Float[Array, ""]:
         return jnp.sum(self.excess(X) ** 2) / 4
 
@@ -75,19 +83,25 @@ class SymmetricFactorization(eqx.Module):
 def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) -> Factors:
     """Independent N(0, scale^2) entries; `shape` is (m, q, p). Keep the scale below about 0.3 of the largest singular
     value of a factor: larger starts can diverge at any rate."""
+    checks.real("scale", scale, at_least=0)
     first, second = jax.random.split(key)
     m, q, p = shape
+    checks.sizes(m=m, q=q, p=p)
     return {"Y": real(scale) * jax.random.normal(first, (m, p)), "Z": real(scale) * jax.random.normal(second, (q, p))}
 
 
 def generic_starts(random: np.random.Generator, count: int, dim: int, scale: Numbers) -> Factors:
     """A stack of `count` pairs of d x d factors with independent N(0, scale^2) entries; one scale, or one for each."""
+    checks.sizes(count=count, dim=dim)
+    if np.any(~(np.asarray(scale) >= 0)):
+        raise ValueError(f"scale must be 0 or more; got {checks.shown(scale)}")
     sizes = np.broadcast_to(np.asarray(scale, float), count)[:, None, None]
     return {name: jnp.asarray(sizes * random.standard_normal((count, dim, dim))) for name in ("Y", "Z")}
 
 
 def quasi_symmetric_start(root: Roots, alpha: Reals, noise: Factors) -> Factors:
     """(alpha X0, X0/alpha), a minimum for C = X0 X0^T, plus noise: the entries of a generic start (Definition 3)."""
+    checks.positive(alpha=alpha)
     root, alpha = jnp.asarray(root), real(alpha)
     return {"Y": alpha * root + noise["Y"], "Z": root / alpha + noise["Z"]}
 

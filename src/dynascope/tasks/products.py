@@ -10,6 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, Values, real
 
 
@@ -20,7 +21,7 @@ class ProductLoss(eqx.Module):
     scale: float = eqx.field(static=True)
 
     def __init__(self, target: Reals = 1.0, scale: float = 0.5) -> None:
-        self.target, self.scale = real(target), scale
+        self.target, self.scale = real(target), checks.real("scale", scale, above=0)
 
     def __call__(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
         return self.scale * self.excess(factors) ** 2
@@ -59,7 +60,7 @@ def two_factors(mu: Reals = 1.0) -> ProductLoss:
 
 def many_factors(n: int) -> ProductLoss:
     """(prod_i x_i - 1)^2 / n (Proposition 7)."""
-    return ProductLoss(1.0, 1 / n)
+    return ProductLoss(1.0, 1 / checks.whole("n", n, at_least=2))
 
 
 def products_of_others(factors: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:

@@ -15,7 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
+
+from dynascope import checks
 
 Function = Callable[[Array], Array]
 Floors = Callable[[Array], tuple[Array, ...]]
@@ -29,7 +32,10 @@ def real(x: Reals) -> Values:
 
 
 def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "orders ..."]:
-    """f(x), f'(x), ..., f^(order)(x), along a new first axis; `function` acts entry by entry."""
+    """f(x), f'(x), ..., f^(order)(x), along a new first axis; `function` acts entry by entry, `order` is at most 12
+    (the cost doubles with each order)."""
+    checks.whole("order", order, at_least=0, at_most=12)
+    checks.function("function", function, "of one array")
     return _tower(function, real(x), order)
 
 
@@ -85,6 +91,7 @@ class ScalarLoss(eqx.Module):
 
 def quartic(mu: Reals = 1.0) -> ScalarLoss:
     """f = (x^2 - mu)^2 / 4, at sqrt(mu): f'' = 2 mu, f3 = 6 sqrt(mu), f4 = 6."""
+    checks.positive(mu=mu)
     mu = real(mu)
     return ScalarLoss(eqx.Partial(_quartic, mu), jnp.sqrt(mu), "quartic")
 
@@ -95,6 +102,7 @@ def _quartic(mu: Array, x: Array) -> Array:
 
 def sine(scale: Reals = 2.0) -> ScalarLoss:
     """f = c sin x, at -pi/2: f'' = c, f3 = 0, f4 = -c."""
+    checks.positive(scale=scale)
     scale = real(scale)
     return ScalarLoss(eqx.Partial(_sine, scale), jnp.full_like(scale, -jnp.pi / 2), "sine")
 
@@ -105,6 +113,7 @@ def _sine(scale: Array, x: Array) -> Array:
 
 def polynomial(coefficients: Sequence[float | int], minimum: Reals = 0.0) -> ScalarLoss:
     """f = sum_k c_k (x - minimum)^k, lowest order first."""
+    checks.array("coefficients", coefficients, ndim=1)
     minimum = real(minimum)
     return ScalarLoss(eqx.Partial(_shifted, tuple(coefficients), minimum), minimum, "polynomial")
 
@@ -115,6 +124,7 @@ def _shifted(coefficients: tuple[float | int, ...], at: Array, x: Array) -> Arra
 
 def power_series(coefficients: Sequence[float | int]) -> Function:
     """x -> sum_k c_k x^k, lowest order first."""
+    checks.array("coefficients", coefficients, ndim=1)
     return lambda x: _horner(coefficients, x)
 
 
@@ -135,6 +145,7 @@ class BaseModel(NamedTuple):
 
 def monomial(alpha: int) -> BaseModel:
     """x^alpha."""
+    checks.sizes(alpha=alpha)
     return BaseModel(f"x^{alpha}", lambda x: x**alpha, lambda y: jnp.sign(y) * jnp.abs(y) ** (1 / alpha))
 
 
@@ -160,6 +171,7 @@ def squared_loss(model: Function, minimum: Reals, name: str = "") -> ScalarLoss:
 
     At the minimum f'' = 2 g'^2, f3 = 6 g' g'', f4 = 6 g''^2 + 8 g' g'''.
     """
+    checks.function("model", model, "of one array")
     minimum = real(minimum)
     target = model(minimum)
     return ScalarLoss(eqx.Partial(_squared, model, target), minimum, name)
@@ -171,4 +183,7 @@ def _squared(model: Function, target: Array, x: Array) -> Array:
 
 def squared_loss_to(model: BaseModel, target: Reals) -> ScalarLoss:
     """f = (g(x) - y)^2 for a base model and a target y in its range."""
-    return squared_loss(model.function, model.inverse(real(target)), model.name)
+    minimum = model.inverse(real(target))
+    if not isinstance(minimum, Tracer) and not bool(jnp.all(jnp.isfinite(minimum))):
+        raise ValueError(f"target must be a value that {model.name} takes; got {checks.shown(target)}")
+    return squared_loss(model.function, minimum, model.name)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals
 
 
@@ -23,6 +24,12 @@ class SeparableLoss(eqx.Module):
 
     terms: tuple[Callable[[Array], Array], ...]
     directions: Float[Array, "k n"]
+
+    def __check_init__(self) -> None:
+        checks.array("directions", self.directions, ndim=2)
+        if len(self.terms) != len(self.directions):
+            got = f"{len(self.terms)} terms and {len(self.directions)} directions"
+            raise ValueError(f"terms and directions must be equally many; got {got}")
 
     def __call__(self, parameters: Float[Array, " n"]) -> Float[Array, ""]:
         along = jnp.matmul(self.directions, parameters, precision="highest")
@@ -42,6 +49,11 @@ class ExtendedLoss(eqx.Module):
     """e: symmetric; 1 for a pair in E, else 0. The diagonal is ignored."""
     offset: Float[Array, ""] | float = 0.0
     """b."""
+
+    def __check_init__(self) -> None:
+        k = len(checks.array("strengths", self.strengths, ndim=1))
+        if self.couplings.shape != (k, k):
+            raise ValueError(f"couplings must be {k} by {k}, as there are {k} strengths; got {self.couplings.shape}")
 
     def __call__(self, blocks: Float[Array, "k p"]) -> Float[Array, ""]:
         own, cross = self._excess(blocks)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, real
 from dynascope.tasks.task import PopulationTask, SampledTask
 
@@ -26,6 +27,9 @@ class SingleNeuron(PopulationTask, SampledTask):
     """The task, for a teacher w~."""
 
     teacher: Float[Array, " d"]
+
+    def __check_init__(self) -> None:
+        checks.array("teacher", self.teacher, ndim=1)
 
     def population_loss(self, neuron: Neuron, /) -> Float[Array, ""]:
         """(v^2 |w|^2 + |w~|^2)/2d - v |w||w~| (sin a + (pi - a) cos a)/(pi d), a the angle between w and w~."""
@@ -69,17 +73,20 @@ class SingleNeuron(PopulationTask, SampledTask):
 
 def unit_teacher(dim: int) -> SingleNeuron:
     """The task with teacher (1, 0, ..., 0)."""
+    checks.sizes(dim=dim)
     return SingleNeuron(jnp.zeros(dim).at[0].set(1))
 
 
 def sphere(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | None = None) -> Float[Array, "n d"]:
     """`count` points, uniform on the unit sphere: normalized Gaussians."""
+    checks.sizes(count=count, dim=dim)
     x = jax.random.normal(key, (count, dim), dtype or jnp.result_type(float))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 
 def reduced_start(size: Reals, angle: Reals) -> Reduced:
     """v = |w| = size, w at this angle to the teacher (Theorem 3.5)."""
+    checks.positive(size=size)
     size, angle = real(size), real(angle)
     wx, wy = size * jnp.cos(angle), size * jnp.sin(angle)
     return {"v": jnp.broadcast_to(size, wx.shape), "wx": wx, "wy": wy}

@@ -48,7 +48,7 @@ class DecaySharpens(DigitExperiment):
         dropped = [(self.learning_rate, self.lowered_rate, drop) for drop in self.drops]
         return self.train([kept, *dropped], self.steps, seed, flips=False)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
         edge, new_edge = 2 / self.learning_rate, 2 / self.lowered_rate
         sharpness = measured.sharpness.values
         kept, *ends = sharpness[:, :, -LAST:].mean(axis=2)
@@ -84,7 +84,7 @@ class DecaySharpens(DigitExperiment):
                 "gradient that remains is too small to sharpen the network further.",
             )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
         figure, (loss, sharpness) = panels(2, size=(5.6, 3.8))
         names = ("kept", *(f"lowered at step {drop}" for drop in self.drops))
         for run, (name, begin) in enumerate(zip(names, (0, *self.drops), strict=True)):

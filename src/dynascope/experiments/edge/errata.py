@@ -84,7 +84,7 @@ class Errata(EdgeExperiment):
         state = {"v": mean + gap / 2, "wx": mean - gap / 2, "wy": np.full(self.states, I8.height)}
         return np.asarray(reduced_step({name: jnp.asarray(value) for name, value in state.items()}, K)["wy"])
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
         inner, outer, both = measured.margin.values
         end = dict(zip(measured.loss.values.tolist(), measured.away.values[-1], strict=True))
         left = {name: not value < 0.5 for name, value in end.items()}
@@ -121,7 +121,7 @@ class Errata(EdgeExperiment):
             refuted=bool(beyond.any() and measured.height.max() <= valid),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
         return {"errata": draw_errata(measured, self.bend)}
 
 
@@ -138,8 +138,8 @@ EXPECTED = {
     "cube-bound": "≤ 1, > 1, above 100",
     "half-step": 1.5,
     "missing-square": {"squared": "≥ 3.28"},
-    "spectral-condition": "below -1, though below 2",
-    "remark-start": {"Y Z^T": 4},
+    "spectral-condition": "below -1 though below 2",
+    "remark-start": {"Y Zᵀ": 4.0},
 }
 """What each counter-example should show."""
 

@@ -140,8 +140,7 @@ class ExtendedModel(EdgeExperiment):
             }
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         two = measured.products.values[:, :2].min(-1) >= ABOVE
         separate, runs = measured.asymmetric.values[two], int(two.sum()) * self.starts
         yield claim(
@@ -175,8 +174,7 @@ class ExtendedModel(EdgeExperiment):
             source="(3.12)", measured=off, expected="≤ 1e-12", holds=off <= 1e-12, seeds=len(measured.cell),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (share, counts, run) = panels(3, size=(4.9, 3.9))
         label = "factors tied" if self.tied else "separate factors"
         products = measured.products.values

@@ -93,8 +93,7 @@ class FactorizationBifurcation(EdgeExperiment):
             {"K": rates},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         rates, doublings = measured.K.values, predicted.doubling.values
         found = period(measured.Y.values)
         expected = 2 ** np.searchsorted(doublings, rates)
@@ -145,8 +144,7 @@ class FactorizationBifurcation(EdgeExperiment):
         first = np.where(differ.any(-1), K[np.argmax(differ, axis=-1)], np.inf)
         return {float(ratio): first[:, i].tolist() for i, ratio in enumerate(measured.ratio.values)}
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(2, 2, size=(6.2, 3.2), sharex=True, sharey=True)
         for axes, name, title in (
             (grid[0, 0], "Y", "|uᵀY|, the component along the top direction"),

@@ -107,8 +107,7 @@ class FactorizationBoundary(EdgeExperiment):
             {"start": ["quasi", "symmetric"], "first": measured["first"], "rate": rates},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         finite = measured.escaped < 0
         first, second = xr.broadcast(measured["first"], measured.second)
         judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
@@ -187,8 +186,7 @@ class FactorizationBoundary(EdgeExperiment):
             expected={"diverged below": 0}, holds=shown.values[below].all(), seeds=int(below.sum()),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(4, size=(3.7, 4.0), sharey=True)
         share = (measured.escaped < 0).mean("seed")
         titles = (f"(a) generic, scale {self.scales[0]:g}", f"(b) quasi-symmetric, α = {self.alpha:g}",

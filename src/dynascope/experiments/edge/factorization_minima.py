@@ -108,8 +108,7 @@ class FactorizationMinima(EdgeExperiment):
         theorem = {name: measured[f"{name}_predicted"] for name in ("sharpness", "derivatives", "D")}
         return xr.Dataset({**theorem, "line": ("iterate", np.asarray(line_orbit(self.above))), "half_width": small})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         scale, trials = predicted.sharpness, measured.D.size
         relative = (measured.D / scale).values.ravel()
         yield claim(
@@ -156,8 +155,7 @@ class FactorizationMinima(EdgeExperiment):
             holds=distance <= 1e-9 and np.all(np.abs(ratio - 1) <= 0.01),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (sharp, flip, line) = panels(3, size=(4.5, 3.9))
         colors = settings_colors(measured.sizes["shape"])
         for axes, name in ((sharp, "sharpness"), (flip, "D")):

@@ -104,8 +104,7 @@ class ManifoldProjection(EdgeExperiment):
             }
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         early = slice(0, FROZEN + 1)
         path, on_m, on_curve = (
             measured.factors.values[1, early],
@@ -172,15 +171,13 @@ class ManifoldProjection(EdgeExperiment):
                        and np.abs(negative - predicted.orbit.values).max() < 1e-9),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (above, below, time) = panels(3, size=(4.8, 4.4))
         for axes, which, rate in ((above, 0, self.above), (below, 1, self.below)):
             _plane(axes, measured.factors.values[which])
             axes.set_title(f"({'ab'[which]}) η = {rate:g}")
-        above.plot(
-            *np.repeat(predicted.orbit.values[None], 2, 0), "x", color="black", markersize=9, label="predicted orbit"
-        )
+        orbit = predicted.orbit.values
+        above.plot(orbit, orbit, "x", color="black", markersize=9, label="predicted orbit")
         x = np.linspace(predicted.extent.values[0], predicted.extent.values[1], 100)
         below.plot(x, 1 / x, color=PALETTE[2], linewidth=5, alpha=0.8, zorder=1, label="M")
         for t in range(FROZEN + 1):
@@ -195,14 +192,8 @@ class ManifoldProjection(EdgeExperiment):
         for name, color, label in (("on_M_c", PALETTE[3], "projection onto M_c"),
                                     ("on_M", PALETTE[2], "projection onto M")):  # fmt: skip
             time.plot(measured.step[early], measured[name][early, 0], "o-", color=color, markersize=4, label=label)
-        time.plot(
-            measured.step[early],
-            measured.factors[1, early, 0],
-            "o",
-            color=PALETTE[1],
-            markersize=3,
-            label="trajectory",
-        )
+        path = measured.factors[1, early, 0]
+        time.plot(measured.step[early], path, "o", color=PALETTE[1], markersize=3, label="trajectory")
         time.axhline(predicted.extent.values[1], **THEORY, label="end of M")
         time.axvspan(0, FROZEN, color=FAINT, alpha=0.2, linewidth=0)
         time.set(xlabel="step", ylabel="x", title=f"η = {self.below:g}: trajectory and projections")
@@ -226,9 +217,5 @@ def _plane(axes: Axes, path: np.ndarray) -> None:
     axes.plot(*path.T, "-", color=PALETTE[1], linewidth=0.5, alpha=0.6)
     axes.plot(*path.T, "o", color=PALETTE[1], markersize=3.5, zorder=3, label="gradient descent")
     axes.annotate("start", path[0], xytext=(5, 4), textcoords="offset points", fontsize=8, color=INK)
-    axes.set(
-        xlabel="x",
-        ylabel="y",
-        xlim=(min(0.5, path[:, 0].min() - 0.1), 1.95),
-        ylim=(min(0.3, path[:, 1].min() - 0.1), 1.6),
-    )
+    left, bottom = path.min(axis=0) - 0.1
+    axes.set(xlabel="x", ylabel="y", xlim=(min(0.5, left), 1.95), ylim=(min(0.3, bottom), 1.6))

@@ -59,7 +59,7 @@ class MlpAlignment(DigitExperiment):
     def _rate(self) -> float:
         return self.learning_rate or RATES.get(self.depth, RATES[5])
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
         large, data = measured.isel(rate=0), measured.attrs["data"]
         edge = large.sharpness.values > 2 / self._rate()
         counts = edge.sum(axis=1)
@@ -137,7 +137,7 @@ class MlpAlignment(DigitExperiment):
                 "distribution.",
             )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
         large, small = measured.isel(rate=0), measured.isel(rate=1)
         edge = large.sharpness.values > 2 / self._rate()
         shown = int(np.argmax(edge.sum(axis=1)))

@@ -188,7 +188,7 @@ class MlpProcesses(EdgeExperiment):
             {"seed": seeds, "step": steps},
         )
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The central flow from the recorded start."""
         member = Process(self.task, "central flow", self.substeps, self.critical)
         over = {"seed": (measured.seed.values, measured.start.values)}
@@ -197,8 +197,7 @@ class MlpProcesses(EdgeExperiment):
         sharpness = ("seed", "step"), self.task.sharpness_along(trace.weights.values)
         return trace.rename(oscillation_loss="average_loss").assign(sharpness=sharpness)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         found = summary(measured, predicted, 2 / self.learning_rate)
         reached = bool(np.all(found["edge_share"] > 0))
         common: dict[str, Any] = {
@@ -229,9 +228,8 @@ class MlpProcesses(EdgeExperiment):
             holds=np.all(np.abs(found["loss_ratio"] - 1) < 0.3), **common,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
-        return draw_processes(measured, predicted, self.learning_rate)
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+        return draw_processes(measured, predicted, distances(measured, predicted), 2 / self.learning_rate)
 
 
 def averaging(steps: np.ndarray, count: int, window: int, reach: int) -> np.ndarray:
@@ -243,18 +241,15 @@ def averaging(steps: np.ndarray, count: int, window: int, reach: int) -> np.ndar
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def distances(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """The distances of the central flow and of gradient flow from the averaged iterates, in weight space."""
-
-    def apart(weights: xr.DataArray) -> xr.DataArray:
-        return np.sqrt(((weights - measured.weights) ** 2).sum("parameter"))
-
-    return apart(predicted.weights), apart(measured.flow_weights)
+def distances(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """The distances (seed, step) of the central flow and of gradient flow from the averaged iterates."""
+    central, flow = (run - measured.weights.values for run in (predicted.weights.values, measured.flow_weights.values))
+    return np.linalg.norm(central, axis=2), np.linalg.norm(flow, axis=2)
 
 
 def summary(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> dict[str, np.ndarray]:
     """The numbers that are judged, for each seed. The time at the edge begins when the central flow reaches it."""
-    central, flow = (gap.isel(step=-1).values for gap in distances(measured, predicted))
+    central, flow = (gap[:, -1] for gap in distances(measured, predicted))
     begun = np.maximum.accumulate(predicted.oscillation.values > 0, axis=1)
 
     def mean(values: xr.DataArray) -> np.ndarray:

@@ -10,21 +10,25 @@ from matplotlib.figure import Figure
 
 from dynascope.figures import INK, THEORY, panels, settings_colors
 
+Distances = tuple[np.ndarray, np.ndarray]
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
 """Colors of gradient descent, its time average, and gradient flow; the central flow is drawn as theory."""
 
 
-def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, learning_rate: float) -> Mapping[str, Figure]:
-    """The four processes of the first seed; distances and accumulated variances of all seeds."""
+def draw_processes(
+    measured: xr.Dataset, predicted: xr.Dataset, distances: Distances, edge: float
+) -> Mapping[str, Figure]:
+    """The four processes of the first seed; distances and accumulated variances of all seeds. `distances` (seed, step)
+    are those of the central flow and of gradient flow from the averaged iterates."""
+    one, theory = measured.isel(seed=0), predicted.isel(seed=0)
     return {
-        "mlp-processes": _first_seed(measured, predicted, 2 / learning_rate),
-        "all-seeds": _all_seeds(measured, predicted),
+        "mlp-processes": _first_seed(one, theory, distances[0][0], distances[1][0], edge),
+        "all-seeds": _all_seeds(measured, predicted, distances),
     }
 
 
-def _first_seed(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> Figure:
+def _first_seed(one: xr.Dataset, theory: xr.Dataset, central: np.ndarray, flow: np.ndarray, edge: float) -> Figure:
     figure, ((loss, sharpness), (distance, variance)) = panels(2, 2, size=(5.4, 3.5))
-    one, theory = measured.isel(seed=0), predicted.isel(seed=0)
     step = one.step.values
     reached = step[theory.oscillation.values > 0]
     for axes in (loss, sharpness, distance, variance):
@@ -54,9 +58,8 @@ def _first_seed(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> Fig
     sharpness.set_title("Sharpness" if edge < 2 * top else f"Sharpness: 2/η = {edge:.3g} is far above")
     sharpness.legend(loc="upper right" if edge < 2 * top else "upper left")
 
-    flow, central = _gaps(measured, predicted)
-    distance.plot(step, flow[0], color=FLOW, label="gradient flow")
-    distance.plot(step, central[0], label="central flow", **THEORY)
+    distance.plot(step, flow, color=FLOW, label="gradient flow")
+    distance.plot(step, central, label="central flow", **THEORY)
     distance.set_ylim(bottom=0)
     distance.set_title("Distance from the averaged weights")
     distance.legend(loc="upper left")
@@ -70,10 +73,10 @@ def _first_seed(measured: xr.Dataset, predicted: xr.Dataset, edge: float) -> Fig
     return figure
 
 
-def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
+def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset, distances: Distances) -> Figure:
     figure, (distance, variance) = panels(2, size=(5.4, 3.5))
     step, colors = measured.step.values, settings_colors(measured.sizes["seed"])
-    flow, central = _gaps(measured, predicted)
+    central, flow = distances
     every = step[1] - step[0]
     for seed, color in enumerate(colors):
         distance.plot(step, flow[seed], color=color, linewidth=1.1)
@@ -93,10 +96,3 @@ def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
         axes.set_xlabel("step")
         axes.set_ylim(bottom=0)
     return figure
-
-
-def _gaps(measured: xr.Dataset, predicted: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """The distances of gradient flow and the central flow from the averaged weights, for each seed and step."""
-    center = measured.weights.values
-    flow, central = measured.flow_weights.values - center, predicted.weights.values - center
-    return np.linalg.norm(flow, axis=2), np.linalg.norm(central, axis=2)

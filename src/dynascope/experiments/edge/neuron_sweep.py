@@ -76,31 +76,3 @@ def _run(K: Float[Array, "a b c"], size: Float[Array, "a b c"], angle: Float[Arr
     start = reduced_start(size, angle)
     carry = (start, begun, jnp.ones(K.shape, bool), jnp.full_like(K, jnp.inf))
     return lax.fori_loop(jnp.zeros_like(steps), steps, step, carry)[1]
-
-
-def long_run(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> np.ndarray:
-    """The last two states, an array (phase, variable, K, size, angle)."""
-    K, size, angle = (jnp.asarray(axis) for axis in np.meshgrid(rates, sizes, angles, indexing="ij"))
-
-    @jax.jit
-    def run(K: Array, state: Reduced) -> tuple[Reduced, Reduced]:
-        before = lax.fori_loop(0, steps - 1, lambda _, s: reduced_step(s, K), state)
-        return before, reduced_step(before, K)
-
-    return np.stack(
-        [np.stack([np.asarray(s[name]) for name in ("v", "wx", "wy")]) for s in run(K, reduced_start(size, angle))]
-    )
-
-
-def paths(rates: np.ndarray, size: float, angle: float, steps: int) -> np.ndarray:
-    """v, wx, wy at every step: an array (K, step, variable)."""
-
-    @jax.jit
-    def run(K: Array) -> Array:
-        def step(state: Reduced, _: None) -> tuple[Reduced, Array]:
-            return reduced_step(state, K), jnp.stack([state["v"], state["wx"], state["wy"]], axis=-1)
-
-        start = reduced_start(jnp.full_like(K, size), jnp.full_like(K, angle))
-        return jnp.moveaxis(lax.scan(step, start, None, length=steps + 1)[1], 0, 1)
-
-    return np.asarray(run(jnp.asarray(rates)))

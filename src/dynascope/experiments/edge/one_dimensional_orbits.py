@@ -120,8 +120,7 @@ class OneDimensionalOrbits(EdgeExperiment):
             {"loss": list(example_losses.oscillating()), "model": list(models)},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         tails = {name: measured[name].isel(step=slice(-rate_scans.LATE, None)).values.T for name in ("quartic", "sine")}
         minima = {"quartic": 1.0, "sine": -np.pi / 2}
         closing = {name: np.abs(tail[:, 2:] - tail[:, :-2]).max() for name, tail in tails.items()}
@@ -211,8 +210,7 @@ class OneDimensionalOrbits(EdgeExperiment):
             holds=identity < 1e-10 and bool(closed.max() < 1e-10) and bool(measured.margin.min() > 0),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         return {"one-dimensional-orbits": draw_orbits(measured, predicted, self.rate_factor)}
 
 

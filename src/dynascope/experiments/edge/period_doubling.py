@@ -96,8 +96,7 @@ class PeriodDoubling(EdgeExperiment):
         found["doubling"] = (("doublings",), np.asarray(quartic_orbit.cascade(5)))
         return xr.Dataset(found, {"rate": measured.rate, "K": measured.K, "random_K": measured.random_K})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         periods = measured.period.values.tolist()
         yield claim(
             "periods", f"At η = {', '.join(map(str, self.rates))} gradient descent has period 2, 2 and 4 "
@@ -197,8 +196,7 @@ class PeriodDoubling(EdgeExperiment):
             and float(quartic_orbit.invariance(K).min()) > 1,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (diagram, paths, slope) = panels(3, size=(5.0, 4.0), width_ratios=(1.6, 1.2, 1.0))
         K = measured.K.values
         many = np.repeat(K, measured.sizes["kept"])
@@ -218,9 +216,8 @@ class PeriodDoubling(EdgeExperiment):
         slope.axhspan(-1, 1, color=FAINT, alpha=0.15, linewidth=0, label="attracts")
         slope.plot(K[measured.diagram_period.values == 2], predicted.multiplier.values[measured.diagram_period == 2],
                    color=PALETTE[1], linewidth=4, alpha=0.5, label="period 2 found")  # fmt: skip
-        slope.set(
-            xlabel="η μ", ylabel="multiplier of two steps", xlim=(1, 1.3), ylim=(-1.6, 1.15), title="Its stability"
-        )
+        slope.set(xlabel="η μ", ylabel="multiplier of two steps", title="Stability of the orbit")
+        slope.set(xlim=(1, 1.3), ylim=(-1.6, 1.15))
         slope.legend(loc="lower left")
         return {"period-doubling": figure}
 

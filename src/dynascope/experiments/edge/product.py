@@ -99,8 +99,7 @@ class Product(EdgeExperiment):
             {"rate": measured.rate, "K": list(SWEEP), "path": measured.path},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         gap = np.abs(measured.factors.diff("which")).isel(which=0)
         seen = gap.values[:, -1] / gap.values[:, 0]
         yield claim(
@@ -203,8 +202,7 @@ class Product(EdgeExperiment):
             measured=rows, expected="period 2; spread < 1e-9 above the threshold, > 0.05 below", holds=all(good),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
         for row, rate in enumerate(self.rates):
             factors, color = measured.factors.isel(rate=row), PALETTE[row]
@@ -225,18 +223,12 @@ class Product(EdgeExperiment):
         self._draw_plane(grid[0, 2], measured)
         for color, n in zip(settings_colors(3), (3, 4, 6), strict=True):
             spread = np.ptp(measured[f"factors_{n}"].values[:, : rate_scans.EARLY : 2], axis=-1)
-            for which in (0, 1):
-                grid[1, 2].plot(
-                    2 * np.arange(spread.shape[1]),
-                    spread[which],
-                    color=color,
-                    linestyle=("-", ":")[which],
-                    label=f"n = {n}" if which == 0 else None,
-                )
+            step = 2 * np.arange(spread.shape[1])
+            grid[1, 2].plot(step, spread[0], "-", color=color, label=f"n = {n}")
+            grid[1, 2].plot(step, spread[1], ":", color=color)
         grid[1, 2].plot([], [], ":", color=FAINT, label="η = 0.9")
-        grid[1, 2].set(
-            yscale="log", title=f"More factors, η = {self.factor_rate:g}", xlabel="step", ylabel="max x - min x"
-        )
+        grid[1, 2].set(yscale="log", xlabel="step", ylabel="max x - min x")
+        grid[1, 2].set_title(f"More factors, η = {self.factor_rate:g}")
         grid[1, 2].legend(loc="lower left", ncols=2)
         return {"product": figure}
 

@@ -11,6 +11,8 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float
 
+from dynascope.curves import orbits
+from dynascope.experiments.edge.rate_scans import run_at_rates
 from dynascope.tasks.products import two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
 
@@ -62,17 +64,6 @@ def _follow(starts: Float[Array, "start 2"], K: Float[Array, ""]) -> dict[str, A
     return seen | {"last_gap": jnp.abs(end[:, 1] - end[:, 0]), "orbit_error": off}
 
 
-@jax.jit
-def _exponent(K: Float[Array, ""]) -> Float[Array, ""]:
-    """mean log|1 + eta (xy - mu)| over the second half of a balanced run."""
-
-    def step(x: Array, _: None) -> tuple[Array, Array]:
-        return quartic_orbit.step(x, K), jnp.log(jnp.abs(1 + K * (x**2 - 1)))
-
-    _, logs = lax.scan(step, jnp.full_like(K, 0.8), None, length=EXPONENT_STEPS)
-    return jnp.mean(logs[EXPONENT_STEPS // 2 :])
-
-
 def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Dataset:
     """For each K: the violations of each statement among the starts that stay positive (at most 800)."""
     starts, rows = draw_starts(seed, draws), []
@@ -89,8 +80,10 @@ def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Da
                     | {"kept_starts": distinct})  # fmt: skip
     table = {name: ("K", np.array([row[name] for row in rows], float)) for name in rows[0]}
     identities = np.stack([table.pop(name)[1] for name in ("gap_error", "product_error", "squares_error")], axis=-1)
-    rates = [1.05, 1.1, 1.2]
-    exponents = [float(_exponent(jnp.asarray(K))) for K in rates]
+    rates = np.array([1.05, 1.1, 1.2])
+    late = np.arange(EXPONENT_STEPS // 2, EXPONENT_STEPS)
+    balanced = run_at_rates(quartic_orbit.step, 0.8, rates, EXPONENT_STEPS, record=late).state.values
+    exponents = orbits.transverse_exponent(1 + rates[:, None] * (balanced**2 - 1))
     return xr.Dataset(
         table | {"identity_errors": ("identity", identities.max(axis=0)), "exponent": ("K_rate", exponents)},
         {"K": list(sweep), "K_rate": rates, "identity": ["gap", "product", "squares"]},

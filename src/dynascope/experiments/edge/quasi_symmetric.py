@@ -167,8 +167,7 @@ class QuasiSymmetric(EdgeExperiment):
             }
         )  # fmt: skip
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         quasi, seeds = measured.kind.values == "quasi", self.seeds * len(self.alphas)
         ends = {name: two_last(measured[name]) for name in ("lead_Y", "lead_Z", "error")}
         apart = np.maximum(*(np.abs(ends[name] - predicted.lead.values).max(-1) for name in ("lead_Y", "lead_Z")))
@@ -243,8 +242,7 @@ class QuasiSymmetric(EdgeExperiment):
         of = [(measured.kind.values == "noise") & (measured.noise.values == noise) for noise in self.noises]
         return {f"{noise:g}": float(np.median(nearest[chosen])) for noise, chosen in zip(self.noises, of, strict=True)}
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         runs = draw_runs(measured, predicted, self.alphas, self.K)
         noise = draw_noise(measured, self._deviations(measured, predicted), np.asarray(normalized_orbit(self.K)))
         return {"quasi-symmetric": runs, "noise": noise}

@@ -21,9 +21,8 @@ from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
-from dynascope.probes import basic
-from dynascope.probes.probe import Probe, Snapshot, probe
-from dynascope.tasks.single_neuron import Neuron, SingleNeuron, reduced_step, unit_teacher
+from dynascope.probes.probe import Probe, probe
+from dynascope.tasks.single_neuron import SingleNeuron, reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
 
 HEIGHT, GAP = 0.03, 0.02
@@ -59,12 +58,9 @@ def _coordinates(task: SingleNeuron) -> dict[str, Probe]:
     """v, wx, wy and the loss, as probes."""
 
     def part(name: str) -> Probe:
-        def read(snapshot: Snapshot) -> Array:
-            return task.coordinates(snapshot.model)[name]
+        return probe(lambda snapshot: task.coordinates(snapshot.model)[name])
 
-        return probe(read)
-
-    return {name: part(name) for name in ("v", "wx", "wy")} | {"loss": basic.loss()}
+    return {name: part(name) for name in ("v", "wx", "wy")} | {"loss": ds.probes.loss()}
 
 
 class SingleNeuronOrbit(EdgeExperiment):
@@ -115,14 +111,13 @@ class SingleNeuronOrbit(EdgeExperiment):
         """The reduced map from the same start, and Proposition 4's limit (nan below the threshold)."""
         K = self.learning_rate / self.dim
         start = {"v": jnp.asarray(self.size), "wx": jnp.asarray(0.0), "wy": jnp.asarray(self.size)}
-        run = ds.iterate(eqx.Partial(_reduced, K), start, steps=self.steps, record=1).trace
+        run = ds.iterate(lambda state: reduced_step(state, K), start, steps=self.steps, record=1).trace
         limit = np.asarray(theory.limit(K)["v"])
         with np.errstate(invalid="ignore"):
             own = np.asarray(theory.limit(measured.own_K.values)["v"])
         return run.drop_vars("diverged_at").assign(limit=("point", limit), own_orbit=(("seed", "point"), own))
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         v, wx, wy = (measured[name].values for name in ("v", "wx", "wy"))
         last = np.sort(np.stack([v[:, -2:], wx[:, -2:]]), axis=-1)
         low, high = last[..., 0].min(axis=0), last[..., 1].max(axis=0)
@@ -170,15 +165,11 @@ class SingleNeuronOrbit(EdgeExperiment):
             source="(B.58)-(B.61)", measured=gaps, expected="< 1e-8", holds=max(gaps.values()) < 1e-8,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (layers, residues, samples) = panels(3, size=(4.8, 3.8))
         self._draw_layers(layers, measured.isel(seed=0), predicted)
         self._draw_residues(residues, measured, predicted)
-        for name, label, mark, color in (
-            ("v", "v", "o", PALETTE[0]),
-            ("wx", "w along", "s", PALETTE[1]),
-        ):
+        for name, label, mark, color in (("v", "v", "o", PALETTE[0]), ("wx", "w along", "s", PALETTE[1])):
             for phase in (-2, -1):
                 samples.plot(measured.own_K, measured[name].values[:, phase], mark, color=color, markersize=5,
                              fillstyle="none", label=label if phase == -1 else None)  # fmt: skip
@@ -211,10 +202,6 @@ class SingleNeuronOrbit(EdgeExperiment):
                 axes.plot(path.step, path.where(path > 1e-17), **style)  # pyright: ignore[reportArgumentType]
         axes.set(yscale="log", ylim=(1e-9, 3), xlabel="step", ylabel="residue", title="Alignment first, balance later")
         axes.legend(loc="upper right")
-
-
-def _reduced(K: float, state: Neuron) -> Neuron:
-    return reduced_step(state, K)
 
 
 def _range(values: np.ndarray) -> list[float]:

@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
-from dynascope.experiments.edge import neuron_sweep
+from dynascope.experiments.edge import neuron_sweep, rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
+from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
 from dynascope.theory.edge.neuron_intervals import Box, propagate
 
@@ -31,6 +32,7 @@ STAGE = {"slope": 2.7, "height": 0.44, "gap_high": 0.17, "product": 1 / (2 * np.
 RATES = np.array([1.05, 1.08, 1.1])
 """K at which limits and rates of decay are measured."""
 WINDOW = slice(60, 101, 2)
+VARIABLES = ("v", "wx", "wy")
 
 
 class SingleNeuronTheory(EdgeExperiment):
@@ -61,15 +63,16 @@ class SingleNeuronTheory(EdgeExperiment):
         K = np.linspace(self.slowest, self.fastest, self.rates + 1)[1:]
         sizes, angles = np.geomspace(self.smallest, self.largest, self.sizes), np.linspace(0, np.pi / 2, self.angles)
         extremes = neuron_sweep.sweep(K, sizes, angles, self.steps)
-        ends = neuron_sweep.long_run(RATES, sizes[-2:], angles[:: max(1, self.angles // 10)], 2000)
-        paths = neuron_sweep.paths(RATES, 0.1, np.pi / 2, 400)
+        starts = reduced_start(*np.meshgrid(sizes[-2:], angles[:: max(1, self.angles // 10)], indexing="ij"))
+        ends = rate_scans.run_at_rates(reduced_step, starts, RATES, 2000, record=[1999, 2000])
+        paths = rate_scans.run_at_rates(reduced_step, reduced_start(0.1, np.pi / 2), RATES, 400, record=1)
         rng = np.random.default_rng(seed)
         a, b, da, db = rng.uniform(-2, 2, (4, 100_000))
         a, b = np.abs(a), np.abs(b)
         assumed = (a * da >= b * db) & (a >= b) & (db <= a)
         return extremes.assign(
-            ends=(("phase", "variable", "end_K", "end_size", "end_angle"), ends),
-            path=(("path_K", "step", "variable"), paths),
+            ends=(("variable", "end_K", "phase", "end_size", "end_angle"), np.stack([ends[name] for name in VARIABLES])),
+            path=(("variable", "path_K", "step"), np.stack([paths[name] for name in VARIABLES])),
             lemma=("outcome", [int(assumed.sum()), int((assumed & (a + da < b + db - 1e-12)).sum())]),
         ).assign_coords(path_K=RATES, end_K=RATES, step=np.arange(401))
 
@@ -87,8 +90,7 @@ class SingleNeuronTheory(EdgeExperiment):
             {"path_K": RATES, "step": measured.step},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         runs, ratio = measured.bound_ratio.size, measured.bound_ratio.values
         violations = int(np.sum(~(ratio < 1)))
         yield claim(
@@ -128,18 +130,17 @@ class SingleNeuronTheory(EdgeExperiment):
         yield from self._judge_algebra(measured)
 
     def _judge_limit(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        ends = measured.ends.values
-        points = np.moveaxis(np.sort(ends[:, :2], axis=0), 0, -1)
+        v_and_wx, height = measured.ends[:2].values, measured.ends[2].values
+        points = np.moveaxis(np.sort(v_and_wx, axis=2), 2, -1)
         off = np.abs(points - predicted.limit.values[None, :, None, None]).max()
         yield claim(
             "limit", f"v = wx = d_i and wy = 0 after 2000 steps, from {points[0, ..., 0].size} starts",
             source="Proposition 4",
-            measured={"v, wx off by": off, "wy": ends[:, 2].max()}, expected="< 1e-8",
-            holds=bool(off < 1e-8 and ends[:, 2].max() < 1e-8), seeds=points[0, ..., 0].size,
+            measured={"v, wx off by": off, "wy": height.max()}, expected="< 1e-8",
+            holds=bool(off < 1e-8 and height.max() < 1e-8), seeds=points[0, ..., 0].size,
         )  # fmt: skip
-        path = measured.path.values[:, WINDOW]
-        gap, height = np.abs(path[..., 0] - path[..., 1]), path[..., 2]
-        pairs = path.shape[1] - 1
+        v, wx, height = measured.path.values[..., WINDOW]
+        gap, pairs = np.abs(v - wx), v.shape[1] - 1
         rates = {name: (curve[:, -1] / curve[:, 0]) ** (1 / pairs) for name, curve in (("wy", height), ("v - wx", gap))}
         decays = {"wy": predicted.height_decay.values, "v - wx": predicted.gap_decay.values}
         error = max(np.abs(rates[name] / decays[name] - 1).max() for name in rates)
@@ -172,61 +173,35 @@ class SingleNeuronTheory(EdgeExperiment):
             measured=rows, expected=[*REGRESSION.values(), {"within": "the digits printed"}], holds=all(close),
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (decay, where, rates) = panels(3, size=(4.8, 3.9))
-        for color, K, path in zip(settings_colors(len(RATES)), RATES, measured.path.values, strict=True):
-            decay.plot(np.where(path[:, 2] > 1e-30, path[:, 2], np.nan), color=color, label=f"wy, K = {K:g}")
-        decay.plot(
-            np.where(np.isfinite(predicted.bound[-1]), predicted.bound[-1], np.nan),
-            **THEORY,
-            label="Theorem 3.5, K = 1.1",
-        )
-        decay.set(
-            yscale="log",
-            ylim=(1e-25, 10),
-            xlim=(0, 120),
-            xlabel="step",
-            ylabel="w across the teacher",
-            title="w across the teacher, and its bound",
-        )
+        for color, K, height in zip(settings_colors(len(RATES)), RATES, measured.path.values[2], strict=True):
+            decay.plot(np.where(height > 1e-30, height, np.nan), color=color, label=f"wy, K = {K:g}")
+        bound = predicted.bound[-1].where(np.isfinite(predicted.bound[-1]))
+        decay.plot(bound, **THEORY, label="Theorem 3.5, K = 1.1")
+        decay.set(yscale="log", ylim=(1e-25, 10), xlim=(0, 120))
+        decay.set(xlabel="step", ylabel="wy", title="w across the teacher, and its bound")
         decay.legend(loc="lower right", fontsize=8)
         worst = np.maximum(measured.bound_ratio.max("K").values, 1e-12)
-        image = where.pcolormesh(
-            np.degrees(measured.angle),
-            measured["size"],
-            np.log10(worst),
-            cmap="viridis",
-            shading="nearest",
-            rasterized=True,
-        )
+        angles, sizes = np.degrees(measured.angle), measured["size"]
+        image = where.pcolormesh(angles, sizes, np.log10(worst), cmap="viridis", shading="nearest", rasterized=True)
         figure.colorbar(image, ax=where, label="log₁₀ of the largest wy/bound")
-        where.set(
-            yscale="log",
-            xlabel="angle at the start (degrees)",
-            ylabel="size at the start",
-            title="Largest wy over its bound",
-        )
+        where.set(yscale="log", title="Largest wy over its bound")
+        where.set(xlabel="angle at the start (degrees)", ylabel="size at the start")
         where.grid(visible=False)
         self._draw_rates(rates, measured, predicted)
         return {"single-neuron-theory": figure}
 
     def _draw_rates(self, axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
-        path = measured.path.values[-1]
-        gap, step = np.abs(path[:, 0] - path[:, 1]), measured.step.values
-        height = (path[:, 2], PALETTE[2], "wy", predicted.height_decay.values[-1])
-        balance = (gap, PALETTE[3], "|v - wx|", predicted.gap_decay.values[-1])
+        v, wx, wy = measured.path.values[:, -1]
+        step = measured.step.values
+        height = (wy, PALETTE[2], "wy", predicted.height_decay.values[-1])
+        balance = (np.abs(v - wx), PALETTE[3], "|v - wx|", predicted.gap_decay.values[-1])
         for curve, color, label, factor in (height, balance):
             axes.plot(step, np.where(curve > 1e-17, curve, np.nan), color=color, label=label)
             axes.plot(step[10:], 3 * curve[10] * factor ** ((step[10:] - 10) / 2), **THEORY)
         axes.plot([], [], **THEORY, label="slopes |1 - K|, 3 - 2K")
         axes.axhline(1e-16, color=FAINT, linewidth=0.8)
-        axes.set(
-            yscale="log",
-            ylim=(1e-17, 5),
-            xlim=(0, 300),
-            xlabel="step",
-            ylabel="residue",
-            title="K = 1.1: alignment first, balance later",
-        )
+        axes.set(yscale="log", ylim=(1e-17, 5), xlim=(0, 300))
+        axes.set(xlabel="step", ylabel="residue", title="K = 1.1: alignment first, balance later")
         axes.legend(loc="upper right")

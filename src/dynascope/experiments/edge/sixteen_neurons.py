@@ -112,8 +112,7 @@ class SixteenNeurons(EdgeExperiment):
              "edge": 2 / expected_common_sharpness(flattest, self.dim)}, coords={"square": measured.square},
         )  # fmt: skip
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
         low, high = measured.isel(rate=0), measured.isel(rate=1)
         ratios = high.ratio.isel(step=-1).values
         sharp, flat = (run.sharpness.isel(step=-1).values for run in (low, high))
@@ -182,8 +181,7 @@ class SixteenNeurons(EdgeExperiment):
             measured=off, expected="≤ 1e-4", holds=off <= 1e-4, seeds=self.seeds,
         )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, axes = panels(3, 2, size=(4.3, 3.3))
         spread = np.ptp(measured.ratio.isel(rate=1, step=-1).values, axis=1)
         shown = int(np.argsort(spread)[self.seeds // 2])

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from scipy.linalg import eigvalsh
 from scipy.optimize import minimize_scalar
 
+from dynascope import checks
 from dynascope.tasks.axis_teacher import AxisTeacher
 
 
@@ -23,7 +24,8 @@ def common_sharpness(x: Float[Array, "n d"], squares: Float[np.ndarray, " k"]) -
 
     At these minima the residual is 0, and k enters the Jacobian as a factor: k in the columns of v, 1/k in those of w.
     """
-    task = AxisTeacher(x.shape[1])
+    checks.positive(squares=squares)
+    task = AxisTeacher(checks.array("x", x, ndim=2).shape[1])
     unit = np.asarray(jax.jit(task.hessian)(task.minimum(jnp.ones(task.dim, x.dtype)), x))
     last = [unit.shape[0] - 1] * 2
     scales = np.repeat(np.stack([squares**0.5, squares**-0.5], axis=1), (task.dim, task.dim**2), axis=1)
@@ -37,6 +39,8 @@ def expected_common_sharpness(square: float, dim: int) -> float:
     moves by a multiple of S = sum_i relu(x_i) and one of T = sum_i 1[x_i > 0] sum_{j != i} x_j, of which the sphere
     gives E S^2 = 1/2 + (d-1)/(2 pi), E ST = (d-1)/4 and E T^2 = (d-1)(1/2 + (d-2)/4 + 1/(2 pi)).
     """
+    checks.real("square", square, above=0)
+    checks.whole("dim", dim, at_least=2)
     first = (1 / 2 + (dim - 1) / (2 * np.pi)) / dim
     mixed = (dim - 1) ** 0.5 / (4 * dim)
     second = (1 / 2 + (dim - 2) / 4 + 1 / (2 * np.pi)) / dim

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from dynascope import checks
 from dynascope.tasks.products import ProductLoss
 from dynascope.tasks.scalar_losses import Reals, real
 
@@ -37,6 +38,9 @@ def in_manifold(
 ) -> Bool[Array, ""]:
     """Whether a point lies on the manifold. `minimizers_only=False` takes the literal definition, grad L . u = 0
     instead of a zero gradient, which also admits x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
+    checks.positive(rate=rate)
+    checks.one_of("which", which, ("M", "M_c"))
+    checks.real("tolerance", tolerance, at_least=0)
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
     gradient = task.gradient(factors)
@@ -47,11 +51,13 @@ def in_manifold(
 
 def on_hyperbola(x: Reals, rate: Reals) -> Bool[Array, " ..."]:
     """Whether (x, 1/x) lies on M: x + 1/x < sqrt(2 + 2/eta)."""
+    checks.positive(x=x, rate=rate)
     return real(x) + 1 / real(x) < jnp.sqrt(2 + 2 / real(rate))
 
 
 def extent(rate: Reals) -> Float[Array, " 2"]:
     """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
+    checks.positive(rate=rate)
     total = jnp.sqrt(2 + 2 / real(rate))
     spread = jnp.sqrt(total**2 - 4)
     return jnp.stack([(total - spread) / 2, (total + spread) / 2])
@@ -59,7 +65,7 @@ def extent(rate: Reals) -> Float[Array, " 2"]:
 
 def project(factors: Float[Array, " 2"], rate: Reals, which: Which = "M") -> Float[Array, " 2"]:
     """The nearest point of the closure of the manifold on xy = 1 (x > 0); nan where M has none (eta > 1)."""
-    if which == "M_c":
+    if checks.one_of("which", which, ("M", "M_c")) == "M_c":
         reach = jnp.max(jnp.abs(factors)) + 2
         return _nearest(factors, jnp.stack([1 / reach, reach]))
     return _nearest(factors, extent(rate))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dynascope import checks
 from dynascope.dynamics.bifurcation import escape_times
 from dynascope.geometry.orbits import leading_components, residual
 from dynascope.tasks.factorization import Factorization, SymmetricFactorization, generic_start
@@ -70,6 +71,7 @@ def bounded_shares(
     first: float, second: float, starts: int = 40, steps: int = 1000, scale: float = 0.3
 ) -> BoundedShares:
     """Factorizations of diag(first, second) at eta = 1 from N(0, scale^2) starts: X X^T, and Y Z^T."""
+    checks.sizes(starts=starts, steps=steps)
     target, keys = jnp.diag(jnp.asarray([first, second])), jax.random.split(jax.random.key(0), starts)
     factors, rates = jax.vmap(lambda key: generic_start(key, (2, 2, 2), scale))(keys), jnp.ones(starts)
     one = escape_times(SymmetricFactorization(target).step, rates, factors["Y"], steps=steps)

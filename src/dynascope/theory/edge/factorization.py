@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
+from dynascope import checks
 from dynascope.tasks.factorization import Factors, matmul
 from dynascope.tasks.scalar_losses import Reals, Values, real
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
@@ -62,6 +63,7 @@ def flattest_sharpness(C: Float[Array, "m q"]) -> Float[Array, ""]:
 
 def orbit_sizes(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
     """r_i = sigma_1 rho_i: |u^T Y| = |u^T Z| on the orbit, for C with top eigenvalue sigma_1^2 (Observation 1)."""
+    checks.positive(sigma=sigma)
     return real(sigma)[..., None] * jnp.stack(normalized_orbit(K), axis=-1)
 
 
@@ -73,6 +75,7 @@ def orbit_losses(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
 def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: Reals, rate: Reals) -> list[Factors]:
     """Observations 2 and 5: (alpha X0 + (rho_i - alpha) s1 u1 v1^T, X0/alpha + (rho_i - 1/alpha) s1 u1 v1^T) for the
     two points, with X0 = sum_k s_k u_k v_k^T; up to the size of the noise at the start."""
+    checks.positive(alpha=alpha, rate=rate)
     left, size, right = _top_triple(root)
     alpha = real(alpha)
     top = size * jnp.outer(left, right)
@@ -89,12 +92,14 @@ def generic_condition(first: Reals, second: Reals) -> Bool[Array, " ..."]:
 
 def quasi_symmetric_condition(first: Reals, second: Reals, alpha: Reals) -> Bool[Array, " ..."]:
     """(3.9): eta max(s1^2/al^2 + s2^2 al^2, s2^2/al^2 + s1^2 al^2) <= 2, sufficient; arguments eta s1^2, eta s2^2."""
+    checks.positive(alpha=alpha)
     first, second, square = real(first), real(second), real(alpha) ** 2
     return jnp.maximum(first / square + second * square, second / square + first * square) <= 2
 
 
 def largest_bulk(first: Reals, alpha: Reals) -> Values:
     """The largest eta sigma_2^2 that (3.9) admits."""
+    checks.positive(alpha=alpha)
     first, square = real(first), real(alpha) ** 2
     return jnp.minimum((2 - first / square) / square, (2 - first * square) * square)
 

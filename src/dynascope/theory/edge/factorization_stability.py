@@ -11,8 +11,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, Values, real
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
@@ -25,6 +26,7 @@ def transition(y: Reals, z: Reals, first: Reals, bulk: Reals, alpha: Reals) -> F
     """With m = yz - K (y, z in units in which eta = 1), rows
     [1, 0, -(yz + m(1 - z^2)), -b]; [0, 1, -b, -(yz + m(1 - y^2))];
     [-m, 0, 1 - z^2 - b al^2 + yz m, 0]; [0, -m, 0, 1 - y^2 - b/al^2 + yz m]."""
+    checks.positive(alpha=alpha)
     y, z, K, b, square = real(y), real(z), real(first), real(bulk), real(alpha) ** 2
     m, one, none = y * z - K, jnp.ones_like(y * z * K * b * square), jnp.zeros_like(y * z * K * b * square)
     rows = [
@@ -51,16 +53,13 @@ def orbit_transition(first: Reals, bulk: Reals, alpha: Reals) -> Float[Array, "4
 
 def spectral_radius(first: Reals, bulk: Reals, alpha: Reals = 1.0) -> Float[Array, ""]:
     """The radius of Q(d2) Q(d1): up to 1 the other directions do not grow; above 1 they do."""
-    return jnp.max(jnp.abs(_eigenvalues(orbit_transition(first, bulk, alpha))))
-
-
-def _eigenvalues(matrix: Float[Array, "4 4"]) -> Complex[Array, " 4"]:
-    return jnp.linalg.eigvals(matrix)
+    return jnp.max(jnp.abs(jnp.linalg.eigvals(orbit_transition(first, bulk, alpha))))
 
 
 def critical_bulk(first: Reals, alpha: Reals = 1.0, highest: float = 2.0) -> Float[Array, ""]:
     """The eta sigma_p^2 at which the radius first exceeds 1, found on a grid up to `highest` and then by bisection; at
     alpha = 1 it is 2 - K, the bound of Observation 1."""
+    checks.real("highest", highest, above=0)
 
     def grows(bulk: Array) -> Array:
         return spectral_radius(first, bulk, alpha) > 1 + ROUNDING

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
+from dynascope import checks
+
 STEP = 1.1
 
 
@@ -32,9 +34,10 @@ def split(box: Box) -> list[Box]:
 
 def propagate(box: Box, ratio: Literal["printed", "valid"] = "valid", cap: bool = False) -> Box:
     """One step. `cap` keeps wy from growing, which is known in stage 2."""
+    checks.one_of("ratio", ratio, ("printed", "valid"))
     m1, m2, d1, d2, e = (float(end) for end in box)
-    if m1 < 1 < m2 or not d1 < 0 < d2:
-        raise ValueError(f"a box must lie on one side of v wx = 1 (see split) and hold v = wx inside; got {box}")
+    if m1 < 1 < m2 or not (d1 < 0 < d2 and 0 < m1 <= m2 and e >= 0):
+        raise ValueError(f"box must lie on one side of v wx = 1 (see split) and contain v = wx > 0; got {box}")
     slope = e / (_mean(m1, d2) - d2 / 2)
     h = (math.atan(slope) - slope / (1 + slope**2)) / math.pi
     largest = max(abs(d1), abs(d2))

@@ -19,6 +19,7 @@ from jax import lax
 from jaxtyping import Array, Bool
 from scipy.optimize import root_scalar
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, ScalarLoss, Values, real
 
 BISECTIONS = 64
@@ -46,7 +47,8 @@ def flip_quantity(loss: ScalarLoss) -> Values:
 
 def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -> int:
     """k: the lowest order above 2 whose derivative at the minimum is not zero (compared with f'')."""
-    for k in range(3, highest + 1):
+    checks.real("tolerance", tolerance, at_least=0)
+    for k in range(3, checks.whole("highest", highest, at_least=3, at_most=12) + 1):
         found = np.asarray(loss.derivatives(order=k))
         if np.all(np.abs(found[k]) > tolerance * np.abs(found[2])):
             return k
@@ -57,7 +59,7 @@ def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -
 
 def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
     """Whether Theorem 3.1 (k = 3: D > 0) or Lemma 3.2 (even k: f^(k) < 0; odd k: f^(k+1) < 0) gives an orbit."""
-    k = leading_order(loss) if order is None else order
+    k = leading_order(loss) if order is None else checks.whole("order", order, at_least=3, at_most=11)
     if k == 3:
         return bool(np.all(np.asarray(flip_quantity(loss)) > 0))
     return bool(np.all(np.asarray(loss.derivatives(order=k + 1)[k + k % 2]) < 0))
@@ -69,7 +71,7 @@ def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
     (2/f'', 2/(f'' - f^(k) eps^(k-2))) for odd k (k = 3: Theorem 3.1), with eps of the sign of f^(k);
     (2/f'', 2/(f'' + f^(k) eps^(k-2))) for even k (Lemma 3.2).
     """
-    found = loss.derivatives(order=order)
+    found = loss.derivatives(order=checks.whole("order", order, at_least=3))
     bend = found[order] * real(reach) ** (order - 2)
     sharper = found[2] - bend if order % 2 else found[2] + bend
     return Window(2 / found[2], 2 / sharper)
@@ -77,6 +79,7 @@ def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
 
 def reach_of(loss: ScalarLoss, size: Reals, order: int = 3) -> Values:
     """eps of this size with the sign that `window` needs."""
+    checks.whole("order", order, at_least=3)
     return jnp.sign(loss.derivatives(order=order)[order]) * size if order % 2 else real(size)
 
 
@@ -118,7 +121,7 @@ def multiplier(loss: ScalarLoss, rate: Reals) -> Values:
 
 def sine_half_width(rate: float) -> float:
     """a > 0 with sin(a)/a = 1/eta: the orbit of 2 sin x is its minimum -+ a, exactly; nan below the threshold, 1."""
-    if rate <= 1:
+    if checks.real("rate", rate, above=0) <= 1:
         return float("nan")
     return float(root_scalar(lambda a: rate * np.sin(a) - a, bracket=(1e-3, 3.0), xtol=1e-15).root)
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from dynascope import checks
 from dynascope.tasks.products import ProductLoss
 from dynascope.tasks.scalar_losses import Reals, Values, real
 from dynascope.theory.edge.quartic_orbit import critical_point
@@ -53,6 +54,7 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Co
     2: otherwise, x1 y1 <= x_s^2: r < 2 - K;
     3: otherwise: r < 1 - 2 (K - 1)(xy/mu - 1). Always r > 2 - 2K.
     """
+    checks.positive(mu=mu, rate=rate)
     mu, rate = real(mu), real(rate)
     task, K = ProductLoss(mu), rate * mu
     product = jnp.prod(factors, axis=-1)
@@ -85,6 +87,7 @@ class Positivity(NamedTuple):
 
 def positivity(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Positivity:
     """Lemma B.2, for x0 y0 > mu: max{eta (x0 y0 - mu), polynomial} < p, see `positivity_terms`."""
+    checks.positive(mu=mu, rate=rate)
     polynomial, p = positivity_terms(jnp.abs(factors[..., 1] - factors[..., 0]) / jnp.sqrt(real(mu)), rate * mu)
     product = jnp.prod(factors, axis=-1)
     left = jnp.maximum(rate * (product - mu), polynomial)
@@ -103,7 +106,8 @@ def positivity_terms(gap: Reals, K: Reals) -> tuple[Values, Values]:
 
 def largest_gap(K: Reals, resolution: int = 2001) -> Values:
     """The largest m = |y0 - x0|/sqrt(mu) that Lemma B.2 admits (for x0 y0 just above mu), on a grid over [0, 1]."""
-    gaps = jnp.linspace(0, 1, resolution)
+    checks.positive(K=K)
+    gaps = jnp.linspace(0, 1, checks.whole("resolution", resolution, at_least=2))
     polynomial, p = positivity_terms(gaps, real(K)[..., None])
     return jnp.max(jnp.where(polynomial < p, gaps, 0), axis=-1)
 
@@ -112,6 +116,7 @@ def flow_limit(factors: Float[Array, "*batch 2"], mu: Reals) -> Float[Array, "*b
     """The limit of gradient flow: the minimum with the same x^2 - y^2, in the positive quadrant. Small rates end near
     it, at sharpness x^2 + y^2; lowering the rate after the oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
     (Remarks 2, 6)."""
+    checks.positive(mu=mu)
     half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
     size = jnp.sqrt(half**2 + mu**2)
     return jnp.sqrt(jnp.stack([size + half, size - half], axis=-1))

@@ -55,14 +55,14 @@ def cube_bound() -> Evidence:
     over_cube = angle_ratio(RATIOS[:, None], ARGUMENTS) / RATIOS[:, None] ** 3
     above, below = over_cube[RATIOS >= 1].max(), over_cube[RATIOS < 0.999].min()
     tenth = float(np.max(angle_ratio(0.1, ARGUMENTS) / 1e-3))
-    numbers = {"largest ratio to m^3, m >= 1": above, "least, m < 1": below, "largest at m = 0.1": tenth}
+    numbers = {"largest ratio to m³, m ≥ 1": above, "least, m < 1": below, "largest at m = 0.1": tenth}
     return Evidence(numbers, bool(above <= 1 + 1e-9 and below > 1 and tenth > 100))
 
 
 def half_step() -> Evidence:
     """1 - eta (mu - x) is 1/2 at x = mu - 1/(2 eta) and 3/2 at x = mu + 1/(2 eta)."""
     printed, right = 1 - 0.5, 1 + 0.5
-    return Evidence({"with mu - 1/(2 eta), as printed": printed, "with mu + 1/(2 eta)": right}, printed != 1.5 == right)
+    return Evidence({"with μ - 1/(2η), as printed": printed, "with μ + 1/(2η)": right}, printed != 1.5 == right)
 
 
 def missing_square() -> Evidence:
@@ -75,14 +75,14 @@ def missing_square() -> Evidence:
 def spectral_condition(alpha: float = 1.4, K: float = 1.02, bulk: float = 0.3) -> Evidence:
     """The eigenvalue satisfies the printed condition and yet is below -1."""
     eigenvalue = float(eigenvalues_at_minimum(K, bulk, alpha)[3])
-    return Evidence({"alpha": alpha, "K": K, "eta sigma_p^2": bulk, "eigenvalue": eigenvalue}, eigenvalue < -1)
+    return Evidence({"α": alpha, "K": K, "η σp²": bulk, "eigenvalue": eigenvalue}, eigenvalue < -1)
 
 
 def remark_start(alpha: float = 0.8, size: float = 2.0) -> Evidence:
     """The top entry of Y Z^T at the two starts, for sigma_1 = 2, and that of Y on the orbit."""
     printed, right = (alpha * size) ** 2, alpha * size * size / alpha
     orbit = float(quasi_symmetric_limit(jnp.diag(jnp.asarray([size, 1.0])), alpha, 1.02 / size**2)[0]["Y"][0, 0])
-    numbers = {"Y Z^T, as printed": printed, "with sigma_1/alpha": right, "C": size**2, "Y on the orbit": orbit}
+    numbers = {"Y Zᵀ, as printed": printed, "with σ1/α": right, "C": size**2, "Y on the orbit, σ1 = 2": orbit}
     return Evidence(numbers, abs(right - size**2) < 1e-12 < abs(printed - size**2) and orbit > 1.2)
 
 

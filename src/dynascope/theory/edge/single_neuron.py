@@ -11,6 +11,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, Values, real
 from dynascope.tasks.single_neuron import Reduced, reduced_step
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
@@ -27,6 +28,7 @@ BASIN = {"gap_below": (-0.735, 0.23), "gap_above": (-0.474, 0.148), "product": (
 def growth_steps(size: Reals) -> Values:
     """T1 = ceil(log_2.56(1.35/(pi beta^2))), beta = (1 + 1.1/pi) eps: the bound of Theorem 3.5 on stage 1, for
     |w0| = v0 = eps <= 0.1."""
+    checks.positive(size=size)
     beta = (1 + 1.1 / math.pi) * real(size)
     return jnp.ceil(jnp.log(1.35 / (math.pi * beta**2)) / math.log(GROWTH))
 
@@ -70,5 +72,7 @@ def update_defect(state: Reduced, K: Reals) -> Values:
 def spread_of_sampled_K(rate: float, dim: int, samples: int) -> float:
     """The standard deviation of K = 2 eta mean(relu(x1)^2) over samples of n points on the sphere:
     2 eta sd(relu(x1)^2)/sqrt(n), with E x1^4 = 3/(d(d+2))."""
+    checks.real("rate", rate, above=0)
+    checks.sizes(dim=dim, samples=samples)
     fourth = 1.5 / (dim * (dim + 2))
     return 2 * rate * math.sqrt((fourth - (0.5 / dim) ** 2) / samples)
