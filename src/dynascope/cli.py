@@ -1,7 +1,7 @@
 """The command `dynascope`: it parses, calls the lab and prints. Each command imports only what it needs.
 
-Exit status: 0 all claims hold (or are errata), 1 some claim fails or something broke, 2 a wrong name or
-value, 130 Ctrl-C.
+Exit status: 0 if all claims hold or are errata, 1 if a claim fails or a run crashes, 2 for a wrong name or value, 130
+after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which newer typers carry inside
 
 app = typer.Typer(
-    help="Monitor a network learn, beside what the mathematics predicts.",
+    help="Watch a network learn, beside what the mathematics predicts.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,9 +35,9 @@ app = typer.Typer(
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
 Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
 Changes = Annotated[
-    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field (value: JSON or words).")
+    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field; value: JSON or text.")
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Run again what is stored.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Run again even if the run is stored.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
 
@@ -47,6 +47,12 @@ def _print_version(asked: bool) -> bool:
         print(f"dynascope {__version__}")
         raise typer.Exit
     return asked
+
+
+def _seed(value: int) -> int:
+    if not 0 <= value < 2**32:  # checked before anything runs; `run` checks it again for users of the library
+        raise typer.BadParameter(f"must be a whole number from 0 to {2**32 - 1}; got {value}")
+    return value
 
 
 @app.callback()
@@ -70,13 +76,13 @@ def list_(
     store = Store(runs)
     last, problems = store.latest()
     if as_json:
-        said = []
+        rows = []
         for entry in found:
             run = last.get(entry.id)
             source = {"document": entry.document, "place": entry.place}
             row = {"id": entry.id, "title": entry.title, "source": source, "cost": entry.cost, "presets": entry.presets}
-            said.append({**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None})
-        print(json.dumps(said, indent=2))
+            rows.append({**row, "verdict": run.verdict if run else None, "folder": str(run.folder) if run else None})
+        print(json.dumps(rows, indent=2))
     else:
         from dynascope.lab.terminal import catalog, console
 
@@ -90,9 +96,9 @@ def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")
     """What an experiment asks, its fields, presets and control."""
     import inspect
 
-    from dynascope.lab import registry
+    from dynascope.lab import registry, words
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import MARKS, compact, console, escape, fields_table, seconds
+    from dynascope.lab.terminal import MARKS, console, escape, fields_table, typed
 
     for entry in registry.match([id]):
         kind = registry.load(entry)
@@ -102,11 +108,11 @@ def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")
         if body.strip():
             out.print("\n" + escape(inspect.cleandoc("\n" + body)))
         out.print(f"\n[dim]source[/]   {escape(str(kind.source))}")
-        costs = ", ".join(f"{name} {seconds(cost)}" for name, cost in kind.cost.items())
+        costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
         out.print(f"[dim]cost[/]     {costs} on two CPU cores")
-        for name, changes in kind.presets.items():
-            out.print(f"[dim]preset[/]   {name}: {escape(compact(dict(changes)))}")
-        out.print(f"[dim]control[/]  {escape(compact(dict(kind.control)))}")
+        settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
+        for name, changes in (settings | {"control[/]  ": kind.control}).items():
+            out.print(f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items())))
         last = Store(runs).latest(kind.id)[0].get(kind.id)
         if last:
             out.print(f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}")
@@ -121,22 +127,24 @@ def run(
     ids: Annotated[list[str], typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).")],
     preset: Preset = None,
     control: Annotated[
-        bool, typer.Option("--control", help="Run the setting in which the phenomenon is absent.")
+        bool, typer.Option("--control", help="Run the setting in which the phenomenon is known to be absent.")
     ] = False,
     changes: Changes = None,
-    seed: Annotated[int, typer.Option("--seed", help="Sets every random choice.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", callback=_seed, help="Determines every random choice.")] = 0,
     force: Force = False,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
-    """Run experiments: measure, predict, judge, draw. What is stored already is not run again."""
+    """Run experiments: measure, predict, judge, draw, store. A run that is stored already is not repeated."""
     from dynascope.lab import registry
-    from dynascope.lab.fields import assignment, build
+    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.store import Store
     from dynascope.lab.terminal import console
 
+    store = Store(runs)
     entries = registry.match(ids)
-    given = dict(assignment(text) for text in changes or ())
+    given = once((assignment(text) for text in changes or ()), "--set")
     experiments = [build(registry.load(entry), given, preset, control) for entry in entries]
     out = console(errors=as_json)
     finished: list[StoredRun] = []
@@ -144,14 +152,14 @@ def run(
     for number, experiment in enumerate(experiments, 1):
         label = f"[{number}/{len(experiments)}] {experiment.id}"
         try:
-            finished.append(_run_one(experiment, label, out, seed=seed, preset=preset, runs=runs, force=force))
+            finished.append(_run_one(experiment, label, out, seed=seed, preset=preset, store=store, force=force))
         except LabError as error:
             crashed += 1
             _say(str(error))
             if debug:
                 traceback.print_exception(error)
         except KeyboardInterrupt:
-            _say(f"interrupted in {label}; the same command goes on from here")
+            _say(f"interrupted in {label}; the same command continues from here")
             raise typer.Exit(130) from None
     if as_json:
         print(json.dumps([_as_json(stored) for stored in finished], indent=2))
@@ -159,20 +167,16 @@ def run(
 
 
 def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> StoredRun:
+    from dynascope.lab import words
     from dynascope.lab.run import run
-    from dynascope.lab.store import Store
-    from dynascope.lab.terminal import claims_table, escape, progress_line, seconds
+    from dynascope.lab.terminal import claims_table, escape, progress_line
 
-    with progress_line(label) as tell:
-        if tell is None:
+    with progress_line(label) as on_progress:
+        if on_progress is None:
             _say(f"{label} ...")
-        store = Store(options.pop("runs"))
-        stored = run(experiment, store=store, progress=tell, warn=_say, **options)
-    cost = (
-        "stored already"
-        if stored.reused
-        else seconds(stored.manifest["run_seconds"] + stored.manifest["judge_seconds"])
-    )
+        stored = run(experiment, on_progress=on_progress, warn=_say, **options)
+    spent = stored.manifest["run_seconds"] + stored.manifest["judge_seconds"]
+    cost = "stored already" if stored.reused else words.duration(spent)
     out.print(f"[bold]{escape(stored.id)}[/]  {escape(experiment.title())}  [dim]({cost})[/]")
     out.print(claims_table(stored.claims))
     out.print(f"  [dim]{escape(str(stored.folder))}[/]", soft_wrap=True)
@@ -204,10 +208,10 @@ def sweep(
         list[str],
         typer.Option("--grid", "-g", metavar="KEY=...", help="key=FROM:TO:COUNT, key=FROM:TO:COUNT:log or key=v1,v2."),
     ],
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 .. N-1 at each point.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 at each point.")] = 1,
     preset: Preset = None,
     changes: Changes = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes on this machine.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
     executor: Annotated[str, typer.Option("--executor", help="local, or dask:ADDRESS.")] = "local",
     force: Force = False,
     as_json: AsJson = False,
@@ -216,24 +220,18 @@ def sweep(
     """Run an experiment over a grid of settings and seeds, and summarize its claims."""
     from dynascope.lab import registry
     from dynascope.lab.executors import choose, stop
-    from dynascope.lab.fields import assignment, grid_axis
-    from dynascope.lab.monitor import Progress
+    from dynascope.lab.fields import assignment, grid_axis, once
     from dynascope.lab.store import Store
     from dynascope.lab.sweep import sweep
-    from dynascope.lab.terminal import console, progress_line
+    from dynascope.lab.terminal import console, escape, progress_line, sweep_table
 
     kind = registry.load(id)
-    axes = dict(grid_axis(kind, text) for text in grid)
-    base = dict(assignment(text) for text in changes or ())
+    axes = once((grid_axis(kind, text) for text in grid), "--grid")
+    base = once((assignment(text) for text in changes or ()), "--set")
     if double := axes.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
-    out = console(errors=as_json)
-    with choose(executor, jobs) as pool, progress_line(kind.id) as tell:
-
-        def told(done: int, total: int) -> None:
-            if tell:
-                tell(Progress("runs", done, total, 0.0, float("inf")))
-
+    out, store = console(errors=as_json), Store(runs)
+    with choose(executor, jobs) as pool, progress_line(kind.id) as on_progress:
         try:
             result = sweep(
                 kind,
@@ -241,42 +239,29 @@ def sweep(
                 base=base,
                 preset=preset,
                 seeds=seeds,
-                store=Store(runs),
+                store=store,
                 executor=pool,
                 force=force,
-                told=told,
+                on_progress=on_progress,
             )
         except KeyboardInterrupt:
             stop(pool)
-            _say("interrupted; finished runs are stored and the same command goes on from here")
+            _say("interrupted; finished runs are stored and the same command continues from here")
             raise typer.Exit(130) from None
     summary = (result.folder / "summary.json").read_text(encoding="utf-8")
     if as_json:
         print(summary, end="")
-    _print_sweep(out, json.loads(summary), list(axes), str(result.folder))
+    out.print(sweep_table(json.loads(summary)["rows"], list(axes)))
+    out.print(f"[dim]{escape(str(result.folder))}[/]", soft_wrap=True)
     for line in result.errors:
         _say(line)
     raise typer.Exit(1 if result.errors else 0)
 
 
-def _print_sweep(out: Any, summary: dict[str, Any], keys: list[str], folder: str) -> None:
-    from dynascope.lab.terminal import Table, compact, escape
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (*keys, "claim", "share", "interval", "of", "mean measured"):
-        table.add_column(escape(name))
-    for row in summary["rows"]:
-        interval = f"[{row['low']:.2f}, {row['high']:.2f}]"
-        cells = [*(compact(row[key]) for key in keys), row["claim"], compact(row["share"]), interval, str(row["of"])]
-        table.add_row(*(escape(cell) for cell in cells), "" if row["mean"] is None else compact(row["mean"]))
-    out.print(table)
-    out.print(f"[dim]{escape(folder)}[/]", soft_wrap=True)
-
-
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="Where the site goes.")] = Path("report"),
-    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    folder: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("report"),
+    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     runs: Runs = None,
 ) -> None:
     """Write the stored runs as a static site: figures, theory and verdicts."""
@@ -298,7 +283,7 @@ def report(
 
 
 def _say(line: str) -> None:
-    """A line for the person, beside the results."""
+    """Print a message on standard error, beside the results."""
     print(f"dynascope: {line}", file=sys.stderr)
 
 
@@ -307,7 +292,7 @@ def main() -> NoReturn:
     os.environ.setdefault("MPLBACKEND", "Agg")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without these letters still gets the line
+            stream.reconfigure(errors="replace")  # for a terminal that lacks a character
     status = 0
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="dynascope", standalone_mode=False) or 0
@@ -320,7 +305,7 @@ def main() -> NoReturn:
         _say(f"{error.format_message()} (see dynascope --help)".replace("\n", " "))
         status = 2
     except (KeyboardInterrupt, typer.Abort):
-        _say("interrupted; the same command goes on from here")
+        _say("interrupted; the same command continues from here")
         status = 130
     except BrokenPipeError:  # the reader of our output has gone: `dynascope list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -34,7 +34,7 @@ def test_a_run_prints_its_claims_and_its_folder(dynascope):
     status, out, lines = dynascope("run", WALK, "--preset", "quick")
     assert status == 0
     assert "Does a random walk with drift climb?" in out
-    assert "✓ holds  the walk climbs    1 [0.5101, 1] of 4  all of them" in out
+    assert "✓ holds  the walk climbs    100 % [51, 100] of 4  all of them" in out
     assert "runs/toy.walk/" in out
     assert out.splitlines()[-1] == "1 run: 2 claims hold, 0 errata, 0 fail"
     assert lines == ["dynascope: [1/1] toy.walk ..."]
@@ -96,8 +96,15 @@ def test_a_crash_among_many_is_one_line_and_the_others_go_on(dynascope):
         (["sweep", WALK, "--grid", "steps=0,1"], "grid steps: input should be greater than 0"),
         (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by --grid and by --set"),
         (["sweep", WALK, "--grid", "drift=0,1", "--executor", "dask:tcp://nowhere:1"], "needs dask"),
-        (["sweep", TOY, "--grid", "drift=0,1"], "means 2 experiments, where one is needed"),
+        (["sweep", TOY, "--grid", "drift=0,1"], "matches 2 experiments, but one is needed"),
         (["sweep", WALK], "--grid"),
+        (["sweep", WALK, "--grid", "drift=0", "--grid", "drift=1"], "--grid drift is given twice: [0.0] and [1.0]"),
+        (["sweep", WALK, "--grid", "drift=0:1:9999999"], "count must be from 1 to 1,000,000, start and stop finite"),
+        (["sweep", WALK, "--grid", "drift=0", "--seeds", "9999999"], "a sweep has at most 1,000,000 runs"),
+        (["run", WALK, "--set", "drift=0", "--set", "drift=1"], "--set drift is given twice: 0 and 1"),
+        (["run", WALK, "--seed", "-1"], "'--seed': must be a whole number from 0 to 4294967295; got -1"),
+        (["run", WALK, "--seed", "4294967296"], "must be a whole number from 0 to 4294967295; got 4294967296"),
+        (["run", WALK, "--runs", TOY], "the run store must be a folder; got the file"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_status_two(dynascope, tmp_path: Path, words: list[str], line: str):
@@ -126,14 +133,14 @@ def test_show_says_what_can_be_varied(dynascope):
     dynascope("run", WALK)
     status, out, _ = dynascope("show", WALK)
     assert status == 0
-    for word in ("It does, unless the drift is zero.", "Figure 1", "how long it walks", "quick: steps 20", "✓ holds"):
+    for word in ("It does, unless the drift is zero.", "Figure 1", "how long it walks", "quick: steps=20", "✓ holds"):
         assert word in out
 
 
 def test_a_sweep_prints_its_table(dynascope, tmp_path: Path):
     status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick")
     assert status == 0
-    assert "climbs  1      [0.34, 1.00]  2" in out
+    assert "climbs  100 % [34, 100] of 2" in out
     assert len(list(tmp_path.glob("runs/toy.walk/sweeps/*/summary.csv"))) == 1
     status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick", "--json")
     assert json.loads(out)["rows"][0]["claim"] == "climbs"

@@ -57,8 +57,8 @@ def test_pickles_are_never_read(tmp_path: Path):
 def test_progress_knows_the_rate_since_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     clock = iter([0.0, 10.0, 20.0, 21.0])
     monkeypatch.setattr("dynascope.lab.monitor.time.monotonic", lambda: next(clock))
-    told: list[Progress] = []
-    monitor = LabMonitor(tmp_path, told.append)
+    reported: list[Progress] = []
+    monitor = LabMonitor(tmp_path, reported.append)
     for done in (
         500.0,
         600.0,
@@ -66,4 +66,4 @@ def test_progress_knows_the_rate_since_it_began(tmp_path: Path, monkeypatch: pyt
         0.0,
     ):  # it was resumed at 500; at last another piece of the same name begins
         monitor.progress(done, 1000.0, "steps")
-    assert [(said.rate, said.left) for said in told] == [(0, np.inf), (10, 40), (10, 30), (0, np.inf)]
+    assert [(said.rate, said.left) for said in reported] == [(0, np.inf), (10, 40), (10, 30), (0, np.inf)]

@@ -10,7 +10,8 @@ import pytest
 import xarray as xr
 
 from dynascope.lab.claims import claim
-from dynascope.lab.errors import ExperimentCrash
+from dynascope.lab.errors import ExperimentCrash, UsageError
+from dynascope.lab.fields import build
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 
@@ -43,6 +44,20 @@ def test_measure_and_predict_may_return_trees(walk, store: Store, monkeypatch):
     assert isinstance(predicted, xr.DataTree)
     assert measured["sgd"].attrs == {}
     np.testing.assert_array_equal(predicted["adam/warm/loss"], [2.0, 1.0, 0.2])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, True])
+def test_a_seed_is_a_whole_number_of_32_bits(walk, store: Store, seed: int):
+    with pytest.raises((TypeError, ValueError), match="seed must be a whole number, at least 0 and at most 4294967295"):
+        run(walk(), seed=seed, store=store)
+    assert not store.root.exists()
+    assert run(walk(), seed=2**32 - 1, store=store).seed == 2**32 - 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_field_is_a_finite_number(walk, value: float):
+    with pytest.raises(UsageError, match=r"toy.walk: drift: input should be a finite number, given"):
+        build(walk, {"drift": value})
 
 
 @pytest.mark.parametrize(

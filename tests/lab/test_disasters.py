@@ -47,7 +47,7 @@ def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path: Path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert errors.splitlines()[1:] == ["dynascope: interrupted in [1/1] toy.walk; the same command goes on from here"]
+    assert errors.splitlines()[1:] == ["dynascope: interrupted in [1/1] toy.walk; the same command continues from here"]
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
     (found,) = Store(tmp_path / "runs").runs()[0]

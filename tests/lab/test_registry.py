@@ -80,7 +80,7 @@ def test_a_file_that_will_not_do_is_one_line(tmp_path: Path, text: str, answer: 
 
 def test_one_of_several_in_a_file_is_meant_by_its_id():
     assert registry.load(f"{TOY}::toy.still").id == "toy.still"
-    with pytest.raises(UsageError, match=r"means 2 experiments"):
+    with pytest.raises(UsageError, match=r"matches 2 experiments"):
         registry.load(str(TOY))
     with pytest.raises(UsageError, match=r"no experiment 'toy.wlak' in .*did you mean 'toy.walk'"):
         registry.load(f"{TOY}::toy.wlak")

@@ -11,11 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from dynascope.lab import words
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.lab.files import pretty
-from dynascope.lab.report import atlas, words, write
+from dynascope.lab.report import atlas, write
 from dynascope.lab.store import Store, StoredRun
 
 
@@ -262,7 +263,7 @@ def test_the_long_tail_of_a_sweep_is_counted_not_listed(store: Store, monkeypatc
     full = keep(store)
     for seed in range(5):
         keep(store, Pair(rate=0.3), seed=seed)
-    assert "3 more are in the store" in text(store, full)
+    assert "3 more runs are in the store" in text(store, full)
     assert len(list((report(store) / "concept.pair").iterdir())) == 3
 
 

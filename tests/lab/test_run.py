@@ -150,9 +150,9 @@ def test_ctrl_c_keeps_the_checkpoint(walk, store: Store):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(walk(pause=1e-6), store=store, progress=interrupt)
+        run(walk(pause=1e-6), store=store, on_progress=interrupt)
     seen: list[float] = []
-    done = run(walk(pause=1e-6), store=store, progress=lambda progress: seen.append(progress.done))
+    done = run(walk(pause=1e-6), store=store, on_progress=lambda progress: seen.append(progress.done))
     assert seen[0] == 30
     assert done.manifest["resumed"]
     undisturbed = run(walk(pause=1e-6), store=Store(store.root.with_name("other")))
@@ -167,7 +167,7 @@ def test_a_forced_run_goes_on_where_a_forced_run_was_interrupted(walk, store: St
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(walk(pause=1e-6), store=store, force=True, progress=interrupt)
+        run(walk(pause=1e-6), store=store, force=True, on_progress=interrupt)
     assert run(walk(pause=1e-6), store=store).reused
     assert run(walk(pause=1e-6), store=store, force=True).manifest["resumed"]
     assert not run(walk(pause=1e-6), store=store, force=True).manifest["resumed"]

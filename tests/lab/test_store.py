@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
-from dynascope.lab.errors import StoreError
+from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
 
@@ -95,12 +96,15 @@ def test_an_empty_or_absent_store_is_empty(tmp_path: Path):
     assert Store(tmp_path / "nowhere").runs() == ([], [])
 
 
-def test_a_store_that_is_a_file_is_one_line(tmp_path: Path, walk):
-    (tmp_path / "runs").write_text("")
+def test_a_store_that_is_a_file_is_one_line(tmp_path: Path, walk, store: Store):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="the run store must be a folder; got the file"):
+        Store(tmp_path / "file")
+    store.root.write_text("")  # it became one later
     with pytest.raises(StoreError, match="cannot be read"):
-        Store(tmp_path / "runs").runs()
+        store.runs()
     with pytest.raises(StoreError, match=r"running toy\.walk"):
-        run(walk(), store=Store(tmp_path / "runs"))
+        run(walk(), store=store)
 
 
 def test_readers_find_the_old_run_while_it_is_being_replaced(stored: StoredRun, store: Store, walk):
@@ -127,7 +131,10 @@ def test_the_root_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_infinite_fields_are_kept_as_strict_json(walk, store: Store):
-    done = run(walk(drift=float("inf"), steps=1, members=1), store=store)
+    class Endless(walk):
+        drift: float = Field(default=1.0, allow_inf_nan=True)
+
+    done = run(Endless(drift=float("inf"), steps=1, members=1), store=store)
     text = (done.folder / "config.json").read_text()
     assert json.loads(text, parse_constant=lambda word: pytest.fail(word))["fields"]["drift"] == "inf"
-    assert walk(**done.config).drift == float("inf")
+    assert Endless(**done.config).drift == float("inf")

@@ -11,6 +11,7 @@ import pytest
 from dynascope.lab.errors import UsageError
 from dynascope.lab.executors import InProcess, choose
 from dynascope.lab.fields import build
+from dynascope.lab.monitor import Progress
 from dynascope.lab.netcdf import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
@@ -18,9 +19,10 @@ from dynascope.lab.sweep import sweep
 
 
 def test_shares_of_the_claims_over_the_grid(walk, store: Store):
-    told: list[tuple[int, int]] = []
-    done = sweep(walk, {"drift": [0.0, 1.0]}, base={"steps": 10}, seeds=3, store=store, told=lambda *n: told.append(n))
-    assert told == [(k, 6) for k in range(1, 7)]
+    reported: list[Progress] = []
+    grid = {"drift": [0.0, 1.0]}
+    done = sweep(walk, grid, base={"steps": 10}, seeds=3, store=store, on_progress=reported.append)
+    assert [(progress.done, progress.total) for progress in reported] == [(k, 6) for k in range(1, 7)]
     table = load(done.folder / "summary.nc")
     assert table.share.sel(claim="climbs").values.tolist() == [0.0, 1.0]
     assert table.low.sel(claim="climbs", drift=1.0) == pytest.approx(0.4385, abs=1e-4)
@@ -68,6 +70,10 @@ def test_every_point_is_checked_before_the_first_runs(walk, store: Store):
         sweep(walk, {"steps": [10, -1]}, store=store)
     with pytest.raises(UsageError, match="at least one value"):
         sweep(walk, {"steps": []}, store=store)
+    with pytest.raises(UsageError, match="a sweep has at most 1,000,000 runs; got 8,589,934,592"):
+        sweep(walk, {"steps": [10, 20]}, seeds=2**32, store=store)
+    with pytest.raises(ValueError, match="seeds must be a whole number, at least 1; got 0"):
+        sweep(walk, {"steps": [10]}, seeds=0, store=store)
     assert not store.root.exists()
 
 

@@ -6,7 +6,10 @@ from typing import Any
 
 PALETTE = ("#d1495b", "#00798c", "#edae49", "#66508f")
 """One for each category; in figures of concepts usually the weakest first."""
-INK, FAINT = "#22272e", "#9aa4b2"
+INK = "#22272e"
+"""The color of text and of emphasized curves."""
+FAINT = "#9aa4b2"
+"""The color of guides and of curves in the background."""
 THEORY: dict[str, Any] = {"color": "black", "linestyle": (0, (4, 2.5)), "linewidth": 1.1}
 """How a curve from theory is drawn: `axes.plot(x, y, **THEORY)`."""
 
@@ -33,3 +36,4 @@ HOUSE_STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
 }
+"""The matplotlib settings while an experiment draws."""

@@ -24,7 +24,7 @@ class Claim(BaseModel):
     verdict: Verdict
     seeds: int
     diagnosis: str = ""
-    """Why it came out so, where that needs saying: always for a claim that is known to fail."""
+    """Why it came out this way, where that needs an explanation: always for a claim that is known to fail."""
 
 
 def claim(
@@ -39,8 +39,16 @@ def claim(
     diagnosis: str = "",
 ) -> Claim:
     """A claim that holds or fails."""
-    verdict: Verdict = "holds" if bool(holds) else "fails"
-    return _claim(id, statement, source, measured, expected, verdict, seeds, diagnosis)
+    return Claim(
+        id=id,
+        statement=statement,
+        source=source,
+        measured=plain(measured),
+        expected=plain(expected),
+        verdict="holds" if bool(holds) else "fails",
+        seeds=int(seeds),
+        diagnosis=diagnosis,
+    )
 
 
 def erratum(
@@ -54,25 +62,11 @@ def erratum(
     seeds: int = 1,
     diagnosis: str = "",
 ) -> Claim:
-    """Something printed that measurement or mathematics refutes. `statement` says what is wrong and what is right;
-    it fails, like any claim, when the counter-example does not come out."""
-    verdict: Verdict = "erratum" if bool(refuted) else "fails"
-    return _claim(id, statement, source, measured, expected, verdict, seeds, diagnosis)
-
-
-def _claim(
-    id: str, statement: str, source: str, measured: Any, expected: Any, verdict: Verdict, seeds: int, diagnosis: str
-) -> Claim:
-    return Claim(
-        id=id,
-        statement=statement,
-        source=source,
-        measured=plain(measured),
-        expected=plain(expected),
-        verdict=verdict,
-        seeds=int(seeds),
-        diagnosis=diagnosis,
-    )
+    """Something printed that measurement or mathematics refutes. `statement` says what is wrong and what is right.
+    Like any claim it fails when the counter-example does not come out."""
+    made = claim(id, statement, source=source, measured=measured, expected=expected, holds=refuted, seeds=seeds,
+                 diagnosis=diagnosis)  # fmt: skip
+    return made.model_copy(update={"verdict": "erratum"}) if made.verdict == "holds" else made
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What can go wrong at a person's hand: one line that says what to do, and an exit status."""
+"""Errors that a user can put right: one line that says what to do, and an exit status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class LabError(Exception):
-    """Something a person can put right. Its text is one line; `exit_status` is what the command ends with."""
+    """An error that a user can put right. Its text is one line; `exit_status` is that of the command."""
 
     exit_status = 1
 
@@ -24,7 +24,7 @@ class StoreError(LabError):
 
 
 class ExperimentCrash(LabError):
-    """An experiment raised; the traceback is in the log beside what it had measured."""
+    """An experiment raised an exception; the traceback is in `crash.log` beside what it had measured."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -45,8 +45,7 @@ def disk_full(error: OSError) -> bool:
 
 
 def explain_os_error(error: OSError, doing: str) -> StoreError:
-    """A full disk, a missing right or the like, as one line. What was stored before is never touched by
-    it."""
+    """A full disk, a missing permission or the like, as one line. Runs stored before are not affected."""
     where = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
         return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")

@@ -1,4 +1,4 @@
-"""Who carries out the runs of a sweep: this process, a pool of them, or a cluster."""
+"""What carries out the runs of a sweep: this process, a pool of processes, or a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynascope.lab.errors import UsageError, nearest
 
 
 class InProcess(Executor):
-    """Runs each task at once, here, so that compiled programs are shared. Ctrl-C goes through it."""
+    """Runs each task at once in this process, so that compiled programs are shared. Ctrl-C is not caught."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
         future: Future = Future()
@@ -40,8 +40,7 @@ def choose(name: str = "local", jobs: int = 1) -> Executor:
 
 
 def stop(executor: Executor) -> None:
-    """End it now. Runs under way are lost to their last checkpoint and no further: that is the store's
-    business."""
+    """End it now. Runs under way can be resumed from their last checkpoint."""
     executor.shutdown(wait=False, cancel_futures=True)
     if isinstance(executor, ProcessPoolExecutor):
         for process in multiprocessing.active_children():
@@ -49,5 +48,5 @@ def stop(executor: Executor) -> None:
 
 
 def _die_quietly() -> None:
-    """Ctrl-C reaches the workers too; they just end, and leave the word to the parent."""
+    """Ctrl-C reaches the workers too: they end without a message, and the parent prints one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The unit a person runs: a question that is measured, predicted, judged and drawn."""
+"""The unit that a user runs: a question that is measured, predicted, judged and drawn."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Source(NamedTuple):
 
 
 class Experiment(BaseModel, ABC):
-    """One phenomenon. The docstring's first line is its question; every pydantic field is something a reader may vary.
+    """One phenomenon. The docstring's first line is its question; every pydantic field is something to vary.
 
     The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
     `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
     one, must fail there. Class variables are read from the source text by the catalog, so keep them literal.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     id: ClassVar[str]
     source: ClassVar[Source]
@@ -46,7 +46,7 @@ class Experiment(BaseModel, ABC):
     cost: ClassVar[Mapping[str, float]]
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
     notes: ClassVar[str] = ""
-    """What the page should say beside the figures (what a preset changes, what was chosen and why)."""
+    """Shown beside the figures: what a preset changes, what was chosen and why."""
 
     precision: Literal["float32", "float64"] = "float32"
 
@@ -70,8 +70,8 @@ class Experiment(BaseModel, ABC):
 
     @property
     def matmul_precision(self) -> str:
-        """How exactly a device multiplies matrices while measuring. "highest" is full float32; "default" (TF32 on a
-        GPU) is several times as fast, for training that no theory is held against."""
+        """The precision of matrix products while measuring. "highest" is full float32; "default" (TF32 on a GPU) is
+        several times as fast, for training that is not compared with theory."""
         return "highest"
 
     @classmethod

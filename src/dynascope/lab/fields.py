@@ -1,4 +1,4 @@
-"""From what a person typed to an experiment's fields; what is wrong is said in one line each."""
+"""From what a user typed to an experiment's fields; each mistake is one line."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
+
+MOST_RUNS = 1_000_000
+"""The most runs of a sweep."""
 
 
 def build(
@@ -26,7 +29,7 @@ def build(
 
 
 def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
-    """The changes a preset makes; `full` (or none) makes none, unless the experiment says otherwise."""
+    """The changes a preset makes; `full` makes none, unless the experiment defines a preset of that name."""
     if preset is None or (preset == "full" and "full" not in kind.presets):
         return {}
     if preset not in kind.presets:
@@ -38,15 +41,15 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, An
 
 
 def explain(error: ValidationError) -> list[str]:
-    """One line for each thing wrong: the field, what is allowed, what was given."""
+    """One line for each mistake: the field, what is allowed, what was given."""
     lines, faults = [], error.errors(include_url=False)
     within = {fault["loc"][:-1] for fault in faults}
     for fault in faults:
-        if fault["type"] == "too_short" and fault["loc"] in within:  # only since a wrong item was not counted
+        if fault["type"] == "too_short" and fault["loc"] in within:  # only because a wrong item was not counted
             continue
         context = fault.get("ctx", {})
-        ours = fault["type"] == "value_error"  # said by the experiment itself
-        if ours and not fault["loc"]:  # of several fields, which the line names
+        ours = fault["type"] == "value_error"  # a message of the experiment itself
+        if ours and not fault["loc"]:  # about several fields, which the line names
             lines.append(str(context["error"]))
             continue
         where = ".".join(str(part) for part in fault["loc"]) or "the fields together"
@@ -59,8 +62,18 @@ def explain(error: ValidationError) -> list[str]:
     return lines
 
 
+def once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+    """The pairs of an option that may be repeated as a dict; a `UsageError` where a key comes twice."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise UsageError(f"{option} {key} is given twice: {found[key]!r} and {value!r}")
+        found[key] = value
+    return found
+
+
 def assignment(text: str) -> tuple[str, Any]:
-    """`key=value`, the value as JSON where it is JSON, else as the words it is."""
+    """`key=value`, the value as JSON where it is JSON, else as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"{text!r} is not of the form key=value")
@@ -98,15 +111,15 @@ def _spread(key: str, spec: str, whole: bool) -> list[Any]:
         raise UsageError(shape) from None
     if len(parts) > 4 or (len(parts) == 4 and parts[3] != "log"):
         raise UsageError(shape)
-    if count < 1 or not (math.isfinite(start) and math.isfinite(stop)):
-        raise UsageError(f"grid {key}={spec}: the count is at least 1, and start and stop are finite")
+    if not 1 <= count <= MOST_RUNS or not (math.isfinite(start) and math.isfinite(stop)):
+        raise UsageError(f"grid {key}={spec}: count must be from 1 to {MOST_RUNS:,}, start and stop finite")
     logarithmic = len(parts) == 4
     if logarithmic and min(start, stop) <= 0:
-        raise UsageError(f"grid {key}={spec}: a logarithmic range needs positive ends")
+        raise UsageError(f"grid {key}={spec}: start and stop of a logarithmic range must be positive")
     a, b = (math.log(start), math.log(stop)) if logarithmic else (start, stop)
     points = [a + (b - a) * k / max(count - 1, 1) for k in range(count)]
     values = [math.exp(point) for point in points] if logarithmic else points
-    values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, whatever exp and log round to
+    values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, without rounding
     return [round(value) if whole else float(f"{value:.12g}") for value in values]
 
 

@@ -1,4 +1,4 @@
-"""Files that are there wholly or not at all, checksums, canonical JSON, and locks between processes."""
+"""Files that are written completely or not at all, checksums, canonical JSON, and locks between processes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def checksum(data: Path | bytes | memoryview) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads back as
-    numbers."""
+    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads as numbers."""
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -61,7 +60,7 @@ def plain_json(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """JSON that is the same text for the same value: the ground of every digest."""
+    """JSON that is the same text for the same value; digests are taken of it."""
     return json.dumps(plain_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -71,7 +70,7 @@ def pretty(value: Any) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Twelve hex digits that stand for a configuration."""
+    """Twelve hex digits that identify a configuration."""
     return checksum(canonical(value).encode())[:12]
 
 
@@ -79,8 +78,8 @@ def digest_of(value: Any) -> str:
 def locked(path: Path, busy: str) -> Iterator[None]:
     """Hold an exclusive lock; a `StoreError` with the text `busy` where another process holds it.
 
-    The lock dies with its process, so a kill leaves nothing to clean up. The file is removed under the lock,
-    hence the check that the file we locked is still the one of that name.
+    The lock ends with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence the
+    check that the file we locked is still the one of that name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:

@@ -1,4 +1,4 @@
-"""Ctrl-C that is not lost: Python drops an interrupt that falls into a finalizer or a weak reference's callback."""
+"""Ctrl-C that is not lost: Python drops an interrupt that arrives inside a finalizer or a weak reference's callback."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextmanager
 def remembered_interrupts() -> Iterator[Callable[[], None]]:
-    """An interrupt is raised where it falls, as ever; the function given raises it again, in case it was lost there.
+    """An interrupt is raised where it arrives, as usual; the yielded function raises it again if it was lost.
 
-    Where interrupts are ignored, or belong to another thread, the function does nothing.
+    Where interrupts are ignored, or handled by another thread, the function does nothing.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

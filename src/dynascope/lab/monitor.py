@@ -1,4 +1,4 @@
-"""The lab's monitor: checkpoints of a long run on disk, and word of how far it has come and what is left."""
+"""The lab's monitor: checkpoints of a long run on disk, and progress with an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dynascope.lab.files import write_whole
 
 
 class Progress(NamedTuple):
-    """How far a piece of work is."""
+    """How far one part of a run has come."""
 
     what: str
     done: float
     total: float
     rate: float
-    """Per second, since this process began the piece."""
+    """Per second, since this process began the part."""
     left: float
     """Seconds; infinite while the rate is unknown."""
 
@@ -35,28 +35,28 @@ class LabMonitor(Monitor):
     def __init__(
         self,
         folder: Path,
-        tell: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
         warn: Callable[[str], None] | None = None,
         keep_every: float = 10.0,
         interrupted: Callable[[], None] = lambda: None,
     ):
-        self.folder, self.tell, self.warn, self.keep_every = folder, tell, warn, keep_every
+        self.folder, self.on_progress, self.warn, self.keep_every = folder, on_progress, warn, keep_every
         self.interrupted = interrupted
-        """Raises where the person has asked to stop and was not heard."""
+        """Raises KeyboardInterrupt again where Python has lost one."""
         self.restored = False
-        """Whether some piece of work went on from a checkpoint."""
+        """Whether some part of the run was resumed from a checkpoint."""
         self._began: dict[str, tuple[float, float]] = {}
 
     def progress(self, done: float, total: float, what: str) -> None:
         self.interrupted()
-        if self.tell is None:
+        if self.on_progress is None:
             return
         now = time.monotonic()
         began, at = self._began.get(what, (now, done))
-        if done < at or what not in self._began:  # a new piece of work under the same name
+        if done < at or what not in self._began:  # a new part under the same name
             began, at = self._began[what] = (now, done)
         rate = (done - at) / (now - began) if now > began else 0.0
-        self.tell(Progress(what, done, total, rate, (total - done) / rate if rate > 0 else float("inf")))
+        self.on_progress(Progress(what, done, total, rate, (total - done) / rate if rate > 0 else float("inf")))
 
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         path = self._path(name)
@@ -67,7 +67,7 @@ class LabMonitor(Monitor):
             return None
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
             if self.warn:
-                self.warn(f"checkpoint {path} is damaged and left aside: this piece of work starts again")
+                self.warn(f"checkpoint {path} is damaged and is ignored: this part of the run starts again")
             return None
         self.restored = True
         return arrays

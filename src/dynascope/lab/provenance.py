@@ -1,27 +1,21 @@
-"""Where a run comes from: the packages, the device, and the command that makes it again."""
+"""Where a run comes from: the packages, the device, and the command that repeats it."""
 
 from __future__ import annotations
 
-import json
 import platform
 import shlex
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.registry import entry_of
+from dynascope.lab.terminal import typed
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
 
 
 def package_versions() -> dict[str, str]:
     """The versions of Python and of the packages that numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "?"
-    return found
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def device_name() -> str:
@@ -35,7 +29,7 @@ def device_name() -> str:
 
 
 def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:
-    """The command that makes this very run: the preset, and each field that differs from it."""
+    """The command that repeats this run: the preset, and each field that differs from it."""
     kind = type(experiment)
     entry = entry_of(kind)
     own = f"{entry.path.name}::{kind.id}" if entry and not entry.module else kind.id
@@ -45,7 +39,7 @@ def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:
     plain = kind(**kind.presets.get(preset or "", {})).model_dump(mode="json")
     for name, value in experiment.model_dump(mode="json").items():
         if value != plain[name]:
-            words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+            words += ["--set", f"{name}={typed(value)}"]
     if seed:
         words += ["--seed", str(seed)]
     return shlex.join(words)

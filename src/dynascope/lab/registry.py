@@ -25,14 +25,14 @@ EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments"
 
 @dataclass(frozen=True)
 class Entry:
-    """What the source text says of one experiment."""
+    """What the source text says about one experiment."""
 
     id: str
     title: str
     path: Path
     class_name: str
     module: str | None
-    """The dotted name of the module, or None for a file of the user's own."""
+    """The dotted name of the module, or None for a user's own file."""
     document: str = ""
     place: str = ""
     cost: Mapping[str, float] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def address(self) -> str:
-        """What to give to `dynascope run` to mean this experiment."""
+        """The argument of `dynascope run` that names this experiment."""
         return self.id if self.module else f"{self.path}::{self.id}"
 
 
@@ -57,8 +57,7 @@ def entries(pattern: str = "*") -> list[Entry]:
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
-    """The experiments meant by ids, globs, and files of the user's own (`mine.py`, or `mine.py::id`), in that
-    order."""
+    """The experiments that ids, globs and a user's own files (`mine.py`, or `mine.py::id`) name, in that order."""
     everything = entries()
     chosen: dict[str, Entry] = {}
     for pattern in patterns:
@@ -69,7 +68,7 @@ def match(patterns: Iterable[str]) -> list[Entry]:
         if not hits:
             ids = [entry.id for entry in pool]
             place = f" in {name}" if is_file else ""
-            hint = nearest(glob, ids) or "; `dynascope list` names them all"
+            hint = nearest(glob, ids) or "; `dynascope list` shows them all"
             raise UsageError(f"no experiment {glob!r}{place}{hint}")
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())
@@ -80,13 +79,13 @@ def load(address: str | Entry) -> type[Experiment]:
     entry = address if isinstance(address, Entry) else _single(address)
     try:
         module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
-    except Exception as error:  # anything may happen while a person's own file is imported
+    except Exception as error:  # anything may happen while a user's own file is imported
         raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
     return getattr(module, entry.class_name)
 
 
 def entry_of(experiment: type[Experiment]) -> Entry | None:
-    """The catalog's entry of a class, or None where its source is no file (a notebook, a shell)."""
+    """The catalog's entry of a class, or None where its source is not a file (a notebook, a shell)."""
     file = getattr(sys.modules.get(experiment.__module__), "__file__", None)
     if file is None:
         return None
@@ -105,7 +104,7 @@ def _single(address: str) -> Entry:
     hits = match([address])
     if len(hits) > 1:
         raise UsageError(
-            f"{address!r} means {len(hits)} experiments, where one is needed: {hits[0].id}, {hits[1].id}, ..."
+            f"{address!r} matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
         )
     return hits[0]
 
@@ -182,7 +181,7 @@ def _source(node: ast.expr | None, tree: ast.Module) -> tuple[str, str]:
 
 
 def _constant(name: str, tree: ast.Module) -> ast.expr | None:
-    """What a name stands for: assigned in this module, or in the module of experiments it is imported from."""
+    """The value of a name: assigned in this module, or in the module of experiments it is imported from."""
     for line in tree.body:
         if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == name:
             return line.value

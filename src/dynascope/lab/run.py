@@ -1,8 +1,7 @@
-"""One run of one experiment: measure, predict, judge, draw, and the store's folder that results.
+"""One run of one experiment: measure, predict, judge, draw, and store.
 
-The measurement is on disk before anything else happens to it, and everything after works on what was read
-back from there: so a crash while judging, a Ctrl-C or a kill loses nothing, and a resumed run sees the very
-bits of an undisturbed one.
+The measurement is written to disk first, and everything after works on what is read back from there. A crash while
+judging, a Ctrl-C or a kill loses nothing, and a resumed run has the same bits as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from typing import Any
 import xarray as xr
 
 from dynascope import __version__
+from dynascope.checks import whole
 from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.claims import Claim
+from dynascope.lab.drawing import draw_into
 from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.figures import draw_into
 from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.interrupts import remembered_interrupts
@@ -33,6 +33,8 @@ from dynascope.lab.store import Draft, Store, StoredRun
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
+LARGEST_SEED = 2**32 - 1
+"""`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
 
 def run(
@@ -42,18 +44,20 @@ def run(
     preset: str | None = None,
     store: Store | None = None,
     force: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     warn: Callable[[str], None] | None = None,
     keep_every: float = 10.0,
     draw: bool = True,
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
-    `preset` is only written down. `force` runs again what is stored; the old run stays until the new one is
-    complete. `keep_every` is the seconds between two checkpoints. Without `draw` no figures are made, which is
-    most of the cost of a small run; they are, from the stored measurement, once somebody runs it with them. A wrong
-    turn of the experiment's own code is an `ExperimentCrash`, whose cause is the exception.
+    `seed` is a whole number from 0 to 2**32 - 1. `preset` is only recorded. `force` runs again what is stored; the old
+    run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
+    `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
+    the cost of a small run; a later run with `draw` makes them from the stored measurement. An exception in the
+    experiment's own code is raised as an `ExperimentCrash` whose cause it is.
     """
+    seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
     store = store or Store()
     try:
         with store.draft(experiment, seed) as draft:
@@ -63,7 +67,7 @@ def run(
                 return stored
             _open(draft, code, force)
             try:
-                return _carry_out(experiment, draft, preset, progress, warn, keep_every, draw)
+                return _carry_out(experiment, draft, preset, on_progress, warn, keep_every, draw)
             except LabError:
                 raise
             except Exception as error:
@@ -79,8 +83,8 @@ def run(
 def _current(
     store: Store, draft: Draft, code: Mapping[str, str], draw: bool, warn: Callable[[str], None] | None
 ) -> StoredRun | None:
-    """The stored run, if this code made it. If only its judging or drawing changed, or it was never drawn, its
-    measurement serves again."""
+    """The stored run, if this code made it. If only judging or drawing changed, or it was never drawn, the draft starts
+    from its measurement."""
     stored = store.find(draft.id, draft.final.name)
     if stored is None:
         return None
@@ -100,9 +104,9 @@ def _current(
 
 
 def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
-    """Keep what an earlier attempt left where it still serves; else begin with an empty folder.
+    """Keep what an earlier attempt left if the code that measures is the same; else start with an empty folder.
 
-    Forced runs begin afresh, except where a forced run was itself cut short in the middle of measuring.
+    Forced runs start with an empty folder too, except where a forced run was cut short in the middle of measuring.
     """
     state = draft.state
     same = state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
@@ -116,7 +120,7 @@ def _carry_out(
     experiment: Experiment,
     draft: Draft,
     preset: str | None,
-    progress: Callable[[Progress], None] | None,
+    on_progress: Callable[[Progress], None] | None,
     warn: Callable[[str], None] | None,
     keep_every: float,
     draw: bool,
@@ -127,7 +131,7 @@ def _carry_out(
         known = _measured_before(draft)
         if known is None:
             with remembered_interrupts() as interrupted:
-                monitor = LabMonitor(draft.checkpoints, progress, warn, keep_every, interrupted)
+                monitor = LabMonitor(draft.checkpoints, on_progress, warn, keep_every, interrupted)
                 known = _measure(experiment, draft, monitor)
                 interrupted()
             clock = time.perf_counter()
@@ -160,14 +164,14 @@ def _carry_out(
 
 
 def _measured_before(draft: Draft) -> dict[str, Any] | None:
-    """What is known of a measurement that an earlier attempt finished."""
+    """The facts of a measurement that an earlier attempt finished, if its file is intact."""
     known = draft.state.get("measured")
     path = draft.folder / "measured.nc"
     return known if known and path.exists() and checksum(path) == known["sha256"] else None
 
 
 def _measure(experiment: Experiment, draft: Draft, monitor: LabMonitor) -> dict[str, Any]:
-    """Measure, put the data on disk, and return what the manifest says of it."""
+    """Measure, write the data to disk, and return its facts for the manifest."""
     started, clock = _now(), time.perf_counter()
     with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
         measured = experiment.measure(draft.seed)

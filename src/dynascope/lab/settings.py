@@ -27,13 +27,13 @@ def cache_folder() -> Path:
 
 
 MANY_MAPS = 20_000
-"""Linux grants a process 65,530 memory maps by default; a compiled program takes some dozens as long as it lives."""
+"""Linux allows a process 65,530 memory maps by default; a compiled program holds some dozens of them."""
 
 
 def make_room() -> None:
-    """Forget compiled programs where the process holds very many, for without maps to be had XLA crashes.
+    """Drop compiled programs where the process holds very many: XLA crashes when it runs out of memory maps.
 
-    What is needed again comes from the compilation cache. Does nothing where there is no /proc.
+    Programs that are needed again come from the compilation cache. Does nothing where there is no /proc.
     """
     try:
         maps = Path("/proc/self/maps").read_bytes()
@@ -45,9 +45,9 @@ def make_room() -> None:
 
 @contextmanager
 def compilation_cache() -> Iterator[None]:
-    """Keep compiled programs between processes while the block lasts; a cache of the user's own is left alone.
+    """Keep compiled programs between processes while the block lasts; a cache that the user has set up stays in use.
 
-    The setting is global, so blocks that overlap in time (threads) share it: the last one out restores it.
+    The setting is global, so blocks that overlap in time (threads) share it: the last one to end restores it.
     """
     global _inside, _before
     with _changing:
@@ -73,7 +73,7 @@ _before: dict[str, Any] = {}
 
 
 def _configure(settings: dict[str, Any]) -> dict[str, Any]:
-    """Change JAX's settings and return what they were. The cache has to be told to look at its folder anew."""
+    """Change JAX's settings and return what they were. The cache must be reset to use its new folder."""
     before = {name: getattr(jax.config, name) for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)

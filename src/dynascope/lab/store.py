@@ -1,8 +1,8 @@
 """The run store: `runs/<experiment id>/<digest>/`, each folder complete and checked, or visibly unfinished.
 
-A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A
-run that replaces another moves it to `<digest>.old` for the moment between two renames; readers look there
-too, so at no moment is there nothing to read. Nothing is ever unpickled.
+A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A run that
+replaces another moves it to `<digest>.old` between two renames; readers look there too, so there is always a run to
+read. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynascope import __version__
-from dynascope.lab.errors import StoreError
+from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.files import checksum, digest_of, locked, pretty, sync_folder, write_whole
 
 if TYPE_CHECKING:  # listing must not wait for them
@@ -34,17 +34,16 @@ SWEEPS = "sweeps"
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when it
-    is read."""
+    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when read."""
 
     folder: Path
     manifest: Mapping[str, Any]
     reused: bool = False
-    """Whether it was there before it was asked for."""
+    """Whether it was stored already when it was asked for."""
 
     @classmethod
     def open(cls, folder: Path, reused: bool = False) -> StoredRun:
-        """Read a run folder's manifest; a `StoreError` where it is not a complete run of ours."""
+        """Read a run folder's manifest; a `StoreError` where it is not a complete run."""
         path = folder / "manifest.json"
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -58,7 +57,7 @@ class StoredRun:
             raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
             raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
-        missing = {"id", "digest", "seed", "files", "figures", "claims", "finished"} - manifest.keys()
+        missing = {"id", "digest", "seed", "files", "figures", "claims", "command", "finished"} - manifest.keys()
         if missing:
             raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
         if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.removesuffix(OLD)):
@@ -91,8 +90,8 @@ class StoredRun:
         """The claims, the main one first."""
         from dynascope.lab.claims import Claim
 
-        said = json.loads(self._checked("claims.json").read_text(encoding="utf-8"))
-        return [Claim.model_validate(claim) for claim in said]
+        stored = json.loads(self._checked("claims.json").read_text(encoding="utf-8"))
+        return [Claim.model_validate(claim) for claim in stored]
 
     @property
     def verdict(self) -> str:
@@ -102,7 +101,7 @@ class StoredRun:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The figures by name, in the experiment's order, as PNG; the SVG lies beside each."""
+        """The figures by name, in the experiment's order, as PNG; each has an SVG beside it."""
         return {name: self.folder / "figures" / f"{name}.png" for name in self.manifest["figures"]}
 
     def measured(self) -> xr.Dataset | xr.DataTree:
@@ -134,8 +133,10 @@ class Store:
     """The folder of runs."""
 
     def __init__(self, root: Path | str | None = None):
-        """`root`, or $DYNASCOPE_RUNS, or `runs` where one stands."""
+        """`root`, or $DYNASCOPE_RUNS, or `runs` in the current folder."""
         self.root = Path(root or os.environ.get("DYNASCOPE_RUNS") or "runs")
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(f"the run store must be a folder; got the file {self.root}")
 
     def find(self, id: str, digest: str) -> StoredRun | None:
         """The stored run, every file checked, or None where there is none."""
@@ -154,8 +155,7 @@ class Store:
         return sorted(found, key=lambda run: str(run.manifest["finished"])), problems
 
     def latest(self, id: str | None = None) -> tuple[dict[str, StoredRun], list[str]]:
-        """For each experiment (or one) the run that was finished last; and a line for each folder that is not
-        a run."""
+        """For each experiment (or one) its latest run; and a line for each folder that is not a run."""
         runs, problems = self.runs(id)
         return {run.id: run for run in runs}, problems
 
@@ -179,7 +179,7 @@ class Store:
 
     @contextmanager
     def draft(self, experiment: Experiment, seed: int) -> Iterator[Draft]:
-        """The unfinished folder of a run, ours alone while the block lasts."""
+        """The unfinished folder of a run, locked against other processes while the block lasts."""
         fields = experiment.model_dump(mode="json")
         digest = digest_of({"id": experiment.id, "fields": fields, "seed": seed})
         final = self.root / experiment.id / digest
@@ -190,7 +190,7 @@ class Store:
 
 
 class Draft:
-    """A run in the making. `state` says which code made it and whether the measurement is done."""
+    """A run that is being made. `state` says which code makes it and whether the measurement is done."""
 
     def __init__(self, final: Path, id: str, fields: Mapping[str, Any], seed: int):
         self.final, self.id, self.fields, self.seed = final, id, fields, seed
@@ -210,7 +210,7 @@ class Draft:
         write_whole(self.folder / "draft.json", pretty(state))
 
     def clear(self) -> None:
-        """Start from nothing."""
+        """Start with an empty folder."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
@@ -226,7 +226,7 @@ class Draft:
             (self.folder / name).unlink(missing_ok=True)
 
     def finish(self, manifest: Mapping[str, Any]) -> StoredRun:
-        """Seal the folder with its manifest and give it its name."""
+        """Write the manifest and give the folder its final name."""
         self.write("config.json", pretty({"id": self.id, "seed": self.seed, "fields": self.fields}))
         names = ["config.json", "measured.nc", "predicted.nc", "claims.json"]
         names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
@@ -240,7 +240,7 @@ class Draft:
 
 
 def publish(ready: Path, final: Path) -> None:
-    """Give a finished folder its name, replacing what bears it."""
+    """Give a finished folder its final name, replacing an earlier folder of that name."""
     sync_folder(ready)
     old = final.with_name(final.name + OLD)
     if final.exists():
@@ -251,7 +251,7 @@ def publish(ready: Path, final: Path) -> None:
 
 
 def settle(final: Path) -> None:
-    """Undo or end a replacement that was cut short: the old folder comes back, or goes for good."""
+    """Undo or complete a replacement that was cut short: the old folder comes back, or is removed."""
     old = final.with_name(final.name + OLD)
     if old.exists() and final.exists():
         shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What a sweep leaves: at each point, for each claim, how often it held, and its numbers."""
+"""The summary of a sweep: at each point, for each claim, how often it held, and its numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import numpy as np
 import xarray as xr
 
 from dynascope import __version__
+from dynascope.figures import panels
 from dynascope.lab.claims import wilson_interval
+from dynascope.lab.drawing import RC
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.figures import RC
 from dynascope.lab.files import canonical, checksum, digest_of, locked, pretty, write_whole
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import SWEEPS, UNFINISHED, Store, publish, settle
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep: where on the grid, which seed, and the claims that came of it (None where it
-    crashed)."""
+    """One run of a sweep: its point on the grid, its seed, and its claims (None where it crashed)."""
 
     point: tuple[Any, ...]
     seed: int
@@ -39,8 +39,8 @@ class Cell:
 def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset:
     """The sweep as labeled arrays over the grid's keys, `claim` and `seed`.
 
-    `share`, `low`, `high`: how often the claim came out (as `holds` or `erratum`) and its Wilson interval;
-    `of`: runs that ended; `value`: the number measured, where the claim measured a number (or a share).
+    `share`, `low`, `high`: how often the verdict was `holds` or `erratum`, with its Wilson interval; `of`: how many
+    runs finished; `value`: the number measured, where the claim measured a number (or a share).
     """
     claims = list(dict.fromkeys(claim["id"] for cell in cells for claim in cell.claims or ()))
     seeds = sorted({cell.seed for cell in cells})
@@ -82,8 +82,7 @@ def keep_summary(
     preset: str | None,
     seeds: int,
 ) -> Path:
-    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest, and return the
-    folder."""
+    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest; return the folder."""
     question = {"id": kind.id, "grid": {key: list(values) for key, values in grid.items()}, "fields": dict(base)}
     question |= {"preset": preset, "seeds": seeds}
     final = store.root / kind.id / SWEEPS / digest_of(question)
@@ -97,10 +96,8 @@ def keep_summary(
         write_whole(draft / "summary.nc", pack(table))
         write_whole(draft / "summary.csv", _csv(rows))
         write_whole(draft / "summary.json", pretty({**question, "rows": rows, "errors": errors}))
-        if table.sizes["claim"]:
-            picture = draw(kind.title(), table, list(grid))
-            if picture is not None:
-                write_whole(draft / "summary.png", picture)
+        if table.sizes["claim"] and len(grid) <= 2:
+            write_whole(draft / "summary.png", draw(kind.title(), table, list(grid)))
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
         manifest = {"format": 1, "status": "complete", **question, "dynascope": __version__, "files": files}
         write_whole(draft / "manifest.json", pretty(manifest))
@@ -108,13 +105,10 @@ def keep_summary(
     return final
 
 
-def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
-    """The main claim's share over the grid: a line with its interval over one key, a map over two, else
-    nothing."""
+def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes:
+    """The main claim's share over the grid, as PNG: a line with its interval over one key, a map over two."""
     from matplotlib import rc_context
 
-    if len(keys) > 2:
-        return None
     with rc_context(RC):
         figure = _figure(title, table, keys)
         buffer = io.BytesIO()
@@ -123,16 +117,10 @@ def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes | None:
 
 
 def _figure(title: str, table: xr.Dataset, keys: Sequence[str]) -> Figure:
-    from matplotlib.figure import Figure
-
     main = table.isel(claim=0)
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = panels(1, size=(6, 4))
     named = f"share of seeds: {main.claim.item()}"
-    ticks = {
-        key: ([f"{value:.4g}" if value.dtype.kind == "f" else str(value) for value in table[key].values])
-        for key in keys
-    }
+    ticks = {key: [value if isinstance(value, str) else f"{value:.4g}" for value in table[key].values] for key in keys}
     if len(keys) == 1:
         key = keys[0]
         numeric = table[key].dtype.kind in "iuf"

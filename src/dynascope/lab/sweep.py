@@ -1,24 +1,27 @@
-"""Many runs of one experiment over a grid of settings and seeds, and what became of its claims across them.
+"""Many runs of one experiment over a grid of settings and seeds, with a summary of its claims.
 
-Each point and seed is a stored run like any other (but for its figures, which nobody looks at by the thousand), so a
-sweep that is cut short goes on where it stopped. Anything with the interface of `concurrent.futures` carries them
-out: this process (compiled programs are then shared by all points of one shape), a pool of processes, or a cluster's
-executor.
+Each point and seed is a stored run like any other, but without figures. A sweep that is cut short continues where it
+stopped. The runs are carried out by anything with the interface of `concurrent.futures`: this process (all points of
+one shape then share their compiled programs), a pool of processes, or a cluster's executor.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab.errors import LabError, UsageError
+from dynascope.checks import whole
+from dynascope.lab.errors import LabError, UsageError, one_line
 from dynascope.lab.executors import InProcess
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.fields import build
+from dynascope.lab.fields import MOST_RUNS, build
+from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import entry_of, load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
@@ -50,34 +53,37 @@ def sweep(
     store: Store | None = None,
     executor: Executor | None = None,
     force: bool = False,
-    told: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Sweep:
-    """Run `kind` at every point of `grid` with seeds 0 .. seeds-1, on top of a preset and `base`; keep a
-    summary.
+    """Run `kind` at every point of `grid` with seeds 0 to seeds - 1, on top of a preset and `base`; store a summary.
 
-    Every point is checked before the first one runs. `told(done, total)` hears of each run that ends. A run
-    that crashes is a gap in the summary, not the end of the sweep.
+    Every point is checked before the first one runs. `on_progress` is called after each run. A run that
+    crashes is a gap in the summary, not the end of the sweep.
     """
-    if not grid or not all(grid.values()) or seeds < 1:
-        raise UsageError("a sweep needs a grid with at least one value for each key, and at least one seed")
+    if not grid or any(len(values) == 0 for values in grid.values()):
+        raise UsageError(f"grid must have at least one key, and at least one value for each; got {dict(grid)}")
+    seeds = whole("seeds", seeds, at_least=1)
+    total = seeds * prod(len(values) for values in grid.values())
+    if total > MOST_RUNS:
+        raise UsageError(f"a sweep has at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point")
     store = store or Store()
     points = list(product(*grid.values()))
     base = dict(base or {})
     for point in points:
         build(kind, {**base, **dict(zip(grid, point, strict=True))}, preset)
-    entry = entry_of(kind)
     tasks = [(point, seed) for point in points for seed in range(seeds)]
-    done = 0
+    done, began = 0, time.monotonic()
 
     def count(_: Future) -> None:
         nonlocal done
         done += 1
-        if told:
-            told(done, len(tasks))
+        if on_progress:
+            rate = done / max(time.monotonic() - began, 1e-9)
+            on_progress(Progress("runs", done, total, rate, (total - done) / rate))
 
     executor = executor or InProcess()
-    local = isinstance(executor, InProcess)
-    address = kind if local or entry is None else entry.address
+    entry = None if isinstance(executor, InProcess) else entry_of(kind)
+    address = entry.address if entry else kind
     futures: list[Future] = []
     try:
         for point, seed in tasks:
@@ -98,7 +104,7 @@ def sweep(
 def _one(
     address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
 ) -> list[dict[str, Any]]:
-    """What a worker does: one run, and its claims as plain values."""
+    """One run in a worker: its claims as plain values."""
     kind = load(address) if isinstance(address, str) else address
     stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force, draw=False)
     return [claim.model_dump(mode="json") for claim in stored.claims]
@@ -110,5 +116,4 @@ def _cell(point: tuple[Any, ...], seed: int, future: Future) -> Cell:
         return Cell(point, seed, future.result())
     if not isinstance(error, Exception):
         raise error
-    line = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
-    return Cell(point, seed, None, line.splitlines()[0])
+    return Cell(point, seed, None, str(error) if isinstance(error, LabError) else one_line(error))

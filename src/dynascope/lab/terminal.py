@@ -1,7 +1,8 @@
-"""What the lab shows on a terminal: tables, marks and the progress line. Everything here only prints."""
+"""What the lab shows on a terminal: tables, marks and the progress line."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from dynascope.lab import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +29,7 @@ MARKS = {"holds": "[green]✓ holds[/]", "fails": "[red]✗ fails[/]", "erratum"
 
 
 def console(errors: bool = False) -> Console:
-    """A console; where nobody sits before it, lines are as long as they are."""
+    """A console; lines are not wrapped where the output is not a terminal."""
     stream = sys.stderr if errors else sys.stdout
     wide = not stream.isatty() and "COLUMNS" not in os.environ
     return Console(stderr=errors, highlight=False, width=200 if wide else None)
@@ -44,7 +47,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
     for entry in entries:
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
-        costs = [seconds(entry.cost.get(name)) for name in ("quick", "full")]
+        costs = [words.duration(entry.cost.get(name)) for name in ("quick", "full")]
         table.add_row(
             f"[bold]{escape(entry.id)}[/]", escape(entry.title), f"[dim]{escape(entry.place)}[/]", *costs, verdict
         )
@@ -52,29 +55,49 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """What was claimed, measured and expected."""
+    """The claims: verdict, statement, measured, expected."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(ratio=3)
     table.add_column(ratio=2)
     table.add_column(ratio=2, style="dim")
     for claim in claims:
-        said = escape(claim.statement) + (f"\n[dim]{escape(claim.diagnosis)}[/]" if claim.diagnosis else "")
+        statement = escape(claim.statement) + (f"\n[dim]{escape(claim.diagnosis)}[/]" if claim.diagnosis else "")
         table.add_row(
-            f"  {MARKS[claim.verdict]}", said, escape(compact(claim.measured)), escape(compact(claim.expected))
+            f"  {MARKS[claim.verdict]}",
+            statement,
+            escape(words.human(claim.measured)),
+            escape(words.human(claim.expected)),
         )
     return table
 
 
-def fields_table(kind: type[Experiment]) -> Table:
-    """What can be varied: each field, what it takes, its default, and what it is."""
+def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
+    """The summary of a sweep over the grid's `keys`, a row for each point and claim."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("field", "takes", "default", ""):
+    for name in (*keys, "claim", "holds in", "mean measured"):
+        table.add_column(escape(name))
+    for row in rows:
+        share = words.share({"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]})
+        cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def fields_table(kind: type[Experiment]) -> Table:
+    """The fields: name, type and limits, default, description."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("field", "type", "default", ""):
         table.add_column(name)
     for name, field in kind.model_fields.items():
-        default = "[red]needed[/]" if field.is_required() else escape(compact(field.default))
+        default = "[red]required[/]" if field.is_required() else escape(typed(field.default))
         table.add_row(name, escape(_takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
+
+
+def typed(value: Any) -> str:
+    """A field's value as `--set` takes it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _takes(field: Any) -> str:
@@ -94,51 +117,20 @@ _LENGTHS = {"Min": "at least", "Max": "at most"}
 _SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
-def compact(value: Any) -> str:
-    """A measured or expected value in few characters."""
-    if isinstance(value, dict):
-        if {"share", "interval", "of"} <= value.keys():
-            low, high = value["interval"]
-            rest = {key: item for key, item in value.items() if key not in ("share", "interval", "of")}
-            text = f"{compact(value['share'])} [{compact(low)}, {compact(high)}] of {value['of']}"
-            return text + (f", {compact(rest)}" if rest else "")
-        return _short(", ".join(f"{key} {compact(item)}" for key, item in value.items()))
-    if isinstance(value, list | tuple):
-        return _short("[" + ", ".join(compact(item) for item in value) + "]")
-    return f"{value:.4g}" if isinstance(value, float) else _short(str(value))
-
-
-def _short(text: str, most: int = 160) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
-def seconds(value: float | None) -> str:
-    """A duration: 0.5 s, 12 s, 3 min, 2.5 h."""
-    if value is None:
-        return "-"
-    if value == float("inf"):
-        return "?"
-    if value < 10:
-        return f"{value:.2g} s"
-    if value < 120:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 5400 else f"{value / 3600:.1f} h"
-
-
 @contextmanager
 def progress_line(name: str) -> Iterator[Callable[[Progress], None] | None]:
-    """A line with steps, rate and time left, while somebody watches; nothing where nobody does."""
+    """A callback that shows steps, rate and time left on one line; None where the output is not a terminal."""
     shown = console(errors=True)
     if not shown.is_terminal:
         yield None
         return
     with shown.status(f"{name}: starting") as status:
 
-        def tell(progress: Progress) -> None:
+        def on_progress(progress: Progress) -> None:
             share = progress.done / progress.total if progress.total else 1.0
             bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-            pace = f"{progress.rate:.3g}/s, {seconds(progress.left)} left" if progress.rate else ""
+            pace = f"{progress.rate:.3g}/s, {words.duration(progress.left)} left" if progress.rate else ""
             what = f"{name}: {progress.what}" if progress.what else name
             status.update(escape(f"{what} {bar} {progress.done:.6g}/{progress.total:.6g} {pace}"))
 
-        yield tell
+        yield on_progress

@@ -14,10 +14,10 @@ __all__ = ["write"]
 
 
 def write(store: Store, folder: Path, find: Find = find_registered) -> Path:
-    """Write the atlas of the store's complete runs to `folder` and return its index.html.
+    """Write the report of the store's complete runs to `folder` and return its index.html.
 
-    `find` gives an experiment's class by its id. Broken run folders are named on the page; a folder that
-    holds anything but an earlier report is refused with a `UsageError`.
+    `find` gives an experiment's class by its id. Damaged run folders are named on the page. A folder that holds
+    anything but an earlier report is refused with a `UsageError`.
     """
     check_ours(folder, store.root)
     try:

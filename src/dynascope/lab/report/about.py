@@ -1,4 +1,4 @@
-"""What an experiment says of itself: its question, its source, its full setting."""
+"""The facts of an experiment: its question, its source, its full setting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import plain_json
 
 Find = Callable[[str], type[Experiment] | None]
-"""From an experiment's id to its class, or None where the class is gone: its runs are still worth a page."""
+"""From an experiment's id to its class, or None where the class is gone: its runs still get a page."""
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class About:
-    """What stands fixed; fields are as JSON holds them, so that they compare with a stored run's."""
+    """The facts that do not change from run to run; fields as JSON holds them, to compare with a stored run's."""
 
     question: str
     document: str = ""
@@ -51,15 +51,11 @@ def find_registered(experiment_id: str) -> type[Experiment] | None:
         return None
 
 
-def about(experiment_id: str, find: Find, told: Mapping[str, Any]) -> About:
-    """The facts of an experiment: from its class, else from its run's manifest (`told`)."""
+def about(experiment_id: str, find: Find, manifest: Mapping[str, Any]) -> About:
+    """The facts of an experiment: from its class, else the title from a run's manifest."""
     cls = find(experiment_id)
     if cls is None:
-        source = told.get("source") or {}
-        document, place = (
-            (source.get("document", ""), source.get("place", "")) if isinstance(source, dict) else ("", str(source))
-        )
-        return About(str(told.get("title") or experiment_id), document, place, str(told.get("notes") or ""))
+        return About(str(manifest.get("title") or experiment_id))
     return About(
         question=cls.title(),
         document=cls.source.document,
@@ -72,7 +68,7 @@ def about(experiment_id: str, find: Find, told: Mapping[str, Any]) -> About:
 
 
 def _fields(cls: type[Experiment], change: Mapping[str, Any]) -> dict[str, Any]:
-    """The setting after a change, in the form the store writes; empty where the class itself refuses it."""
+    """The fields after a change, in the form the store writes; empty where the class refuses them."""
     try:
         return plain_json(cls(**change).model_dump(mode="json"))
     except ValidationError:

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynascope.lab import words
 from dynascope.lab.errors import StoreError, one_line
-from dynascope.lab.report import words
 from dynascope.lab.report.about import About, Find, about
 from dynascope.lab.report.pages import Kind, Picture, RunPage, picture
 from dynascope.lab.store import OLD, SWEEPS, UNFINISHED, Store
 
 PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
-"""Which run stands for its experiment. A control shows the phenomenon's absence, so it is the last resort."""
+"""Which run is shown on the card. A control shows the absence of the phenomenon, so it comes last."""
 
 MOST_OF_A_KIND = 30
-"""Runs of one kind with a page of their own: a sweep stores thousands, and its summary shows them better."""
+"""How many runs of one kind get a page: a sweep stores thousands, and its summary shows them better."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ExperimentPages:
 
 @dataclass(frozen=True)
 class Atlas:
-    """All that the site shows, and a line for each run folder it had to leave out."""
+    """All that the site shows, and a line for each run folder that cannot be read."""
 
     experiments: Sequence[ExperimentPages]
     broken: Sequence[str]
@@ -64,7 +64,7 @@ class Atlas:
 
     @property
     def systems(self) -> dict[str, list[ExperimentPages]]:
-        """The experiments by body of science, in the order of their ids."""
+        """The experiments by system, in the order of their ids."""
         found: dict[str, list[ExperimentPages]] = {}
         for experiment in self.experiments:
             found.setdefault(experiment.system, []).append(experiment)
@@ -72,7 +72,7 @@ class Atlas:
 
 
 def gather(store: Store, find: Find) -> Atlas:
-    """The atlas of the store's complete runs, every file of theirs checked."""
+    """The atlas of the store's complete runs, with every file checked."""
     runs, problems = store.runs()
     pages: dict[str, list[RunPage]] = {}
     facts: dict[str, About] = {}
@@ -83,7 +83,7 @@ def gather(store: Store, find: Find) -> Atlas:
             pages.setdefault(run.id, []).append(RunPage(run, facts[run.id]))
         except StoreError as error:
             problems.append(str(error))
-        except (ValueError, KeyError, TypeError) as error:  # checksums agree, yet the content is not of our form
+        except (ValueError, KeyError, TypeError) as error:  # checksums agree, but the content is not in our format
             problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
     experiments = []
     for id, found in sorted(pages.items()):
@@ -93,13 +93,13 @@ def gather(store: Store, find: Find) -> Atlas:
 
 
 def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
-    """The runs by how well they stand for their experiment; among equals the latest first."""
+    """The runs in order of preference for the card; among equals the latest first."""
     latest = sorted(pages, key=lambda page: str(page.manifest.get("finished") or ""), reverse=True)
     return sorted(latest, key=lambda page: PREFERENCE[page.kind])
 
 
 def kept(pages: list[RunPage]) -> list[RunPage]:
-    """The runs that get a page: the first of each kind, without the long tail that a sweep leaves."""
+    """The runs that get a page: the first ones of each kind."""
     seen: Counter[Kind] = Counter()
     shown = []
     for page in pages:
@@ -114,11 +114,11 @@ def sweeps(experiment_id: str, folder: Path) -> list[Sweep]:
     found = []
     for path in sorted(folder.glob(f"{SWEEPS}/*/")):
         try:
-            told = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-            title = f"Over {' and '.join(map(words.label, told['grid']))}, {told['seeds']} seeds each"
+            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+            title = f"Over {' and '.join(map(words.label, manifest['grid']))}, {manifest['seeds']} seeds each"
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # unfinished, or none of ours: the sweep is run again to the same end
-        if path.suffix not in (OLD, UNFINISHED) and told.get("status") == "complete":
+            continue  # unfinished, or not a sweep of ours
+        if path.suffix not in (OLD, UNFINISHED) and manifest.get("status") == "complete":
             figures = [picture(png, path, f"{title}, {experiment_id}") for png in sorted(path.glob("*.png"))]
             files = sorted(file.name for file in path.glob("summary.*") if file.suffix != ".png")
             found.append(Sweep(title, path, f"{experiment_id}/{SWEEPS}/{path.name}", figures, files))

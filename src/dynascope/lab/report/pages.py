@@ -1,8 +1,7 @@
-"""What the pages show: one view per stored run, in the words of the templates."""
+"""What the pages show: one view for each stored run, with the names that the templates use."""
 
 from __future__ import annotations
 
-import shlex
 import struct
 from collections import Counter
 from dataclasses import dataclass
@@ -10,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from dynascope.lab.report import words
+from dynascope.lab import words
 from dynascope.lab.report.about import About
 from dynascope.lab.store import StoredRun
 
 Kind = Literal["full", "quick", "varied", "control"]
 FILES = {
     "measured.nc": "what was measured",
-    "predicted.nc": "what the theory says",
+    "predicted.nc": "what theory predicts",
     "claims.json": "the claims",
     "config.json": "the configuration",
     "manifest.json": "versions, cost, checksums",
@@ -26,7 +25,7 @@ FILES = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure on disk; the size keeps the page from jumping while it loads."""
+    """A figure on disk; its size keeps the page from jumping while it loads."""
 
     name: str
     png: str
@@ -47,13 +46,13 @@ class Field:
 
 
 class RunPage:
-    """One run as its page tells it."""
+    """One run as its page shows it."""
 
     def __init__(self, run: StoredRun, about: About):
         self.path, self.manifest, self.about = run.folder, run.manifest, about
         self.id, self.seed, self.preset = run.id, run.seed, run.preset
         self.claims, self.settings = run.claims, run.config
-        self.folder = f"{run.id}/{run.digest}"
+        self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
         self.question, self.document, self.place = about.question, about.document, about.place
         self.notes = [paragraph.strip() for paragraph in about.notes.split("\n\n") if paragraph.strip()]
 
@@ -73,13 +72,13 @@ class RunPage:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What sets the run apart from the full setting."""
+        """The fields in which the run differs from the full setting."""
         return {field.name: field.value for field in self.fields if field.changed}
 
     @cached_property
     def kind(self) -> Kind:
-        """How to take it: the source's full setting, the quick preset, a control, or a variation."""
-        if self.preset == "control" or self.about.is_control(self.settings, self.preset):
+        """The source's full setting, the quick preset, a control, or a variation."""
+        if self.about.is_control(self.settings, self.preset):
             return "control"
         known = bool(self.about.defaults)
         if self.preset in (None, "full") and not (self.changes if known else "--set" in self.command):
@@ -91,7 +90,7 @@ class RunPage:
     @property
     def name(self) -> str:
         """The kind in a phrase."""
-        preset = f"preset {self.preset}" if self.preset and self.preset != "control" else ""
+        preset = f"preset {self.preset}" if self.preset else ""
         if self.kind == "full":
             return "full setting"
         if self.kind == "control":
@@ -99,19 +98,12 @@ class RunPage:
         return f"{preset}, varied" if self.preset == "quick" and self.kind == "varied" else preset or "varied"
 
     @property
-    def command(self) -> str:
-        """The line that repeats the run: the manifest's own, else one built from the configuration."""
-        preset = ["--preset", self.preset] if self.preset else []
-        built = shlex.join(["dynascope", "run", self.id, *preset, "--seed", str(self.seed)])
-        return str(self.manifest.get("command") or built)
-
-    @property
     def finished(self) -> str:
-        return words.moment(self.manifest.get("finished"))
+        return words.timestamp(self.manifest.get("finished"))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Cost, device and versions, whichever of them the manifest knows."""
+        """Cost, device and versions, as far as the manifest has them."""
         manifest = self.manifest
         versions = [f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()]
         facts = [
@@ -119,7 +111,7 @@ class RunPage:
             ("compilation", words.duration(manifest.get("compile_seconds"))),
             ("theory, verdicts, figures", words.duration(manifest.get("judge_seconds"))),
             ("device", words.human(manifest.get("device"))),
-            ("started", words.moment(manifest.get("started"))),
+            ("started", words.timestamp(manifest.get("started"))),
             ("finished", self.finished),
             ("dynascope", words.human(manifest.get("dynascope"))),
             ("with", " · ".join(versions) or "–"),
@@ -134,8 +126,8 @@ class RunPage:
 
     @property
     def files(self) -> list[tuple[str, str]]:
-        """The data beside the page."""
-        return [(name, tells) for name, tells in FILES.items() if (self.path / name).is_file()]
+        """The data beside the page, each file with a description."""
+        return [(name, text) for name, text in FILES.items() if (self.path / name).is_file()]
 
 
 def picture(png: Path, base: Path, question: str) -> Picture:

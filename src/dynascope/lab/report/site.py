@@ -6,22 +6,22 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from dynascope import __version__
+from dynascope.lab import words
 from dynascope.lab.errors import UsageError
-from dynascope.lab.report import words
 from dynascope.lab.report.atlas import Atlas
 
 MARKER = ".dynascope-report"
-"""The file that tells a report from somebody's own folder."""
+"""The file that marks a folder as a report."""
 
 
 def check_ours(folder: Path, runs: Path) -> None:
-    """Refuse a place that holds anything but an earlier report, or that the store of runs shares."""
+    """Refuse a folder that holds anything but an earlier report, or that overlaps the run store."""
     here, there = folder.resolve(), runs.resolve()
     if here.is_relative_to(there) or there.is_relative_to(here):
         raise UsageError(f"{folder} and the run store {runs} overlap: give another folder for the report")
@@ -32,7 +32,7 @@ def check_ours(folder: Path, runs: Path) -> None:
 
 
 def write_site(atlas: Atlas, folder: Path) -> Path:
-    """Write the atlas to `folder`; an earlier report there stays whole until the new one is complete."""
+    """Write the atlas to `folder`; an earlier report there stays until the new one is complete."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dynascope-report-") as room:
@@ -79,11 +79,7 @@ def _environment() -> Environment:
     )
     pages.filters |= {"human": words.human, "label": words.label}
     pages.tests["rows"] = words.is_table
-    try:
-        pages.globals["version"] = version("dynascope")
-    except PackageNotFoundError:  # run from a source tree
-        pages.globals["version"] = ""
-    pages.globals["written"] = f"{datetime.now(UTC):%Y-%m-%d}"
+    pages.globals |= {"version": __version__, "written": f"{datetime.now(UTC):%Y-%m-%d}"}
     return pages
 
 

@@ -10,8 +10,8 @@ if (filter) {
     const words = filter.elements.words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const verdict = filter.elements.verdict.value;
     for (const card of cards) {
-      const told = words.every((word) => card.dataset.text.includes(word));
-      card.hidden = !told || !(verdict === "" || card.dataset.verdicts.split(" ").includes(verdict));
+      const matches = words.every((word) => card.dataset.text.includes(word));
+      card.hidden = !matches || !(verdict === "" || card.dataset.verdicts.split(" ").includes(verdict));
     }
     for (const system of systems) system.hidden = !system.querySelector("[data-text]:not([hidden])");
     const shown = cards.filter((card) => !card.hidden).length;

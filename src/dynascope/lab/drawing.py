@@ -1,4 +1,4 @@
-"""An experiment's figures, drawn in the house style and written as PNG and SVG: the same bytes for the same data."""
+"""Draws an experiment's figures in the house style, as PNG and SVG: the same bytes for the same data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from dynascope.figures.style import HOUSE_STYLE
+from dynascope.figures import HOUSE_STYLE
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.store import Draft
 
 RC: dict[Any, Any] = {**HOUSE_STYLE, "svg.hashsalt": "dynascope", "svg.fonttype": "path"}
-_DRAWING = threading.Lock()  # matplotlib knows no threads
+_DRAWING = threading.Lock()  # matplotlib is not thread-safe
 _KINDS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
-"""The formats, and what to leave out of each file so that it does not depend on the day."""
+"""The formats, and the metadata to leave out of each file so that its bytes do not depend on the date."""
 
 
 def draw_into(draft: Draft, experiment: Experiment, measured: Any, predicted: Any) -> list[str]:
@@ -29,7 +29,7 @@ def draw_into(draft: Draft, experiment: Experiment, measured: Any, predicted: An
         try:
             for name, figure in figures.items():
                 if "/" in name or name.startswith("."):
-                    raise StoreError(f"{draft.id}: {name!r} cannot be the name of a figure")
+                    raise StoreError(f"{draft.id}: a figure's name is a file name without a leading dot; got {name!r}")
                 for kind, metadata in _KINDS.items():
                     buffer = io.BytesIO()
                     figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)

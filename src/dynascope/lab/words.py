@@ -1,4 +1,4 @@
-"""Numbers, shares, durations and dates as a person would write them. Plain text: the templates escape it."""
+"""Numbers, shares, durations and dates for a reader. Plain text: the templates escape it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SYSTEMS = {
     "features": "Feature learning",
     "rank": "Gradual rank increase",
 }
-"""The bodies of science by the prefix of their experiments' ids; others are named after the prefix itself."""
+"""The systems by the prefix of their experiments' ids; any other system is named after its prefix."""
 
 LONGEST_LIST = 8
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -23,7 +23,7 @@ _SPOKEN = {"nan": "NaN", "inf": "∞", "-inf": "−∞"}
 
 
 def system(experiment_id: str) -> str:
-    """The human name of the body of science an experiment belongs to."""
+    """The name of the system that an experiment belongs to."""
     prefix = experiment_id.split(".")[0]
     return SYSTEMS.get(prefix, prefix.replace("-", " ").replace("_", " ").capitalize())
 
@@ -46,7 +46,7 @@ def number(value: int | float, digits: int = 4) -> str:
 
 
 def share(value: Mapping[str, Any]) -> str:
-    """A share of outcomes with its interval: 51 % [41, 61] of 100. More members earn more decimals."""
+    """A share of outcomes with its interval: 51 % [41, 61] of 100. More members give more decimals."""
     of = value.get("of")
     decimals = 0 if not isinstance(of, int) or of <= 200 else 1 if of <= 20_000 else 2
     text = f"{100 * value['share']:.{decimals}f} %"
@@ -73,7 +73,7 @@ def is_table(value: Any) -> bool:
 
 
 def human(value: Any) -> str:
-    """Any JSON value in a line: numbers rounded, shares spelled out, long lists cut in the middle."""
+    """Any JSON value on one line: numbers rounded, shares with intervals, long lists cut in the middle."""
     if value is None or value == "":
         return "–"
     if isinstance(value, bool):
@@ -93,12 +93,12 @@ def human(value: Any) -> str:
 
 
 def label(key: str) -> str:
-    """A key of a mapping as a word."""
+    """A key as words."""
     return str(key).replace("_", " ")
 
 
 def duration(seconds: Any) -> str:
-    """Seconds in the unit a person would choose."""
+    """Seconds in a suitable unit."""
     if not isinstance(seconds, int | float):
         return "–"
     if seconds < 10:
@@ -109,10 +109,10 @@ def duration(seconds: Any) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def moment(stamp: Any) -> str:
-    """A time stamp (ISO text or seconds since 1970) to the minute."""
+def timestamp(stamp: Any) -> str:
+    """An ISO time stamp to the minute."""
     try:
-        time = datetime.fromisoformat(stamp) if isinstance(stamp, str) else datetime.fromtimestamp(stamp)
-    except (ValueError, TypeError, OSError):
+        time = datetime.fromisoformat(stamp)
+    except (ValueError, TypeError):
         return str(stamp or "–")
     return f"{time:%Y-%m-%d %H:%M}" + (" UTC" if time.utcoffset() is not None and not time.utcoffset() else "")
