@@ -62,9 +62,10 @@ def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular
     """The first step at which each σ is above `share` of the largest one of the whole run; NaN where it never is.
     `values` has the dimensions `step` and `dim`. In descending order no component rises before the one above it."""
     checks.real("share", share, above=0, at_most=1)
-    if not isinstance(values, xr.DataArray) or not {"step", dim} <= set(map(str, values.dims)):
+    known = isinstance(values, xr.DataArray) and isinstance(dim, str) and {"step", dim} <= set(values.dims)
+    if not known:
         raise TypeError(
-            f"values must be a DataArray with the dimensions 'step' and {dim!r}; got {checks.shown(values)}"
+            f"values must be a DataArray over 'step' and dim={checks.shown(dim)}; got {checks.shown(values)}"
         )
     risen = values > share * values.max(["step", dim])
     first = values.step.where(risen, np.inf).min("step")

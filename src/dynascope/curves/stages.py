@@ -168,6 +168,7 @@ def stage_log(
     path = checked_curve("W", W, ndim=3)
     checks.whole("concepts", concepts, at_least=1, at_most=min(path.shape[1:]))
     checks.real("phase", phase)
+    checks.real("tolerance", tolerance, at_least=0)
     if loss is not None and np.shape(loss) != path.shape[:1]:
         raise ValueError(f"loss must have {path.shape[0]} steps, as W; got {checks.shown(loss)}")
     clock = _with_times(path[:, 0, 0], times)[1]

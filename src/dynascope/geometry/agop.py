@@ -41,6 +41,7 @@ def call(model: Any, x: Any) -> Any:
 
 def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[Array, "d d"]:
     """G as a matrix (d, d), for n points of size d; summed over blocks of points, so that memory stays bounded."""
+    x = _points(x)
     count, outputs, dim = _sizes(model, x, apply)
     block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
     whole = count // block * block
@@ -58,6 +59,7 @@ def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[
 
 def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Factored:
     """G as its gradients (r, d), a row for each point and output: smaller than the matrix where inputs are wide."""
+    x = _points(x)
     _sizes(model, x, apply)
     return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
@@ -65,13 +67,19 @@ def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
     """The cosine between two outer products, as matrices (d, d) or factored; 0 where one of them is 0 (as for a network
     whose units are all dead)."""
-    for name, outer in (("one", one), ("other", other)):
-        checks.array(name, outer.rows if isinstance(outer, Factored) else outer, ndim=2)
-    sizes = [(outer.rows if isinstance(outer, Factored) else outer).shape[-1] for outer in (one, other)]
+    sizes = check_outer("one", one), check_outer("other", other)
     if sizes[0] != sizes[1]:
         raise ValueError(f"one and other must be over inputs of one size; got {sizes[0]} and {sizes[1]}")
     lengths = jnp.sqrt(_inner(one, one)) * jnp.sqrt(_inner(other, other))
     return jnp.where(lengths > 0, _inner(one, other) / jnp.where(lengths > 0, lengths, 1), 0)
+
+
+def check_outer(name: str, outer: Outer) -> int:
+    """The number of input dimensions of an outer product."""
+    matrix = checks.array(name, outer.rows if isinstance(outer, Factored) else outer, ndim=2)
+    if not isinstance(outer, Factored) and matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be a square matrix, or factored; got {checks.shown(outer)}")
+    return matrix.shape[-1]
 
 
 def smaller(model: Any, x: Array, apply: Apply) -> Outer:
@@ -89,9 +97,13 @@ def _inner(one: Outer, other: Outer) -> Array:
     return _inner(other, one) if isinstance(other, Factored) else jnp.sum(one * other)
 
 
+def _points(x: Any) -> Array:
+    found = jnp.asarray(checks.array("x", x, min_ndim=2))
+    return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(jnp.result_type(float))
+
+
 def _sizes(model: Any, x: Array, apply: Apply) -> tuple[int, int, int]:
     """Points, outputs, input dimensions."""
-    checks.array("x", x, min_ndim=2)
     checks.function("apply", apply, "apply(model, x)")
     if apply is call:
         checks.function("model", model, "of one input (or give `apply`)")

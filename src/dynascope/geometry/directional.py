@@ -81,7 +81,7 @@ def line_search_minimum(
 
     Bisection of the slope finds the minimum to the rounding of c; of the loss it would find half the digits.
     """
-    checks.real("learning_rate", learning_rate)
+    learning_rate = checks.real("learning_rate", learning_rate)
     checks.whole("points", points, at_least=1, at_most=2**20)
     checks.whole("halvings", halvings, at_least=0, at_most=2**10)
     return _line_search(loss, params, learning_rate, points, halvings)

@@ -73,7 +73,7 @@ def top_eigenpairs(
     for name, least in (("explore", explore), ("dense", dense)):
         checks.whole(name, least, at_least=0)
     if start is not None:
-        checks.array("start", start, ndim=2)
+        start = jnp.asarray(checks.array("start", start, ndim=2))
     return _found(loss, params, k, tolerance, which, start, seed, explore, max_products, dense)
 
 

@@ -32,9 +32,9 @@ class Flat(NamedTuple):
     """A vector as parameters; leaves that are not floating-point stay as they were."""
 
 
-def flatten(loss: Loss, params: PyTree) -> Flat:
-    """The loss as a function of one vector, and params as that vector (n,)."""
-    checks.function("loss", loss, "loss(params)")
+def flatten(loss: Loss, params: PyTree, name: str = "loss") -> Flat:
+    """The loss as a function of one vector, and params as that vector (n,); errors call the loss by its `name`."""
+    checks.function(name, loss, f"{name}(params)")
     floating, rest = eqx.partition(params, eqx.is_inexact_array)
     point, unravel = ravel_pytree(floating)
     if not jnp.issubdtype(point.dtype, jnp.floating) or point.size == 0:
@@ -44,7 +44,7 @@ def flatten(loss: Loss, params: PyTree) -> Flat:
     def unflatten(vector: Vector) -> PyTree:
         return eqx.combine(unravel(vector), rest)
 
-    return Flat(lambda vector: checks.scalar("loss", loss(unflatten(vector))), point, unflatten)
+    return Flat(lambda vector: checks.scalar(name, loss(unflatten(vector))), point, unflatten)
 
 
 def linearized(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vector, Product]:

@@ -84,7 +84,7 @@ def kernel_eigenpairs(
     check_examples(x, apply, formed, rows)
     checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
     if start is not None:
-        checks.array("start", start, ndim=2)
+        start = jnp.asarray(checks.array("start", start, ndim=2))
     return _eigenpairs(model, x, k, apply, tolerance, start, seed, max_products, formed, rows)
 
 
@@ -212,6 +212,7 @@ def eigenspace_losses(
 ) -> Split:
     """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel."""
     slope(1, convention)
+    check_examples(x, apply, formed)
     k = min(most(splits), checks.rows(x=x, y=y) * flat_outputs(model, apply).count(x))
     found = kernel_eigenpairs(model, x, k, apply=apply, tolerance=tolerance, formed=formed)
     return split_loss(found.vectors, errors_of(model, x, y, apply), splits, convention)
@@ -234,6 +235,7 @@ def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n
 def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], *, apply: Apply | None = None) -> Float[Array, ""]:
     """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r: the PL* condition with
     constant mu says that it is at least mu, and it is at least the smallest eigenvalue of K."""
+    check_examples(x, apply)
     checks.rows(x=x, y=y)
     return _polyak_ratio(model, x, y, apply)
 

@@ -36,6 +36,7 @@ class HessianNorm(NamedTuple):
 def hessian_norm(function: Loss, params: PyTree, *, tolerance: float = 1e-4, max_products: int = 300) -> HessianNorm:
     """The largest eigenvalue of the Hessian in magnitude. (ReLU outputs have eigenvalues in pairs of opposite sign; the
     search by magnitude handles them.)"""
+    checks.function("function", function, "function(params)")
     found = top_eigenpairs(function, params, tolerance=tolerance, which="magnitude", max_products=max_products)
     return HessianNorm(jnp.abs(found.values[0]), found.residuals[0], found.errors[0], found.products)
 
@@ -57,12 +58,12 @@ def block_norms(
     layer). A product with a block is one with the whole Hessian, restricted to b before and to a after.
     """
     check_search(1, tolerance, max_products)
-    return _block_norms(function, params, groups, tolerance, max_products)
+    return _block_norms(function, params, groups, float(tolerance), max_products)
 
 
 @eqx.filter_jit
 def _block_norms(function: Loss, params: PyTree, groups: PyTree, tolerance: Any, max_products: int) -> BlockNorms:
-    flat = flatten(function, params)
+    flat = flatten(function, params, "function")
     floating = jax.tree.leaves(eqx.filter(params, eqx.is_inexact_array))
     numbers = jax.tree.leaves(groups)
     if len(numbers) != len(floating):
@@ -124,7 +125,7 @@ def linearity_gap(
     `among`, in the structure of the parameters, marks those that count; random directions leave the others alone
     (`DAG.edge_marks()` marks the weights of edges).
     """
-    checks.real("radius", radius, above=0)
+    radius = checks.real("radius", radius, above=0)
     checks.key("key", key)
     checks.whole("directions", directions, at_least=1, at_most=2**20)
     return _linearity_gap(function, params, radius, key, directions, among)
@@ -132,7 +133,7 @@ def linearity_gap(
 
 @eqx.filter_jit
 def _linearity_gap(function, params, radius, key, directions, among) -> LinearityGap:
-    flat = flatten(function, params)
+    flat = flatten(function, params, "function")
     value, gradient = jax.value_and_grad(flat.objective)(flat.point)
     top = top_eigenpairs(flat.objective, flat.point, min(2, flat.point.size), tolerance=1e-3, which="magnitude")
     random = jax.random.normal(key, (directions, flat.point.size), flat.point.dtype)

@@ -39,6 +39,8 @@ def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
     """(F^p)'(x), the product of F' over the orbit, of a rule that acts entry by entry, in the shape of the state; the
     orbit attracts where it is between -1 and 1."""
     _check_orbit(state, period)
+    state = jnp.asarray(state)
+    state = state if jnp.issubdtype(state.dtype, jnp.floating) else state.astype(jnp.result_type(float))
     return jax.jvp(lambda x: advance(rule, x, period), (state,), (jnp.ones_like(state),))[1]
 
 
@@ -61,15 +63,16 @@ def imbalance(x: Reals, y: Reals) -> Values:
 
 def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """|w_i| / v_i of neurons v_i relu(w_i . x)."""
-    checks.array("inner", inner, min_ndim=1)
-    if checks.array("outer", outer).shape != inner.shape[:-1]:
+    inner, outer = jnp.asarray(checks.array("inner", inner, min_ndim=1)), jnp.asarray(checks.array("outer", outer))
+    if outer.shape != inner.shape[:-1]:
         raise ValueError(f"outer must have shape {inner.shape[:-1]}, one weight a neuron; got {checks.shown(outer)}")
     return jnp.linalg.norm(inner, axis=-1) / outer
 
 
 def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Array, ""]:
     """||Y^T Y - Z^T Z||, in the Frobenius norm."""
-    if checks.array("Y", Y, ndim=2).shape[1] != checks.array("Z", Z, ndim=2).shape[1]:
+    Y, Z = jnp.asarray(checks.array("Y", Y, ndim=2)), jnp.asarray(checks.array("Z", Z, ndim=2))
+    if Y.shape[1] != Z.shape[1]:
         raise ValueError(f"Y and Z must have as many columns; got shapes {Y.shape} and {Z.shape}")
     return jnp.linalg.norm(_matmul(Y.T, Y) - _matmul(Z.T, Z))
 

@@ -28,6 +28,7 @@ Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
 def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
     _check_pair("a", a, "b", b)
+    a, b = jnp.asarray(a), jnp.asarray(b)
     return lax.platform_dependent(a, b, cpu=by_triangles, default=by_eigenvalues)
 
 
@@ -74,10 +75,9 @@ def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
 
 
 def _check_pair(first: str, a: Array, second: str, b: Array) -> None:
-    if checks.array(first, a, min_ndim=2).shape[-1] != checks.array(second, b, min_ndim=2).shape[-1] or (
-        a.shape[:-2] != b.shape[:-2]
-    ):
-        raise ValueError(f"{first} and {second} must have shapes (..., d, k) and (..., e, k); got {a.shape}, {b.shape}")
+    left, right = checks.array(first, a, min_ndim=2).shape, checks.array(second, b, min_ndim=2).shape
+    if left[-1] != right[-1] or left[:-2] != right[:-2]:
+        raise ValueError(f"{first} and {second} must have shapes (..., d, k) and (..., e, k); got {left}, {right}")
 
 
 def _check_pairs(now: Pair, then: Pair) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Array, Float
 
 from dynascope import checks
-from dynascope.geometry.agop import Apply, Outer, alignment, call, smaller
+from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller
 from dynascope.probes.probe import Every, Probe, probe
 
 
@@ -14,4 +14,5 @@ def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = No
     matrix (d, d) or factored; d is the size of one point."""
     checks.function("apply", apply, "apply(model, x)")
     checks.array("x", x, min_ndim=2)
+    check_outer("target", target)
     return probe(lambda snapshot: alignment(smaller(snapshot.model, x, apply), target), every=every)

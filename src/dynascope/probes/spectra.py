@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PRNGKeyArray
 
@@ -45,6 +46,8 @@ def perturbation_spectrum(
     checks.function("pairs", pairs, "pairs(model)")
     if null is not None:
         checks.key("null", null)
+    if not isinstance(noisy, jax.Array):
+        checks.one_of("noisy", noisy, (True, False))
 
     def measure(snapshot: Snapshot, start: Pair) -> tuple[Any, Pair]:
         now = _pair(pairs, snapshot)
@@ -67,4 +70,4 @@ def _pair(pairs: Pairs, snapshot: Snapshot) -> Pair:
 
 
 def _coords(dims: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    return {"product": PRODUCTS} if "product" in dims else {}
+    return {"product": PRODUCTS} if isinstance(dims, tuple | list) and "product" in dims else {}

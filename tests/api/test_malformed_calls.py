@@ -1,0 +1,163 @@
+"""Malformed calls of the public functions: each is refused in one sentence, or gives a right result.
+
+One argument of a valid call is replaced by a value that makes no sense, unless `valid_calls` says that it does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import runpy
+import signal
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxtyping
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+REGISTRY = runpy.run_path(str(Path(__file__).with_name("valid_calls.py")))["REGISTRY"]
+
+EXAMPLES = {"geometry": 80, "probes": 80, "curves": 80, "models": 50, "tasks": 40, "dynamics": 80, "rates": 40}
+SECONDS = 20
+"""A call that takes longer hangs."""
+
+NONSENSE: dict[str, Any] = {
+    "nan": math.nan,
+    "-1": -1,
+    "0": 0,
+    "2.5": 2.5,
+    "2**62": 2**62,
+    "1j": 1j,
+    "True": True,
+    "None": None,
+    "foo": "foo",
+    "[]": [],
+    "{}": {},
+    "nested": [[1.0], [2.0]],
+    "object": object(),
+    "shaped": np.ones((2, 3, 5, 7), np.float32),
+    "empty": np.zeros(0, np.float32),
+}
+
+MADE_BY_THE_LIBRARY = {
+    "geometry": {"Eigenpairs", "SpectralDensity"},
+    "probes": {"Batch", "Snapshot"},
+    "curves": {"Rise"},
+    "models": {"DAG", "Graph", "Gated", "Taylor", "TorchModel", "Products", "from_torch", "to_torch"},
+    "tasks": {"Task", "DataTask", "PopulationTask", "SampledTask", "VelocityTask", "AugmentedTask", "Samples"},
+    "dynamics": {"Bifurcation", "Trajectory", "Monitor", "monitored_by"},
+    "rates": {"ScheduleState", "CatapultState", "when"},
+}
+"""Results, states and interfaces, which nobody calls with values; models of PyTorch have tests of their own."""
+
+
+def public(module: Any, room: str) -> set[str]:
+    """The names of what can be called."""
+    own = {name for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
+    here = {name for name in own if getattr(vars(module)[name], "__module__", "").startswith("dynascope")}
+    return here - MADE_BY_THE_LIBRARY[room]
+
+
+@pytest.mark.parametrize("room", REGISTRY)
+def test_every_public_function_has_a_valid_call(room: str):
+    module, calls = REGISTRY[room]
+    assert set(calls()) == public(module, room)
+
+
+@pytest.mark.parametrize("room", REGISTRY)
+def test_the_calls_are_valid_and_their_allowed_arguments_exist(room: str, as_a_user: None):
+    module, calls = REGISTRY[room]
+    for name, (arguments, _) in calls().items():
+        with limited(name):
+            getattr(module, name)(**arguments)
+
+
+@pytest.mark.parametrize("room", REGISTRY)
+def test_a_malformed_call_is_refused_in_one_sentence(room: str, as_a_user: None):
+    module, calls = REGISTRY[room]
+    cases = [
+        (name, argument, value, arguments)
+        for name, (arguments, allowed) in sorted(calls().items())
+        for argument, value in replacements(getattr(module, name), arguments, allowed)
+    ]
+
+    @settings(
+        max_examples=EXAMPLES[room], derandomize=True, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.sampled_from(cases))
+    def refused(case: tuple[str, str, str, dict[str, Any]]) -> None:
+        name, argument, value, arguments = case
+        assert complaint(getattr(module, name), argument, value, arguments) is None
+
+    refused()
+
+
+def replacements(function: Callable[..., Any], arguments: dict[str, Any], allowed: dict[str, str]) -> Iterator[Any]:
+    """Arguments, and what makes no sense for them: not the default, nor what the call allows."""
+    for argument, parameter in inspect.signature(function).parameters.items():
+        fine = set(allowed.get(argument, "").split())
+        fine |= {"None"} if parameter.default is None else set()
+        fine |= {"True"} if isinstance(parameter.default, bool) or argument == "formed" else set()
+        for value, thing in NONSENSE.items():
+            default = type(thing) is type(parameter.default) and thing == parameter.default
+            if value not in fine and not default:
+                yield argument, value
+
+
+def complaint(function: Callable[..., Any], argument: str, value: str, arguments: dict[str, Any]) -> str | None:
+    """What is wrong with the answer to a malformed call; None where it is one sentence that names the argument."""
+    call = f"{function.__name__}({argument}={value})"
+    try:
+        with limited(call):
+            found = function(**arguments | {argument: NONSENSE[value]})
+    except Exception as error:
+        if any(frame.filename.endswith("valid_calls.py") for frame in traceback.extract_tb(error.__traceback__)):
+            return None  # raised by the caller's own function, which was called with what the caller gave
+        if not isinstance(error, ValueError | TypeError):
+            return f"{call}: {type(error).__name__}: {error}"
+        sentence = str(error)
+        words = "|".join(inspect.signature(function).parameters)
+        good = (
+            "\n" not in sentence
+            and len(sentence) < 240
+            and re.search(rf"\b({words})\b.*\b(must|needs?|give)\b", sentence)
+        )
+        return None if good else f"{call}: {type(error).__name__}: {sentence}"
+    return f"{call} returned {found!r:.200}"
+
+
+@contextmanager
+def limited(call: str) -> Iterator[None]:
+    """Stop a call that takes too long."""
+
+    def stop(*_: Any) -> None:
+        raise RuntimeError(f"{call} takes more than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def as_a_user() -> Iterator[None]:
+    """Without the type checks and the strict promotion of the other tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
