@@ -45,11 +45,11 @@ watched = ds.dynamics.bifurcation(
 )
 print("products", orbits.last_cycle(watched.iterates["product"], 2), "gaps", watched.iterates["gap"][:, -1])
 
-# how fast the gap dies: the mean logarithm of its factor, 1 + eta (xy - 1), against log(3 - 2 eta) / 2 in theory
+# how fast the gap decays: the mean logarithm of its factor, 1 + eta (xy - 1), against log(3 - 2 eta) / 2 in theory
 exponent = orbits.transverse_exponent(1 + rate * (watched.iterates["product"][1] - 1))
 print("transverse exponent", exponent, "in theory", np.log(3 - 2 * rate) / 2)
 
-# which starts live: one flat axis of settings and starts, and the step at which each leaves (-1: never)
+# which starts stay bounded: one flat axis of settings and starts, and the step at which each escapes (-1: never)
 x, y = (grid.ravel() for grid in jnp.meshgrid(jnp.linspace(0.1, 3.0, 30), jnp.linspace(0.1, 3.0, 30)))
 gone = ds.dynamics.escape_times(pair.step, jnp.full_like(x, rate), jnp.stack([x, y], axis=-1), steps=500)
 print(f"{np.sum(gone < 0)} of {gone.size} starts stay finite")

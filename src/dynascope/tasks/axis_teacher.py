@@ -74,8 +74,3 @@ def outputs(student: Student, x: Float[Array, "n d"]) -> Float[Array, " n"]:
     """sum_i v_i relu(w_i . x) at every point."""
     hidden = jax.nn.relu(jnp.matmul(x, student["w"].T, precision="highest"))
     return jnp.matmul(hidden, student["v"], precision="highest")
-
-
-def norm_ratios(student: Student) -> Float[Array, " d"]:
-    """|w_i| / v_i: k_i^2 at a minimum."""
-    return jnp.linalg.norm(student["w"], axis=1) / student["v"]

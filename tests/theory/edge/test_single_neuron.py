@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
-from dynascope.theory.edge import neuron_intervals, single_neuron
+from dynascope.theory.edge import neuron_intervals, product_orbit, single_neuron
 from dynascope.theory.edge.neuron_intervals import Box
 
 KS, SIZES, ANGLES, STEPS = np.linspace(1.01, 1.1, 6), np.geomspace(1e-3, 0.1, 5), np.linspace(0, np.pi / 2, 31), 300
@@ -61,7 +61,7 @@ def test_the_limit_and_its_rates():
     np.testing.assert_allclose(ends[:, 1], limit["wx"], atol=1e-8)
     np.testing.assert_allclose(path[62]["wy"] / path[60]["wy"], single_neuron.height_decay(K), rtol=0.01)
     gaps = [abs(float(s["v"] - s["wx"])) for s in path]
-    np.testing.assert_allclose(gaps[82] / gaps[80], single_neuron.gap_decay(K), rtol=0.01)
+    np.testing.assert_allclose(gaps[82] / gaps[80], product_orbit.orbit_contraction(K), rtol=0.01)
 
 
 def test_the_update_conserves_the_difference_of_squares_to_first_order(sweep):

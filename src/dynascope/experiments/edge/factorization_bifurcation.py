@@ -181,7 +181,7 @@ def _largest(factors: np.ndarray) -> np.ndarray:
 
 
 def _ranges(rates: np.ndarray, found: np.ndarray) -> dict[str, list[float]]:
-    """Between which rates each period was seen, in all starts."""
+    """The lowest and the highest rate at which all starts have each period."""
     seen = {p: rates[(found == p).all(0)] for p in (1, 2, 4, 8)}
     return {f"period {p} at K": [at.min(), at.max()] for p, at in seen.items() if at.size}
 

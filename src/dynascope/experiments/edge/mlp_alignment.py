@@ -30,11 +30,7 @@ class MlpAlignment(DigitExperiment):
     id = "edge.mlp-alignment"
     source = Source(DOCUMENT, "Figures 3.6, 3.7, 3.8")
     cost = {"quick": 10, "full": 66}
-    presets = {
-        "quick": {"samples": 500, "steps": 60},
-        "four-layers": {"depth": 4},
-        "five-layers": {"depth": 5},
-    }
+    presets = {"quick": {"samples": 500, "steps": 60}, "four-layers": {"depth": 4}, "five-layers": {"depth": 5}}
     control = {"learning_rate": 0.1, "small_rate": 0.02}
     notes = """Full batch: one epoch is one step. Edge steps are those with sharpness λ > 2/η. That alone does not make
     an oscillation (the top eigenvector may be one of several), so a run counts if it has 15 of them, the median |cos|

@@ -160,7 +160,7 @@ class OneDimensionalOrbits(EdgeExperiment):
         )  # fmt: skip
         slopes = shown.multiplier.values[-1]
         yield claim(
-            "multiplier", "The multiplier of two steps on the orbit is 1 - 4 ν + O(ν²), whatever the loss",
+            "multiplier", "The multiplier of two steps on the orbit is 1 - 4 ν + O(ν²) for every loss",
             source="Theorem 3.1, extended", measured=[slopes.min(), slopes.max()],
             expected="0.920 to 0.922 at ν = 0.02 (three digits)",
             holds=bool(np.all((slopes > 0.9195) & (slopes < 0.9225))), seeds=len(shown.loss),

@@ -21,11 +21,7 @@ from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.theory.edge import quartic_orbit
 
-POINTS = {
-    1.05: (0.872872, 1.091089),
-    1.235: (0.707791, 1.144006),
-    1.237: (0.694204, 1.139096, 0.719845, 1.148883),
-}
+POINTS = {1.05: (0.872872, 1.091089), 1.235: (0.707791, 1.144006), 1.237: (0.694204, 1.139096, 0.719845, 1.148883)}
 """The orbits at the rates of the figure, from an independent computation, in the order of the iterates."""
 THRESHOLDS = {"2 → 4": 1.23607, "4 → 8": 1.2885, "8 → 16": 1.2995}
 ATTRACTED = (1.005, 1.02, 1.05, 1.1, 1.121, 1.15, 1.2, 1.235)

@@ -13,16 +13,17 @@ import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.rate_scans import run_at_rates
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, probe
-from dynascope.tasks.single_neuron import SingleNeuron, reduced_step, unit_teacher
+from dynascope.tasks.single_neuron import reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
 
 HEIGHT, GAP = 0.03, 0.02
@@ -40,27 +41,12 @@ class SampledNeuron(eqx.Module):
     def __call__(self, seed: Array, v: Array, w: Array, rate: Array) -> ds.Descent:
         task = unit_teacher(self.dim)
         data = task.sample(jax.random.key(seed), self.samples)
-        return ds.Descent({"v": v, "w": w}, task, optax.sgd(rate), data=data, probes=_coordinates(task))
 
+        def coordinate(name: str) -> Probe:
+            return probe(lambda snapshot: task.coordinates(snapshot.model)[name])
 
-class PopulationNeuron(eqx.Module):
-    """An ensemble member: gradient descent on the population loss in closed form."""
-
-    dim: int = eqx.field(static=True)
-
-    def __call__(self, v: Array, w: Array, rate: Array) -> ds.Map:
-        task = unit_teacher(self.dim)
-        rule = eqx.Partial(lambda neuron: task.step(neuron, rate))
-        return ds.Map(rule, {"v": v, "w": w}, probes=_coordinates(task), loss=task.population_loss)
-
-
-def _coordinates(task: SingleNeuron) -> dict[str, Probe]:
-    """v, wx, wy and the loss, as probes."""
-
-    def part(name: str) -> Probe:
-        return probe(lambda snapshot: task.coordinates(snapshot.model)[name])
-
-    return {name: part(name) for name in ("v", "wx", "wy")} | {"loss": ds.probes.loss()}
+        probes = {name: coordinate(name) for name in ("v", "wx", "wy")}
+        return ds.Descent({"v": v, "w": w}, task, optax.sgd(rate), data=data, probes=probes)
 
 
 class SingleNeuronOrbit(EdgeExperiment):
@@ -77,7 +63,7 @@ class SingleNeuronOrbit(EdgeExperiment):
     the seed; on the population they vanish. The control is below the threshold d, where gradient descent converges to
     a minimum."""
 
-    dim: PositiveInt = 2
+    dim: int = Field(2, ge=2)
     samples: PositiveInt = 1000
     learning_rate: float = 2.2
     size: float = 0.1
@@ -93,19 +79,19 @@ class SingleNeuronOrbit(EdgeExperiment):
             SampledNeuron(self.samples, self.dim), {"seed": member_seeds(seed, self.seeds, block=1000)},
             fixed={**fixed, "rate": np.float64(self.learning_rate)}, steps=self.steps, record=1,
         ).trace  # fmt: skip
-        whole = []
+        population = []
         for dim in (self.dim, self.dim + 3):
+            task, rate = unit_teacher(dim), self.learning_rate * dim / self.dim
             start = {**fixed, "w": np.concatenate([w, np.zeros(dim - self.dim)])}
-            rates = {"rate": [self.learning_rate * dim / self.dim]}
-            whole.append(ds.ensemble(PopulationNeuron(dim), rates, fixed=start, steps=self.steps, record=1).trace)
-        population = xr.concat([run.isel(rate=0, drop=True) for run in whole], "population_dim")
-        kept = ["v", "wx", "wy", "loss"]
+            run = run_at_rates(task.step, start, [rate], self.steps, record=1).isel(rate=0)
+            population.append(jax.vmap(task.coordinates)({name: jnp.asarray(run[name].values) for name in start}))
         task = unit_teacher(self.dim)
         points = jax.vmap(lambda key: task.sample(key, self.samples))(jax.vmap(jax.random.key)(sampled.seed.values))
         own = 2 * self.learning_rate * np.mean(np.maximum(np.asarray(points)[..., 0], 0) ** 2, axis=1)
-        named = {name: (population[name].dims, population[name].values) for name in kept}
-        named = {f"population_{name}": value for name, value in named.items()}
-        return sampled.drop_vars("diverged_at").assign(named | {"own_K": ("seed", own)})
+        return sampled.drop_vars("diverged_at").assign(
+            {f"population_{name}": (("population_dim", "step"), np.stack([run[name] for run in population]))
+             for name in ("v", "wx", "wy")}
+        ).assign(own_K=("seed", own))  # fmt: skip
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The reduced map from the same start, and Proposition 4's limit (nan below the threshold)."""

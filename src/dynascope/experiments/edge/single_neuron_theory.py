@@ -18,6 +18,7 @@ from dynascope.lab.experiment import Source
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
 from dynascope.theory.edge.neuron_intervals import Box, propagate
+from dynascope.theory.edge.product_orbit import orbit_contraction
 
 REGRESSION = {
     Box(0.213, 0.4, -0.017, 0.17, 0.44):
@@ -70,9 +71,10 @@ class SingleNeuronTheory(EdgeExperiment):
         a, b, da, db = rng.uniform(-2, 2, (4, 100_000))
         a, b = np.abs(a), np.abs(b)
         assumed = (a * da >= b * db) & (a >= b) & (db <= a)
+        ends, paths = (np.stack([run[name] for name in VARIABLES]) for run in (ends, paths))
         return extremes.assign(
-            ends=(("variable", "end_K", "phase", "end_size", "end_angle"), np.stack([ends[name] for name in VARIABLES])),
-            path=(("variable", "path_K", "step"), np.stack([paths[name] for name in VARIABLES])),
+            ends=(("variable", "end_K", "phase", "end_size", "end_angle"), ends),
+            path=(("variable", "path_K", "step"), paths),
             lemma=("outcome", [int(assumed.sum()), int((assumed & (a + da < b + db - 1e-12)).sum())]),
         ).assign_coords(path_K=RATES, end_K=RATES, step=np.arange(401))
 
@@ -85,7 +87,7 @@ class SingleNeuronTheory(EdgeExperiment):
                 "bound": (("path_K", "step"), np.stack(bounds)),
                 "limit": (("path_K", "point"), np.asarray(theory.limit(RATES)["v"])),
                 "height_decay": ("path_K", np.asarray(theory.height_decay(RATES))),
-                "gap_decay": ("path_K", np.asarray(theory.gap_decay(RATES))),
+                "gap_decay": ("path_K", np.asarray(orbit_contraction(RATES))),
             },
             {"path_K": RATES, "step": measured.step},
         )

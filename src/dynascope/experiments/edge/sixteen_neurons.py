@@ -19,10 +19,11 @@ import dynascope as ds
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
+from dynascope.geometry import norm_ratio
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Snapshot, probe
-from dynascope.tasks.axis_teacher import AxisTeacher, norm_ratios
+from dynascope.tasks.axis_teacher import AxisTeacher
 from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
 
 COLORS = PALETTE[:2]
@@ -45,6 +46,9 @@ class Student(eqx.Module):
     def __call__(self, seed: Array, rate: Array, last_rate: Array, drop_at: Array) -> ds.Descent:
         task, x = AxisTeacher(self.dim), self.points(seed)
 
+        def ratio(snapshot: Snapshot) -> Array:
+            return norm_ratio(snapshot.model["w"], snapshot.model["v"])
+
         def diagonalized(snapshot: Snapshot) -> Array:
             return jnp.linalg.eigvalsh(task.hessian(snapshot.model, x))[-1]
 
@@ -55,7 +59,7 @@ class Student(eqx.Module):
             data=x,
             probes={
                 "loss": ds.probes.loss(),
-                "ratio": probe(lambda snapshot: norm_ratios(snapshot.model), dims=("neuron",)),
+                "ratio": probe(ratio, dims=("neuron",)),
                 "sharpness": ds.probes.sharpness(tolerance=1e-5),
                 "diagonalized": probe(diagonalized, every=self.diagonalize_at),
             },

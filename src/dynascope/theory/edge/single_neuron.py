@@ -44,11 +44,6 @@ def height_decay(K: Reals) -> Values:
     return jnp.abs(1 - real(K))
 
 
-def gap_decay(K: Reals) -> Values:
-    """3 - 2K: the factor of v - wx per two steps, on the orbit."""
-    return 3 - 2 * real(K)
-
-
 def limit(K: Reals) -> Reduced:
     """Proposition 4: wy = 0, v = wx = d_i, as arrays over the two points of the orbit."""
     points = jnp.stack(normalized_orbit(K), axis=-1)
