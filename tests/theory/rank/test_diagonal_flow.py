@@ -54,7 +54,7 @@ def test_at_a_moderate_scale_it_is_the_flow_of_the_weights_themselves():
         "u": lambda model: model.u,
         "v": lambda model: model.v,
     }
-    long = ds.flow(model, task, times=pace * times, probes=probes, solver=diagonal_flow.diffrax.Tsit5())
+    long = ds.flow(model, task, times=pace * times, probes=probes, solver=diagonal_flow.diffrax.Tsit5()).trace
     np.testing.assert_allclose(short.product[0], long["product"], atol=1e-7)
     np.testing.assert_allclose(short.loss[0], long.loss, atol=1e-8)
     kappa = diagonal_flow.conserved(model.u, model.v)
@@ -124,7 +124,7 @@ def test_the_flow_of_the_weights_loses_the_return(scale, keeps):
 def test_bad_starts_get_one_line():
     example, task = linear()
     for scale in (0.0, 1.0, -1e-3):
-        with pytest.raises(ValueError, match=f"initial scale must lie between 0 and 1, both excluded; got {scale:g}"):
+        with pytest.raises(ValueError, match=f"scale must be a finite number, above 0 and below 1; got {scale:g}"):
             reduced_flow(task, example.u, example.v, [scale], [1.0])
     with pytest.raises(ValueError, match="vectors of one length"):
         reduced_flow(task, example.u, example.v[:3], [0.1], [1.0])

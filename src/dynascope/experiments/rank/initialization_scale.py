@@ -1,4 +1,4 @@
-"""Figures 6 and 7: the smaller the initial weights, the lower the rank that training adds."""
+"""Figures 6 and 7: from smaller initial weights, training adds less rank."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pydantic import Field, field_validator
 from scipy.stats import spearmanr
 
 from dynascope import curves
-from dynascope.experiments.rank.head_spectra import ranks
-from dynascope.experiments.rank.rank_claims import NAMES
+from dynascope.experiments.rank.attention_ranks import NAMES, ranks
 from dynascope.experiments.rank.vision_experiment import VisionExperiment
-from dynascope.figures.forms import panels, settings_colors
+from dynascope.figures import panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
 
 RISEN, TOP = 0.2, 20
-"""A component has risen when it is above this share of the largest there ever is; how many are drawn."""
+"""The share of the largest singular value above which a component has risen; the number of components drawn."""
 SAME, LONG = 0.03, 30
-"""What the accuracies at two scales may differ by; epochs from which on it is fair to ask."""
+"""The largest difference of accuracies at two scales; the least number of epochs for which it is asked."""
 
 
 class InitializationScale(VisionExperiment):
-    """Does training from smaller initial weights add fewer directions, further apart in time?"""
+    """Does training from smaller initial weights add fewer directions, and further apart in time?"""
 
     id = "rank.initialization-scale"
     source = Source("Transformers learn through gradual rank increase", "Figures 6, 7")
@@ -33,26 +32,27 @@ class InitializationScale(VisionExperiment):
     presets = {
         "quick": {
             "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,
-            "learning_rate": 2e-3, "batch": 100, "epochs": 12, "warmup_epochs": 2, "looks": 120, "scales": (1.0, 0.3),
+            "learning_rate": 2e-3, "batch": 100, "epochs": 12, "warmup_epochs": 2, "recorded": 120,
+            "scales": (1.0, 0.3),
         },
         "small": {
             "data": "digit-pairs", "dim": 64, "depth": 4, "heads": 4, "head_dim": 32, "hidden": 64,
-            "learning_rate": 1e-3, "batch": 200, "epochs": 40, "warmup_epochs": 5, "looks": 60, "seeds": 3,
+            "learning_rate": 1e-3, "batch": 200, "epochs": 40, "warmup_epochs": 5, "recorded": 60, "seeds": 3,
             "scales": (1.0, 0.5, 0.2),
         },
         "gpu": {
-            "compute": "bfloat16", "images": 20000, "epochs": 60, "looks": 60, "scales": (1.0, 0.6, 0.3, 0.1),
+            "compute": "bfloat16", "images": 20000, "epochs": 60, "recorded": 60, "scales": (1.0, 0.6, 0.3, 0.1),
         },
     }  # fmt: skip
     control = {"scales": (1.0, 1.0)}
-    notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor; patch
-    map, places, extra token and layer norms are left alone. The paper does not state its factors. Components are
-    singular values, since what the products gain is not symmetric. In the control all factors are 1 and there is
-    nothing to order. The claim that components rise further apart was written down before it was looked at; `quick`
-    first looked at every ninth step, too seldom for components of W_V W_O^T that rise 5 to 15 steps apart, and now at
-    every second: so it holds in four of seeds 0 to 4 for each product, seed 0 among them. That the
-    accuracy stays is asked of runs of 30 epochs or more; shorter ones are not trained out. The full cost on a CPU is
-    an estimate."""
+    notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor, but not
+    the patch map, the positions, the extra token and the layer norms. The paper does not state its factors. Components
+    are singular values, since the gain of a product is not symmetric. In the control all factors are 1, so that there
+    is nothing to order. The claim that components rise further apart was stated before it was tested. `quick` first
+    recorded every ninth step, which is too coarse for components of W_V W_O^T that rise 5 to 15 steps apart; it now
+    records every second, and the claim holds in four of seeds 0 to 4 for each product, including seed 0. The claim on
+    accuracies is made for runs of 30 epochs or more; shorter ones have not converged. The full cost on a CPU is an
+    estimate."""
 
     learning_rate: float = Field(1e-4, gt=0)
     scales: Values = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
@@ -61,7 +61,7 @@ class InitializationScale(VisionExperiment):
     @classmethod
     def positive(cls, scales: tuple[float, ...]) -> tuple[float, ...]:
         if not all(scale > 0 for scale in scales):
-            raise ValueError("scales must be positive: from zero weights attention never moves")
+            raise ValueError(f"scales must be positive, since zero weights have no gradient; got {scales}")
         return scales
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -77,8 +77,8 @@ class InitializationScale(VisionExperiment):
                 for seed in range(seeds)
             ]
             yield claim(
-                f"ordered-{product}", f"The smaller the initial scale, the lower the stable rank of what {name} has "
-                f"gained after training: Spearman's correlation is positive in every layer ({measured.attrs['data']})",
+                f"ordered-{product}", f"The smaller the initial scale, the lower the stable rank of the gain of {name} "
+                f"after training: Spearman's correlation is positive in every layer ({measured.attrs['data']})",
                 source="Figure 7", measured=share_of(rises) | {"ranks by scale and layer": one.mean("seed")},
                 expected="in every seed", holds=all(rises), seeds=seeds,
                 diagnosis="" if all(rises) else "Where the factors are equal there is nothing to order."
@@ -94,40 +94,40 @@ class InitializationScale(VisionExperiment):
             "as-accurate", f"The test accuracies at all scales are within {SAME:g}", source="Figure 7",
             measured={"accuracy by scale": final.mean("seed"), "spread": spread}, expected=f"< {SAME:g}",
             holds=bool((spread < SAME).all()), seeds=seeds,
-            diagnosis="" if (spread < SAME).all() else "Training is too short, or the scale too small, for all to "
-            "arrive; ranks of networks that have learned less are compared.",
+            diagnosis="" if (spread < SAME).all() else "Training is too short, or the scale too small, for all runs to "
+            "converge; the ranks are those of networks that have learned less.",
         )  # fmt: skip
 
     def _components_rise(self, measured: xr.Dataset, product: str) -> Iterable[Claim]:
-        """Figure 6: how many components rise, and how far apart, at the smallest scale and at the largest."""
+        """Figure 6: the number of components that rise, and the time between them, at the extreme scales."""
         smallest, largest = int(np.argmin(self.scales)), int(np.argmax(self.scales))
         steps = curves.rise_steps(measured.spectrum.sel(product=product), RISEN)
         risen = steps.notnull().sum("singular").mean(["layer", "head"])
         apart = steps.diff("singular")
         later = (apart > 0).sum("singular").mean(["layer", "head"])
         pairs = apart.stack(pair=("layer", "head", "singular"))
-        median = xr.apply_ufunc(known_median, pairs, input_core_dims=[["pair"]], vectorize=True)
-        looks = int(np.median(np.diff(measured.step)))
+        median = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
+        interval = int(np.median(np.diff(measured.step)))
         equal = "Where the factors are equal there is no difference." if len(set(self.scales)) == 1 else ""
         fewer = (risen.isel(scale=smallest) < risen.isel(scale=largest)).values.tolist()
         yield claim(
-            f"fewer-components-{product}", f"Fewer components of {NAMES[product]}'s gain rise above {RISEN:g} of the "
-            "largest at the smallest scale than at the largest (mean over layers and heads)",
+            f"fewer-components-{product}", f"Fewer components of the gain of {NAMES[product]} rise above {RISEN:g} of "
+            "the largest at the smallest scale than at the largest (mean over layers and heads)",
             source="Figure 6", measured=share_of(fewer) | {"components by scale": risen.mean("seed")},
             expected="in every seed", holds=all(fewer), seeds=measured.sizes["seed"],
             diagnosis="" if all(fewer) else equal or "See the numbers at each scale.",
         )  # fmt: skip
         wider = (median.isel(scale=smallest) > median.isel(scale=largest)).values.tolist()
         yield claim(
-            f"further-apart-{product}", f"Components of {NAMES[product]}'s gain rise further apart at the smallest "
-            f"scale than at the largest: the median, over layers and heads, of the steps from one's passing {RISEN:g} "
-            "of the largest to the next one's",
+            f"further-apart-{product}", f"Components of the gain of {NAMES[product]} rise further apart at the "
+            "smallest scale than at the largest: the median, over layers and heads, of the steps between one component "
+            f"passing {RISEN:g} of the largest and the next",
             source="Figure 6", expected="in every seed", holds=all(wider), seeds=measured.sizes["seed"],
             measured=share_of(wider) | {"median steps by scale": median.mean("seed"),
-                                        "of a head, later than the one before": later.mean("seed"),
-                                        "steps between looks": looks},
-            diagnosis="" if all(wider) else equal or "Medians as short as the steps between two looks are not told "
-            "apart; nan: no second component rises.",
+                                        "components per head that rise later than the one before": later.mean("seed"),
+                                        "steps between records": interval},
+            diagnosis="" if all(wider) else equal or "Medians as short as the interval between records cannot be "
+            "distinguished; nan: no second component rises.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
@@ -167,7 +167,7 @@ def spearman(x: tuple[float, ...], y: xr.DataArray) -> float:
     return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y.values))[0])
 
 
-def known_median(values: np.ndarray) -> float:
-    """Of what is not NaN; NaN of nothing."""
+def finite_median(values: np.ndarray) -> float:
+    """The median of the finite values; NaN where there are none."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else float("nan")

@@ -1,4 +1,4 @@
-"""Figure 20: a GPT that learns to continue a text gains rank gradually."""
+"""Figure 20: the attention of a language model gains rank gradually."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.experiments.rank import rank_claims, rank_drawing
-from dynascope.experiments.rank.head_spectra import head_probes, looks, of_heads
+from dynascope.experiments.rank import attention_figures, attention_ranks
+from dynascope.experiments.rank.attention_ranks import head_probes, record_steps, with_epochs
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import INK, panels
+from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.data.byte_pairs import pieces
@@ -27,11 +27,13 @@ from dynascope.tasks.data.files import DataNotFoundError
 from dynascope.tasks.data.text import encoded, read_text
 from dynascope.tasks.next_token import NextToken
 
-STAND_IN, LONG = "tiny_shakespeare", 1000
+SHAKESPEARE = "tiny_shakespeare"
+LONG = 1000
+"""The least number of steps of a run in which keys and queries are asked to grow."""
 
 
-class LanguageLearner(eqx.Module):
-    """An ensemble member: a GPT trained by Adam on windows of a text."""
+class LanguageMember(eqx.Module):
+    """A member of the ensemble: a GPT trained by Adam on windows of a text."""
 
     size: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     vocabulary: int = eqx.field(static=True)
@@ -54,7 +56,7 @@ class LanguageLearner(eqx.Module):
 
 
 class Language(Experiment):
-    """Does a language model's attention gain rank gradually?"""
+    """Does the attention of a language model gain rank gradually?"""
 
     id = "rank.language"
     source = Source("Transformers learn through gradual rank increase", "Figures 4, 20")
@@ -62,34 +64,34 @@ class Language(Experiment):
     presets = {
         "quick": {
             "dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3,
-            "warmup": 20, "decay": False, "steps": 300, "since": 30, "looks": 30, "seeds": 1,
+            "warmup": 20, "decay": False, "steps": 300, "since": 30, "recorded": 30, "seeds": 1,
         },
         "small": {
             "dim": 96, "depth": 3, "heads": 4, "hidden": 384, "context": 64, "batch": 32, "learning_rate": 1e-3,
-            "warmup": 50, "decay": False, "steps": 2000, "since": 200, "looks": 60, "seeds": 3,
+            "warmup": 50, "decay": False, "steps": 2000, "since": 200, "recorded": 60, "seeds": 3,
         },
         "mid": {
             "text": "wikitext103", "vocabulary": 8192, "compute": "bfloat16", "dim": 384, "depth": 6, "heads": 6,
-            "hidden": 1536, "steps": 2441, "since": 244, "looks": 60,
+            "hidden": 1536, "steps": 2441, "since": 244, "recorded": 60,
         },
         "gpu": {"text": "wikitext103", "vocabulary": 50_257, "compute": "bfloat16"},
     }  # fmt: skip
     control = {"perturbation": "random"}
     notes = """The paper trains GPT-2 on Wikitext-103 (three epochs of blocks of 256 tokens, batch 16, Adam 3e-4 with
-    linear decay); the defaults are those, from random weights and without dropout, but on characters, or on
-    `vocabulary` byte-pair tokens learned from the text itself, not on GPT-2's own. The preset gpu is that on
-    Wikitext-103 with a vocabulary of GPT-2's size, mid half as deep and wide over 10 million tokens; neither has been
-    run, and learning 50,257 pieces of so long a text takes hours by itself. `text` is a name in $DYNASCOPE_DATA or the
-    path of a UTF-8 file; where tiny_shakespeare is not to be had, sentences of a toy grammar take its place and the
-    claims say so. Keys and queries of the first layer do not gain rank (they fall to about 1 and stay), which is why
-    that claim begins with layer 2; it is asked of runs of at least 1,000 steps, since in the others keys and queries
-    fall too until step 200 or so and grow only after. In the control noise of the same size takes the place of what
-    training changed; it is the contrast with noise that the main claim asks for, since noise of this size would pass
-    for low rank beside the start (0.98 of it). The full cost on a CPU is an estimate."""
+    linear decay). The defaults are the same, from random weights and without dropout, but on characters, or on
+    `vocabulary` byte-pair tokens learned from the text itself instead of GPT-2's own. The preset gpu is that on
+    Wikitext-103 with a vocabulary of GPT-2's size, mid is half as deep and wide, over 10 million tokens; neither has
+    been run, and learning 50,257 tokens from so long a text takes hours. `text` is a name in $DYNASCOPE_DATA or the
+    path of a UTF-8 file. Where tiny_shakespeare is not available, a synthetic text of random sentences is used, and the
+    claims say so. The rank of keys and queries in the first layer falls to about 1 and stays there, which is why
+    that claim begins with layer 2. It is asked of runs of at least 1,000 steps: in the other layers, too, the rank of
+    keys and queries falls until about step 200 and grows only afterwards. In the control noise of the same size
+    replaces what training changed. The main claim is the contrast with noise, since noise of this size has a stable
+    rank just below that at initialization (0.98 of it). The full cost on a CPU is an estimate."""
 
-    text: str = STAND_IN
+    text: str = SHAKESPEARE
     vocabulary: PositiveInt | None = None
-    """Byte-pair tokens, learned from the text, so many of them; or its characters."""
+    """The number of byte-pair tokens, learned from the text; none: its characters."""
     dim: PositiveInt = 768
     depth: PositiveInt = 12
     heads: PositiveInt = 12
@@ -100,43 +102,41 @@ class Language(Experiment):
     warmup: int = Field(0, ge=0)
     """Steps of linear warm-up."""
     decay: bool = True
-    """Linearly to zero, or a constant rate after the warm-up."""
+    """Whether the rate decays linearly to zero after the warm-up, or stays constant."""
     steps: PositiveInt = 86_000
     since: PositiveInt = 8_600
-    """Growth is asked for from this step on: the first steps of Adam are sign-like and of higher rank."""
+    """The step from which growth is measured: the first steps of Adam resemble sign descent and have higher rank."""
     compute: Literal["float32", "bfloat16"] = "float32"
-    looks: int = Field(200, ge=10)
+    recorded: int = Field(200, ge=10)
+    """About how many steps are recorded."""
     perturbation: Literal["trained", "random"] = "trained"
+    """Record what training changed, or (the control) noise of the same size in place of each matrix's change."""
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")
-    def _there_is_time_to_grow(self) -> Any:
+    def _fits_together(self) -> Any:
         if self.since >= self.steps:
             raise ValueError(f"since must be less than steps; got since={self.since}, steps={self.steps}")
-        return self
-
-    @model_validator(mode="after")
-    def _heads_divide_dim(self) -> Any:
         if self.dim % self.heads:
             raise ValueError(f"dim must be a multiple of heads; got dim={self.dim}, heads={self.heads}")
         return self
 
     @property
     def matmul_precision(self) -> str:
-        """No theory is held against these networks: TF32 where the device has it."""
+        """TF32 where the device has it: these networks are not compared with theory."""
         return "default"
 
     def measure(self, seed: int) -> xr.Dataset:
         try:
             written, name = read_text(self.text), self.text
         except DataNotFoundError:
-            if self.text != STAND_IN:
+            if self.text != SHAKESPEARE:
                 raise
-            written, name = toy_text(), "a toy grammar, a substitute for Shakespeare"
+            written, name = synthetic_text(), "synthetic text (tiny_shakespeare was not found)"
         text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         names = ("dim", "depth", "heads", "hidden", "compute")
-        learner = LanguageLearner(
+        member = LanguageMember(
             tuple((field, getattr(self, field)) for field in names), len(text.alphabet), self.steps, self.warmup,
             self.decay, self.batch,
         )  # fmt: skip
@@ -145,30 +145,30 @@ class Language(Experiment):
             "task": NextToken(jnp.asarray(text.tokens), self.context),
         }  # fmt: skip
         over = {"seed": member_seeds(seed, self.seeds, block=1000)}
-        record = np.union1d(looks(self.steps, self.since, self.looks), [self.since])
-        trace = ds.ensemble(learner, over, steps=self.steps, record=record, fixed=fixed, width=1)
-        return of_heads(trace, self.since).assign_attrs(
+        record = np.union1d(record_steps(self.steps, self.since, self.recorded), [self.since])
+        trace = ds.ensemble(member, over, steps=self.steps, record=record, fixed=fixed, width=1).trace
+        return with_epochs(trace, self.since).assign_attrs(
             data=f"{len(text.tokens)} {unit} of {name}", perturbation=self.perturbation
         )
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        yield rank_claims.unlike_noise(measured, "Figure 20")
-        yield rank_claims.low_rank(measured, "Figure 20", "key-query", 1.0)
-        yield rank_claims.low_rank(measured, "Figure 20", "value-output", 1.0)
-        yield rank_claims.net_growth(measured, "Figures 4, 20", "value-output", 1)
+        yield attention_ranks.unlike_noise(measured, "Figure 20")
+        yield attention_ranks.low_rank(measured, "Figure 20", "key-query", 1.0)
+        yield attention_ranks.low_rank(measured, "Figure 20", "value-output", 1.0)
+        yield attention_ranks.net_growth(measured, "Figures 4, 20", "value-output", 1)
         if self.depth > 1 and self.steps >= LONG:
-            yield rank_claims.net_growth(measured, "Figures 4, 20", "key-query", 2)
+            yield attention_ranks.net_growth(measured, "Figures 4, 20", "key-query", 2)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         steps = measured.assign_coords(epoch=measured.step)
         figure, axes = panels(1, size=(4.4, 3.0))
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)
         axes.set(xlabel="step", ylabel="loss of the next token", title=measured.attrs["data"])
-        return {"stable-rank": rank_drawing.per_layer(steps, measured.attrs["data"], clock="step"), "loss": figure}
+        return {"stable-rank": attention_figures.per_layer(steps, measured.attrs["data"], clock="step"), "loss": figure}
 
 
-def toy_text(sentences: int = 6000) -> str:
-    """Sentences of a small grammar, always the same."""
+def synthetic_text(sentences: int = 6000) -> str:
+    """Random sentences of a small grammar, always the same."""
     draw = np.random.default_rng(0)
     nouns = ("king", "queen", "night", "moon", "sword", "garden", "letter", "storm", "river", "fool")
     verbs = ("loves", "fears", "seeks", "forgets", "breaks", "follows", "hides", "sings of")

@@ -1,47 +1,47 @@
-"""Theorem 4.1 along a ladder of scales: what Algorithm 1 says of plateaus, times, order and log-scale weights."""
+"""Theorem 4.1 along a ladder of scales: plateaus, times, order and log-scale weights against Algorithm 1."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
-from dynascope.experiments.rank.head_experiment import LAG, HeadExperiment, Scales, activations, seen, three_quarters
-from dynascope.figures.forms import FAINT, INK, panels, settings_colors
+from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations
+from dynascope.figures import FAINT, INK, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
-from dynascope.tasks.diagonal import QuadraticLoss, exit_and_return
+from dynascope.tasks.diagonal import exit_and_return
 from dynascope.theory.rank.diagonal_flow import reduced_flow
-from dynascope.theory.rank.greedy_ranks import Stage, greedy_stages, staircase
+from dynascope.theory.rank.greedy_ranks import LAG, Stage, greedy_stages, resolved_plateaus, staircase
 
 FLOOR = 1e-4
-"""Errors of beta below this count as none: what interpolation on the record and the integrator's tolerance leave."""
+"""Errors of beta below this count as zero: they come from interpolation and the tolerance of the integrator."""
 SMALL = 0.02
-"""The error of a plateau, at the smallest scale, below which it is reached: of the order of what two stages 10 units
-apart leave, e^-5 of a weight, in an entry of order one or two."""
+"""The largest error of a plateau at the smallest scale: two stages 10 units apart leave an error of about e^-5 of a
+weight, in an entry of order one or two."""
 STEADY = 1.3
+"""The largest growth along the ladder of a quantity that should stay constant."""
 LINEAR_POINTS = 2001
-"""Of the linear example's record, whose first transition lags by 0.2/log(1/alpha) only."""
+"""The number of recorded times of the linear example, whose first transition lags by only 0.2/log(1/alpha)."""
 
 
 class StageTimes(HeadExperiment):
-    """Does the flow from smaller and smaller starts meet the plateaus, times and order of Algorithm 1?"""
+    """As the initial scale decreases, does the flow approach the plateaus, times and order of Algorithm 1?"""
 
     id = "rank.stage-times"
     source = Source("Transformers learn through gradual rank increase", "Theorem 4.1, Algorithm 1")
     cost = {"quick": 17, "full": 95}
     presets = {"quick": {"scales": (1e-8, 1e-16, 1e-32), "points": 300, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}
-    notes = """Two examples: a linear network of four coordinates, of which one is learned, leaves the support and comes
-    back with the other sign; and a head of size 6. A plateau is judged if it is resolved at the smallest scale (gap
-    and length at least 7/log(1/alpha), and no near tie before it). Lags are in units of 1/(|g| log(1/alpha)), the
-    time in which a weight grows by e; they were first asked for without |g|, and one, of a coordinate under a weak
-    force, was 13.7. The control starts large: nothing is resolved."""
+    notes = """Two examples: a linear network of four coordinates, one of which is learned, leaves the support and
+    returns with the opposite sign; and a head of size 6. A plateau is judged if it is resolved at the smallest scale
+    (gap and length at least 7/log(1/alpha), and no near tie before it). Lags are in units of 1/(|g| log(1/alpha)),
+    the time in which a weight grows by a factor e; the claim first left out |g|, and one lag, of a coordinate under a
+    weak force, was 13.7. The control starts large: nothing is resolved."""
 
     dim: PositiveInt = 6
     tokens: PositiveInt = 5
@@ -52,35 +52,25 @@ class StageTimes(HeadExperiment):
     linear_horizon: float = Field(9.0, gt=0)
     points: PositiveInt = Field(2000, ge=10)
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
         example = exit_and_return()
-        task = QuadraticLoss(jnp.asarray(example.S), jnp.asarray(example.c))
-        moments = _moments(greedy_stages(task, 4), self.linear_horizon)
-        times = np.union1d(np.linspace(0, self.linear_horizon, LINEAR_POINTS), moments)
+        task = example.loss()
+        kinks = _kinks(greedy_stages(task, 4), self.linear_horizon)
+        times = np.union1d(np.linspace(0, self.linear_horizon, LINEAR_POINTS), kinks)
         linear = reduced_flow(task, example.u, example.v, self.scales, times, tolerance=1e-8)
-        moments = [
-            moment
-            for number in self.numbers(seed)
-            for moment in _moments(self.stages_of(number, self.horizon), self.horizon)
-        ]
-        head = self.flow(seed, self.scales, moments)
-        names = ("loss", "product", "log_weight")
-        renamed = linear[list(names)].rename({name: f"linear_{name}" for name in names} | {"time": "linear_time"})
-        return head.merge(renamed.rename(coordinate="linear_coordinate"))
+        stages = [self.stages_of(number, self.horizon) for number in self.numbers(seed)]
+        kinks = [time for found in stages for time in _kinks(found, self.horizon)]
+        return xr.DataTree.from_dict({"linear": linear, "head": self.flow(seed, self.scales, kinks)})
 
-    def paths(self, measured: xr.Dataset) -> dict[str, tuple[xr.Dataset, list[Stage], float]]:
-        """Each system's flow, its Algorithm 1, and its horizon."""
-        example = exit_and_return()
-        task = QuadraticLoss(jnp.asarray(example.S), jnp.asarray(example.c))
-        names = {f"linear_{name}": name for name in ("loss", "product", "log_weight", "time", "coordinate")}
-        linear = measured[[old for old in names if old in measured.data_vars]].rename(names)
-        heads = measured[["loss", "product", "log_weight"]]
-        return {"linear": (linear, greedy_stages(task, 4), self.linear_horizon)} | {
+    def paths(self, measured: xr.DataTree) -> dict[str, tuple[xr.Dataset, list[Stage], float]]:
+        """The flow of each system, its stages by Algorithm 1, and its horizon."""
+        linear, heads = (measured[name].to_dataset() for name in ("linear", "head"))
+        return {"linear": (linear, greedy_stages(exit_and_return().loss(), 4), self.linear_horizon)} | {
             f"head {number}": (heads.sel(seed=number, drop=True), self.stages_of(number, self.horizon), self.horizon)
-            for number in measured.seed.values.tolist()
+            for number in heads.seed.values.tolist()
         }
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
         paces = -np.log(np.array(self.scales))
         smallest = min(self.scales)
         found = {name: self._compare(*path, smallest) for name, path in self.paths(measured).items()}
@@ -93,8 +83,8 @@ class StageTimes(HeadExperiment):
         holds = len(falls) >= 4 and all(falls)
         yield claim(
             "plateaus", "At three quarters of every resolved plateau the error of beta falls along the ladder, to less "
-            f"than {SMALL:g} at the smallest scale; there are at least four such plateaus", source="Theorem 4.1 "
-            "(16), (17)",
+            f"than {SMALL:g} at the smallest scale; there are at least four such plateaus",
+            source="Theorem 4.1 (16), (17)",
             measured={name: np.array(rows) for name, rows in errors.items()}, expected="falling", holds=holds,
             seeds=self.seeds,
             diagnosis="" if holds else "No plateau is resolved from a start this large.",
@@ -103,11 +93,10 @@ class StageTimes(HeadExperiment):
         late = max((float(np.abs(lag).max()) for lag in lags.values()), default=np.nan)
         yield claim(
             "lags", f"|g| log(1/alpha) times the lag of each transition behind T_k stays below {LAG:g} along the "
-            f"ladder, "
-            "where g is the force on the winner: the lag is of order 1/log(1/alpha)", source="Lemma C.10",
+            "ladder, where g is the force on the winner: the lag is of order 1/log(1/alpha)", source="Lemma C.10",
             measured=lags | {"largest": late}, expected=f"< {LAG:g}",
             holds=bool(late < LAG), seeds=self.seeds,
-            diagnosis="" if late < LAG else "There are no transitions to speak of.",
+            diagnosis="" if late < LAG else "There are no resolved transitions.",
         )  # fmt: skip
         weights = {name: np.array(one["weight"]) * paces for name, one in found.items() if one["weight"]}
         growth = max((float((rows[:, -1] / rows[:, 0]).max()) for rows in weights.values()), default=np.nan)
@@ -120,8 +109,8 @@ class StageTimes(HeadExperiment):
         learned, expected = ({name: one[which] for name, one in found.items()} for which in ("learned", "expected"))
         order = learned == expected and all(expected.values())
         yield claim(
-            "order", "Coordinates become active in the order and with the signs predicted, at the smallest scale, but "
-            "for those of stages that are not resolved", source="Theorem 4.1", measured=learned, expected=expected,
+            "order", "At the smallest scale coordinates become active in the order and with the signs predicted, "
+            "except those of stages that are not resolved", source="Theorem 4.1", measured=learned, expected=expected,
             holds=order, seeds=self.seeds, diagnosis="" if order else "From a large start there is no order.",
         )  # fmt: skip
         gaps = {name: one["gap"] for name, one in found.items()}
@@ -129,16 +118,15 @@ class StageTimes(HeadExperiment):
         ratio = float(paces[-2] / paces[-1]) if last else np.nan
         halves = bool(last) and all(abs(found / ratio - 1) < 0.2 for found in last.values())
         yield claim(
-            "halves", "The mean distance of the loss from the staircase falls as 1/log(1/alpha): by the ratio of "
-            "the two "
-            "last of the ladder, to 20 %", source="Theorem 4.1", measured={"gap": gaps, "last ratio": last},
+            "halves", "The mean distance of the loss from the staircase falls as 1/log(1/alpha): by the ratio of these "
+            "for the last two scales, to 20 %", source="Theorem 4.1", measured={"gap": gaps, "last ratio": last},
             expected=ratio, holds=halves, seeds=self.seeds,
             diagnosis="" if halves else "Not yet in the limit of small starts.",
         )  # fmt: skip
 
     def _compare(self, path: xr.Dataset, stages: list[Stage], until: float, smallest: float) -> dict:
         """Errors at three quarters, lags and errors of b of resolved stages; the order; the gap at each scale."""
-        chosen = seen(stages, smallest, until)
+        chosen = resolved_plateaus(stages, smallest, until)
         limit = staircase(stages, path.time.values)
         loss = stages[0].loss - stages[-1].loss if stages[0].loss == 0 else stages[0].loss
         out: dict = {
@@ -149,7 +137,7 @@ class StageTimes(HeadExperiment):
         }
         for k in chosen:
             stage = stages[k]
-            now = path.product.interp(time=three_quarters(stage, until)).values
+            now = path.product.interp(time=stage.three_quarters(until)).values
             out["error"].append(np.abs(now - stage.beta).max(axis=1))
             if k == 0 or stage.time + LAG / -np.log(smallest) > until or stage.winner in stage.left:
                 continue
@@ -161,10 +149,10 @@ class StageTimes(HeadExperiment):
             out["weight"].append(np.abs(b - stage.log_weight).max(axis=1))
         return out | _order(path.sel(scale=smallest), stages, chosen, until, LAG / -np.log(smallest))
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, grid = panels(2, 2, size=(5.4, 3.2))
         systems = list(self.paths(measured).values())
-        titles = ("Four linear coordinates, one of which leaves and returns", "An attention head")
+        titles = ("A linear network: one coordinate leaves and returns", "An attention head")
         for column, (title, (path, stages, until)) in enumerate(zip(titles, systems, strict=False)):
             limit = staircase(stages, path.time.values)
             loss, weight = grid[:, column]
@@ -192,15 +180,15 @@ class StageTimes(HeadExperiment):
         return {"stage-times": figure}
 
 
-def _moments(stages: list[Stage], until: float) -> list[float]:
-    """Where the prediction has kinks, and where it is judged: the record must have these times."""
+def _kinks(stages: list[Stage], until: float) -> list[float]:
+    """The times at which the prediction has kinks or is judged, which must be recorded."""
     begun = [stage for stage in stages if stage.time < until]
-    return [stage.time for stage in begun] + [three_quarters(stage, until) for stage in begun]
+    return [stage.time for stage in begun] + [stage.three_quarters(until) for stage in begun]
 
 
 def _order(path: xr.Dataset, stages: list[Stage], chosen: list[int], until: float, margin: float) -> dict[str, list]:
-    """Coordinates with their signs as they are `learned` in the flow, and as `expected`: those of resolved stages. Of
-    the others, and of those within a `margin` or two of the end, it is open when they come."""
+    """Coordinates with their signs in the order in which they are `learned` in the flow, and as `expected`. Those of
+    unresolved stages, or within two `margin`s of the end, are left out: their time is not determined."""
     names = [(stage.winner, stage.sign) for stage in stages]
     clear = [k for k in chosen if stages[k].entered and stages[k].time < until - 2 * margin]
     open_ones = {names[k] for k in range(1, len(stages)) if k not in clear}

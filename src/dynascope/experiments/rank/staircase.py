@@ -1,4 +1,4 @@
-"""Figures 2a, 8 and 9: from smaller and smaller starts, the loss of a diagonal head becomes a staircase."""
+"""Figures 2a, 8 and 9: as the initial scale decreases, the loss of a diagonal head becomes a staircase."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves.plateaus import jumps
-from dynascope.experiments.rank.head_experiment import LAG, HeadExperiment, Scales, seen
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels, settings_colors
+from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales
+from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
-from dynascope.theory.rank.greedy_ranks import staircase, table
+from dynascope.theory.rank.greedy_ranks import LAG, resolved_plateaus, staircase, table
 
 CLOSE = 0.02
-"""The mean distance from the staircase, over the first loss, below which a curve is one: the slope, per unit of time,
-below which the plateau detector calls a curve flat."""
+"""The largest mean distance from the staircase, relative to the initial loss, of a curve that counts as one: also the
+slope, per unit of time, below which the plateau detector calls a curve flat."""
 HALVES = (0.4, 0.6)
-"""What a gap may become when log(1/alpha) doubles."""
+"""The range of the ratio of two gaps where log(1/alpha) doubles."""
 FIRST_HALVING = 1e-8
 JUMP = 0.005
-"""What a jump changes at least, over the first loss."""
+"""The least change of a jump, relative to the initial loss."""
 
 
 class Staircase(HeadExperiment):
@@ -36,13 +36,13 @@ class Staircase(HeadExperiment):
         "dense": {"kept": None, "horizon": 0.5},
     }
     control = {"scales": (0.5, 0.45, 0.4, 0.35, 0.3, 0.25)}
-    notes = """Gradient flow, followed exactly in reduced coordinates, in the place of the paper's SGD, whose learning
-    rate, batch and epochs are not stated; the teacher's law is not stated either (normal weights; 5 and 5
-    coordinates kept by default, all of them in the presets quick and dense). The dense teacher of the full size
-    packs its stages so closely that no scale of the ladder resolves them. Time is rescaled by log(1/alpha), and the
-    loss is half the mean over samples of the squared error summed over outputs: with another normalization all
-    times are others. The control starts large: nothing waits, and the curve is smooth.
-    The claim on early stages asks for one seed at least, as at the first preset tried it held in one of two."""
+    notes = """Exact gradient flow in reduced coordinates replaces the paper's SGD, whose learning rate, batch size and
+    epochs are not stated. Neither is the teacher's distribution (here normal weights; 5 and 5 coordinates kept by
+    default, all of them in the presets quick and dense). The stages of the dense teacher of full size are so close
+    that no scale of the ladder resolves them. Time is rescaled by log(1/alpha), and the loss is half the mean over
+    samples of the squared error summed over outputs; all times depend on this normalization. The control starts
+    large: no coordinate waits for another, and the curve is smooth. The claim on early stages asks for at least one
+    seed, since with the first preset tried it held in one of two."""
 
     scales: Scales = (0.1, 0.01, 1e-4, 1e-8, 1e-16, 1e-32)
 
@@ -62,7 +62,7 @@ class Staircase(HeadExperiment):
         is_staircase = gaps[:, -1] < CLOSE
         yield claim(
             "staircase", f"At the smallest scale, {smallest:g}, the mean distance of the loss from the staircase of "
-            f"Algorithm 1 is below {CLOSE:g} of the first loss, in every seed", source="Figure 2a, Theorem 4.1",
+            f"Algorithm 1 is below {CLOSE:g} of the initial loss, in every seed", source="Figure 2a, Theorem 4.1",
             measured=share_of(is_staircase) | {"gap at each scale": gaps.mean(axis=0),
             "coordinates that leave the support": predicted.left.sum("stage")}, expected="share = 1",
             holds=is_staircase.all(), seeds=self.seeds,
@@ -72,7 +72,7 @@ class Staircase(HeadExperiment):
         yield claim(
             "converges", "The distance falls with every step down the ladder of scales, in every seed",
             source="Figure 2a", measured=share_of(falls), expected="share = 1", holds=falls.all(), seeds=self.seeds,
-            diagnosis="" if falls.all() else "At large scales rescaled time has no meaning.",
+            diagnosis="" if falls.all() else "At large scales rescaled time is meaningless.",
         )  # fmt: skip
         doubled = [(i, j) for i, one in enumerate(self.scales) for j, other in enumerate(self.scales)
                    if one <= FIRST_HALVING and np.isclose(np.log(other), 2 * np.log(one))]  # fmt: skip
@@ -83,14 +83,14 @@ class Staircase(HeadExperiment):
                 "halves", f"From {FIRST_HALVING:g} on it halves when log(1/alpha) doubles: the lag of the transitions "
                 "is of order 1/log(1/alpha)", source="Theorem 4.1", measured=ratios, expected=list(HALVES),
                 holds=halves, seeds=self.seeds,
-                diagnosis="" if halves else "A pair of stages too close to be told apart at the larger scale.",
+                diagnosis="" if halves else "Two stages are too close to be distinguished at the larger scale.",
             )  # fmt: skip
         yield self._jumps_are_predicted(measured, smallest)
         if 0.01 in self.scales:
             visible = [bool(self._jumps(curve)) for curve in measured.loss.sel(scale=0.01)]
             yield claim(
-                "early", "At scale 0.01 the loss already stands still between two falls: the detector finds a plateau "
-                "before the last, in one seed at least", source="Figure 2a", measured=share_of(visible),
+                "early", "At scale 0.01 the loss already has a plateau between two falls: the detector finds one "
+                "before the last, in at least one seed", source="Figure 2a", measured=share_of(visible),
                 expected="share > 0",
                 holds=any(visible), seeds=self.seeds, diagnosis="" if any(visible) else "Two stages overlap at 0.01: "
                 "log(1/alpha) is 4.6, and a transition takes a few units of 1/log(1/alpha).",
@@ -100,7 +100,7 @@ class Staircase(HeadExperiment):
         return jumps(curve.values, curve.time.values, flat=0.02, smallest=JUMP, size=float(curve[0]))
 
     def _jumps_are_predicted(self, measured: xr.Dataset, smallest: float) -> Claim:
-        """Asked both ways: what is found is predicted, and what is predicted between resolved plateaus is found."""
+        """In both directions: what is found is predicted, and what is predicted between resolved plateaus is found."""
         near, found, allowed = [], [], LAG / -np.log(smallest)
         for number, stages in zip(measured.seed.values, self.stages(measured), strict=True):
             jumps = self._jumps(measured.loss.sel(seed=number, scale=smallest))
@@ -108,20 +108,20 @@ class Staircase(HeadExperiment):
                 [abs(jump.time - stage.time) <= allowed + jump.uncertainty for jump in jumps] for stage in stages[1:]
             ]
             near += [any(column) for column in zip(*together, strict=True)]
-            plateaus = seen(stages, smallest, self.horizon)
+            plateaus = resolved_plateaus(stages, smallest, self.horizon)
             for k in plateaus:
                 falls = stages[k - 1].loss - stages[k].loss > JUMP * stages[0].loss
                 if k - 1 in plateaus and falls and stages[k].time + allowed < self.horizon:
                     found.append(any(together[k - 1]))
         holds = all(near) and all(found) and min(len(near), len(found)) >= 2 * self.seeds
         return claim(
-            "jumps", f"Every jump that the detector finds at {smallest:g} is within {LAG:g}/log(1/alpha) and its own "
-            "uncertainty of a predicted one, and every predicted one between two resolved plateaus is found, if it "
-            f"changes the loss by more than {JUMP:g} of the first; there are at least two of each a seed",
+            "jumps", f"Every jump that the detector finds at {smallest:g} is within {LAG:g}/log(1/alpha) plus its own "
+            "uncertainty of a predicted one, and every predicted one between two resolved plateaus is found if it "
+            f"changes the loss by more than {JUMP:g} of the initial one; there are at least two of each per seed",
             source="Theorem 4.1", measured=share_of(near) | {"predicted ones": share_of(found)},
             expected="share = 1, both ways", holds=holds, seeds=self.seeds,
             diagnosis="" if holds else "Too few plateaus to have jumps." if min(len(near), len(found)) < 2 * self.seeds
-            else "Between two plateaus the loss never stands still enough for the detector.",
+            else "Between two plateaus the loss is never flat enough for the detector.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
@@ -131,7 +131,7 @@ class Staircase(HeadExperiment):
         for scale, color in zip(self.scales, settings_colors(len(self.scales)), strict=True):
             axes.plot(one.time, one.loss.sel(scale=scale), color=color, linewidth=1.6, label=f"α = {scale:g}")
         axes.plot(limit.time, limit.loss, drawstyle="steps-post", label="α → 0 (Algorithm 1)", **THEORY)
-        axes.set(xlabel="rescaled time t / log(1/α)", ylabel="loss", title="One plateau after another")
+        axes.set(xlabel="rescaled time t / log(1/α)", ylabel="loss", title="The loss falls in steps")
         axes.legend()
         return {
             "staircase": figure,
@@ -140,14 +140,12 @@ class Staircase(HeadExperiment):
         }
 
     def _entries(self, one: xr.Dataset, limit: xr.Dataset, product: int) -> Figure:
-        """Figures 8 and 9: the entries of one product, a panel for each scale."""
+        """Figures 8 and 9: the entries of one product, one panel per scale."""
         figure, grid = panels(3, (len(self.scales) + 2) // 3, size=(3.6, 2.6), sharex=True, sharey=True, squeeze=False)
         entries = slice(product * self.dim, (product + 1) * self.dim)
         final = np.abs(limit.product.isel(time=-1).values[entries])
-        shown = np.argsort(final)[::-1][: len(CONCEPT_COLOURS) + 2]
-        colors = {
-            int(entry): color for entry, color in zip(shown, (*CONCEPT_COLOURS, "#4f772d", "#8d5524"), strict=False)
-        }
+        shown = np.argsort(final)[::-1][: len(PALETTE) + 2]
+        colors = {int(entry): color for entry, color in zip(shown, (*PALETTE, "#4f772d", "#8d5524"), strict=False)}
         for panel, scale in zip(grid.flat, self.scales, strict=False):
             paths = one.product.sel(scale=scale).values[:, entries]
             for entry in range(self.dim):

@@ -1,9 +1,9 @@
-"""What the vision experiments share: the fields, the training of a ViT, and the spectra that are followed."""
+"""The base of the vision experiments: the image sets, the fields, and the training of a ViT with recorded spectra."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,32 +11,66 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from jaxtyping import Array
+from jaxtyping import Array, Int, Shaped
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.experiments.rank.head_spectra import head_probes, looks, of_heads
-from dynascope.experiments.rank.vision_data import Data, vision_data
+from dynascope.experiments.rank.attention_ranks import head_probes, record_steps, with_epochs
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.classification import Classification, Labeled, classification
+from dynascope.tasks.data import images
+from dynascope.tasks.data.digit_pairs import digit_pairs
+from dynascope.tasks.data.image_folder import image_folder
 
 SHOWN = 512
-"""Training images on which the loss is recorded."""
+"""The number of training images on which the loss is recorded."""
+
+Data = Literal["cifar10", "cifar100", "digit-pairs", "folder"]
 
 
-class VisionLearner(eqx.Module):
-    """An ensemble member: a ViT trained by Adam or SGD, with linear warm-up and one cosine cycle of the rate."""
+class ImageSet(NamedTuple):
+    """Training and test images (channels last, 0 to 255), the number of classes, and a description."""
+
+    x: Shaped[np.ndarray, "n height width channels"]
+    y: Int[np.ndarray, " n"]
+    x_test: Shaped[np.ndarray, "t height width channels"]
+    y_test: Int[np.ndarray, " t"]
+    classes: int
+    name: str
+
+
+def image_set(data: Data, count: int | None, folder: str = "", pixels: int | None = None) -> ImageSet:
+    """The first `count` training images of a set (None: all of them; of digit pairs 6,000) and its test images. The
+    pictures of a folder are shuffled, since they come sorted by class, and resized to `pixels` x `pixels` if given."""
+    if data == "digit-pairs":
+        found, name = digit_pairs(count or 6000)
+    elif data == "folder":
+        if not folder:
+            raise ValueError("data=folder needs folder=, the path of a folder with one subfolder of pictures per class")
+        found, name = image_folder(folder, pixels), f"images of the pictures of {folder}"
+        order = np.random.default_rng(0).permutation(len(found.x_train))
+        found = found._replace(x_train=found.x_train[order], y_train=found.y_train[order])
+    else:
+        found, name = images.load(data), {"cifar10": "images of CIFAR-10", "cifar100": "images of CIFAR-100"}[data]
+    if count is not None and count > len(found.x_train):
+        raise ValueError(f"images must be at most {len(found.x_train)}, the number of {name}; got {count}")
+    x, y, y_test = found.x_train[:count], found.y_train[:count].astype(np.int32), found.y_test.astype(np.int32)
+    return ImageSet(x, y, found.x_test, y_test, int(max(y.max(), y_test.max())) + 1, f"{len(x)} {name}")
+
+
+class VisionMember(eqx.Module):
+    """A member of the ensemble: a ViT trained by Adam or SGD, with linear warm-up and one cosine cycle of the rate."""
 
     size: tuple[tuple[str, Any], ...] = eqx.field(static=True)
-    """Of the ViT: its options by name."""
+    """The options of the ViT by name."""
     classes: int = eqx.field(static=True)
     optimizer: str = eqx.field(static=True)
     steps: int = eqx.field(static=True)
     warmup: int = eqx.field(static=True)
     batch: int = eqx.field(static=True)
     clip: float | None = eqx.field(static=True)
-    """The largest norm of a gradient."""
+    """The largest norm of a gradient, if bounded."""
 
     def __call__(
         self,
@@ -54,7 +88,7 @@ class VisionLearner(eqx.Module):
         shape = optax.warmup_cosine_decay_schedule(0.0, 1.0, self.warmup, self.steps)
         rule = {"adam": optax.adam, "sgd": optax.sgd}[self.optimizer](lambda step: rate * shape(step))
         shown = jax.tree.map(lambda leaf: leaf[:SHOWN], train)
-        few = np.linspace(0, self.steps, 11).astype(np.int32).tolist()
+        few = np.unique(np.linspace(0, self.steps, 11).astype(np.int32)).tolist()
         probes = head_probes(noise, self.steps, random) | {
             "loss": ds.probes.probe(lambda snapshot: task.loss(snapshot.model, shown), every=few),
             "accuracy": ds.probes.probe(lambda snapshot: task.accuracy(snapshot.model, test), every=few),
@@ -63,20 +97,20 @@ class VisionLearner(eqx.Module):
 
 
 def clipped(rule: optax.GradientTransformation, clip: float | None) -> optax.GradientTransformation:
-    """The rule, on gradients whose norm is at most `clip`."""
+    """The rule with gradients clipped to norm `clip`."""
     return rule if clip is None else optax.chain(optax.clip_by_global_norm(clip), rule)
 
 
 class VisionExperiment(Experiment):
-    """Fields of the vision experiments: the paper's ViT on CIFAR-10, and what the paper leaves open."""
+    """Fields of the vision experiments: the paper's ViT on CIFAR-10, with choices where the paper states none."""
 
     data: Data = "cifar10"
     folder: str = ""
     """For data = folder: one subfolder of pictures for each class."""
     pixels: PositiveInt | None = None
-    """For data = folder: pictures of any size are brought to pixels x pixels; none: they must agree in size."""
+    """For data = folder: resize all pictures to pixels x pixels; none: they must all have one size."""
     images: PositiveInt | None = None
-    """How many training images; none: all (of digit pairs 6,000)."""
+    """The number of training images; none: all (of digit pairs 6,000)."""
     augment: bool = True
     """Random crops with a margin of 4 pixels, and mirror images. Digits are never augmented."""
     patch: PositiveInt = 4
@@ -89,29 +123,29 @@ class VisionExperiment(Experiment):
     epochs: PositiveInt = 500
     warmup_epochs: float = Field(15, ge=0)
     clip: float | None = Field(None, gt=0)
-    """Gradients of a larger norm are scaled down to it; none: left as they are."""
+    """Clip gradients to this norm; none: no clipping."""
     compute: Literal["float32", "bfloat16"] = "float32"
-    """Of matrix products; weights, optimizer and spectra are in float32 in any case."""
-    looks: int = Field(200, ge=10)
-    """At how many steps, about, the spectra are recorded."""
+    """The precision of matrix products; weights, optimizer and spectra are always in float32."""
+    recorded: int = Field(200, ge=10)
+    """About how many steps are recorded."""
     perturbation: Literal["trained", "random"] = "trained"
-    """Spectra of what training changed, or (the null) of noise of the same size, matrix by matrix."""
+    """Record what training changed, or (the control) noise of the same size in place of each matrix's change."""
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")
     def _pixels_are_of_a_folder(self) -> Any:
         if self.pixels is not None and self.data != "folder":
-            raise ValueError(f"pixels is for data=folder, whose pictures may be of any size; got data={self.data}")
+            raise ValueError(f"pixels is for data=folder only; got data={self.data}")
         return self
 
     @property
     def matmul_precision(self) -> str:
-        """No theory is held against these networks: TF32 where the device has it."""
+        """TF32 where the device has it: these networks are not compared with theory."""
         return "default"
 
     def train(self, optimizer: str, rate: float, scales: Sequence[float], seed: int) -> xr.Dataset:
-        """The spectra of all heads, (scale, seed, step, product, layer, head, singular), and how well it learns."""
-        found = vision_data(self.data, self.images, self.folder, self.pixels)
+        """The spectra of all heads (scale, seed, step, product, layer, head, singular), the loss and the accuracy."""
+        found = image_set(self.data, self.images, self.folder, self.pixels)
         if self.batch > len(found.x):
             raise ValueError(f"batch must be at most the number of training images, {len(found.x)}; got {self.batch}")
         per_epoch = len(found.x) // self.batch
@@ -120,7 +154,7 @@ class VisionExperiment(Experiment):
         size = {
             name: getattr(self, name) for name in ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
         }
-        learner = VisionLearner(
+        member = VisionMember(
             tuple(size.items()), found.classes, optimizer, steps, round(self.warmup_epochs * per_epoch), self.batch,
             self.clip,
         )  # fmt: skip
@@ -128,14 +162,14 @@ class VisionExperiment(Experiment):
             Labeled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
         )
         trace = ds.ensemble(
-            learner,
+            member,
             {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)},
             steps=steps,
-            record=looks(steps, per_epoch, self.looks),
+            record=record_steps(steps, per_epoch, self.recorded),
             fixed={
                 "rate": number.type(rate), "random": self.perturbation == "random", "train": train, "test": test,
                 "task": classification(found.x, 4 if changed else 0, changed),
             },
             width=1,
-        )  # fmt: skip
-        return of_heads(trace, per_epoch).assign_attrs(data=found.name, perturbation=self.perturbation)
+        ).trace  # fmt: skip
+        return with_epochs(trace, per_epoch).assign_attrs(data=found.name, perturbation=self.perturbation)

@@ -1,4 +1,4 @@
-"""Figure 2b: entries of a head's products leave zero one at a time."""
+"""Figure 2b: the entries of a head's products leave zero one at a time."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves.plateaus import support_size
-from dynascope.experiments.rank.head_experiment import (
-    ACTIVE,
-    LAG,
-    HeadExperiment,
-    Scale,
-    activations,
-    seen,
-    three_quarters,
-)
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, THEORY, panels
+from dynascope.experiments.rank.diagonal_head import ACTIVE, HeadExperiment, Scale, activations
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
-from dynascope.theory.rank.greedy_ranks import staircase
+from dynascope.theory.rank.greedy_ranks import LAG, resolved_plateaus, staircase
 
-KQ, VO, *_ = CONCEPT_COLOURS[1], CONCEPT_COLOURS[0]
+KQ, VO = PALETTE[1], PALETTE[0]
 
 
 class RankWeights(HeadExperiment):
-    """Does the rank of a head's products grow by one at a time, by the coordinate and at the time predicted?"""
+    """Does the rank of a head's products grow one at a time, by the coordinates and at the times predicted?"""
 
     id = "rank.weights"
     source = Source("Transformers learn through gradual rank increase", "Figure 2b, Theorem 4.1")
@@ -37,11 +29,11 @@ class RankWeights(HeadExperiment):
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 150, "seeds": 2}
     }
     control = {"scale": 0.3}
-    notes = """The rank of a diagonal product is the number of its entries above 1e-3 in size. Plateaus are looked at
-    when three quarters of them are over, if they are resolved: gap and length at least 7/log(1/alpha), and the race
-    before them no tie either. At the control's scale all entries are there from the beginning. The lag of an entry
-    is judged in units of 1/(|g| log(1/alpha)), the time in which its weight grows by e; it was first asked for
-    without |g|, which one entry of fourteen exceeded (10.6, under a weak force)."""
+    notes = """The rank of a diagonal product is the number of its entries above 1e-3 in size. Plateaus are judged when
+    three quarters of them have passed, if they are resolved: gap and length at least 7/log(1/alpha), and the race
+    before them no near tie. At the control's scale all entries are active from the beginning. The lag of an entry is
+    judged in units of 1/(|g| log(1/alpha)), the time in which its weight grows by a factor e; the claim first left
+    out |g|, and one entry of fourteen exceeded it (10.6, under a weak force)."""
 
     scale: Scale = 1e-32
 
@@ -57,15 +49,15 @@ class RankWeights(HeadExperiment):
         right, near, signs, stray = [], [], [], []
         for number, stages in zip(measured.seed.values, self.stages(measured), strict=True):
             path = measured["product"].sel(seed=number)
-            for k in seen(stages, self.scale, self.horizon):
-                now = path.interp(time=three_quarters(stages[k], self.horizon)).values
+            for k in resolved_plateaus(stages, self.scale, self.horizon):
+                now = path.interp(time=stages[k].three_quarters(self.horizon)).values
                 active, expected = np.abs(now) > ACTIVE, np.abs(stages[k].beta) > ACTIVE
                 right.append(np.array_equal(active, expected))
                 signs += (np.sign(now) == np.sign(stages[k].beta))[active & expected].tolist()
             end, found = self.horizon - LAG / pace, activations(path.values, measured.time.values)
             for before, stage in pairwise(stages):
                 own = [one for one in found if (one.coordinate, one.sign) == (stage.winner, stage.sign)]
-                found = [one for one in found if one not in own[:1]]  # what returns does so a second time
+                found = [one for one in found if one not in own[:1]]  # an entry that returns is active twice
                 if stage.entered and stage.time < end:
                     late = abs(own[0].time - stage.time) if own else np.inf
                     near.append(late * pace * abs(before.force[stage.winner]))
@@ -80,19 +72,18 @@ class RankWeights(HeadExperiment):
         on_time = [bool(lag <= LAG) for lag in near]
         yield claim(
             "on-time", f"Every entry passes {ACTIVE:g} within {LAG:g}/(|g| log(1/alpha)) of its T_k, where g is the "
-            f"force on "
-            "it before",
+            "force on it before",
             source="Theorem 4.1", measured=share_of(on_time) | {"|g| log(1/alpha) |lag|": near}, expected="share = 1",
             holds=all(on_time) and len(near) > 0, seeds=self.seeds,
-            diagnosis="Nothing is predicted to be learned early enough in a run from a scale this large." if not near
+            diagnosis="From a scale this large nothing is predicted to be learned early enough in the run." if not near
             else "" if all(on_time) else "In a near tie the loser of a race is held back until the winner settles.",
         )  # fmt: skip
         alone = not stray and len(signs) > 0 and all(signs)
         yield claim(
-            "no-other", "No other coordinate becomes active, and on every resolved plateau signs are those predicted",
+            "no-other", "No other coordinate becomes active, and on every resolved plateau the signs are as predicted",
             source="Theorem 4.1", measured={"others": len(stray)} | share_of(signs), expected="0, share = 1",
             holds=alone, seeds=self.seeds,
-            diagnosis="" if alone else "From a large start every coordinate is there at once.",
+            diagnosis="" if alone else "From a large start all coordinates are active at once.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:

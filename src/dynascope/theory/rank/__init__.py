@@ -1,4 +1,4 @@
-"""Gradual rank: flows of diagonal networks from small starts, and the stages they go through."""
+"""Gradual rank increase: gradient flows of diagonal networks from small starts, and the stages they pass through."""
 
 from dynascope.theory.rank import (
     assumptions as assumptions,

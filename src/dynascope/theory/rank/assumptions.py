@@ -1,13 +1,14 @@
-"""The assumptions of Theorem 4.1 and its lemmas as checks: what each asks, the number found, whether it is met.
+"""Checks of the assumptions of Theorem 4.1 and its lemmas: the number found, and whether the assumption holds.
 
 "Transformers learn through gradual rank increase", Assumptions 4.3 to 4.5, Lemmas C.5 and D.1 to D.4. Assumption 4.4
-is read with the L(theta^k) that its print lacks. Assumptions 2.1 and 3.1 (smoothness, bounded data) are properties of
-the model and are not checked.
+is read with the L(theta^k) that is missing in print. Assumptions 2.1 and 3.1 (smoothness, bounded data) are properties
+of the model and are not checked.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,17 +22,18 @@ from dynascope.theory.rank.stage_transition import hessian, transition
 
 
 class Finding(NamedTuple):
-    """One check."""
+    """The result of one check."""
 
     name: str
     number: float
-    """What was found: it must be positive, or (for 4.5 and C.5) at most `bound`."""
+    """It must be positive, or (for 4.5 and C.5) at most `bound`."""
     holds: bool
     bound: float = 0.0
 
 
 def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | None = None) -> list[Finding]:
-    """Assumption 4.3, and what Lemma D.4 adds. With a `scale` also whether the winner is clear at that scale."""
+    """Assumption 4.3, and the conditions that Lemma D.4 adds. With a `scale`, also whether each race has a clear winner
+    at that scale."""
     first, second = check_start(u, v)
     apart = float(np.min(np.abs(np.abs(first) - np.abs(second))))
     found = [Finding("4.3 |u| is not |v| at the start", apart, apart > 0)]
@@ -39,11 +41,11 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | Non
     for k, stage in enumerate(stages):
         if math.isfinite(stage.next_time):
             wait = stage.next_time - stage.time
-            found.append(Finding(f"4.3 plateau {k}: one winner (gap)", stage.gap, stage.gap * unit > 1e-12))
+            found.append(Finding(f"4.3 plateau {k}: a single winner (gap)", stage.gap, stage.gap * unit > 1e-12))
             found.append(Finding(f"D.4 plateau {k}: it lasts", wait, wait > 0))
             if scale is not None:
-                seen = stage.gap * log_inverse(scale)
-                found.append(Finding(f"plateau {k}: gap * log(1/alpha) >= {RESOLVED:g}", seen, seen >= RESOLVED))
+                clear = stage.gap * log_inverse(scale)
+                found.append(Finding(f"plateau {k}: gap * log(1/alpha) >= {RESOLVED:g}", clear, clear >= RESOLVED))
         for i in stage.left:
             away = -stage.force[i] if stage.log_weight[i] < 1 else stage.force[i]
             found.append(Finding(f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away", float(away),
@@ -53,7 +55,8 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | Non
 
 def strict_minimum(loss: Loss, stage: Stage) -> Finding:
     """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
-    D = diag(s * u) and H the Hessian in beta; any c_k below half of it will do. Nothing to check at beta = 0."""
+    D = diag(s * u) and H the Hessian in beta. The assumption holds with any c_k below half of it, and always at
+    beta = 0."""
     eigenvalue = float(_least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
     return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
 
@@ -68,11 +71,24 @@ def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
     return jnp.linalg.eigvalsh(jnp.where(pairs, curvature, jnp.where(support[None, :], 0.0, elsewhere)))[0]
 
 
+def grows_quadratically(
+    loss: Callable[[Array], float], beta: Vector, c: float, *, distance: float = 0.05
+) -> dict[str, bool]:
+    """Whether Assumption 4.4 holds with c at 20 points near u = sqrt|beta| on the support: L >= c |u - u^k|^2 as
+    printed, and L >= L(theta^k) + c |u - u^k|^2 as meant."""
+    u, sign = np.sqrt(np.abs(beta)), np.sign(beta)
+    draws = np.random.default_rng(0).uniform(-distance, distance, (20, len(u))) * np.abs(sign)
+    values = np.array([loss(jnp.asarray(sign * (u + step) ** 2)) for step in draws])
+    grown = c * (draws**2).sum(axis=1)
+    here = loss(jnp.asarray(beta))
+    return {"printed": bool(np.all(values >= grown)), "meant": bool(np.all(values >= here + grown))}
+
+
 def noise_robust(
     loss: Loss, before: Stage, after: Stage, *, distance: float = 1e-2, draws: int = 20, seed: int = 0
 ) -> Finding:
     """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
-    is the largest distance of an end from beta^{k+1}, against a bound of 1e-3; infinite if a start comes to no end."""
+    is the largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end."""
     rng = np.random.default_rng(seed)
     active = (before.beta != 0) | (np.arange(len(before.beta)) == after.winner)
     signs = np.where(before.beta != 0, np.sign(before.beta), np.where(active, after.sign, 0.0))
@@ -97,15 +113,15 @@ def plateau_bound(inactive: float, lipschitz: float, curvature: float) -> float:
 def log_scale_lemmas(
     u: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"], scale: float, margin: float
 ) -> list[Finding]:
-    """Lemmas D.1 to D.3 at given weights (ordered so that u > |v|): what b = log_alpha(u + v) says of them. b is given
-    beside them, since u + v is lost to rounding where v is nearly -u.
+    """Lemmas D.1 to D.3 for weights with u > |v| and b = log_alpha(u + v), with c the `margin`. b is an argument since
+    rounding destroys u + v where v is nearly -u.
 
-    D.1: b in (c, 2 - c) makes |u|, |v| <= alpha^(c/2). D.2: b outside (-c, 2 + c) makes u > 1. D.3: b > 1 + c makes
-    v < 0, b < 1 - c makes v > 0. The number of each is how many entries break it, which must be 0."""
+    D.1: b in (c, 2 - c) implies |u|, |v| <= alpha^(c/2). D.2: b outside (-c, 2 + c) implies u > 1. D.3: b > 1 + c
+    implies v < 0, b < 1 - c implies v > 0. The number of each is the count of entries that violate it."""
     inside = (b > margin) & (b < 2 - margin)
-    broken = {
+    violated = {
         "D.1": inside & (np.maximum(np.abs(u), np.abs(v)) > scale ** (margin / 2)),
         "D.2": ((b < -margin) | (b > 2 + margin)) & (np.abs(u) <= 1),
         "D.3": ((b > 1 + margin) & (v >= 0)) | ((b < 1 - margin) & (v <= 0)),
     }
-    return [Finding(name, float(np.sum(bad)), not np.any(bad)) for name, bad in broken.items()]
+    return [Finding(name, float(np.sum(bad)), not np.any(bad)) for name, bad in violated.items()]

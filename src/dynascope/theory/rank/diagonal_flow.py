@@ -1,16 +1,16 @@
-"""The gradient flow of a diagonal network from a small start, in coordinates that do not lose what is small.
+"""The gradient flow of a diagonal network from a small start, in coordinates that keep small weights exact.
 
 "Transformers learn through gradual rank increase", Section 4.1, with beta = u * v, force g(beta) = -grad L(beta) and
-u(0) = alpha u0, v(0) = alpha v0. Conserved: kappa = u^2 - v^2 (Lemma 4.2). After swapping u_i and v_i where
-|u_i| < |v_i| and multiplying both by the sign of u_i, which leaves beta as it is,
+u(0) = alpha u0, v(0) = alpha v0. The flow conserves kappa = u^2 - v^2 (Lemma 4.2). After swapping u_i and v_i where
+|u_i| < |v_i| and multiplying both by the sign of u_i, neither of which changes beta,
 
     u = sqrt(kappa) cosh z,  v = sqrt(kappa) sinh z,  u + v = sqrt(kappa) e^z,
     dz/dt = g(beta),         beta = (kappa / 2) sinh 2z.
 
-It is exact. A flow of u and v themselves loses u - v = kappa / (u + v), about alpha^2, below rounding once u v is of
-order one, and with it the time at which a coordinate that left the support comes back. The clock is rescaled time
-tau = t / log(1/alpha). The log-scale weight of a coordinate is b = log_alpha(u + v): inactive in (0, 2), active with
-beta > 0 at 0 and with beta < 0 at 2.
+This is exact. In the flow of u and v themselves, u - v = kappa / (u + v), about alpha^2, falls below rounding once u v
+is of order one, and with it is lost the time at which a coordinate that left the support returns. Times are rescaled,
+tau = t / log(1/alpha). The log-scale weight of a coordinate is b = log_alpha(u + v): between 0 and 2 while it is
+inactive, 0 where it is active with beta > 0, and 2 where it is active with beta < 0.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ import xarray as xr
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from dynascope.checks import array, real
 from dynascope.dynamics.ensemble import ensemble
 from dynascope.dynamics.flow import Flow
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, probe
+from dynascope.tasks.task import PopulationTask, VelocityTask
 
 Product = Float[Array, " p"]
 Loss = Callable[[Product], Float[Array, ""]]
 LOG_4 = math.log(4.0)
 LOG_CAP = math.log(1e6)
-"""Of |beta|: a solver that tries a step much too long at a transition then sees a large number and not infinity."""
+"""The largest log|beta|: a trial step of the solver that is much too long then gives a large number, not infinity."""
 
 
 class Reduced(NamedTuple):
@@ -56,21 +58,19 @@ class Weights(NamedTuple):
 
 
 def log_inverse(scale: float | int) -> float:
-    """log(1/alpha) of an initial scale between 0 and 1; anything else is refused."""
-    if not 0 < scale < 1:
-        raise ValueError(f"an initial scale must lie between 0 and 1, both excluded; got {scale:g}")
-    return -math.log(scale)
+    """log(1/alpha) of an initial scale between 0 and 1."""
+    return -math.log(real("scale", scale, above=0, below=1))
 
 
 def reduced(u: Float[Array, " ..."], v: Float[Array, " ..."], log_scale: Float[Array, " ..."] | float = 0.0) -> Reduced:
-    """The weights e^log_scale (u, v) in reduced coordinates. They must not be equal in size (Assumption 4.3)."""
+    """The weights e^log_scale (u, v) in reduced coordinates; |u| and |v| must differ (Assumption 4.3)."""
     large, small = jnp.maximum(jnp.abs(u), jnp.abs(v)), jnp.minimum(jnp.abs(u), jnp.abs(v))
     log_kappa = jnp.log(large - small) + jnp.log(large + small) + 2 * log_scale
     return Reduced(log_kappa, jnp.sign(u) * jnp.sign(v) * jnp.arctanh(small / large))
 
 
 def product(point: Reduced) -> Float[Array, " ..."]:
-    """beta = (kappa / 2) sinh 2z, without overflow on the way."""
+    """beta = (kappa / 2) sinh 2z, computed without overflow."""
     size = jnp.abs(point.z)
     base = point.log_kappa - LOG_4
     return jnp.sign(point.z) * (jnp.exp(jnp.minimum(base + 2 * size, LOG_CAP)) - jnp.exp(base - 2 * size))
@@ -89,7 +89,7 @@ def log_weight(point: Reduced, pace: Float[Array, " ..."] | float) -> Float[Arra
 
 
 def conserved(u: Float[Array, " ..."], v: Float[Array, " ..."]) -> Float[Array, " ..."]:
-    """kappa = u^2 - v^2, which gradient flow does not change (Lemma 4.2)."""
+    """kappa = u^2 - v^2, which gradient flow conserves (Lemma 4.2)."""
     return (u - v) * (u + v)
 
 
@@ -104,7 +104,7 @@ def force(loss: Loss, beta: Product) -> Product:
 
 
 def head_force(x: Float[Array, "samples n d"], y: Float[Array, "samples n d"], beta: Product) -> Product:
-    """The force of the toy attention head in closed form. At beta = 0 the half that belongs to w_K * w_Q is 0."""
+    """The force of the attention head of Appendix A in closed form; at beta = 0 the half of w_K * w_Q is 0."""
     a, c = beta[: x.shape[2]], beta[x.shape[2] :]
     attention = jax.nn.softmax(jnp.einsum("sid,sjd->sij", x * a, x, precision="highest"), axis=-1)
     mixed = jnp.einsum("sij,sjd->sid", attention, x, precision="highest")
@@ -115,27 +115,28 @@ def head_force(x: Float[Array, "samples n d"], y: Float[Array, "samples n d"], b
     return -jnp.concatenate([of_a, jnp.sum(residual * mixed, axis=(0, 1))]) / x.shape[0]
 
 
-class ReducedTask(eqx.Module):
-    """The reduced flow as a task for `flow`, with z as the model, in a clock that runs `pace` times as fast."""
+class ReducedTask(PopulationTask, VelocityTask):
+    """The reduced flow as a task for `flow`: the model is z, and time runs `pace` times as fast."""
 
     of_product: Loss
     log_kappa: Product
     pace: Float[Array, ""]
 
     def product(self, z: Product) -> Product:
+        """beta at z."""
         return product(Reduced(self.log_kappa, z))
 
     def population_loss(self, z: Product) -> Float[Array, ""]:
         return self.of_product(self.product(z))
 
-    def velocity(self, z: Product) -> Product:
+    def velocity(self, z: Product, /) -> Product:
         return self.pace * force(self.of_product, self.product(z))
 
 
 def stiff_solver() -> diffrax.AbstractSolver:
     """For losses whose curvatures differ widely: Kvaerno 5(4) with full Newton steps, since diffrax's chord method
-    takes the rounding of a constant force, which is what a plateau has, for divergence. The default, Tsitouras 5(4),
-    costs less in all examples here: in z a plateau is a straight line, and only active coordinates are stiff."""
+    mistakes rounding errors of the constant force on a plateau for divergence. The default, Tsitouras 5(4), is faster
+    in all examples here: in z a plateau is a straight line, and only active coordinates are stiff."""
     return diffrax.Kvaerno5(root_finder=diffrax.with_stepsize_controller_tols(optimistix.Newton)())
 
 
@@ -147,7 +148,7 @@ def reduced_process(
     solver: diffrax.AbstractSolver | None = None,
     tolerance: float = 1e-7,
 ) -> Flow:
-    """The reduced flow as a member of an ensemble. It records the loss, beta and b."""
+    """The reduced flow as a member of an ensemble; it records loss, product (beta) and log_weight (b)."""
     task = ReducedTask(loss, start.log_kappa, jnp.asarray(pace, start.z.dtype))
     probes = {
         "loss": basic.loss(),
@@ -158,11 +159,11 @@ def reduced_process(
 
 
 def _along(function: Callable[[Product], Product]) -> Probe:
-    return probe(lambda moment: function(moment.model), dims=("coordinate",))
+    return probe(lambda snapshot: function(snapshot.model), dims=("coordinate",))
 
 
 class _FromScale(eqx.Module):
-    """An ensemble's member: one initial scale."""
+    """A member of an ensemble: the flow from one initial scale."""
 
     loss: Loss
     solver: diffrax.AbstractSolver | None = eqx.field(static=True)
@@ -183,13 +184,14 @@ def reduced_flow(
     solver: diffrax.AbstractSolver | None = None,
     tolerance: float = 1e-7,
 ) -> xr.Dataset:
-    """The flow from alpha (u, v) for every initial scale alpha: loss, product and log_weight at rescaled `times`."""
+    """The flow from alpha (u, v) for every initial scale alpha, at rescaled `times`: loss (scale, time), product and
+    log_weight (scale, time, coordinate)."""
     paces = np.array([log_inverse(scale) for scale in scales])
     first, second = check_start(u, v)
     trace = ensemble(
         _FromScale(loss, solver, tolerance), {"scale": {"pace": paces}},
         times=np.asarray(times), fixed={"u": first, "v": second}, width=1,
-    )  # fmt: skip
+    ).trace  # fmt: skip
     return trace.assign_coords(scale=list(scales))
 
 
@@ -197,8 +199,8 @@ def reduced_flow(
 def plain_flow(
     loss: Loss, u: Product, v: Product, times: Float[Array, " time"], *, tolerance: float = 1e-9
 ) -> Float[Array, "time p"]:
-    """beta of the flow of u and v themselves, at unrescaled times, for comparison: exact as far as float64 goes, which
-    is not far enough once a coordinate leaves the support (see above). The tolerance is relative alone."""
+    """beta of the flow of u and v themselves at unrescaled times, for comparison: float64 is not precise enough once a
+    coordinate leaves the support (see above). The tolerance is relative only."""
 
     def velocity(t: Any, pair: tuple[Product, Product], args: None) -> tuple[Product, Product]:
         push = force(loss, pair[0] * pair[1])
@@ -214,11 +216,11 @@ def plain_flow(
 
 
 def check_start(u: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """u and v as float64 vectors, of one length and nowhere equal in size, as Assumption 4.3 asks."""
-    first, second = np.asarray(u, np.float64), np.asarray(v, np.float64)
-    if first.ndim != 1 or first.shape != second.shape:
+    """u and v as float64 vectors of one length; |u| and |v| must differ everywhere (Assumption 4.3)."""
+    first, second = np.asarray(array("u", u, ndim=1), np.float64), np.asarray(array("v", v, ndim=1), np.float64)
+    if first.shape != second.shape:
         raise ValueError(f"u and v must be vectors of one length; got shapes {first.shape} and {second.shape}")
     equal = np.flatnonzero(np.abs(first) == np.abs(second))
     if equal.size:
-        raise ValueError(f"|u| = |v| at coordinate {equal[0]}: the flow has no reduced form there (Assumption 4.3)")
+        raise ValueError(f"|u| and |v| must differ (Assumption 4.3); got |u| = |v| at coordinate {equal[0]}")
     return first, second

@@ -2,19 +2,20 @@
 
 "Transformers learn through gradual rank increase", Algorithm 1 and Theorem 4.1: in rescaled time tau = t / log(1/alpha)
 the gradient flow from alpha (u0, v0) tends to a staircase. On plateau k, beta is constant and the log-scale weights
-b = log_alpha(u + v) of the inactive coordinates move in straight lines, b' = -g(beta^k), until the first of them is at
-0 (and is learned with a plus sign) or at 2 (with a minus sign). In `stage_transition` the others then give way.
+b = log_alpha(u + v) of the inactive coordinates move in straight lines, b' = -g(beta^k), until the first of them
+reaches 0 (and is learned with a plus sign) or 2 (with a minus sign). `stage_transition` then finds the next plateau.
 
 Three things differ from the listing, which does not work as printed: b starts at 1 (it says 0, with which every
-coordinate that is pushed up is learned at time 0); coordinates of the support are left out of the race (their force is
-not exactly 0 in floating point, and their b is at a boundary); and so are forces below `SMALLEST`. To run it from the
-printed start, give `start=0`.
+coordinate that is pushed up is learned at time 0); coordinates of the support do not race (their force is not exactly 0
+in floating point, and their b is at a boundary); neither do coordinates with a force below `SMALLEST`. `start=0` gives
+the printed algorithm.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -24,25 +25,30 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from dynascope.checks import function, real, sizes
 from dynascope.theory.rank.diagonal_flow import Loss, force, log_inverse
 from dynascope.theory.rank.stage_transition import SEED, transition
 
 SMALLEST = 1e-9
-"""|g| below which a coordinate is taken not to move on a plateau, over max |g(0)|."""
+"""The force below which a coordinate counts as fixed on a plateau, relative to max |g(0)|."""
 RESOLVED = 7.0
-"""gap * log(1/alpha) from which on a stage can be told from its neighbor (7 to 10 in practice)."""
+"""The least gap * log(1/alpha) of a stage that can be distinguished from its neighbors (7 to 10 in practice)."""
+LAG = 10.0
+"""The largest lag of a transition behind its T_k, in units of 1/log(1/alpha): a transition takes a time of order one,
+and stages are resolved from 7 to 10 of these units on."""
 
 Vector = Float[np.ndarray, " p"]
 
 
 class Stage(NamedTuple):
-    """A plateau: how it was entered, and what holds on it."""
+    """One plateau, and how it was entered."""
 
     time: float
     """T_k, rescaled; 0 for the first."""
     winner: int
     """The coordinate that was switched on at that time; -1 at the start."""
     sign: int
+    """The sign with which it was switched on."""
     log_weight: Vector
     """b^k at T_k."""
     beta: Vector
@@ -54,13 +60,13 @@ class Stage(NamedTuple):
     entered: tuple[int, ...]
     """The winner, unless it left again at once."""
     waits: Vector
-    """Delta_k of (10): how long each coordinate needs from T_k; infinite for those that do not race."""
+    """Delta_k of (10): the time each coordinate needs from T_k; infinite for those that do not race."""
     gap: float
-    """The second shortest wait less the shortest: 0 if two coordinates tie."""
+    """The second shortest wait minus the shortest: 0 if two coordinates tie."""
     residual: float
-    """The largest |g| on the support: 0 up to how well the transition was solved."""
+    """The largest |g| on the support: 0 up to the error of the transition."""
     arrived: bool
-    """Whether the transition into this plateau came to its end; if not, beta is where it stopped."""
+    """Whether the transition into this plateau converged; if not, beta is where it stopped."""
 
     @property
     def next_time(self) -> float:
@@ -69,18 +75,22 @@ class Stage(NamedTuple):
 
     @property
     def support(self) -> tuple[int, ...]:
+        """The coordinates with beta != 0."""
         return tuple(np.flatnonzero(self.beta).tolist())
 
     def resolved(self, scale: float) -> bool:
-        """Whether, at this initial scale, the race for the end of this plateau has a clear winner and the plateau is
-        long enough to be seen."""
-        pace = log_inverse(scale)
-        return min(self.gap, self.next_time - self.time) * pace >= RESOLVED
+        """Whether, at this initial scale, the race that ends this plateau has a clear winner and the plateau is long
+        enough to be visible."""
+        return min(self.gap, self.next_time - self.time) * log_inverse(scale) >= RESOLVED
+
+    def three_quarters(self, until: float) -> float:
+        """The time at which three quarters of the plateau have passed, where the record ends at `until`."""
+        return self.time + 0.75 * (min(self.next_time, until) - self.time)
 
 
 def waiting_times(log_weight: Vector, push: Vector, racing: np.ndarray, smallest: float = SMALLEST) -> Vector:
-    """Delta of (10): b/g for a force up, (2 - b)/|g| for one down, infinite for coordinates out of the race and for
-    forces up to `smallest`."""
+    """Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one, infinite for coordinates that do not
+    race and for forces up to `smallest`."""
     runs = racing & (np.abs(push) > smallest)
     safe = np.where(runs, push, 1.0)
     return np.where(runs, (log_weight - 1 + np.sign(safe)) / safe, np.inf)
@@ -96,13 +106,14 @@ def greedy_stages(
     tolerance: float = 1e-5,
     start: float | int = 1.0,
 ) -> list[Stage]:
-    """The plateaus of Algorithm 1, the first at beta = 0; it stops when nothing is left that moves, after the last
-    plateau that begins before `until`, with `most` of them, or where a transition has not `arrived`. `seed` is the
-    epsilon of (13), whose limit is meant; `start` is b at time 0."""
-    if size < 1:
-        raise ValueError(f"a network needs at least one product; got {size}")
-    if not 0 <= start <= 2:
-        raise ValueError(f"start, the log-scale weight at time 0, must lie between 0 and 2; got {start:g}")
+    """The plateaus of Algorithm 1 for a loss of `size` products, the first at beta = 0. The last is the one on which
+    nothing moves any more, the last that begins before `until`, number `most`, or one whose transition has not
+    `arrived`. `seed` is the epsilon of (13), which goes to 0 in the algorithm; `start` is b at time 0."""
+    function("loss", loss, "loss(beta)")
+    sizes(size=size, most=most)
+    real("seed", seed, above=0)
+    real("tolerance", tolerance, above=0)
+    real("start", start, at_least=0, at_most=2)
     beta, log_weight = np.zeros(size), np.full(size, float(start))
     time, winner, sign = 0.0, -1, 0
     left: tuple[int, ...] = ()
@@ -111,7 +122,7 @@ def greedy_stages(
     while len(stages) < most:
         value, push = (np.asarray(part) for part in _evaluate(loss, jnp.asarray(beta)))
         if not (np.isfinite(value) and np.isfinite(push).all()):
-            raise ValueError(f"the loss or its gradient is no finite number at the plateau beta = {beta.tolist()}")
+            raise ValueError(f"loss and its gradient must be finite; they are not at beta = {beta.tolist()}")
         unit = float(np.max(np.abs(stages[0].force if stages else push)))
         waits = waiting_times(log_weight, push, beta == 0, SMALLEST * unit)
         shortest = np.partition(waits, 1)[:2] if size > 1 else np.array([waits[0], np.inf])
@@ -145,20 +156,30 @@ def _evaluate(loss: Loss, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     return loss(beta), force(loss, beta)
 
 
+def resolved_plateaus(stages: Sequence[Stage], scale: float, until: float) -> list[int]:
+    """The plateaus, by number, that begin before `until` and are resolved at this scale: they are long enough, and
+    neither the race that ends them nor the one before them is near a tie."""
+    return [
+        k
+        for k, stage in enumerate(stages)
+        if stage.time < until and stage.resolved(scale) and (k == 0 or stages[k - 1].gap * log_inverse(scale) >= LAG)
+    ]
+
+
 def first_arrival(push: float, u: float, v: float, scale: float, size: float) -> float:
-    """When |u| of a coordinate gets to `size` on the first plateau, in unrescaled time, at a finite initial scale:
+    """When |u| of a coordinate reaches `size` on the first plateau, in unrescaled time, at a finite initial scale:
     (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|."""
     return (log_inverse(scale) + math.log(2 * size / abs(u + math.copysign(v, v * push)))) / abs(push)
 
 
 def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Dataset:
-    """The limit of the flow at rescaled `times`: loss, product and log_weight, each plateau's from T_k to T_{k+1}. It
-    warns of times on a plateau whose transition has not arrived."""
+    """The limit of the flow at rescaled `times`: loss (time), product and log_weight (time, coordinate). It warns of
+    times on a plateau whose transition has not arrived."""
     at = np.searchsorted([stage.time for stage in stages], times, side="right") - 1
     plateaus = [stages[k] for k in at]
     for k in np.unique(at):
         if not stages[k].arrived:
-            warnings.warn(f"plateau {k}, from time {stages[k].time:.4g} on, was not reached: its transition stopped "
+            warnings.warn(f"plateau {k}, from time {stages[k].time:.4g} on, is not exact: its transition stopped "
                           f"with |g| = {stages[k].residual:.2g} on the support", stacklevel=2)  # fmt: skip
     racing = np.array([stage.beta == 0 for stage in plateaus])
     since = times - np.array([stage.time for stage in plateaus])
@@ -176,7 +197,7 @@ def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Data
 
 
 def table(stages: list[Stage]) -> xr.Dataset:
-    """The plateaus as labeled arrays, for a trace."""
+    """The plateaus as labeled arrays (stage) and (stage, coordinate)."""
     return xr.Dataset(
         {
             "stage_time": ("stage", [stage.time for stage in stages]),

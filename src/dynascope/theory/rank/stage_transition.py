@@ -1,9 +1,9 @@
-"""Where a transition ends: the limit (13) of gradient flow from a plateau, with one coordinate just switched on.
+"""The end of a transition: the limit (13) of gradient flow from a plateau with one coordinate just switched on.
 
 "Transformers learn through gradual rank increase", Algorithm 1. The start is balanced, v = s * u, and stays so: on the
 active set d log|beta_i| / dt = 2 s_i g_i(beta), no sign changes, and every other coordinate stays 0. A coordinate
-ends where its force vanishes, or leaves the support: |beta_i| falls to nothing with s_i g_i < 0. Forces are small or
-large beside max |g(0)|, so that a multiple of a loss has the same transitions.
+ends where its force vanishes, or leaves the support: |beta_i| goes to 0 with s_i g_i < 0. Forces are measured relative
+to max |g(0)|, so that a multiple of a loss has the same transitions.
 """
 
 from __future__ import annotations
@@ -24,28 +24,31 @@ from dynascope.theory.rank.diagonal_flow import LOG_CAP, Loss, Product, force
 SEED = 1e-5
 """The size of u with which a coordinate is switched on."""
 GONE, PUSHED = 1e-7, 1e-4
-"""|beta| of a coordinate that leaves, and the force that must push it out, over max |g(0)|."""
+"""A coordinate has left the support where |beta| is below the first, and the force against its sign, relative to
+max |g(0)|, above the second."""
 LEVELS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-"""The flow stops to look about where the forces on the support have come down to these, in turn, over max |g(0)|."""
+"""The flow is stopped and Newton's step tried as the forces on the support, relative to max |g(0)|, reach these."""
 NEAR = 0.1
-"""It has arrived where Newton's step changes no coordinate by more than this share, and the loss is convex."""
+"""The flow has arrived where Newton's step changes no coordinate by more than this share and the loss is convex."""
 NEWTON = 8
+"""The number of Newton steps at the end."""
 COLUMNS = 16
+"""The number of columns of the Hessian computed at once."""
 
 
 class Transition(NamedTuple):
-    """Its end, and whether it was reached."""
+    """The end of a transition, and whether it was reached."""
 
     beta: Product
     left: Bool[Array, " p"]
     """The coordinates of the active set that are 0 at the end."""
     arrived: Bool[Array, ""]
     residual: Float[Array, ""]
-    """The largest |g| on the support at the end; not small if the end was not reached."""
+    """The largest |g| on the support; not small if the end was not reached."""
 
 
-class _Way(NamedTuple):
-    """How far a transition has come."""
+class _Progress(NamedTuple):
+    """The state of a transition: log|beta|, the next of `LEVELS`, and whether it has arrived."""
 
     logs: Product
     level: Int[Array, ""]
@@ -56,9 +59,9 @@ class _Way(NamedTuple):
 def transition(
     loss: Loss, beta: Product, signs: Product, *, tolerance: float = 1e-5, max_steps: int = 20_000
 ) -> Transition:
-    """The end of the balanced flow from `beta`. `signs` is 0 where a coordinate is not active, and its sign where it
-    is: the newly switched on coordinate has a small `beta` of that sign. Newton's method does the last of the way, so
-    that the flow's own `tolerance` need only bring it there. A flow that stops before is left there."""
+    """The end of the balanced flow from `beta`. `signs` has the sign of each active coordinate and 0 elsewhere; the
+    coordinate just switched on has a small `beta` of its sign. Newton's method completes the flow, whose `tolerance`
+    only has to bring it near. A flow that stops before is returned as it is."""
     active = signs != 0
     unit = jnp.max(jnp.abs(force(loss, jnp.zeros_like(beta))))
     levels = unit * jnp.asarray(LEVELS, beta.dtype)
@@ -72,13 +75,13 @@ def transition(
     def gone(beta: Product) -> Bool[Array, " p"]:
         return active & (jnp.abs(beta) < GONE) & (signs * force(loss, beta) < -PUSHED * unit)
 
-    def further(way: _Way) -> _Way:
+    def further(progress: _Progress) -> _Progress:
         def at_rest(t: Any, logs: Product, args: None, **_: Any) -> Bool[Array, ""]:
             here = at(logs)
-            return jnp.all(gone(here) | ~active | (jnp.abs(force(loss, here)) < levels[way.level]))
+            return jnp.all(gone(here) | ~active | (jnp.abs(force(loss, here)) < levels[progress.level]))
 
         solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2 / unit, y0=way.logs,
+            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2 / unit, y0=progress.logs,
             stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance), max_steps=max_steps,
             event=diffrax.Event(at_rest), throw=False,
         )  # fmt: skip
@@ -86,22 +89,22 @@ def transition(
         logs = solution.ys[-1]
         here = at(logs)
         step, convex = newton_step(loss, here, active & ~gone(here))
-        return _Way(logs, way.level + 1, convex & jnp.all(jnp.abs(step) <= NEAR * jnp.abs(here)))
+        return _Progress(logs, progress.level + 1, convex & jnp.all(jnp.abs(step) <= NEAR * jnp.abs(here)))
 
-    start = _Way(jnp.log(jnp.where(active, jnp.abs(beta), 1.0)), jnp.asarray(0), jnp.asarray(False))
-    way = lax.while_loop(lambda way: ~way.near & (way.level < len(LEVELS)), further, start)
-    end = at(way.logs)
+    start = _Progress(jnp.log(jnp.where(active, jnp.abs(beta), 1.0)), jnp.asarray(0), jnp.asarray(False))
+    progress = lax.while_loop(lambda progress: ~progress.near & (progress.level < len(LEVELS)), further, start)
+    end = at(progress.logs)
     left = gone(end)
     support = active & ~left
     end = jnp.where(support, end, 0.0)
-    steps = jnp.where(way.near, NEWTON, 0)
+    steps = jnp.where(progress.near, NEWTON, 0)
     end = lax.fori_loop(0, steps, lambda _, here: here + newton_step(loss, here, support)[0], end)
     residual = jnp.max(jnp.abs(jnp.where(support, force(loss, end), 0.0)))
-    return Transition(end, left, way.near, residual)
+    return Transition(end, left, progress.near, residual)
 
 
 def hessian(loss: Loss, beta: Product) -> Float[Array, "p p"]:
-    """The Hessian in beta, some columns at a time: all at once would hold the data once for each of them."""
+    """The Hessian in beta, a few columns at a time: computing all at once would copy the data for each of them."""
     _, product = jax.linearize(jax.grad(loss), beta)
     return lax.map(product, jnp.eye(beta.size, dtype=beta.dtype), batch_size=COLUMNS)
 
@@ -117,7 +120,7 @@ def newton_step(loss: Loss, beta: Product, support: Bool[Array, " p"]) -> tuple[
 def constrained_least_squares(
     S: Float[np.ndarray, "p p"], c: Float[np.ndarray, " p"], signs: Float[np.ndarray, " p"]
 ) -> Float[np.ndarray, " p"]:
-    """The same end for a quadratic loss, without any flow: least squares on the active set with the signs given."""
+    """The end of a transition for a quadratic loss in closed form: least squares on the active set with given signs."""
     active = np.flatnonzero(signs)
     factor = np.linalg.cholesky(S[np.ix_(active, active)]).T * signs[active]
     target = np.linalg.solve(np.linalg.cholesky(S[np.ix_(active, active)]), c[active])

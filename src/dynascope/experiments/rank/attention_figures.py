@@ -1,4 +1,4 @@
-"""Figures of stable ranks and spectra that the vision and language experiments share."""
+"""Figures of the ranks and spectra of attention heads, shared by the vision and language experiments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope import curves
-from dynascope.figures.forms import FAINT, INK, panels, settings_colors
+from dynascope.figures import FAINT, INK, panels, settings_colors
 
 COLORS = {"key-query": "#00798c", "value-output": "#edae49"}
 NAMES = {"key-query": r"$W_K W_Q^T$", "value-output": r"$W_V W_O^T$"}
@@ -17,7 +17,7 @@ START = "#d1495b"
 
 
 def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figure:
-    """Stable rank of the gain of both products in time, a panel for each layer: mean and spread over heads."""
+    """Stable rank of the gain of both products over time, one panel per layer: mean and spread over heads."""
     gained = curves.spectra.read(curves.stable_rank, trace.spectrum)
     initial, noise = (
         float(curves.spectra.read(curves.stable_rank, trace[name], dim).mean())
@@ -45,26 +45,26 @@ def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figur
         axis.set_xlabel(clock)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    beside = f"the products at the start: {initial:.1f}; noise of the gain's size: {noise:.1f}"
+    beside = f"the products at initialization: {initial:.1f}; noise of the gain's size: {noise:.1f}"
     figure.suptitle(f"{title}\n{beside}", fontsize=9)
     return figure
 
 
 def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -> Figure:
-    """Normalized spectra of one head in some layers, at the start (red) and of the gain as training goes on (green)."""
+    """Normalized spectra of one head in some layers: of the product at initialization, and of its gain over time."""
     trace = trace.isel(seed=0, head=head)
     figure, axes = panels(len(layers), 2, size=(3.3, 2.6), sharex=True, sharey=True, squeeze=False)
     epochs = [1, *np.geomspace(2, float(trace.epoch[-1]), 4)[1:]]
     chosen = [int(np.argmin(np.abs(trace.epoch.values - epoch))) for epoch in epochs]
-    greens = settings_colors(len(chosen))
+    colors = settings_colors(len(chosen))
     for row, product in zip(axes, COLORS, strict=True):
         for axis, layer in zip(row, layers, strict=True):
             one = trace.sel(layer=layer, product=product)
             start = curves.spectra.normalized(one.initial.values)
-            axis.plot(np.arange(1, start.size + 1), start, color=START, label="product at the start")
-            for look, color in zip(chosen, greens, strict=True):
-                values = curves.spectra.normalized(one.spectrum.isel(step=look).values)[: start.size]
-                label = f"gain, epoch {float(trace.epoch[look]):.3g}"
+            axis.plot(np.arange(1, start.size + 1), start, color=START, label="product at initialization")
+            for place, color in zip(chosen, colors, strict=True):
+                values = curves.spectra.normalized(one.spectrum.isel(step=place).values)[: start.size]
+                label = f"gain, epoch {float(trace.epoch[place]):.3g}"
                 axis.plot(np.arange(1, values.size + 1), values, color=color, label=label)
             axis.set_title(f"{NAMES[product]}, layer {layer}, head {head + 1}", fontsize=9)
         row[0].set_ylabel(r"$\sigma_i / \sigma_1$")
@@ -76,7 +76,7 @@ def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -
 
 
 def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
-    """Spectra of W_K W_Qᵀ at the start and of its gain after training, in heads of different layers."""
+    """Spectra of W_K W_Qᵀ at initialization and of its gain after training, in heads of different layers."""
     trace = trace.isel(seed=0, step=-1).sel(product="key-query")
     layers = np.unique(np.linspace(1, trace.sizes["layer"], count).round().astype(int))
     figure, axes = panels(len(layers), size=(2.9, 2.7), sharey=True, squeeze=False)
@@ -99,7 +99,7 @@ def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
 
 
 def learning(trace: xr.Dataset) -> Figure:
-    """The training loss and the test accuracy, every seed."""
+    """The training loss and the test accuracy of every seed."""
     figure, (loss, accuracy) = panels(2, size=(3.6, 2.8))
     for seed in range(trace.sizes["seed"]):
         loss.plot(trace.loss_step, trace.loss.isel(seed=seed), color=INK, alpha=0.7)

@@ -1,4 +1,4 @@
-"""What the two studies of noise on the toy head share: a run, kicks at chosen times, and how it goes on from there."""
+"""The base of the two experiments that perturb a run of the diagonal head and follow how it continues."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 import dynascope as ds
-from dynascope.experiments.rank.head_experiment import HeadExperiment, Scale, regression
+from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scale, regression
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression
 from dynascope.theory.rank.diagonal_flow import Reduced, reduced, reduced_process, weights
 
 BALANCED = -300.0
-"""log kappa of a coordinate with |u| = |v|: nothing, as far as float64 can tell."""
-KINDS = ("undisturbed", "disturbed", "balanced")
+"""log kappa of a coordinate with |u| = |v|, up to rounding in float64."""
+KINDS = ("unperturbed", "perturbed", "balanced")
 
 
 class State(NamedTuple):
-    """Where a run is: a point of the reduced flow in numbers."""
+    """A point of the reduced flow."""
 
     log_kappa: Float[np.ndarray, " p"]
     z: Float[np.ndarray, " p"]
 
 
 class Continuation(eqx.Module):
-    """An ensemble's member: the flow, in unrescaled time, from a given state."""
+    """A member of the ensemble: the flow from one state, in unrescaled time."""
 
     dim: int = eqx.field(static=True)
 
@@ -40,44 +40,44 @@ class Continuation(eqx.Module):
         return reduced_process(task, Reduced(case["log_kappa"], case["z"]), 1.0, tolerance=1e-6)
 
 
-class DisturbedExperiment(HeadExperiment):
-    """A run from one small scale, kicked at some of its times."""
+class PerturbedHeadExperiment(HeadExperiment):
+    """A run from one small scale, perturbed at some of its times."""
 
     scale: Scale = 1e-32
     negligible: float = Field(1e-5, gt=0)
     """Weights up to this size are negligible."""
-    kick_all: bool = False
-    """Whether negligible weights are kicked too, which neither assumption speaks of."""
+    perturb_all: bool = False
+    """Whether negligible weights are perturbed too, which neither assumption allows."""
     window: float = Field(50.0, gt=0)
-    """How long each continuation is followed, in unrescaled time."""
+    """The length of each continuation, in unrescaled time."""
 
     def states(self, run: xr.Dataset) -> State:
-        """log kappa, and z at each recorded time, of the run of one seed."""
+        """log kappa (p,), and z (time, p) at each recorded time, of the run of one seed."""
         head = self.head(int(run.seed))
         pace = -np.log(self.scale)
         log_kappa = np.asarray(reduced(jnp.asarray(head.u), jnp.asarray(head.v), -pace).log_kappa)
         return State(log_kappa, -pace * run.log_weight.values - log_kappa / 2)
 
-    def kicked(self, state: State, spread: float, rng: np.random.Generator) -> dict[str, State]:
-        """The state undisturbed, with noise on all weights that are not negligible, and with noise on u and v = s u."""
+    def perturbed(self, state: State, spread: float, rng: np.random.Generator) -> dict[str, State]:
+        """The state itself; with noise on all weights that are not negligible; and with noise on u, where v = s u."""
         u, v = (np.asarray(part) for part in weights(Reduced(jnp.asarray(state.log_kappa), jnp.asarray(state.z))))
-        hit = np.full(len(u), True) if self.kick_all else np.maximum(np.abs(u), np.abs(v)) > self.negligible
+        hit = np.full(len(u), True) if self.perturb_all else np.maximum(np.abs(u), np.abs(v)) > self.negligible
         first, second = spread * rng.normal(size=(2, len(u)))
         log_kappa, z = (np.asarray(part) for part in reduced(jnp.asarray(u + first), jnp.asarray(v + second)))
         sign = np.where(state.z >= 0, 1.0, -1.0)
         log_size = 2 * np.log(np.maximum(np.abs(u + first), np.finfo(float).tiny))
         balanced = sign * (log_size + np.log(4) - BALANCED) / 2
         return {
-            "undisturbed": state,
-            "disturbed": State(np.where(hit, log_kappa, state.log_kappa), np.where(hit, z, state.z)),
+            "unperturbed": state,
+            "perturbed": State(np.where(hit, log_kappa, state.log_kappa), np.where(hit, z, state.z)),
             "balanced": State(np.where(hit, BALANCED, state.log_kappa), np.where(hit, balanced, state.z)),
         }
 
     def continued(self, number: int, cases: list[State]) -> xr.Dataset:
-        """The flow from every state: loss, product over unrescaled time."""
+        """The flow from every state: loss (case, time), product (case, time, coordinate), in unrescaled time."""
         task = regression(self.head(number))
         over = {"log_kappa": np.stack([case.log_kappa for case in cases]), "z": np.stack([case.z for case in cases])}
         return ds.ensemble(
             Continuation(self.dim), {"case": over}, times=np.linspace(0, self.window, 101),
             fixed={"x": task.x, "y": task.y}, width=1,
-        )  # fmt: skip
+        ).trace  # fmt: skip

@@ -6,11 +6,12 @@ import pytest
 import xarray as xr
 from pydantic import ValidationError
 
+from dynascope.experiments.rank.diagonal_head import activations, regression
 from dynascope.experiments.rank.diagonal_transformer import DiagonalTransformerRank, first_race
-from dynascope.experiments.rank.errata import RankErrata, asked_near
-from dynascope.experiments.rank.head_experiment import activations, regression, seen, three_quarters
+from dynascope.experiments.rank.errata import RankErrata
 from dynascope.experiments.rank.noise_robustness import NoiseRobustness
 from dynascope.experiments.rank.perturbation_stability import PerturbationStability
+from dynascope.experiments.rank.perturbed_diagonal_head import State
 from dynascope.experiments.rank.stage_times import StageTimes
 from dynascope.experiments.rank.staircase import Staircase
 from dynascope.experiments.rank.weights import RankWeights
@@ -29,56 +30,35 @@ def plateau(time, wait, gap):
     return Stage(time, 0, 1, np.ones(2), np.zeros(2), np.ones(2), 0.0, (), (0,), waits, gap, 0.0, True)
 
 
-def test_only_plateaus_between_clear_races_are_judged() -> None:
-    long, short, tie = plateau(0.0, 1.0, 1.0), plateau(1.0, 0.01, 1.0), plateau(1.01, 1.0, 1e-3)
-    after = plateau(2.01, 1.0, 1.0)
-    assert seen([long, short, tie, after], scale=1e-32, until=9.0) == [0]
-    assert seen([long, after._replace(time=1.0)], scale=1e-32, until=9.0) == [0, 1]
-    assert seen([long], scale=0.3, until=9.0) == []
-
-
-def test_three_quarters_of_a_plateau_end_with_the_record() -> None:
-    assert three_quarters(plateau(1.0, 2.0, 1.0), until=9.0) == 2.5
-    assert three_quarters(plateau(1.0, 8.0, 1.0), until=5.0) == 4.0
-
-
 def test_a_scale_of_zero_and_wrong_sizes_get_one_line() -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as error:
         build(RankWeights, {"scale": 0.0}, preset="quick")
-    assert "scale" in str(told.value)
-    assert "\n" not in str(told.value)
+    assert "scale" in str(error.value)
+    assert "\n" not in str(error.value)
     with pytest.raises(UsageError):
         build(Staircase, {"scales": (1e-4, 1.0)}, preset="quick")
     with pytest.raises(ValidationError):
         RankWeights(dim=0)
-    with pytest.raises(ValueError, match="kept must be 1 to 2"):
+    with pytest.raises(ValueError, match="kept must be a whole number, at least 1 and at most 2; got 5"):
         RankWeights(dim=2, kept=5).head(0)
 
 
-def test_kicks_leave_negligible_weights_alone_and_balanced_ones_balanced() -> None:
+def test_perturbations_leave_negligible_weights_alone_and_balanced_ones_balanced() -> None:
     experiment = PerturbationStability(**SMALL)
     with precision(True, "highest"):
         state_u, state_v = np.array([0.9, 1e-9, 0.5, 1e-12]), np.array([0.89, 5e-10, -0.49, 1e-13])
         log_kappa = np.log(state_u**2 - state_v**2)
-        from dynascope.experiments.rank.perturbed_head import State
-
         state = State(log_kappa, np.arctanh(state_v / state_u))
-        kicked = experiment.kicked(state, 0.05, np.random.default_rng(0))
-        points = {name: Reduced(*(np.asarray(part) for part in one)) for name, one in kicked.items()}
-        betas = {name: np.asarray(product(Reduced(*map(_array, point)))) for name, point in points.items()}
-        u, v = (np.asarray(part) for part in weights(Reduced(*map(_array, points["balanced"]))))
-    np.testing.assert_allclose(betas["undisturbed"], state_u * state_v, rtol=1e-8)
-    for name in ("disturbed", "balanced"):
-        assert np.all(np.abs(betas[name] - betas["undisturbed"])[[0, 2]] > 1e-3)
-        np.testing.assert_array_equal(betas[name][[1, 3]], betas["undisturbed"][[1, 3]])
+        perturbed = experiment.perturbed(state, 0.05, np.random.default_rng(0))
+        points = {name: Reduced(*(np.asarray(part) for part in one)) for name, one in perturbed.items()}
+        betas = {name: np.asarray(product(Reduced(*map(jnp.asarray, point)))) for name, point in points.items()}
+        u, v = (np.asarray(part) for part in weights(Reduced(*map(jnp.asarray, points["balanced"]))))
+    np.testing.assert_allclose(betas["unperturbed"], state_u * state_v, rtol=1e-8)
+    for name in ("perturbed", "balanced"):
+        assert np.all(np.abs(betas[name] - betas["unperturbed"])[[0, 2]] > 1e-3)
+        np.testing.assert_array_equal(betas[name][[1, 3]], betas["unperturbed"][[1, 3]])
     np.testing.assert_allclose(np.abs(u)[[0, 2]], np.abs(v)[[0, 2]], rtol=1e-12)
-    assert np.sign(betas["balanced"]).tolist() == np.sign(betas["undisturbed"]).tolist()
-
-
-def _array(values):
-    import jax.numpy as jnp
-
-    return jnp.asarray(values)
+    assert np.sign(betas["balanced"]).tolist() == np.sign(betas["unperturbed"]).tolist()
 
 
 def test_two_heads_of_a_layer_tie_and_one_does_not() -> None:
@@ -133,15 +113,14 @@ def test_weights_fail_where_nothing_is_learned_and_where_signs_are_wrong(factor,
 
 def test_the_order_of_stages_is_that_of_the_flow_and_not_of_one_at_rest(returning, monkeypatch) -> None:
     stages, flow = returning
-    names = {"product": "linear_product", "log_weight": "linear_log_weight", "loss": "linear_loss"}
-    renamed = names | {"time": "linear_time", "coordinate": "linear_coordinate"}
-    linear = flow[list(names)].isel(seed=0, drop=True).rename(renamed).expand_dims(scale=[1e-32])
-    heads = xr.concat([flow[list(names)].expand_dims(scale=[1e-32])] * 2, xr.Variable("seed", [0, 1]))
+    flow = flow[["product", "log_weight", "loss"]].expand_dims(scale=[1e-32])
+    linear, heads = flow.isel(seed=0, drop=True), xr.concat([flow] * 2, xr.Variable("seed", [0, 1]))
     monkeypatch.setattr(StageTimes, "stages_of", lambda self, number, until: stages)
     experiment = StageTimes(horizon=8.9, linear_horizon=8.9, scales=(1e-32,))
     with precision(True, "highest"):
         for moving, verdict in ((1.0, "holds"), (0.0, "fails")):
-            measured = heads.assign(product=moving * heads["product"]).merge(linear)
+            head = heads.assign(product=moving * heads["product"])
+            measured = xr.DataTree.from_dict({"linear": linear, "head": head})
             order = next(claim for claim in experiment.judge(measured, None) if claim.id == "order")
             assert order.verdict == verdict
             assert list(order.measured) == ["linear", "head 0", "head 1"]
@@ -185,19 +164,8 @@ def test_studies_of_noise_pool_all_seeds_and_say_where_nothing_is_learned(kind, 
     with precision(True, "highest"):
         measured = fake_runs(experiment, True, monkeypatch).measure(0)
         assert set(measured.number.values.tolist()) == {0, 1}
-        with pytest.raises(ValueError, match="nothing is learned before horizon=4 by seed 0; give a later one"):
+        with pytest.raises(ValueError, match="horizon must be later: seed 0 learns nothing before 4"):
             fake_runs(experiment, False, monkeypatch).measure(0)
-
-
-def test_assumption_4_4_as_printed_is_asked_of_the_loss_and_not_of_constants() -> None:
-    beta = np.array([0.25, 0.0])
-    with precision(True, "highest"):
-        at_minimum = asked_near(lambda product: float((jnp.sqrt(product[0]) - 0.5) ** 2), beta, c=0.9)
-        below_zero = asked_near(lambda product: float((jnp.sqrt(product[0]) - 0.5) ** 2) - 1, beta, c=0.9)
-        on_a_slope = asked_near(lambda product: float(product[0]), beta, c=0.9)
-    assert at_minimum == {"printed": True, "meant": True}
-    assert below_zero == {"printed": False, "meant": True}
-    assert on_a_slope == {"printed": True, "meant": False}
 
 
 def test_exits_of_toy_heads_are_counted_stage_by_stage(returning, monkeypatch) -> None:
@@ -206,8 +174,10 @@ def test_exits_of_toy_heads_are_counted_stage_by_stage(returning, monkeypatch) -
     assert RankErrata(dim=2, tokens=2, samples=4, stages=3).exits(0, None) == [0, 1, 0]
     experiment = RankErrata(dim=2, tokens=2, samples=4, stages=7)
     assert experiment.exits(0, None) == [0, 1, 0, 0, 0, 0, 0]
-    measured = xr.Dataset({"exits_dense_0": ("stage_number", experiment.exits(0, None))})
+    exits = [[experiment.exits(0, None)], [[0] * 7]]
+    measured = xr.Dataset({"exits": (("kind", "teacher", "stage_number"), exits)}, {"kind": ["dense", "sparse"]})
     found = experiment._supports_shrink(measured, stages, back=7.21)
     assert found.verdict == "erratum"
-    assert found.measured["stages of toy heads in which one leaves, of 7"] == {"exits_dense_0": [2]}
+    expected = {"dense teacher 0": [2], "sparse teacher 0": []}
+    assert found.measured["stages of heads in which one leaves, of 7"] == expected
     assert experiment._supports_shrink(measured, stages[:3], back=7.21).verdict == "fails"

@@ -7,13 +7,12 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from dynascope.experiments.rank import rank_claims
-from dynascope.experiments.rank.head_spectra import looks, ranks, rises
+from dynascope.experiments.rank import attention_ranks
+from dynascope.experiments.rank.attention_ranks import ranks, record_steps, rises
 from dynascope.experiments.rank.initialization_scale import InitializationScale, spearman
 from dynascope.experiments.rank.language import Language
 from dynascope.experiments.rank.vision import Vision
-from dynascope.experiments.rank.vision_data import vision_data
-from dynascope.experiments.rank.vision_experiment import clipped
+from dynascope.experiments.rank.vision_experiment import clipped, image_set
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
 
@@ -22,10 +21,10 @@ def trace_of(growth, perturbation="trained"):
     """A made-up trace: spectra with 1 direction at epoch 1 and `growth` equal ones at the end; 8 at the start."""
     steps, dims = np.arange(0, 101, 10), ("seed", "step", "product", "layer", "head", "singular")
     values = np.zeros((2, 11, 2, 3, 2, 16))
-    for look, directions in enumerate(np.linspace(1, growth, 11)):
+    for record, directions in enumerate(np.linspace(1, growth, 11)):
         whole = int(directions)
-        values[:, look, ..., :whole] = 1
-        values[:, look, ..., whole : whole + 1] = np.sqrt(directions - whole)
+        values[:, record, ..., :whole] = 1
+        values[:, record, ..., whole : whole + 1] = np.sqrt(directions - whole)
     values[:, 0] = np.nan
     coords = {
         "step": steps,
@@ -54,23 +53,23 @@ def test_stable_ranks_are_means_over_heads_and_rise_as_made():
 
 def test_claims_hold_of_low_and_growing_rank_and_fail_otherwise():
     grown, noise = trace_of(3.0), trace_of(16.0, "random")
-    assert rank_claims.low_rank(grown, "", "key-query", 0.5).verdict == "holds"
-    assert rank_claims.low_rank(grown, "", "key-query", 0.3).verdict == "fails"
-    failed = rank_claims.low_rank(noise, "", "key-query", 0.5)
+    assert attention_ranks.low_rank(grown, "", "key-query", 0.5).verdict == "holds"
+    assert attention_ranks.low_rank(grown, "", "key-query", 0.3).verdict == "fails"
+    failed = attention_ranks.low_rank(noise, "", "key-query", 0.5)
     assert failed.verdict == "fails"
     assert failed.diagnosis
-    assert [claim.verdict for claim in rank_claims.grows(grown, "", 2.4)] == ["holds"] * 4
-    verdicts = {claim.id: claim.verdict for claim in rank_claims.grows(grown, "", 3.0)}
+    assert [claim.verdict for claim in attention_ranks.grows(grown, "", 2.4)] == ["holds"] * 4
+    verdicts = {claim.id: claim.verdict for claim in attention_ranks.grows(grown, "", 3.0)}
     assert verdicts["grows-key-query"] == "fails"
-    assert rank_claims.unlike_noise(grown, "").verdict == "holds"
-    assert rank_claims.unlike_noise(noise, "").verdict == "fails"
-    assert [claim.verdict for claim in rank_claims.directions(grown, "")] == ["holds"] * 2
-    assert rank_claims.net_growth(grown, "", "value-output", 2).verdict == "holds"
-    assert rank_claims.net_growth(trace_of(1.0), "", "value-output", 2).verdict == "fails"
+    assert attention_ranks.unlike_noise(grown, "").verdict == "holds"
+    assert attention_ranks.unlike_noise(noise, "").verdict == "fails"
+    assert [claim.verdict for claim in attention_ranks.directions(grown, "")] == ["holds"] * 2
+    assert attention_ranks.net_growth(grown, "", "value-output", 2).verdict == "holds"
+    assert attention_ranks.net_growth(trace_of(1.0), "", "value-output", 2).verdict == "fails"
 
 
-def test_looks_begin_at_0_are_dense_in_the_first_epoch_and_end_with_the_run():
-    at = looks(1000, 50, 60)
+def test_recorded_steps_begin_at_0_are_dense_in_the_first_epoch_and_end_with_the_run():
+    at = record_steps(1000, 50, 60)
     assert at[0] == 0
     assert at[-1] == 1000
     assert 1 in at
@@ -103,14 +102,14 @@ def test_components_that_rise_later_at_a_small_scale_are_further_apart(small, ve
 def test_wrong_fields_get_one_clear_line(tmp_path):
     with pytest.raises(UsageError, match="scales must be positive"):
         build(InitializationScale, {"scales": [1.0, 0.0]})
-    with pytest.raises(UsageError, match=r"pixels is for data=folder, .*; got data=digit-pairs"):
+    with pytest.raises(UsageError, match="pixels is for data=folder only; got data=digit-pairs"):
         build(Vision, {"pixels": 8}, preset="quick")
     with pytest.raises(UsageError, match="since must be less than steps; got since=30, steps=20"):
         build(Language, {"steps": 20}, preset="quick")
     with pytest.raises(ValueError, match="data=folder needs folder="):
-        vision_data("folder", None)
+        image_set("folder", None)
     with pytest.raises(ValueError, match="is not a folder"):
-        vision_data("folder", None, str(tmp_path / "nowhere"))
+        image_set("folder", None, str(tmp_path / "nowhere"))
     text = tmp_path / "latin.txt"
     text.write_bytes(b"\xff\xfe" * 500)
     with pytest.raises(ValueError, match="is not UTF-8"):
@@ -131,13 +130,13 @@ def pictures(folder, sides=(4, 4, 4)):
 
 def test_some_images_of_a_folder_are_of_all_classes_and_always_the_same(tmp_path):
     folder = pictures(tmp_path)
-    found, again = (vision_data("folder", 16, folder) for _ in range(2))
+    found, again = (image_set("folder", 16, folder) for _ in range(2))
     assert set(found.y.tolist()) == {0, 1, 2}
     np.testing.assert_array_equal(found.x[:, 0, 0, 0] // 80, found.y)
     np.testing.assert_array_equal(found.x, again.x)
 
 
-TINY = {"dim": 8, "depth": 1, "heads": 2, "hidden": 8, "looks": 10}
+TINY = {"dim": 8, "depth": 1, "heads": 2, "hidden": 8, "recorded": 10}
 
 
 def test_the_preset_for_imagenet_is_vit_b_16_and_runs_in_small(tmp_path):
