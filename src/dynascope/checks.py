@@ -36,9 +36,16 @@ def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | 
 
 
 def sizes(**given: Any) -> None:
-    """Each of these must be a whole number, at least 1."""
+    """Each of these must be a whole number, at least 1, that 32 bits can count."""
     for name, value in given.items():
-        whole(name, value, at_least=1)
+        whole(name, value, at_least=1, at_most=2**31 - 1)
+
+
+def flags(**given: Any) -> None:
+    """Each of these must be True or False."""
+    for name, value in given.items():
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name} must be True or False; got {shown(value)}")
 
 
 def positive(**given: Any) -> None:
@@ -82,10 +89,12 @@ def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
     return value
 
 
-def array(name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False) -> Any:
+def array(
+    name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False, lists: bool = True
+) -> Any:
     """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array."""
     found = _numbers(value)
-    if not _are_real(found):
+    if not _are_real(found) or not (lists or hasattr(value, "dtype")):
         raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
     axes = len(found.shape)
     if axes < min_ndim or (ndim is not None and axes != ndim):

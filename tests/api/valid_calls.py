@@ -213,7 +213,7 @@ def models() -> Calls:
             {"weights": VECTOR, "features": half, "form": ds.models.DiagonalForm(VECTOR), "gamma": 0.1},
             {"gamma": REAL},
         ),
-        "Symmetric": ({"factor": jnp.eye(2)}, {}),
+        "Symmetric": ({"factor": jnp.eye(2)}, {"factor": "nested"}),
         "Transformer": (small, spread),
         "ViT": ({"shape": (4, 4, 1), "classes": 2} | small, spread),
         "WideResNet": ({"shape": (4, 4, 1), "widening": 1, "stem": 1, "key": KEY}, spread),
@@ -225,42 +225,51 @@ def models() -> Calls:
 
 
 def tasks() -> Calls:
-    many = {"name": "digits", "classes": (0, 1), "count": 4, "test": 4, "key": KEY}
     return {
         "AxisTeacher": ({"dim": 2}, {}),
         "Classification": ({"mean": jnp.zeros(1), "deviation": jnp.ones(1)}, {"pad": "0"}),
         "DiagonalRegression": ({"network": ds.models.LinearNetwork(2), "x": X, "y": Y[:, 0]}, {}),
         "ExtendedLoss": ({"strengths": VECTOR, "couplings": jnp.eye(2)}, {"offset": REAL}),
-        "Factorization": ({"target": jnp.eye(2)}, {"target": "nested"}),
+        "Factorization": ({"target": jnp.eye(2)}, {}),
         "Labeled": ({"x": jnp.ones((2, 4, 4, 1)), "y": jnp.array([0, 1])}, {"x": "shaped"}),
         "MultiIndex": ({"dim": 4}, {"noise": NOT_NEGATIVE}),
         "NextToken": ({"tokens": jnp.arange(9), "context": 4}, {}),
-        "ProductLoss": ({}, {"target": REAL, "scale": POSITIVE}),
+        "ProductLoss": ({}, {"target": f"{NUMBERS} {ARRAYS}", "scale": POSITIVE}),
         "QuadraticLoss": ({"S": jnp.eye(2), "c": VECTOR}, {}),
-        "ScalarLoss": ({"function": half, "minimum": 0.0}, {"minimum": REAL, "name": "foo"}),
+        "ScalarLoss": ({"function": half, "minimum": 0.0}, {"minimum": f"{NUMBERS} {ARRAYS}", "name": "foo"}),
         "SeparableLoss": ({"terms": (half, half), "directions": jnp.eye(2)}, {}),
         "SingleNeuron": ({"teacher": VECTOR}, {}),
-        "StructuredIdentity": ({"mu": (1.0, 2.0), "sigma": (0.1, 0.2), "dim": 3}, {"truncate_radius": ""}),
+        "StructuredIdentity": (
+            {"mu": (1.0, 2.0), "sigma": (0.1, 0.2), "dim": 3},
+            {"sigma": NOT_NEGATIVE, "truncate_radius": NOT_NEGATIVE},
+        ),
         "Supervised": ({}, {}),
         "SymmetricFactorization": ({"target": jnp.eye(2)}, {}),
         "doubled_example": ({"key": KEY, "count": 3, "dim": 2}, {"which": "0"}),
         "random_rotation": ({"key": KEY, "dim": 2}, {}),
-        "two_classes": (many, {"test": "0", "flips": "0"}),
     }
 
 
 def dynamics() -> Calls:
     at = {"model": PARAMS, "task": loss}
-    steps = {"steps": "0", "record": "2**62", "tolerance": POSITIVE, "bound": POSITIVE}
+    steps = {
+        "steps": "0",
+        "probes": "{}",
+        "critical": "2**62",
+        "record": "2**62",
+        "tolerance": POSITIVE,
+        "bound": POSITIVE,
+    }
+    state = {"initial": f"{NUMBERS} {ARRAYS} 1j True empty", "probes": "{}"}
     return {
-        "Descent": (at | {"optimizer": optax.sgd(0.1)}, {}),
+        "Descent": (at | {"optimizer": optax.sgd(0.1)}, steps),
         "Flow": (at, steps),
-        "CentralFlow": (at | {"learning_rate": 0.1}, {"learning_rate": POSITIVE}),
-        "Map": ({"rule": half, "initial": VECTOR}, {}),
+        "CentralFlow": (at | {"learning_rate": 0.1}, steps | {"learning_rate": POSITIVE}),
+        "Map": ({"rule": half, "initial": VECTOR}, state),
         "descend": (at | {"optimizer": optax.sgd(0.1), "steps": 2, "record": 1}, steps),
         "flow": (at | {"times": [0.0, 0.1]}, steps),
         "dense_flow": (at | {"until": 0.1}, {"until": "2.5", "tolerance": POSITIVE}),
-        "iterate": ({"rule": half, "initial": VECTOR, "steps": 2}, steps | {"initial": f"{NUMBERS} {ARRAYS}"}),
+        "iterate": ({"rule": half, "initial": VECTOR, "steps": 2}, steps | state),
         "central_flow": (at | {"learning_rate": 0.1, "steps": 2}, steps | {"learning_rate": POSITIVE}),
         "ensemble": (
             {"member": member, "over": {"rate": [0.1, 0.2]}, "steps": 2},
@@ -270,9 +279,12 @@ def dynamics() -> Calls:
         "log_steps": ({"steps": 3, "count": 2}, {"steps": "0"}),
         "bifurcation": (
             {"rule": scaled, "settings": VECTOR, "initial": 0.5, "burn_in": 4, "keep": 4},
-            {"burn_in": "0", "initial": f"{NUMBERS} {ARRAYS}", "settings": "shaped"},
+            {"burn_in": "0", "initial": f"{NUMBERS} {ARRAYS}"},
         ),
-        "escape_times": ({"rule": scaled, "settings": VECTOR, "starts": VECTOR, "steps": 4}, steps),
+        "escape_times": (
+            {"rule": scaled, "settings": VECTOR, "starts": VECTOR, "steps": 4},
+            steps | {"starts": "shaped"},
+        ),
         "oscillation": ({}, {"every": "2**62"}),
     }
 

@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from dynascope import checks
+
 Steps = Int[np.ndarray, "..."]
 Values = Float[np.ndarray, "..."]
 
@@ -51,7 +53,8 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
 
     With the defaults these are the steps that multiply the curve by more than `factor`.
     """
-    values = np.asarray(curve)
+    values = _checked(curve, factor)
+    checks.whole("after", after, at_least=0, at_most=values.shape[-1])
     lowest = np.fmin.reduce(_window(values, before, 0), axis=-1)
     highest = np.fmax.reduce(_window(values, before, after), axis=-1)
     return (values >= highest) & (values > factor * lowest)
@@ -59,7 +62,7 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
 
 def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
     """For every step that of the lowest value in the `before` steps before it and itself."""
-    windows = _window(np.asarray(curve), before, 0)
+    windows = _window(_checked(curve), before, 0)
     lowest = np.argmin(np.where(np.isnan(windows), np.inf, windows), axis=-1)
     return np.maximum(np.arange(windows.shape[-2]) - before + lowest, 0)
 
@@ -67,7 +70,8 @@ def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
 def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
     """The first rise above `factor` times the lowest value so far; its peak is the highest value from there to `within`
     steps later. Both steps are 0 where there is none."""
-    values, step = np.asarray(curve), np.arange(np.shape(curve)[-1])
+    values, step = _checked(curve, factor), np.arange(np.shape(curve)[-1])
+    checks.whole("within", within, at_least=0)
     above = values > factor * np.fmin.accumulate(values, axis=-1)
     onset = above.argmax(axis=-1)[..., None]
     trough = np.argmin(np.where((step <= onset) & ~np.isnan(values), values, np.inf), axis=-1)
@@ -79,7 +83,7 @@ def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
 
 def largest_rise(curve: ArrayLike) -> Rise:
     """From the lowest value so far to the step at which the curve is the largest multiple of it."""
-    values = np.asarray(curve)
+    values = _checked(curve)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = values / np.fmin.accumulate(values, axis=-1)
     peak = np.argmax(np.where(np.isnan(ratio), -np.inf, ratio), axis=-1)
@@ -87,8 +91,14 @@ def largest_rise(curve: ArrayLike) -> Rise:
     return Rise(np.asarray(np.argmin(np.where(earlier, values, np.inf), axis=-1)), np.asarray(peak))
 
 
+def _checked(curve: ArrayLike, factor: float = 1) -> np.ndarray:
+    checks.real("factor", factor, above=0)
+    return np.asarray(checks.array("curve", curve, min_ndim=1))
+
+
 def _window(values: np.ndarray, before: int, after: int) -> np.ndarray:
     """The values around every step, `(..., step, before + 1 + after)`, with NaN beyond the ends."""
+    checks.whole("before", before, at_least=0, at_most=values.shape[-1])
     edges = [(0, 0)] * (values.ndim - 1) + [(before, after)]
     padded = np.pad(values.astype(np.result_type(values, np.float32)), edges, constant_values=np.nan)
     return np.lib.stride_tricks.sliding_window_view(padded, before + 1 + after, axis=-1)

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from dynascope import checks
+
 
 def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
     """The `mean` over seeds of after - before, with its 95 % `interval` (Student). Seeds where either is NaN are left
     out; `of` is the number of those that remain."""
-    change = np.asarray(after, float) - np.asarray(before, float)
+    ends, starts = _pair(after=after, before=before)
+    change = ends - starts
     change = change[np.isfinite(change)]
     if not change.size:
         return {"mean": np.nan, "interval": [-np.inf, np.inf], "of": 0}
@@ -28,7 +31,7 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     The interval takes the points for independent. Points where either is NaN are left out; with fewer than four left,
     or with one of the arrays constant, the correlation is 0 and the interval all of [-1, 1].
     """
-    a, b = (np.asarray(values, float).ravel() for values in (one, other))
+    a, b = _pair(one=one, other=other)
     kept = np.isfinite(a) & np.isfinite(b)
     a, b = a[kept], b[kept]
     if a.size < 4 or a.std() == 0 or b.std() == 0:
@@ -38,3 +41,11 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     spearman = float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
     interval = [float(np.tanh(center - half)), float(np.tanh(center + half))]
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}
+
+
+def _pair(**given: ArrayLike) -> list[np.ndarray]:
+    """Two arrays of one shape, flat."""
+    arrays = [np.asarray(checks.array(name, values), float) for name, values in given.items()]
+    if arrays[0].shape != arrays[1].shape:
+        raise ValueError(f"{' and '.join(given)} must have one shape; got {arrays[0].shape} and {arrays[1].shape}")
+    return [values.ravel() for values in arrays]

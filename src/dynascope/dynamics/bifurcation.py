@@ -66,6 +66,7 @@ def bifurcation(
     checks.whole("burn_in", burn_in, at_least=0, at_most=STEPS)
     checks.whole("keep", keep, at_least=1, at_most=STEPS)
     started = _checked(rule, settings, "initial", initial)
+    _check_rule(rule, settings, started)
     kept = _orbits(rule, observe, settings, started, jnp.asarray(burn_in, jnp.int32), keep)
     return Bifurcation(settings, kept, burn_in)
 
@@ -106,6 +107,7 @@ def escape_times(
     checks.real("bound", bound, above=0)
     started = _checked(rule, settings, "starts", starts)
     checks.rows(settings=settings, starts=started)
+    _check_rule(rule, settings, jax.tree.map(lambda leaf: leaf[0], started))
     return _escapes(rule, settings, started, jnp.asarray(steps, jnp.int32), bound)
 
 
@@ -116,6 +118,14 @@ def _checked(rule: SettingRule, settings: PyTree, name: str, states: PyTree) -> 
     if not jax.tree.leaves(states):
         raise TypeError(f"{name} must hold arrays; got {checks.shown(states)}")
     return jax.tree.map(lambda leaf: jnp.asarray(checks.array(name, leaf)), states)
+
+
+def _check_rule(rule: SettingRule, settings: PyTree, state: PyTree) -> None:
+    """A rule keeps the shapes of the state."""
+    there = jax.eval_shape(rule, state, jax.tree.map(lambda leaf: leaf[0], settings))
+    before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (state, there))
+    if before != after or jax.tree.structure(state) != jax.tree.structure(there):
+        raise ValueError(f"rule must return a state of the same shapes, {before}, for one of the settings; got {after}")
 
 
 @eqx.filter_jit

@@ -119,7 +119,10 @@ class CentralFlow(Process):
         self.learning_rate = jnp.asarray(checks.real("learning_rate", learning_rate, above=0), leaves[0].dtype)
         self.probes = named_probes(probes, {"loss": basic.loss()})
         self.critical = min(checks.whole("critical", critical, at_least=1), size)
-        self.substeps, self.dense = checks.whole("substeps", substeps, at_least=1, at_most=10_000), dense
+        self.substeps, self.dense = (
+            checks.whole("substeps", substeps, at_least=1, at_most=10_000),
+            checks.whole("dense", dense, at_least=0),
+        )
 
     def check(self) -> None:
         self.objective.check(self.model)

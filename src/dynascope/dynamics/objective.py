@@ -43,6 +43,8 @@ class Objective(eqx.Module):
             checks.rows(data=data)
         if batch is not None:
             self._check_batch(task, data, batch, key)
+        elif key is not None:
+            checks.key("key", key)
         if isinstance(task, Task):
             needed = PopulationTask if data is None and batch is None else DataTask
             if not isinstance(task, needed | VelocityTask):
@@ -84,7 +86,7 @@ class Objective(eqx.Module):
         checks.whole("batch", batch, at_least=1, at_most=most)
         if key is None:
             raise ValueError("batches are drawn at random: give key=, such as jax.random.key(0)")
-        check_key(key)
+        checks.key("key", key)
         if data is None and not isinstance(task, SampledTask):
             raise ValueError("a batch without data needs a SampledTask, which has sample(key, count); or give data=")
 
@@ -98,14 +100,6 @@ class Objective(eqx.Module):
             raise TypeError(f"the task is called as {wanted}; its arguments do not fit that") from None
         except ValueError:  # a builtin without a signature
             return
-
-
-def check_key(key: Any) -> None:
-    """A key is one of `jax.random.key`."""
-    if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
-        old = isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,)  # jax.random.PRNGKey
-        if not old:
-            raise TypeError(f"key must be a JAX random key, such as jax.random.key(0); got {checks.shown(key)}")
 
 
 def check_model(model: PyTree) -> None:

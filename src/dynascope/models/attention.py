@@ -43,6 +43,7 @@ class Attention(eqx.Module):
         bias: bool = True,
     ) -> None:
         check_init(init, scale)
+        checks.flags(causal=causal, bias=bias)
         real("residual_scale", residual_scale, at_least=0)
         head_dim = head_size(dim, heads, head_dim)
         keys = jax.random.split(checks.key("key", key), 5)

@@ -25,7 +25,7 @@ Image = Float[Array, "_ _ _"]
 def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """`shape`, where it is (height, width, channels)."""
     if not isinstance(shape, tuple | list) or len(shape) != 3:
-        raise ValueError(f"shape must be (height, width, channels); got {shape}")
+        raise ValueError(f"shape must be (height, width, channels); got {checks.shown(shape)}")
     height, width, channels = (whole("each of shape", size, at_least=1) for size in shape)
     return height, width, channels
 
@@ -125,8 +125,10 @@ class ConvNet(eqx.Module):
         self.shape = image_shape(shape)
         self.activation = one_of("activation", activation, ACTIVATIONS)
         sizes(out=out, window=window)
-        if not channels:
-            raise ValueError("channels must have one entry or more, one for each convolution; got none")
+        checks.flags(bias=bias)
+        for name, given in (("channels", channels), ("pools", (0,) if pools is None else pools)):
+            if not isinstance(given, tuple | list) or not given:
+                raise ValueError(f"{name} must have one entry for each convolution; got {checks.shown(given)}")
         for size in channels:
             whole("each of channels", size, at_least=1)
         real("scale", scale, at_least=0)

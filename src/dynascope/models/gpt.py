@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.checks import sizes
-from dynascope.models.linear import STANDARD, Init, Linear, Scale
+from dynascope.models.linear import STANDARD, Init, Linear, Scale, check_init
 from dynascope.models.transformer import Compute, Products, Transformer, residual_scale
 
 
@@ -48,6 +48,8 @@ class GPT(eqx.Module):
     ) -> None:
         hidden = 4 * dim if hidden is None else hidden
         sizes(vocabulary=vocabulary, context=context, dim=dim, depth=depth)
+        checks.flags(tied=tied, causal=causal, pre_norm=pre_norm, bias=bias)
+        check_init(init, scale)
         keys = jax.random.split(checks.key("key", key), 4)
         self.embedding = STANDARD * jax.random.normal(keys[0], (vocabulary, dim))
         self.places = STANDARD * jax.random.normal(keys[1], (context, dim))

@@ -60,6 +60,7 @@ class MLP(eqx.Module):
     ) -> None:
         width, out = dim if width is None else width, dim if out is None else out
         sizes(dim=dim, depth=depth, width=width, out=out)
+        checks.flags(bias=bias)
         self.activation = one_of("activation", activation, ACTIVATIONS)
         self.parameterization = one_of("parameterization", parameterization, get_args(Parameterization))
         ntk = parameterization == "ntk"

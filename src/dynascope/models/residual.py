@@ -55,7 +55,8 @@ class WideResNet(eqx.Module):
     ) -> None:
         channels = image_shape(shape)[-1]
         sizes(widening=widening, out=out, stem=stem)
-        if whole("depth", depth) < 10 or (depth - 4) % 6:
+        checks.flags(bias=bias)
+        if whole("depth", depth, at_most=10_000) < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 10, 16, 22, ...; got {depth}")
         each = (depth - 4) // 6
         keys = iter(jax.random.split(checks.key("key", key), 2 + 9 * each))

@@ -94,6 +94,7 @@ class Transformer(eqx.Module):
         compute: Compute | str = "float32",
     ) -> None:
         sizes(dim=dim, depth=depth, hidden=hidden)
+        checks.flags(causal=causal, pre_norm=pre_norm, bias=bias)
         self.compute = one_of("compute", compute, get_args(Compute))
         self.blocks = []
         for block_key in jax.random.split(checks.key("key", key), depth):

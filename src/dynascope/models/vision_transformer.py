@@ -57,6 +57,7 @@ class ViT(eqx.Module):
     ) -> None:
         height, width, channels = image_shape(shape)
         sizes(classes=classes, patch=patch, dim=dim)
+        checks.flags(pre_norm=pre_norm, bias=bias)
         if height % patch or width % patch:
             raise ValueError(f"patch must divide height and width; got patch={patch} for {height} x {width} pixels")
         one_of("pool", pool, get_args(Pool))

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from dynascope.checks import array, rows, sizes, whole
+from dynascope.checks import array, flags, rows, sizes, whole
 from dynascope.tasks.supervised import cross_entropy
 from dynascope.tasks.task import AugmentedTask
 
@@ -28,6 +28,8 @@ class Labeled(eqx.Module):
 
     def __check_init__(self) -> None:
         rows(x=self.x, y=self.y)
+        array("x", self.x, ndim=4, lists=False)
+        array("y", self.y, ndim=1, lists=False)
 
 
 class Classification(AugmentedTask):
@@ -44,7 +46,8 @@ class Classification(AugmentedTask):
     flip: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        whole("pad", self.pad, at_least=0)
+        whole("pad", self.pad, at_least=0, at_most=2**31 - 1)
+        flags(flip=self.flip)
         array("mean", self.mean, ndim=1)
         array("deviation", self.deviation, ndim=1)
 

@@ -56,8 +56,8 @@ class QuadraticLoss(PopulationTask):
     c: Product
 
     def __check_init__(self) -> None:
-        array("S", self.S, ndim=2)
-        array("c", self.c, ndim=1)
+        array("S", self.S, ndim=2, lists=False)
+        array("c", self.c, ndim=1, lists=False)
         if self.S.shape != 2 * self.c.shape:
             raise ValueError(f"S must have shape (p, p) and c shape (p,); got {self.S.shape} and {self.c.shape}")
 

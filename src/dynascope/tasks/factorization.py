@@ -30,7 +30,7 @@ class Factorization(eqx.Module):
     target: Float[Array, "m q"]
 
     def __check_init__(self) -> None:
-        checks.array("target", self.target, ndim=2)
+        checks.array("target", self.target, ndim=2, lists=False)
 
     def __call__(self, factors: Factors) -> Float[Array, ""]:
         return jnp.sum(self.excess(factors) ** 2) / 2
@@ -61,7 +61,7 @@ class SymmetricFactorization(eqx.Module):
     target: Float[Array, "m m"]
 
     def __check_init__(self) -> None:
-        if len(set(checks.array("target", self.target, ndim=2).shape)) > 1:
+        if len(set(checks.array("target", self.target, ndim=2, lists=False).shape)) > 1:
             raise ValueError(f"target must be a square matrix; got shape {self.target.shape}")
 
     def __call__(self, X: Float[Array, "m p"]) -> Float[Array, ""]:

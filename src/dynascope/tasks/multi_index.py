@@ -41,7 +41,7 @@ class MultiIndex(SampledTask):
     def __check_init__(self) -> None:
         one_of("kind", self.kind, get_args(Kind))
         real("noise", self.noise, at_least=0)
-        if whole("dim", self.dim) < _DIRECTIONS[self.kind]:
+        if whole("dim", self.dim, at_most=2**31 - 1) < _DIRECTIONS[self.kind]:
             raise ValueError(f"dim must be at least {_DIRECTIONS[self.kind]} for {self.kind}; got {self.dim}")
 
     def target(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:

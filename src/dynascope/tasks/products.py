@@ -21,7 +21,7 @@ class ProductLoss(eqx.Module):
     scale: float = eqx.field(static=True)
 
     def __init__(self, target: Reals = 1.0, scale: float = 0.5) -> None:
-        self.target, self.scale = real(target), checks.real("scale", scale, above=0)
+        self.target, self.scale = real(checks.array("target", target)), checks.real("scale", scale, above=0)
 
     def __call__(self, factors: Float[Array, "*batch n"]) -> Float[Array, "*batch"]:
         return self.scale * self.excess(factors) ** 2

@@ -68,6 +68,12 @@ class ScalarLoss(eqx.Module):
     minimum: Values
     name: str = eqx.field(static=True, default="")
 
+    def __check_init__(self) -> None:
+        checks.function("function", self.function, "function(x)")
+        checks.array("minimum", self.minimum)
+        if not isinstance(self.name, str):
+            raise TypeError(f"name must be a string; got {checks.shown(self.name)}")
+
     def __call__(self, x: Reals) -> Values:
         return self.function(real(x))
 

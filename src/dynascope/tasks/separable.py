@@ -26,7 +26,9 @@ class SeparableLoss(eqx.Module):
     directions: Float[Array, "k n"]
 
     def __check_init__(self) -> None:
-        checks.array("directions", self.directions, ndim=2)
+        checks.array("directions", self.directions, ndim=2, lists=False)
+        if not isinstance(self.terms, tuple | list) or not all(map(callable, self.terms)):
+            raise TypeError(f"terms must be a tuple of functions of one number; got {checks.shown(self.terms)}")
         if len(self.terms) != len(self.directions):
             got = f"{len(self.terms)} terms and {len(self.directions)} directions"
             raise ValueError(f"terms and directions must be equally many; got {got}")
@@ -51,9 +53,10 @@ class ExtendedLoss(eqx.Module):
     """b."""
 
     def __check_init__(self) -> None:
-        k = len(checks.array("strengths", self.strengths, ndim=1))
-        if self.couplings.shape != (k, k):
+        k = len(checks.array("strengths", self.strengths, ndim=1, lists=False))
+        if checks.array("couplings", self.couplings, lists=False).shape != (k, k):
             raise ValueError(f"couplings must be {k} by {k}, as there are {k} strengths; got {self.couplings.shape}")
+        checks.real("offset", self.offset)
 
     def __call__(self, blocks: Float[Array, "k p"]) -> Float[Array, ""]:
         own, cross = self._excess(blocks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from dynascope import checks
 from dynascope.checks import sizes, whole
 from dynascope.tasks.single_neuron import sphere
 
@@ -20,5 +21,5 @@ def doubled_example(
     """`count` points and labels; example `which` is doubled."""
     sizes(count=count, dim=dim)
     whole("which", which, at_least=0, at_most=count - 1)
-    x, y = sphere(key, count, dim), jnp.ones(count)
+    x, y = sphere(checks.key("key", key), count, dim), jnp.ones(count)
     return x.at[which].multiply(2), y.at[which].set(2)

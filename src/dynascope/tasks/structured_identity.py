@@ -19,7 +19,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import array, one_of, real, shown, sizes
+from dynascope.checks import array, flags, one_of, real, shown, sizes
 from dynascope.tasks.task import PopulationTask, SampledTask
 
 Norm = Literal["mean", "sum"]
@@ -73,7 +73,8 @@ class StructuredIdentity(PopulationTask, SampledTask):
         if self.sigma.shape not in ((), (1,), self.mu.shape):
             raise ValueError(f"sigma must be one number or {self.mu.size}, as many as mu; got shape {self.sigma.shape}")
         self.sigma = jnp.broadcast_to(self.sigma, self.mu.shape)
-        if rotation is not None and rotation.shape != (dim, dim):
+        flags(origin=origin)
+        if rotation is not None and array("rotation", rotation, lists=False).shape != (dim, dim):
             raise ValueError(f"rotation must have shape ({dim}, {dim}); got {rotation.shape}")
         self.dim, self.origin, self.rotation = dim, origin, rotation
         self.norm = one_of("norm", norm, get_args(Norm))
