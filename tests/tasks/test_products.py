@@ -41,6 +41,6 @@ def test_sharpness_at_minima():
 
 def test_the_laboratory_s_descent_takes_the_same_steps():
     task, start = two_factors(), jnp.asarray([1.5, 0.8])
-    trained = ds.descend(start, task, optax.sgd(1.05), steps=30, probes={"x": lambda x: x})
-    mapped = ds.iterate(lambda x: task.step(x, 1.05), start, steps=30)
+    trained = ds.descend(start, task, optax.sgd(1.05), steps=30, probes={"x": lambda x: x}).trace
+    mapped = ds.iterate(lambda x: task.step(x, 1.05), start, steps=30).trace
     np.testing.assert_allclose(trained.x.values, mapped.state.values, rtol=1e-12)

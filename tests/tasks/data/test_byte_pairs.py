@@ -60,10 +60,10 @@ def test_of_three_equal_neighbors_the_first_two_become_one():
 
 
 def test_a_vocabulary_too_small_for_the_characters_gets_one_line():
-    with pytest.raises(ValueError, match="2 pieces cannot spell a text of 3 different characters"):
+    with pytest.raises(ValueError, match="vocabulary must be a whole number, at least 3; got 2"):
         pieces("abc", 2)
 
 
 def test_an_empty_text_has_none():
-    with pytest.raises(ValueError, match="an empty text has no pieces"):
+    with pytest.raises(ValueError, match="text must not be empty"):
         pieces("", 10)

@@ -25,7 +25,7 @@ real = pytest.mark.skipif("DYNASCOPE_DATA" not in os.environ, reason="needs the 
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path / "cache"))
-    for module in (audio, celeba, text):
+    for module in (spoken_digits, celeba, ag_news):
         module.load.cache_clear()
     return tmp_path
 
@@ -148,7 +148,7 @@ def test_news_is_fetched_and_kept_if_its_sum_is_right(folder, served, monkeypatc
     served |= {"train.csv": NEWS, "test.csv": NEWS}
     with pytest.raises(files.DataNotFoundError, match=f"MD5 .*, not {ag_news.SUMS['train.csv']}"):
         datasets.load("ag_news")
-    monkeypatch.setattr(text, "SUMS", dict.fromkeys(served, hashlib.md5(NEWS).hexdigest()))
+    monkeypatch.setattr(ag_news, "SUMS", dict.fromkeys(served, hashlib.md5(NEWS).hexdigest()))
     assert datasets.load("ag_news").y_test.tolist() == [2, 1]
     assert (folder / "cache" / "data" / "ag_news_csv" / "train.csv").read_bytes() == NEWS
 
@@ -174,7 +174,7 @@ def test_spoken_digits_are_fetched_from_the_archive_and_kept(folder, served, mon
     served["v1.0.10.zip"] = packed.getvalue()
     with pytest.raises(files.DataNotFoundError, match=r"SHA256 .*, not c680098f"):
         datasets.load("free_spoken_digits")
-    monkeypatch.setattr(audio, "ARCHIVE", {"v1.0.10.zip": hashlib.sha256(packed.getvalue()).hexdigest()})
+    monkeypatch.setattr(spoken_digits, "ARCHIVE", {"v1.0.10.zip": hashlib.sha256(packed.getvalue()).hexdigest()})
     data = datasets.load("free_spoken_digits")
     assert (data.y_train.tolist(), data.y_test.tolist()) == ([7], [3])
     kept = np.load(folder / "cache" / "data" / "free_spoken_digits.npz")
@@ -187,7 +187,7 @@ def test_spoken_digits_are_fetched_from_the_archive_and_kept(folder, served, mon
 def test_too_few_examples_are_refused(folder):
     pictures = np.zeros((4, 2, 2))
     np.savez(folder / "toy.npz", x_train=pictures, y_train=[0, 1, 2, 0], x_test=pictures, y_test=[0, 1, 2, 0])
-    with pytest.raises(ValueError, match="toy has 3 training examples of 0 and 1; asked for 4"):
+    with pytest.raises(ValueError, match="toy has 3 training examples of 0 and 1; got count=4"):
         datasets.two_classes("toy", (0, 1), 4, None, jax.random.key(0))
 
 
@@ -205,7 +205,7 @@ def test_celeba_is_read_from_a_folder(folder):
     assert data.y_train.tolist() == [1, 0, 1, 0]
     assert data.y_test.tolist() == [1]
     np.testing.assert_array_equal(data.x_train[:, 0, 0, 0] > 100, data.y_train)
-    with pytest.raises(ValueError, match="no attribute 'Hat'"):
+    with pytest.raises(ValueError, match=r"attribute must be one of .*; got 'Hat'"):
         celeba.load("Hat")
 
 
@@ -238,9 +238,9 @@ def test_two_classes_are_two_that_are_there(folder):
     x, y = np.zeros((6, 2, 2), np.uint8), np.arange(6) % 3
     np.savez(folder / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
     for classes in ((0, 9), (1, 1)):
-        with pytest.raises(ValueError, match=f"are different ones of 0, 1, 2; got {classes[0]} and {classes[1]}"):
+        with pytest.raises(ValueError, match=f"must be different ones of 0, 1, 2; got {classes[0]} and {classes[1]}"):
             datasets.two_classes("mine", classes, 2, None, jax.random.key(0))
-    with pytest.raises(ValueError, match="1 training example or more"):
+    with pytest.raises(ValueError, match="count must be a whole number, at least 1"):
         datasets.two_classes("mine", (0, 1), -3, None, jax.random.key(0))
 
 
@@ -251,13 +251,13 @@ def test_more_than_two_classes_are_held_to_the_same_rules(folder):
     assert found.x.shape == (6, 2, 2, 1)
     order = np.argsort(found.x[:, 0, 0, 0])  # the six pictures as they lie in the file
     assert found.y[order].tolist() == [1, 2, 0, 1, 2, 0]
-    with pytest.raises(ValueError, match="are different ones of 0, 1, 2; got 0, 1 and 99"):
+    with pytest.raises(ValueError, match="must be different ones of 0, 1, 2; got 0, 1 and 99"):
         datasets.some_classes("mine", (0, 1, 99), 2, None, jax.random.key(0))
-    with pytest.raises(ValueError, match="mine has 6 training examples of 0, 1 and 2; asked for 7"):
+    with pytest.raises(ValueError, match="mine has 6 training examples of 0, 1 and 2; got count=7"):
         datasets.some_classes("mine", (0, 1, 2), 7, None, jax.random.key(0))
 
 
 def test_where_there_are_no_pictures_none_are_given(folder):
     np.savez(folder / "mine.npz", x_train=np.eye(4), y_train=[0, 1] * 2, x_test=np.eye(4), y_test=[0, 1] * 2)
-    with pytest.raises(ValueError, match="mine has no pictures: its examples are vectors of 4 numbers"):
+    with pytest.raises(ValueError, match="flat must be True for mine, whose examples are vectors of 4 numbers"):
         datasets.two_classes("mine", (0, 1), 2, None, jax.random.key(0), flat=False)

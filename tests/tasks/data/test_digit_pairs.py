@@ -5,14 +5,14 @@ import pytest
 
 from dynascope.tasks.data import images
 from dynascope.tasks.data.digit_pairs import digit_pairs, glyphs, small_digits
-from dynascope.tasks.data.image_sources import Images
+from dynascope.tasks.data.files import TrainTest
 
 
 @pytest.fixture
 def mnist(monkeypatch):
     """Digits whose every pixel says which one they are."""
     x = np.arange(60)[:, None, None] * np.ones((60, 28, 28), np.uint8)
-    stored = Images(x.astype(np.uint8), np.arange(60) % 10, x[:1], np.zeros(1))
+    stored = TrainTest(x.astype(np.uint8), np.arange(60) % 10, x[:1], np.zeros(1))
     monkeypatch.setattr(images, "load", lambda name: stored)
 
 
@@ -41,7 +41,7 @@ def test_without_mnist_glyphs_take_its_place_and_say_so(monkeypatch):
 
     monkeypatch.setattr(images, "load", nothing)
     made = digit_pairs(100, 20)
-    assert "substitute" in made.name
+    assert "synthetic glyphs" in made.name
     assert made.images.x_train.shape == (100, 8, 16, 1)
     x, y = glyphs(500)
     assert set(y) == set(range(10))
@@ -50,5 +50,5 @@ def test_without_mnist_glyphs_take_its_place_and_say_so(monkeypatch):
 
 
 def test_more_digits_than_there_are_get_one_line(mnist):
-    with pytest.raises(ValueError, match="mnist has 60 training images; asked for 1400"):
+    with pytest.raises(ValueError, match=r"digits \+ held_out must be at most 60; got 1400 \+ 397"):
         digit_pairs()

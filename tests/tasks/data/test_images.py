@@ -34,9 +34,9 @@ def test_the_data_folder_comes_before_the_cache(nowhere, monkeypatch):
 
 
 def test_an_unknown_set_gets_one_line_that_says_where_its_file_goes(nowhere):
-    with pytest.raises(images.DataNotFoundError) as told:
+    with pytest.raises(images.DataNotFoundError) as error:
         images.load("nothing")
-    message = str(told.value)
+    message = str(error.value)
     assert "\n" not in message
     assert "nothing.npz" in message
     assert str(nowhere / "cache" / "data") in message
@@ -123,6 +123,6 @@ def test_a_damaged_file_is_named_and_nothing_is_unpickled(nowhere):
     (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (folder / "empty.npz").write_bytes(b"")
     for name in ("objects", "cut", "empty"):
-        with pytest.raises(ValueError, match=rf"{name}.npz is damaged, or no file of plain arrays \(") as told:
+        with pytest.raises(ValueError, match=rf"{name}.npz is damaged, or no file of plain arrays \(") as error:
             images.load(name)
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Real data sets: where their files are found, how they are read."""
+"""Data sets: where their files are found and how they are read."""
 
 from dynascope.tasks.data import (
     ag_news as ag_news,

@@ -1,10 +1,10 @@
 """AG News as vectors: weighted counts of its most frequent words (TF-IDF).
 
-Files: `ag_news_csv/train.csv` and `ag_news_csv/test.csv`, as the archive of the character-level CNN's authors has them,
-or, instead of either, `ag_news_train_prefix.csv.gz` and `ag_news_test_7600.csv.gz`: lines of class (1 World, 2 Sports,
-3 Business, 4 Science), title, description, with or without a first line that says so. What is not there is downloaded.
+Files: `ag_news_csv/train.csv` and `ag_news_csv/test.csv`, as published by the authors of the character-level CNN, or
+`ag_news_train_prefix.csv.gz` and `ag_news_test_7600.csv.gz` in their place: rows of class (1 World, 2 Sports,
+3 Business, 4 Science), title, description, with or without a header. Missing files are downloaded.
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks" does not state its features; these are 1000
-words, unit vectors times sqrt(1000). The whole set of 120,000 rows takes a gigabyte so.
+words, as unit vectors times sqrt(1000). All 120,000 rows take a gigabyte.
 """
 
 from __future__ import annotations
@@ -21,40 +21,42 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.checks import sizes
 from dynascope.tasks.data import files
-from dynascope.tasks.data.image_sources import Images
+from dynascope.tasks.data.files import TrainTest
 
 SUBSETS = {"train.csv": "ag_news_train_prefix.csv.gz", "test.csv": "ag_news_test_7600.csv.gz"}
-"""What may stand for an official file: its first rows, packed."""
+"""Accepted in place of an official file: its first rows, compressed."""
 FOLDER = "ag_news_csv"
 BASE = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 SUMS = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"}
-"""MD5, those that torchtext checks. The download has not been tried (no network was at hand), but the test rows,
-written as the official file has them, do have this sum."""
+"""MD5 sums, as checked by torchtext. The download is untested."""
 _WORD = re.compile(r"[a-z0-9]{2,}")
 
 
 @cache
-def load(terms: int = 1000) -> Images:
-    """AG News as rows of length sqrt(terms), classes 0..3. Words and weights are those of the training file."""
+def load(terms: int = 1000) -> TrainTest:
+    """AG News as rows (n, terms) of length sqrt(terms), classes 0 to 3; words and weights are those of the training
+    file."""
+    sizes(terms=terms)
     (train, y_train), (test, y_test) = (read_rows(find(part)) for part in SUMS)
     vocabulary = frequent_words(train, terms)
     weights = inverse_frequencies(train, vocabulary)
-    return Images(features(train, vocabulary, weights), y_train, features(test, vocabulary, weights), y_test)
+    return TrainTest(features(train, vocabulary, weights), y_train, features(test, vocabulary, weights), y_test)
 
 
 def find(part: str) -> Path:
-    """The file of "train.csv" or "test.csv": the official one, its subset, or a fresh download."""
+    """The file for "train.csv" or "test.csv": the official one, its subset, or a new download."""
     official = f"{FOLDER}/{part}"
     found = files.find(official) or files.find(SUBSETS[part])
     if found is not None:
         return found
     fetched = files.fetch_for("ag_news", official, BASE, {part: SUMS[part]})
-    return files.keep_as_it_is(official, fetched[part])
+    return files.keep_bytes(official, fetched[part])
 
 
 def read_rows(file: Path) -> tuple[list[str], np.ndarray]:
-    """Titles with descriptions, and classes from 0 on."""
+    """Titles with descriptions, and classes from 0 to 3."""
     opened = gzip.open if file.suffix == ".gz" else open
     with opened(file, "rt", encoding="utf-8", newline="") as lines:
         rows = list(csv.reader(lines))
@@ -67,12 +69,12 @@ def read_rows(file: Path) -> tuple[list[str], np.ndarray]:
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words of two letters or digits and more."""
+    """Lower-case words of two or more letters or digits."""
     return _WORD.findall(text.lower())
 
 
 def frequent_words(texts: Sequence[str], count: int) -> list[str]:
-    """The `count` words that occur most often in all, ties in alphabetical order."""
+    """The `count` words that occur most often, ties in alphabetical order."""
     total = Counter(word for text in texts for word in words(text))
     return sorted(total, key=lambda word: (-total[word], word))[:count]
 
@@ -93,7 +95,7 @@ def features(
         for word, count in Counter(words(text)).items():
             if word in place:
                 counts[row, place[word]] = count
-    counts *= weights  # in place: this is the largest array there is
+    counts *= weights  # in place: this is the largest array
     length = np.linalg.norm(counts, axis=1, keepdims=True)
     counts /= np.where(length > 0, length, 1)
     counts *= math.sqrt(len(vocabulary))

@@ -1,9 +1,9 @@
-"""Text as tokens longer than a character: the pieces that byte-pair encoding finds in the text itself.
+"""Texts as byte-pair tokens, learned from the text itself.
 
-Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (2016), on characters: again
-and again the pair of neighbors that occurs most often within words becomes a piece of its own. A word is what lies
-between spaces, with the space before it; every other white space is a word by itself. No piece crosses words, so that
-only distinct words need be looked at, and the text is its pieces, one after the other, to the last character.
+Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword units" (2016), on characters: the
+pair of neighboring tokens that occurs most often within words is merged into a new token, again and again. A word
+includes the space before it; every other white space is a word by itself. No token crosses words, so that only distinct
+words have to be processed, and the tokens of a text spell it exactly.
 """
 
 from __future__ import annotations
@@ -14,30 +14,28 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from dynascope.checks import whole
 from dynascope.tasks.data.text import encoded
 
 WORDS = re.compile(r" ?[^\s]+|\s")
 BETWEEN = -1
-"""Stands between two words where they are laid one after the other."""
+"""The separator of two words in the concatenation of all words."""
 
 
 class Pieces(NamedTuple):
-    """A text as numbers: places in its list of pieces, characters first, then merged pairs as they were found."""
+    """A text as tokens: indices into its alphabet, which has the characters first, then merged pairs in their order."""
 
     tokens: Int[np.ndarray, " n"]
     alphabet: tuple[str, ...]
 
 
 def pieces(text: str, vocabulary: int) -> Pieces:
-    """The text in `vocabulary` pieces, or fewer if no pair occurs twice any more."""
+    """The text in `vocabulary` tokens, or fewer if no pair occurs twice any more."""
     if not text:
-        raise ValueError("an empty text has no pieces")
+        raise ValueError("text must not be empty")
     words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)
     letters = encoded("".join(words))
-    if vocabulary < len(letters.alphabet):
-        raise ValueError(
-            f"a vocabulary of {vocabulary} pieces cannot spell a text of {len(letters.alphabet)} different characters"
-        )
+    whole("vocabulary", vocabulary, at_least=len(letters.alphabet))
     alphabet, lengths = list(letters.alphabet), np.char.str_len(words)
     line = np.insert(letters.tokens, np.cumsum(lengths), BETWEEN).astype(np.int64)
     weight = np.repeat(counts, lengths + 1)
@@ -51,7 +49,7 @@ def pieces(text: str, vocabulary: int) -> Pieces:
 
 
 def _commonest(line: np.ndarray, weight: np.ndarray, size: int) -> tuple[int, int] | None:
-    """The pair of neighbors within words that occurs most often in the text, if any does twice."""
+    """The pair of neighbors within words that occurs most often in the text, if any occurs twice."""
     inside = (line[:-1] != BETWEEN) & (line[1:] != BETWEEN)
     codes, places = np.unique(line[:-1][inside] * size + line[1:][inside], return_inverse=True)
     if not len(codes):
@@ -62,7 +60,7 @@ def _commonest(line: np.ndarray, weight: np.ndarray, size: int) -> tuple[int, in
 
 
 def _merged(line: np.ndarray, weight: np.ndarray, pair: tuple[int, int], piece: int) -> tuple[np.ndarray, np.ndarray]:
-    """The line with the pair replaced, from the left: of three equal neighbors the first two become one."""
+    """The line with the pair merged, from the left: of three equal neighbors the first two are merged."""
     first = np.flatnonzero((line[:-1] == pair[0]) & (line[1:] == pair[1]))
     if pair[0] == pair[1] and len(first):  # in a run of overlapping matches every second one counts
         begins = np.r_[True, np.diff(first) > 1]
@@ -76,7 +74,7 @@ def _merged(line: np.ndarray, weight: np.ndarray, pair: tuple[int, int], piece: 
 
 
 def _spelled(line: np.ndarray, where: np.ndarray) -> Int[np.ndarray, " n"]:
-    """The whole text, from the pieces of its distinct words and the word at each place."""
+    """The tokens of the whole text, from those of its distinct words and the word at each position."""
     ends = np.flatnonzero(line == BETWEEN)
     starts = np.r_[0, ends[:-1] + 1]
     lengths = (ends - starts)[where]

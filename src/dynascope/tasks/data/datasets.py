@@ -1,4 +1,4 @@
-"""Any of the data sets by its name, and some of its classes, standardized; two of them as a regression task."""
+"""Any data set by its name, and standardized examples of some of its classes; two classes with labels -1 and +1."""
 
 from __future__ import annotations
 
@@ -9,32 +9,19 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
+from dynascope.checks import real, whole
 from dynascope.tasks.data import ag_news, celeba, images, spoken_digits
-from dynascope.tasks.data.image_sources import SOURCES, Images
+from dynascope.tasks.data.files import TrainTest
+from dynascope.tasks.data.image_sources import SOURCES
 
 NAMES = (*SOURCES, "ag_news", "free_spoken_digits", "celeba")
-"""Sets that are known by name, whether their files are here or not."""
+"""The data sets with a known source, whether their files are on this machine or not."""
 NORMALIZED = ("ag_news",)
-"""Sets whose features come at the right size and are left as they are."""
-
-
-class TwoClassSet(NamedTuple):
-    """Inputs and labels -1 (the first class) or +1 (the second)."""
-
-    x: Float[np.ndarray, "n ..."]
-    y: Float[np.ndarray, " n"]
-    x_test: Float[np.ndarray, "t ..."]
-    y_test: Float[np.ndarray, " t"]
-
-
-def load(name: str) -> Images:
-    """ "ag_news", "free_spoken_digits", "celeba", or an image set of `images.load`."""
-    own = {"ag_news": ag_news.load, "free_spoken_digits": spoken_digits.load, "celeba": celeba.load}
-    return own[name]() if name in own else images.load(name)
+"""The data sets whose features are already normalized."""
 
 
 class Classes(NamedTuple):
-    """Inputs, and which of the classes asked for each is: 0, 1, ..."""
+    """Training and test inputs with labels 0, 1, ... in the order of the classes asked for."""
 
     x: Float[np.ndarray, "n ..."]
     y: Int[np.ndarray, " n"]
@@ -42,20 +29,36 @@ class Classes(NamedTuple):
     y_test: Int[np.ndarray, " t"]
 
 
+class TwoClassSet(NamedTuple):
+    """Training and test inputs with labels -1 (the first class) or +1 (the second)."""
+
+    x: Float[np.ndarray, "n ..."]
+    y: Float[np.ndarray, " n"]
+    x_test: Float[np.ndarray, "t ..."]
+    y_test: Float[np.ndarray, " t"]
+
+
+def load(name: str) -> TrainTest:
+    """The data set "ag_news", "free_spoken_digits", "celeba", or an image set of `images.load`."""
+    own = {"ag_news": ag_news.load, "free_spoken_digits": spoken_digits.load, "celeba": celeba.load}
+    return own[name]() if name in own else images.load(name)
+
+
 def some_classes(
     name: str, classes: Sequence[int], count: int, test: int | None, key: PRNGKeyArray, *, flat: bool = True
 ) -> Classes:
-    """`count` training and `test` test examples (None: all there are) of these classes, drawn at random.
+    """`count` training and `test` test examples (None: all) of these classes, drawn at random.
 
-    Each channel is standardized by the mean and standard deviation over all pixels of the training examples drawn;
-    text features stay as they are. `flat` makes vectors; else images are height x width x channels.
+    Each channel is standardized by its mean and standard deviation over all pixels of the training examples drawn; text
+    features are already normalized. Examples are vectors if `flat`, else images of height x width x channels.
     """
-    if count < 1 or (test is not None and test < 0):
-        raise ValueError(f"a set needs 1 training example or more and no less than 0 to test; got {count} and {test}")
+    whole("count", count, at_least=1)
+    if test is not None:
+        whole("test", test, at_least=0)
     data = load(name)
-    if len(set(classes)) < len(classes) or not np.isin(classes, data.y_train).all():
-        there = ", ".join(map(str, np.unique(data.y_train)[:20]))
-        raise ValueError(f"classes of {name} are different ones of {there}; got {_listed(classes)}")
+    if not classes or len(set(classes)) < len(classes) or not np.isin(classes, data.y_train).all():
+        known = ", ".join(map(str, np.unique(data.y_train)[:20]))
+        raise ValueError(f"classes of {name} must be different ones of {known}; got {_listed(classes)}")
     for_train, for_test, _ = jax.random.split(key, 3)
     x, y = _drawn(name, "training", data.x_train, data.y_train, classes, count, for_train)
     x_test, y_test = _drawn(name, "test", data.x_test, data.y_test, classes, test, for_test)
@@ -67,7 +70,7 @@ def some_classes(
     if flat:
         x, x_test = (part.reshape(len(part), -1) for part in (x, x_test))
     elif x.ndim != 4:
-        raise ValueError(f"{name} has no pictures: its examples are vectors of {x.shape[1]} numbers")
+        raise ValueError(f"flat must be True for {name}, whose examples are vectors of {x.shape[1]} numbers")
     return Classes(x, y, x_test, y_test)
 
 
@@ -81,13 +84,16 @@ def two_classes(
     flat: bool = True,
     flips: float = 0.0,
 ) -> TwoClassSet:
-    """The same of two classes, with labels -1 and +1. A share `flips` of the training labels, exactly, is turned
-    round."""
+    """`some_classes` for two classes, with labels -1 and +1. An exact share `flips` of the training labels is
+    flipped."""
+    if len(classes) != 2:
+        raise ValueError(f"classes must be two classes; got {classes}")
+    real("flips", flips, at_least=0, at_most=1)
     found = some_classes(name, classes, count, test, key, flat=flat)
     y, y_test = (2.0 * part - 1 for part in (found.y, found.y_test))
     for_flips = jax.random.split(key, 3)[2]
-    turned = np.asarray(jax.random.permutation(for_flips, count))[: round(flips * count)]
-    y[turned] *= -1
+    flipped = np.asarray(jax.random.permutation(for_flips, count))[: round(flips * count)]
+    y[flipped] *= -1
     return TwoClassSet(found.x, y, found.x_test, y_test)
 
 
@@ -96,11 +102,12 @@ def _drawn(
 ) -> tuple[np.ndarray, np.ndarray]:
     wanted = np.flatnonzero(np.isin(y, classes))
     if count is not None and len(wanted) < count:
-        raise ValueError(f"{name} has {len(wanted)} {part} examples of {_listed(classes)}; asked for {count}")
+        raise ValueError(f"{name} has {len(wanted)} {part} examples of {_listed(classes)}; got count={count}")
     chosen = wanted[np.asarray(jax.random.permutation(key, len(wanted)))[:count]]
     return x[chosen].astype(float), np.argmax(y[chosen, None] == np.asarray(classes), axis=1)
 
 
 def _listed(classes: Sequence[int]) -> str:
-    """0, 1 and 2."""
-    return ", ".join(map(str, classes[:-1])) + f" and {classes[-1]}"
+    """The classes as words: 0, 1 and 2."""
+    *first, last = map(str, classes or ("none",))
+    return f"{', '.join(first)} and {last}" if first else last

@@ -1,8 +1,7 @@
-"""Where data files are looked for, how they are fetched from their official source, and what is said when they are not
-to be had.
+"""Data files: where they are found, how they are downloaded, and how arrays are read from them and kept.
 
-A file is looked for in $DYNASCOPE_DATA and then in the user's cache. What is downloaded is checked by its MD5 or
-SHA-256 sum and kept in the cache. Nothing is ever unpickled.
+A file is looked for in $DYNASCOPE_DATA, then in the user's cache. Downloads are verified by their MD5 or SHA-256
+sum and kept in the cache. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -11,22 +10,34 @@ import hashlib
 import os
 import tempfile
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Shaped
 
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data set is neither on this machine nor to be had; the message says which file goes where."""
+    """A data set is neither on this machine nor can it be downloaded; the message says which file goes where."""
+
+
+class TrainTest(NamedTuple):
+    """A labeled data set: inputs and labels of its training and test examples, in the form of its `.npz` file."""
+
+    x_train: Shaped[np.ndarray, "train ..."]
+    y_train: Shaped[np.ndarray, " train"]
+    x_test: Shaped[np.ndarray, "test ..."]
+    y_test: Shaped[np.ndarray, " test"]
 
 
 def folders() -> list[Path]:
-    """Where to look: $DYNASCOPE_DATA if it is set, then the user's cache."""
+    """The folders with data files: $DYNASCOPE_DATA if it is set, then the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     cache = Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope") / "data"
     given = os.environ.get("DYNASCOPE_DATA")
@@ -39,7 +50,7 @@ def find(name: str) -> Path | None:
 
 
 def need(name: str, what: str) -> Path:
-    """The file or folder of that name; or one line that says what it is and where it goes."""
+    """The file or folder of that name; an error says `what` it is and where it goes."""
     found = find(name)
     if found is None:
         raise DataNotFoundError(f"no {name} ({what}); put it into {folders()[0]}")
@@ -47,10 +58,11 @@ def need(name: str, what: str) -> Path:
 
 
 def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The contents of these files below `base`, each with the sum given: MD5, or SHA-256 where it has 64 digits."""
+    """The contents of the `files` (name: checksum) below the address `base`. A checksum is MD5, or SHA-256 with 64
+    digits."""
     contents = {}
     for file, checksum in files.items():
-        with urllib.request.urlopen(base + file, timeout=PATIENCE_SECONDS) as answer:
+        with urllib.request.urlopen(base + file, timeout=TIMEOUT_SECONDS) as answer:
             contents[file] = answer.read()
         kind = "sha256" if len(checksum) == 64 else "md5"
         found = hashlib.new(kind, contents[file], usedforsecurity=False).hexdigest()
@@ -60,30 +72,45 @@ def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def fetch_for(name: str, wanted: str, base: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The same for the data set `name`; where it fails, one line says that the file `wanted` can be put in place."""
+    """`fetch` for the data set `name`; where it fails, the error says where to put the file `wanted`."""
     try:
         return fetch(base, files)
     except OSError as error:
         raise DataNotFoundError(
-            f"'{name}' is not here and could not be fetched ({error}); put {wanted} into {folders()[0]}"
+            f"'{name}' is not on this machine and could not be fetched ({error}); put {wanted} into {folders()[0]}"
         ) from None
 
 
-def keep(name: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write `<name>.npz` into the cache, wholly or not at all."""
-    with _whole(f"{name}.npz") as part:
+def read_arrays(file: Path) -> TrainTest:
+    """The data set of a `.npz` file."""
+    try:
+        if not zipfile.is_zipfile(file):
+            raise zipfile.BadZipFile("File is not a zip file")
+        with np.load(file, allow_pickle=False) as arrays:
+            found = {key: arrays[key] for key in TrainTest._fields if key in arrays}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{file} is damaged, or no file of plain arrays ({error})") from None
+    missing = [key for key in TrainTest._fields if key not in found]
+    if missing:
+        raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(TrainTest._fields)}")
+    return TrainTest(**found)
+
+
+def keep_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write `<name>.npz` into the cache, completely or not at all."""
+    with _atomic(f"{name}.npz") as part:
         np.savez_compressed(part, **arrays)  # pyright: ignore[reportArgumentType]
 
 
-def keep_as_it_is(name: str, content: bytes) -> Path:
-    """Write a file into the cache, wholly or not at all."""
-    with _whole(name) as part:
+def keep_bytes(name: str, content: bytes) -> Path:
+    """Write a file into the cache, completely or not at all."""
+    with _atomic(name) as part:
         part.write(content)
     return folders()[-1] / name
 
 
 @contextmanager
-def _whole(name: str) -> Iterator[Any]:
+def _atomic(name: str) -> Iterator[Any]:
     file = folders()[-1] / name
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:

@@ -7,39 +7,42 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from dynascope.tasks.data.image_sources import Images
+from dynascope.checks import sizes
+from dynascope.tasks.data.files import TrainTest
 
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 HELD_OUT = 5
-"""Without folders `train` and `test`, every fifth picture of a class is kept for the test."""
+"""Without folders `train` and `test`, every fifth picture of a class is a test picture."""
 
 
-def image_folder(folder: str | Path, pixels: int | None = None) -> Images:
+def image_folder(folder: str | Path, pixels: int | None = None) -> TrainTest:
     """Pictures of `folder/<class>/*`, or of `folder/train/<class>/*` and `folder/test/<class>/*`, all of one size.
 
-    With `pixels` they may be of any size: each is cut to its central square and brought to `pixels` x `pixels`.
-    Classes are numbered in the order of their names, and come one after the other; pictures have three channels.
+    With `pixels` they may have any size: each is cropped to its central square and resized to `pixels` x `pixels`.
+    Classes are numbered in the order of their names, and pictures are sorted by class; they have three channels.
     """
+    if pixels is not None:
+        sizes(pixels=pixels)
     root = Path(folder).expanduser()
     if not root.is_dir():
-        raise ValueError(f"{root} is not a folder; an image folder holds one subfolder of pictures for each class")
+        raise ValueError(f"folder must hold one subfolder of pictures for each class; {root} is not a folder")
     if (root / "train").is_dir() and (root / "test").is_dir():
         names = _classes(root / "train")
         train, test = (_read(root / part, names, pixels) for part in ("train", "test"))
-        return Images(*train, *test)
+        return TrainTest(*train, *test)
     x, y = _read(root, _classes(root), pixels)
     place_in_class = np.concatenate([np.arange(size) for size in np.bincount(y)])
     kept = place_in_class % HELD_OUT == HELD_OUT - 1
     if not kept.any():
         raise ValueError(f"{root} has fewer than {HELD_OUT} pictures in each class; the test needs one of {HELD_OUT}")
-    return Images(x[~kept], y[~kept], x[kept], y[kept])
+    return TrainTest(x[~kept], y[~kept], x[kept], y[kept])
 
 
 def _classes(root: Path) -> list[str]:
     names = sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     if len(names) < 2:
         found = f"one, {names[0]}" if names else "none"
-        raise ValueError(f"{root} has no two subfolders of pictures, one for each class; it has {found}")
+        raise ValueError(f"{root} must have at least two subfolders of pictures, one for each class; it has {found}")
     return names
 
 
@@ -62,8 +65,7 @@ def _read(
             except (UnidentifiedImageError, OSError) as error:
                 raise ValueError(f"{path} cannot be read as a picture ({error})") from None
             if pictures[-1].shape != pictures[0].shape:
-                sizes = ["{1} x {0}".format(*picture.shape) for picture in (pictures[-1], pictures[0])]
-                agree = "all must agree, or give pixels="
-                raise ValueError(f"{path} is of {sizes[0]} pixels and the first picture of {sizes[1]}; {agree}")
+                found = ["{1} x {0}".format(*picture.shape) for picture in (pictures[-1], pictures[0])]
+                raise ValueError(f"{path} has {found[0]} pixels and the first picture {found[1]}; pixels= resizes them")
             labels.append(label)
     return np.stack(pictures), np.asarray(labels)

@@ -1,7 +1,7 @@
 """The official sources of image data sets: their files, MD5 sums and formats.
 
-The sums are those published with the data, or those the common libraries check. The downloads of CIFAR-100, SVHN and
-USPS have not been tried (no network was at hand); a wrong sum ends in one line that names both.
+The sums are those published with the data, or those that common libraries check. The downloads of CIFAR-100, SVHN and
+USPS are untested.
 """
 
 from __future__ import annotations
@@ -15,45 +15,37 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
 
-
-class Images(NamedTuple):
-    """Inputs and labels, as stored."""
-
-    x_train: Shaped[np.ndarray, "train ..."]
-    y_train: Shaped[np.ndarray, " train"]
-    x_test: Shaped[np.ndarray, "test ..."]
-    y_test: Shaped[np.ndarray, " test"]
+from dynascope.tasks.data.files import TrainTest
 
 
 class Source(NamedTuple):
-    """Where a data set comes from: its files with their MD5 sums, and how to read their bytes."""
+    """A data set's files with their MD5 sums below the address `base`, and the function that reads their contents."""
 
     base: str
     files: Mapping[str, str]
-    read: Callable[[Mapping[str, bytes]], Images]
+    read: Callable[[Mapping[str, bytes]], TrainTest]
 
 
-def read_idx(contents: Mapping[str, bytes]) -> Images:
-    """The four files of MNIST's format: two zero bytes, the type, the rank, the sizes, then the values."""
+def read_idx(contents: Mapping[str, bytes]) -> TrainTest:
+    """Four files in MNIST's format: two zero bytes, the type, the rank, the sizes, then the values."""
     arrays = []
     for packed in contents.values():
         raw = gzip.decompress(packed)
         sizes = np.frombuffer(raw, ">u4", count=raw[3], offset=4)
         arrays.append(np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(sizes))
-    return Images(*arrays)
+    return TrainTest(*arrays)
 
 
-def read_cifar10(contents: Mapping[str, bytes]) -> Images:
-    """The binary version: in each row the label, then 3 x 32 x 32 pixels."""
+def read_cifar10(contents: Mapping[str, bytes]) -> TrainTest:
+    """The binary version: each row is a label, then 3 x 32 x 32 pixels."""
     rows = _cifar_rows(contents, 1)
     train = np.concatenate([rows[f"data_batch_{k}"] for k in range(1, 6)])
     return _cifar_images(train, rows["test_batch"], 1)
 
 
-def read_cifar100(contents: Mapping[str, bytes]) -> Images:
-    """The same with two labels, of which the second, fine one (0..99) is taken."""
+def read_cifar100(contents: Mapping[str, bytes]) -> TrainTest:
+    """The binary version with two labels, of which the second, the fine one (0 to 99), is read."""
     rows = _cifar_rows(contents, 2)
     return _cifar_images(rows["train"], rows["test"], 2)
 
@@ -69,25 +61,25 @@ def _cifar_rows(contents: Mapping[str, bytes], labels: int) -> dict[str, np.ndar
     return rows
 
 
-def _cifar_images(train: np.ndarray, test: np.ndarray, labels: int) -> Images:
+def _cifar_images(train: np.ndarray, test: np.ndarray, labels: int) -> TrainTest:
     split = []
     for part in (train, test):
         split += [np.moveaxis(part[:, labels:].reshape(-1, 3, 32, 32), 1, -1), part[:, labels - 1]]
-    return Images(*split)
+    return TrainTest(*split)
 
 
-def read_svhn(contents: Mapping[str, bytes]) -> Images:
-    """Matlab files: X of shape 32 x 32 x 3 x n, y of shape n x 1, in which 10 stands for the digit 0."""
+def read_svhn(contents: Mapping[str, bytes]) -> TrainTest:
+    """Matlab files: X of shape 32 x 32 x 3 x n, y of shape n x 1, in which 10 is the digit 0."""
     from scipy.io import loadmat
 
     split = []
     for packed in contents.values():
         arrays = loadmat(io.BytesIO(packed))
         split += [np.moveaxis(arrays["X"], -1, 0), (arrays["y"].ravel() % 10).astype(np.uint8)]
-    return Images(*split)
+    return TrainTest(*split)
 
 
-def read_usps(contents: Mapping[str, bytes]) -> Images:
+def read_usps(contents: Mapping[str, bytes]) -> TrainTest:
     """LIBSVM lines `label 1:v 2:v ...` with labels 1..10 for the digits 0..9 and 16 x 16 values in [-1, 1], which are
     stored as 0..255."""
     split = []
@@ -102,42 +94,32 @@ def read_usps(contents: Mapping[str, bytes]) -> Images:
                 place, value = entry.split(":")
                 values[row, int(place) - 1] = float(value)
         split += [np.rint((values + 1) * 127.5).astype(np.uint8).reshape(-1, 16, 16), labels]
-    return Images(*split)
+    return TrainTest(*split)
 
 
-_IDX = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz")
-_IDX_FILES = (*_IDX, "t10k-labels-idx1-ubyte.gz")
+def _idx(*sums: str) -> dict[str, str]:
+    parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    return {f"{part}-ubyte.gz": checksum for part, checksum in zip(parts, sums, strict=True)}
+
 
 SOURCES: dict[str, Source] = {
     "mnist": Source(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        dict(
-            zip(
-                _IDX_FILES,
-                (
-                    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                    "d53e105ee54ea40749a09fcbcd1e9432",
-                    "9fb629c4189551a2d022fa330f9573f3",
-                    "ec29112dd5afa0611ce80d1b7f02629c",
-                ),
-                strict=True,
-            )
+        _idx(
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
         ),
         read_idx,
     ),
     "fashion_mnist": Source(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        dict(
-            zip(
-                _IDX_FILES,
-                (
-                    "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                    "25c81989df183df01b3e8a0aad5dffbe",
-                    "bef4ecab320f06d8554ea6380940ec79",
-                    "bb300cfdad3c16e7a12a480ee83cd310",
-                ),
-                strict=True,
-            )
+        _idx(
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
         ),
         read_idx,
     ),
@@ -165,4 +147,4 @@ SOURCES: dict[str, Source] = {
         read_usps,
     ),
 }
-"""The official sources. MNIST's own page no longer answers; PyTorch keeps its files."""
+"""The official sources. MNIST's own page no longer answers; PyTorch hosts its files."""

@@ -1,60 +1,41 @@
-"""Image data sets as arrays, and two-class reductions of them.
+"""Image data sets as arrays, and the two-class digits of the sharpness experiments.
 
-A data set is one file, `<name>.npz` with `x_train, y_train, x_test, y_test` (whole numbers, images as they come). It is
-looked for in $DYNASCOPE_DATA, then in the user's cache, and then fetched from its official source, checked, and kept in
-the cache. Nothing is ever unpickled.
+A data set is one file, `<name>.npz` with `x_train, y_train, x_test, y_test` (integers, images as published). It is
+looked for in $DYNASCOPE_DATA, then in the cache, and then fetched from its official source and kept in the cache.
 """
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from dynascope.checks import real, sizes
 from dynascope.tasks.data import files
-from dynascope.tasks.data.files import DataNotFoundError as DataNotFoundError
-from dynascope.tasks.data.image_sources import SOURCES, Images
-
-KEYS = ("x_train", "y_train", "x_test", "y_test")
+from dynascope.tasks.data.files import DataNotFoundError as DataNotFoundError, TrainTest
+from dynascope.tasks.data.image_sources import SOURCES
 
 
-def load(name: str) -> Images:
-    """The data set `name`: "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps", or any other whose file is
-    in one of the folders."""
+def load(name: str) -> TrainTest:
+    """The data set "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps", or any other with a file
+    `<name>.npz` in one of the folders."""
     file = files.find(f"{name}.npz")
     if file is not None:
-        found = _read(file)
-        missing = [key for key in KEYS if key not in found]
-        if missing:
-            raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(KEYS)}")
-        return Images(**found)
-    wanted = f"{name}.npz (with {', '.join(KEYS)})"
+        return files.read_arrays(file)
+    wanted = f"{name}.npz (with {', '.join(TrainTest._fields)})"
     if name not in SOURCES:
         raise DataNotFoundError(
             f"no data set '{name}' (known: {', '.join(SOURCES)}); put {wanted} into {files.folders()[0]}"
         )
     source = SOURCES[name]
     images = source.read(files.fetch_for(name, wanted, source.base, source.files))
-    files.keep(name, images._asdict())
+    files.keep_arrays(name, images._asdict())
     return images
 
 
-def _read(file: Path) -> dict[str, np.ndarray]:
-    try:
-        if not zipfile.is_zipfile(file):
-            raise zipfile.BadZipFile("File is not a zip file")
-        with np.load(file, allow_pickle=False) as arrays:
-            return {key: arrays[key] for key in KEYS if key in arrays}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{file} is damaged, or no file of plain arrays ({error})") from None
-
-
-class TwoClasses(NamedTuple):
-    """A reduced two-class task: inputs, one-hot targets, and which pixels were kept."""
+class ReducedImages(NamedTuple):
+    """Images of two classes reduced to some of their pixels: inputs, one-hot targets, and the pixels that are kept."""
 
     x: Float[np.ndarray, "n channels"]
     y: Float[np.ndarray, "n 2"]
@@ -68,13 +49,15 @@ def two_class_digits(
     name: str = "mnist",
     classes: tuple[int, int] = (0, 1),
     expect: tuple[int, int] | None = (65, 95),
-) -> TwoClasses:
-    """The first `count` training images of two classes, reduced to the pixels whose standard deviation (on the scale
-    0..255) is at least `threshold`, divided by 255; targets are one-hot.
+) -> ReducedImages:
+    """The first `count` training images of two classes, divided by 255 and reduced to the pixels whose standard
+    deviation (on the scale 0 to 255) is at least `threshold`; targets are one-hot.
 
-    "Simple structures in neural networks", Section 3.7.2: 2000 images of 0 and 1 leave 79 pixels. The number depends on
-    which images are taken, so it is held to the range `expect` (None: to nothing).
+    "Simple structures in neural networks", Section 3.7.2: 2000 images of 0 and 1 keep 79 pixels. The number depends on
+    the images, so it must only lie in the range `expect` (None: no check).
     """
+    sizes(count=count)
+    real("threshold", threshold, at_least=0)
     images = load(name)
     of_two = np.flatnonzero(np.isin(images.y_train, classes))[:count]
     if len(of_two) < count:
@@ -89,10 +72,10 @@ def reduce_images(
     second: Shaped[np.ndarray, " n"],
     threshold: float | int,
     expect: tuple[int, int] | None = None,
-) -> TwoClasses:
-    """Images flattened, reduced to their varying pixels and scaled to 0..1; `second` marks the second class."""
+) -> ReducedImages:
+    """Images flattened, reduced to their varying pixels and scaled to 0 to 1; `second` marks the second class."""
     flat = images.reshape(len(images), -1).astype(float)
     channels = np.flatnonzero(flat.std(axis=0) >= threshold)
     if expect is not None and not expect[0] <= len(channels) <= expect[1]:
         raise ValueError(f"{len(channels)} pixels vary by at least {threshold}; expected {expect[0]} to {expect[1]}")
-    return TwoClasses(flat[:, channels] / 255, np.eye(2)[second.astype(int)], channels)
+    return ReducedImages(flat[:, channels] / 255, np.eye(2)[second.astype(int)], channels)

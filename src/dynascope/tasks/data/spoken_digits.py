@@ -1,9 +1,9 @@
 """Free spoken digits as small pictures: the logarithm of a mel spectrogram, pooled in time.
 
 File: `free_spoken_digits.npz` with `audio` (int16 at 8 kHz), `offsets` (clip i is audio[offsets[i]:offsets[i + 1]]),
-`label`, `take`; the official test clips are takes 0 to 4. Where it is not there, the recordings of version 1.0.10 are
-downloaded, 50 takes of 10 digits by 6 speakers, and kept so. "Toward Understanding the Dynamics of Over-parameterized
-Neural Networks" does not state its features.
+`label`, `take`; the official test clips are takes 0 to 4. Without that file, the recordings of version 1.0.10 (50
+takes of 10 digits by 6 speakers) are downloaded and kept in this form. "Toward Understanding the Dynamics of
+Over-parameterized Neural Networks" does not state its features.
 """
 
 from __future__ import annotations
@@ -19,45 +19,44 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from dynascope.checks import sizes
 from dynascope.tasks.data import files
-from dynascope.tasks.data.image_sources import Images
+from dynascope.tasks.data.files import TrainTest
 
 RATE, FRAME, HOP = 8000, 256, 128
-"""Samples a second, in a frame, and between two frames."""
+"""Samples per second, per frame, and between two frames."""
 TEST_TAKES = 5
-
-
 FILE = "free_spoken_digits.npz"
 BASE = "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/"
 ARCHIVE = {"v1.0.10.zip": "c680098f5d2355ba7cc4bd8b0ca9e0a24c00ebe3b4c552208889a4d28d4fbc2b"}
-"""SHA-256 as others recorded it, together with the lengths of two clips, which are those of the clips at hand. The
-download has not been tried (no network was at hand); a wrong sum ends in one line that names both."""
+"""SHA-256 sum. The download is untested."""
 
 
 @cache
-def load(bands: int = 32, segments: int = 32) -> Images:
-    """The digits as bands x segments pictures, classes 0..9."""
+def load(bands: int = 32, segments: int = 32) -> TrainTest:
+    """The digits as bands x segments pictures, classes 0 to 9."""
+    sizes(bands=bands, segments=segments)
     stored = recordings()
     audio, label, take = stored["audio"].astype(float) / 2**15, stored["label"], stored["take"]
     clips = [pooled_spectrogram(audio[begin:end], bands, segments) for begin, end in pairwise(stored["offsets"])]
     x, test = np.stack(clips), take < TEST_TAKES
-    return Images(x[~test], label[~test], x[test], label[test])
+    return TrainTest(x[~test], label[~test], x[test], label[test])
 
 
 def recordings() -> Mapping[str, np.ndarray]:
-    """The arrays of the file; where there is none, downloaded and kept."""
+    """The arrays of the file, which is downloaded if there is none."""
     file = files.find(FILE)
     if file is not None:
         with np.load(file, allow_pickle=False) as stored:
             return dict(stored)
     (packed,) = files.fetch_for("free_spoken_digits", FILE, BASE, ARCHIVE).values()
     arrays = read_archive(packed)
-    files.keep(Path(FILE).stem, arrays)
+    files.keep_arrays(Path(FILE).stem, arrays)
     return arrays
 
 
 def read_archive(packed: bytes) -> dict[str, np.ndarray]:
-    """The clips `{digit}_{speaker}_{take}.wav` (8 kHz, 16 bits) of a zip file, in the order of digit, speaker, take."""
+    """The clips `{digit}_{speaker}_{take}.wav` (8 kHz, 16 bits) of a zip file, sorted by digit, speaker and take."""
     clips = []
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         for path in archive.namelist():
@@ -77,9 +76,9 @@ def read_archive(packed: bytes) -> dict[str, np.ndarray]:
 
 
 def pooled_spectrogram(clip: Float[np.ndarray, " t"], bands: int, segments: int) -> Float[np.ndarray, "bands segments"]:
-    """log(power + 1e-6) in mel bands, averaged over `segments` equal parts of the clip (its length in time is lost)."""
+    """log(power + 1e-6) in mel bands, averaged over `segments` equal parts of the clip."""
     short = FRAME + HOP * (segments - 1) - len(clip)
-    clip = np.pad(clip, (0, max(0, short)))  # a frame for each segment at least
+    clip = np.pad(clip, (0, max(0, short)))  # at least one frame per segment
     frames = np.lib.stride_tricks.sliding_window_view(clip, FRAME)[::HOP]
     power = np.abs(np.fft.rfft(frames * np.hanning(FRAME), axis=1)) ** 2
     loud = np.log(power @ mel_bands(bands).T + 1e-6)
@@ -89,12 +88,12 @@ def pooled_spectrogram(clip: Float[np.ndarray, " t"], bands: int, segments: int)
 
 @cache
 def mel_bands(bands: int) -> Shaped[np.ndarray, "bands frequencies"]:
-    """Triangles that are evenly spaced on the mel scale, 2595 log10(1 + f / 700), each with sum 1."""
+    """Triangular filters evenly spaced on the mel scale, 2595 log10(1 + f / 700), each with sum 1."""
     top = 2595 * np.log10(1 + RATE / 2 / 700)
     corners = 700 * (10 ** (np.linspace(0, top, bands + 2) / 2595) - 1)
     frequencies = np.fft.rfftfreq(FRAME, 1 / RATE)
     left, center, right = corners[:-2, None], corners[1:-1, None], corners[2:, None]
-    spacing = RATE / FRAME  # a band narrower than that still takes in its nearest frequency
+    spacing = RATE / FRAME  # a narrower band still includes its nearest frequency
     rising = (frequencies - left) / np.maximum(center - left, spacing)
     falling = (right - frequencies) / np.maximum(right - center, spacing)
     triangles = np.maximum(0, np.minimum(rising, falling))

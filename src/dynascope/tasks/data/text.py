@@ -1,4 +1,4 @@
-"""Text as characters: which one comes next?"""
+"""Texts: how they are found, and their characters as tokens."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dynascope.tasks.data.files import DataNotFoundError
 
 
 class Characters(NamedTuple):
-    """A text as numbers: places in its own sorted alphabet."""
+    """A text as tokens: indices into its own sorted alphabet."""
 
     tokens: Int[np.ndarray, " n"]
     alphabet: tuple[str, ...]
 
 
 def characters(text: str | Path = "tiny_shakespeare") -> Characters:
-    """The characters of a text that `read_text` finds."""
+    """The characters of a text, which `read_text` finds."""
     return encoded(read_text(text))
 
 
@@ -44,6 +44,6 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
 
 
 def encoded(text: str) -> Characters:
-    """The text's characters by their places in its alphabet."""
+    """The text's characters as indices into its alphabet."""
     alphabet, tokens = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
     return Characters(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))
