@@ -26,10 +26,10 @@ trace = diagonal_flow.reduced_flow(loss, example.u, example.v, scales=[1e-8, 1e-
 limit = greedy_ranks.staircase(stages, times)
 print("mean |loss - staircase|:", np.round(np.abs(trace.loss - limit.loss).mean("time").values, 4))
 
-# is the theorem's ground firm? Assumptions 4.3 and 4.4, and whether stages can be told apart at 1e-32
+# do the assumptions hold? 4.3 and 4.4, and whether the stages can be distinguished at 1e-32
 findings = assumptions.non_degeneracy(stages, example.u, example.v, scale=1e-32)
 findings += [assumptions.strict_minimum(loss, stage) for stage in stages]
-print("broken:", [finding.name for finding in findings if not finding.holds])
+print("violated:", [finding.name for finding in findings if not finding.holds])
 
 # the stages of any recorded curve, with uncertainties
 curve = trace.loss.sel(scale=1e-32).values
