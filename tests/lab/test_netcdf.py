@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from h5py import h5f
 
 from dynascope.lab.errors import StoreError
 from dynascope.lab.netcdf import load, pack
@@ -80,6 +81,13 @@ def test_a_tree_without_groups_stays_a_tree_and_a_branch_becomes_one(tmp_path: P
     assert isinstance(after, xr.DataTree)
     assert after.path == "/"
     assert after.x.values.tolist() == ["a", "bé", "c"]
+
+
+@pytest.mark.parametrize("make", [everything, tree])
+def test_a_file_that_was_read_is_closed(tmp_path: Path, make: Callable[[], xr.Dataset | xr.DataTree]):
+    data = stored(make(), tmp_path)
+    assert h5f.get_obj_count(h5f.OBJ_ALL, h5f.OBJ_FILE) == 0
+    assert data["real"].shape == (3, 2)
 
 
 @pytest.mark.parametrize("make", [everything, tree])

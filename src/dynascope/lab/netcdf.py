@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,9 @@ def load(path: Path) -> xr.Dataset | xr.DataTree:
 
 def unpack(data: bytes) -> xr.Dataset | xr.DataTree:
     """What `pack` was given."""
-    groups = xr.open_groups(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
-    nodes = {name: _decoded(group.load()) for name, group in groups.items()}
+    with ExitStack() as opened:
+        groups = xr.open_groups(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
+        nodes = {name: _decoded(opened.enter_context(group).load()) for name, group in groups.items()}
     if _TREE not in nodes["/"].attrs:
         return nodes["/"]
     return xr.DataTree.from_dict(nodes, name=nodes["/"].attrs.pop(_TREE))
