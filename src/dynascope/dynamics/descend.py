@@ -14,9 +14,8 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import Stop, solo
-from dynascope.dynamics.objective import Objective, check_model
 from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.process import Objective, Process, check_model, named_probes
 from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
 from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic

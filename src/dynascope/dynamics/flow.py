@@ -15,8 +15,7 @@ from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import Stop, solo
-from dynascope.dynamics.objective import Objective, check_model
-from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.process import Objective, Process, check_model, named_probes
 from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Snapshot

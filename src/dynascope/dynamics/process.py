@@ -1,16 +1,20 @@
-"""What the loop runs: a start, a rule that moves the state on, and what probes may see of it."""
+"""What the loop runs: an objective, a start, a rule that moves the state on, and what probes may see of it."""
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
-from dynascope.checks import shown
+from dynascope import checks
 from dynascope.probes.probe import Probe, Snapshot, as_probe
+from dynascope.tasks.task import DataTask, PopulationTask, SampledTask, Task, VelocityTask
 
 
 class Process(eqx.Module):
@@ -51,7 +55,94 @@ class Process(eqx.Module):
 def named_probes(probes: Mapping[str, Probe | Callable] | None, usual: Mapping[str, Probe]) -> dict[str, Probe]:
     """The probes by name, plain functions of the model made into probes; the usual ones where None are given."""
     if not isinstance(probes, Mapping | None):
-        raise TypeError(f"probes must be a dict of probes by name; got {shown(probes)}")
+        raise TypeError(f"probes must be a dict of probes by name; got {checks.shown(probes)}")
     if any(not isinstance(name, str) for name in probes or {}):
-        raise TypeError(f"probes must be named by strings; got {shown(list(probes or {}))}")
+        raise TypeError(f"probes must be named by strings; got {checks.shown(list(probes or {}))}")
     return {name: as_probe(thing, name) for name, thing in (usual if probes is None else probes).items()}
+
+
+class Objective(eqx.Module):
+    """The loss that a process moves on: a task with the data it is evaluated on, as a function of the model alone."""
+
+    task: Any
+    data: PyTree
+    batch: int | None
+    key: PRNGKeyArray | None
+
+    def __init__(
+        self,
+        task: Any,
+        model: PyTree,
+        *,
+        data: PyTree = None,
+        batch: int | None = None,
+        key: PRNGKeyArray | None = None,
+    ) -> None:
+        if data is not None:
+            checks.rows(data=data)
+        if batch is not None:
+            self._check_batch(task, data, batch, key)
+        elif key is not None:
+            checks.key("key", key)
+        if isinstance(task, Task):
+            needed = PopulationTask if data is None and batch is None else DataTask
+            if not isinstance(task, needed | VelocityTask):
+                ways = "data=" if isinstance(task, DataTask) else "no data"
+                name = type(task).__name__
+                raise TypeError(f"task {name} is no {needed.__name__}: it needs {ways} here")
+        elif not callable(task):
+            got = checks.shown(task)
+            raise TypeError(f"task must be a task or a function loss(model) or loss(model, batch); got {got}")
+        else:
+            self._check_arguments(task, model, data is not None or batch is not None)
+        self.task, self.data, self.batch, self.key = task, data, batch, key
+
+    def __call__(self, model: PyTree) -> Array:
+        """The loss on the data, on the population, or on one fixed sample where the task can only sample."""
+        if self.data is not None:
+            return self.on(model, self.data)
+        if isinstance(self.task, PopulationTask):
+            return self.task.population_loss(model)
+        if self.batch is not None:
+            return self.on(model, self.task.sample(self.key, self.batch))
+        return self.task(model)
+
+    def on(self, model: PyTree, batch: PyTree) -> Array:
+        """The loss on one batch."""
+        return self.task.loss(model, batch) if isinstance(self.task, DataTask) else self.task(model, batch)
+
+    def check(self, model: PyTree) -> None:
+        """Evaluate it abstractly: its value must be one real number, an array that depends on arrays."""
+        value = self(model)
+        if not isinstance(value, jax.Array):
+            raise TypeError(f"the loss must return a JAX array; got {checks.shown(value)} of {type(value).__name__}")
+        if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
+            raise TypeError(f"the loss must return one real number, shape (); got {value.shape} of {value.dtype}")
+
+    @staticmethod
+    def _check_batch(task: Any, data: PyTree, batch: Any, key: Any) -> None:
+        most = None if data is None else checks.rows(data=data)
+        checks.whole("batch", batch, at_least=1, at_most=most)
+        if key is None:
+            raise ValueError("batches are drawn at random: give key=, such as jax.random.key(0)")
+        checks.key("key", key)
+        if data is None and not isinstance(task, SampledTask):
+            raise ValueError("a batch without data needs a SampledTask, which has sample(key, count); or give data=")
+
+    @staticmethod
+    def _check_arguments(task: Any, model: PyTree, with_batch: bool) -> None:
+        """A plain function takes (model), or (model, batch) where there is data."""
+        try:
+            inspect.signature(task).bind(*((model, None) if with_batch else (model,)))
+        except TypeError:
+            wanted = "loss(model, batch), since data= is given" if with_batch else "loss(model), or give data="
+            raise TypeError(f"the task is called as {wanted}; its arguments do not fit that") from None
+        except ValueError:  # a builtin without a signature
+            return
+
+
+def check_model(model: PyTree) -> None:
+    """A model has something to train."""
+    leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+    if not leaves or sum(leaf.size for leaf in leaves) == 0:
+        raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")
