@@ -43,6 +43,3 @@ def concept_plane(axes: Axes, mu: Sequence[float], label: str = "test point") ->
     axes.plot([mu[0]], [mu[1]], "*", color=INK, markersize=12, zorder=5, label=label)
     axes.set_xlabel("output, concept 1")
     axes.set_ylabel("output, concept 2")
-
-
-from dynascope.figures.style import PALETTE as CONCEPT_COLOURS, THEORY  # noqa: E402, F401
