@@ -9,7 +9,8 @@ from dynascope.experiments.concept.diversity_order import DiversityOrder, zero_o
 def test_the_strengths_are_equal_at_the_predicted_flip() -> None:
     flip = DiversityOrder().flip()
     assert flip == pytest.approx(np.sqrt(1.5025))
-    first, second = DiversityOrder(first_spreads=(flip,)).strengths()[0]
+    at_flip = DiversityOrder(first_spreads=(flip,))
+    first, second = at_flip.strengths(at_flip.signals())[0]
     assert first == pytest.approx(second)
 
 

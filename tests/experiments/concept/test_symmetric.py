@@ -11,11 +11,10 @@ from dynascope.experiments.concept.descent_stages import alternation, matches, t
 from dynascope.experiments.concept.failure_mode import FailureMode
 from dynascope.experiments.concept.initialization_breakdown import InitializationBreakdown
 from dynascope.experiments.concept.jacobian_stages import JacobianStages
+from dynascope.experiments.concept.multiple_descents import QuadrupleDescent, TripleDescent
 from dynascope.experiments.concept.published_figures import PublishedFigures
-from dynascope.experiments.concept.quadruple_descent import QuadrupleDescent
 from dynascope.experiments.concept.symmetric_drawing import draw_partition
 from dynascope.experiments.concept.training_trajectory import TrainingTrajectory
-from dynascope.experiments.concept.triple_descent import TripleDescent
 from dynascope.theory.concept.staged_path import predicted_runs
 
 

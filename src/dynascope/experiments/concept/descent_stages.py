@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynascope.curves import stages
+from dynascope.theory.concept.starts import random_factor
 
 
 class Reference(NamedTuple):
@@ -24,6 +25,10 @@ class Reference(NamedTuple):
     def name(self) -> str:
         spread = f", {self.spread:g}" if self.spread else ""
         return f"{'aligned' if spread else 'gauss'}({self.seed}, {self.scale:g}{spread})"
+
+    def start(self, concepts: int) -> np.ndarray:
+        """U(0), (concept, width)."""
+        return random_factor(self.seed, self.scale, self.spread, concepts)
 
 
 def turns_of(loss: np.ndarray, tolerance: float) -> list[stages.TurningPoint]:

@@ -8,24 +8,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.concept.learning_order import (
-    SINGLE_SPEEDS,
-    bulge,
-    draw_bulge,
-    draw_plane,
-    draw_speed,
-    judge_theorem,
-    lead,
-    rate_between,
-    signal_label,
-    speeds,
-)
+from dynascope.experiments.concept import learning_order
+from dynascope.experiments.concept.learning_order import SINGLE_SPEEDS
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
 from dynascope.theory.concept.one_layer_predictions import predicted_outputs
-from dynascope.theory.concept.strengths import spread_of_equal_strengths, strengths
+from dynascope.theory.concept.strengths import spread_of_equal_strengths
 from dynascope.theory.concept.terminal_rates import settled_step
 
 
@@ -52,23 +42,23 @@ class DiversityOrder(SimExperiment):
     second_spread: float = 0.05
     mu: tuple[float, float] = (1.0, 2.0)
 
+    def signals(self) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+        """(μ, σ) of every setting."""
+        return [(self.mu, (first, self.second_spread)) for first in self.first_spreads]
+
     def measure(self, seed: int) -> xr.Dataset:
-        return self.train([(self.mu, (first, self.second_spread)) for first in self.first_spreads], seed)
+        return self.train(self.signals(), seed)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
-
-    def strengths(self) -> np.ndarray:
-        """a of every setting, (signal, concept)."""
-        return strengths(self.mu, [(first, self.second_spread) for first in self.first_spreads], self.origin)
 
     def flip(self) -> float:
         """The spread at which both strengths are equal."""
         return spread_of_equal_strengths(self.mu, self.second_spread, self.origin)
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        a, spreads = self.strengths(), np.array(self.first_spreads)
-        area, gap = bulge(measured), a[:, 1] - a[:, 0]
+        a, spreads = self.strengths(self.signals()), np.array(self.first_spreads)
+        area, gap = learning_order.bulge(measured), a[:, 1] - a[:, 0]
         apart = np.abs(gap) > 0.1 * a.max(axis=1)
         agree = np.sign(area[apart]) == np.sign(gap[apart])[:, None]
         flips = bool((gap[apart] > 0).any() and (gap[apart] < 0).any())
@@ -81,7 +71,7 @@ class DiversityOrder(SimExperiment):
             measured=share_of(agree.ravel()) | {"flip": zero_of(spreads, medians)},
             holds=bool(flips and agree.mean() >= 0.95), seeds=self.seeds,
         )  # fmt: skip
-        order, leads = np.argsort(spreads), np.median(lead(measured), axis=1)
+        order, leads = np.argsort(spreads), np.median(learning_order.lead(measured), axis=1)
         for name, what, values in (("lead", "largest lead of concept 2 over concept 1", leads),
                                    ("area", "signed area of the path", medians)):  # fmt: skip
             falls = bool(np.all(np.diff(values[order]) < 0))
@@ -117,7 +107,7 @@ class DiversityOrder(SimExperiment):
             begin = settled_step(a[k], np.array(self.mu), self.step_size)
             late = measured.isel(signal=k).sel(step=slice(begin, None))
             for name, window in zip(ratio, ((1.0, 1e-2), (1e-2, 1e-4)), strict=True):
-                slope = rate_between(late, *window, SINGLE_SPEEDS).slope
+                slope = learning_order.rate_between(late, *window, SINGLE_SPEEDS).slope
                 ratio[name].append(float(np.median(slope) / (-self.step_size * a[k].min())))
         off = np.abs(np.array([*ratio.values()]) - 1)
         yield claim(
@@ -130,8 +120,10 @@ class DiversityOrder(SimExperiment):
         )  # fmt: skip
         if predicted is None:
             return
-        both = [rate_between(trace, 0.05, 0.0, SINGLE_SPEEDS).slope for trace in (measured, predicted)]
-        off = np.abs(both[0] / both[1] - 1)
+        slope, theory = (
+            learning_order.rate_between(trace, 0.05, 0.0, SINGLE_SPEEDS).slope for trace in (measured, predicted)
+        )
+        off = np.abs(slope / theory - 1)
         yield claim(
             "theorem-slope", "In every run the slope of the log speed is that of Theorem 4.1, from the run's own start",
             source="Theorem 4.1",
@@ -139,24 +131,26 @@ class DiversityOrder(SimExperiment):
             expected="median ≤ 0.05, share ≥ 0.95", seeds=self.seeds,
             holds=bool(np.median(off) <= 0.05 and (off < 0.1).mean() >= 0.95),
         )  # fmt: skip
-        yield judge_theorem(measured, predicted, self.seeds)
+        yield learning_order.judge_theorem(measured, predicted, self.seeds)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figure, (plane, first) = panels(2)
-        draw_plane(plane, measured, predicted, "sigma")
+        learning_order.draw_plane(plane, measured, predicted, "sigma")
         plane.set_title("Output at the test point, seed 0")
-        draw_bulge(first, self.first_spreads, bulge(measured), "diversity of concept 1, σ₁", self.flip())
+        area = learning_order.bulge(measured)
+        learning_order.draw_bulge(first, self.first_spreads, area, "diversity of concept 1, σ₁", self.flip())
         first.set_title("Which concept is first")
         return {"diversity-order": figure, "slow-down": self._draw_slowing(measured)}
 
     def _draw_slowing(self, measured: xr.Dataset) -> Figure:
         figure, (loss, speed) = panels(2)
-        rates = -self.step_size * self.strengths().min(axis=1)
-        middle, values = speeds(measured.isel(seed=0))
+        rates = -self.step_size * self.strengths(self.signals()).min(axis=1)
+        middle, values = learning_order.speeds(measured.isel(seed=0))
         for k, color in enumerate(settings_colors(len(self.first_spreads))):
             loss.semilogy(measured.step, measured.test_loss.isel(seed=0, signal=k), color=color)
-            style = {"color": color, "linewidth": 1.1, "label": signal_label("sigma", measured.sigma.values[k])}
-            draw_speed(speed, middle, values[k], float(rates[k]), SINGLE_SPEEDS, **style)
+            label = learning_order.signal_label("sigma", measured.sigma.values[k])
+            style = {"color": color, "linewidth": 1.1, "label": label}
+            learning_order.draw_speed(speed, middle, values[k], float(rates[k]), SINGLE_SPEEDS, **style)
         speed.plot([], [], **THEORY, label="slope −η min a")
         loss.set(xlabel="step", ylabel="test loss", title="The loss, seed 0", ylim=(1e-9, None))  # float32 below
         speed.set(xlabel="step", ylabel="speed of the output per step", title="Its slowing is set by the data")

@@ -61,27 +61,20 @@ class FailureMode(SymmetricExperiment):
         starts = self.gaussian(start_seeds(seed, self.narrow_starts), width=self.narrow_width)
         lasting = self.scan(starts, steps=self.narrow_steps)
         U = self.gaussian(start_seeds(seed, self.starts), scale=1)
-        majors = [
-            [self.scan(scale * U, steps=steps).majors.values for steps in (self.steps, 2 * self.steps)]
-            for scale in SCALES
-        ]
-        random = {
-            "U": (("start", "row", "width"), U),
-            "majors": (("scale", "horizon", "start", "concept"), np.array(majors)),
-        }
+        horizons = (self.steps, 2 * self.steps)
+        majors = [[self.scan(scale * U, steps=steps).majors.values for steps in horizons] for scale in SCALES]
+        random = xr.Dataset({"majors": (("scale", "horizon", "start", "concept"), np.array(majors))})
         near = start_seeds(seed, self.aligned_starts)
         waits = [self.scan(self.aligned(near, 0.5, spread), steps=3000).half_step.values for spread in SPREADS]
-        return xr.DataTree.from_dict(
-            {
-                "plateau": plateau[["W", "U", "test_loss", "loss"]],
-                "narrow": narrow[["W", "U", "test_loss"]],
-                "narrow_starts": lasting[["test_loss"]],
-                "random": xr.Dataset(random, {"scale": list(SCALES)}),
-                "aligned": xr.Dataset(
-                    {"half_step": (("spread", "start", "concept"), np.array(waits))}, {"spread": list(SPREADS)}
-                ),
-            }
-        )
+        aligned = xr.Dataset({"half_step": (("spread", "start", "concept"), np.array(waits))})
+        nodes = {
+            "plateau": plateau[["W", "U", "test_loss", "loss"]],
+            "narrow": narrow[["W", "U", "test_loss"]],
+            "narrow_starts": lasting[["test_loss"]],
+            "random": random.assign(U=(("start", "row", "width"), U)).assign_coords(scale=list(SCALES)),
+            "aligned": aligned.assign_coords(spread=list(SPREADS)),
+        }
+        return xr.DataTree.from_dict(nodes)
 
     def predict(self, measured: xr.DataTree) -> xr.DataTree:
         runs = predicted_runs(measured["plateau"].to_dataset(), self.mu, self.sigma, self.learning_rate)
@@ -226,12 +219,8 @@ class FailureMode(SymmetricExperiment):
         axes.plot(1 / spreads, medians, "o-", color=PALETTE[1], label="median")
         line = medians[0] + np.log(spreads[0] / spreads) / (2 * self.strengths[0] * self.learning_rate)
         axes.plot(1 / spreads, line, **THEORY, label="slope 1/(2 a₁ η)")
-        axes.set(
-            xscale="log",
-            xlabel="1/ε, how singular the start is",
-            ylabel="step of w₁₁ > ½",
-            title="Length of the plateau",
-        )
+        axes.set(xscale="log", xlabel="1/ε, how singular the start is", ylabel="step of w₁₁ > ½")
+        axes.set_title("Length of the plateau")
         axes.legend(loc="upper left")
 
     def _draw_late(self, axes: Axes, majors: np.ndarray, half_step: np.ndarray) -> None:
@@ -241,9 +230,8 @@ class FailureMode(SymmetricExperiment):
                 "o", markersize=3, markeredgewidth=0, alpha=0.5, color=PALETTE[index], label=f"τ = {scale:g}",
             )  # fmt: skip
         axes.axvline(self.steps, **THEORY, label="the horizon")
-        axes.set(
-            xlabel="predicted step of w₁₁ = ½", ylabel=f"w₁₁ after {self.steps} steps", title="Which starts are late"
-        )
+        axes.set(xlabel="predicted step of w₁₁ = ½", ylabel=f"w₁₁ after {self.steps} steps")
+        axes.set_title("Which starts are late")
         axes.legend(loc="lower left")
 
 

@@ -13,9 +13,10 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.concept.transients import draw_shares
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of, shares_agree, wilson_interval
+from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept.starts import start_moments
 
@@ -61,15 +62,13 @@ class InitializationBreakdown(SymmetricExperiment):
             starts = self.gaussian(seeds, scale, 2)
             by_scale.append(self.scan(starts, tolerances).descents.values)
             minors.append(np.sum(starts[:, 0] * starts[:, 1], axis=1))
-        return xr.Dataset(
-            {
-                "descents_by_width": (("width", "start"), np.array(by_width, np.int32)),
-                "moments": (("width", "moment"), np.array(moments)),
-                "descents_by_scale": (("scale", "turn_tolerance", "start"), np.array(by_scale, np.int32)),
-                "minor": (("scale", "start"), np.array(minors)),
-            },
-            {"width": list(BY_WIDTH), "scale": list(BY_SCALE), "turn_tolerance": tolerances},
-        )
+        table = {
+            "descents_by_width": (("width", "start"), np.array(by_width, np.int32)),
+            "moments": (("width", "moment"), np.array(moments)),
+            "descents_by_scale": (("scale", "turn_tolerance", "start"), np.array(by_scale, np.int32)),
+            "minor": (("scale", "start"), np.array(minors)),
+        }
+        return xr.Dataset(table, {"width": list(BY_WIDTH), "scale": list(BY_SCALE), "turn_tolerance": tolerances})
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The moments of W(0): E w_ii = d' τ², E w_ij = 0, Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴."""
@@ -84,15 +83,10 @@ class InitializationBreakdown(SymmetricExperiment):
             expected="falling; > 0.2 at d' = 2, 0 at d' = 64",
             holds=bool(np.all(np.diff(counts) <= 0)) and counts[0] > 0.2 * self.starts and counts[-1] == 0,
         )  # fmt: skip
-        yield self._agreement(
-            "shares-by-width", "Shares of two descents by the width d' of U (d' τ² = 0.02)", widths, BY_WIDTH
-        )
-        scales = dict(
-            zip(BY_SCALE, measured.descents_by_scale.sel(turn_tolerance=self.tolerance).values >= 2, strict=True)
-        )
-        yield self._agreement(
-            "shares-by-size", "Shares of two descents by the size τ of the start (d' = 2)", scales, BY_SCALE
-        )
+        yield self._agreement("shares-by-width", "by the width d' of U (d' τ² = 0.02)", widths, BY_WIDTH)
+        twice = measured.descents_by_scale.sel(turn_tolerance=self.tolerance).values >= 2
+        scales = dict(zip(BY_SCALE, twice, strict=True))
+        yield self._agreement("shares-by-size", "by the size τ of the start (d' = 2)", scales, BY_SCALE)
         yield claim(
             "vanishes", "The transient vanishes with the size of the start", source="Section 4.2", seeds=self.starts,
             measured={scale: float(row.mean()) for scale, row in scales.items()}, expected="falling with τ, 0 at 0.001",
@@ -101,10 +95,7 @@ class InitializationBreakdown(SymmetricExperiment):
         counted = measured.descents_by_scale.sel(scale=0.1, turn_tolerance=list(BY_TOLERANCE)).values >= 2
         by_tolerance = dict(zip(BY_TOLERANCE, counted, strict=True))
         yield self._agreement(
-            "shares-by-tolerance",
-            "Shares of two descents by the tolerance of the count (τ = 0.1)",
-            by_tolerance,
-            BY_TOLERANCE,
+            "shares-by-tolerance", "by the tolerance of the count (τ = 0.1)", by_tolerance, BY_TOLERANCE
         )
         yield from self._judge_sign(measured, scales)
         yield from self._judge_moments(measured, predicted)
@@ -114,11 +105,11 @@ class InitializationBreakdown(SymmetricExperiment):
             expected="≤ 2", holds=most <= 2, seeds=self.starts * (len(BY_WIDTH) + len(BY_SCALE)),
         )  # fmt: skip
 
-    def _agreement(self, id: str, statement: str, found: Mapping[Any, np.ndarray], known: Mapping[Any, float]) -> Claim:
+    def _agreement(self, id: str, by: str, found: Mapping[Any, np.ndarray], known: Mapping[Any, float]) -> Claim:
         agree = [shares_agree(int(row.sum()), len(row), known[key], REFERENCE_STARTS) for key, row in found.items()]
         return claim(
-            id, f"{statement} are those of the reference", source="Appendix E.2", expected=known, holds=all(agree),
-            measured={key: share_of(row) for key, row in found.items()}, seeds=self.starts,
+            id, f"Shares of two descents {by} are those of the reference", source="Appendix E.2", expected=known,
+            measured={key: share_of(row) for key, row in found.items()}, holds=all(agree), seeds=self.starts,
         )  # fmt: skip
 
     def _judge_sign(self, measured: xr.Dataset, scales: Mapping[float, np.ndarray]) -> Iterable[Claim]:
@@ -148,10 +139,8 @@ class InitializationBreakdown(SymmetricExperiment):
             source="Appendix E.2", measured=ratio, expected={"1/√d'": 1 / np.sqrt(widths), "reference": RATIOS},
             holds=bool(np.all(np.abs(np.array(list(ratio.values())) * np.sqrt(widths) - 1) < error)), seeds=self.starts,
         )  # fmt: skip
-        z = [
-            np.abs(mean - theory[0]) / np.sqrt(theory[3] / self.starts),
-            np.abs(across) / np.sqrt(theory[2] / self.starts),
-        ]
+        error = np.sqrt(theory[[3, 2]] / self.starts)
+        z = np.abs([mean - theory[0], across]) / error
         spread = [np.abs(off / theory[2] - 1), np.abs(on / theory[3] - 1)]
         yield claim(
             "moments",
@@ -164,12 +153,12 @@ class InitializationBreakdown(SymmetricExperiment):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.3, 3.7))
         _draw_shares(left, measured.descents_by_width.values >= 2, BY_WIDTH)
-        left.set(xscale="log", xlabel="width d' of U (d' τ² fixed)", ylabel="share of starts with two descents")
+        left.set(xscale="log", xlabel="width d' of U (d' τ² fixed)", title="Wide models take no detour")
+        left.set_ylabel("share of starts with two descents")
         left.set_xticks(list(BY_WIDTH), [str(width) for width in BY_WIDTH])
         left.minorticks_off()
-        left.set_title("Wide models take no detour")
         _draw_shares(middle, measured.descents_by_scale.sel(turn_tolerance=self.tolerance).values >= 2, BY_SCALE)
-        middle.set(xscale="log", xlabel="size τ of the start (d' = 2)", title="Small starts hardly do")
+        middle.set(xscale="log", xlabel="size τ of the start (d' = 2)", title="Small starts rarely do")
         top = max(left.get_ylim()[1], middle.get_ylim()[1])
         for axes in (left, middle):
             axes.set_ylim(-0.01, top)
@@ -187,8 +176,5 @@ class InitializationBreakdown(SymmetricExperiment):
 
 
 def _draw_shares(axes: Axes, outcomes: np.ndarray, reference: Mapping[Any, float]) -> None:
-    share = outcomes.mean(axis=1)
-    ends = np.array([wilson_interval(int(row.sum()), len(row)) for row in outcomes])
-    low, high = np.maximum(share - ends[:, 0], 0), np.maximum(ends[:, 1] - share, 0)
-    axes.errorbar(list(reference), share, [low, high], fmt="o-", color=PALETTE[1], capsize=3, label="measured, 95 %")
+    draw_shares(axes, list(reference), outcomes, PALETTE[1], "measured, 95 %")
     axes.plot(list(reference), list(reference.values()), "_", color="black", markersize=12, label="reference")

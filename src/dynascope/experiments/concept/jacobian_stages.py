@@ -66,23 +66,21 @@ class JacobianStages(SymmetricExperiment):
     """Whether the lemmas are also checked on the long paths, a = (1, 10) and (1, 4, 16), and with negative minors."""
 
     def measure(self, seed: int) -> xr.DataTree:
-        known = [self.aligned(r.seed, r.scale, r.spread) if r.spread else self.gaussian(r.seed, r.scale)
-                 for r in REFERENCES]  # fmt: skip
+        known = [reference.start(len(self.mu)) for reference in REFERENCES]
         run = self.train(np.stack([self.gaussian(self.shown_seed), *known]))
         scales, spreads = (0.03, 0.1, 0.3, 0.5), (0.01, 0.03, 0.1)
         seeds = start_seeds(seed, self.aligned_starts)
         near = np.concatenate([self.aligned(seeds, scale, spread) for scale in scales for spread in spreads])
         paths = lemma_paths.SMALL + lemma_paths.LARGE if self.long_paths else lemma_paths.SMALL[:2]
-        return xr.DataTree.from_dict(
-            {
-                "chosen": run[["W", "U", "test_loss", "loss"]],
-                "random": self._random_starts(seed),
-                "aligned": self.scan(near)[["descents"]].isel(turn_tolerance=0),
-                **stage_predictor.measure_stages(self, seed, self.predictor_starts),
-                **stage_predictor.measure_minors(self, seed, self.predictor_starts),
-                "lemmas": lemma_paths.measure_lemmas(paths + lemma_paths.SINGULAR),
-            }
-        )
+        nodes = {
+            "chosen": run[["W", "U", "test_loss", "loss"]],
+            "random": self._random_starts(seed),
+            "aligned": self.scan(near)[["descents"]].isel(turn_tolerance=0),
+            **stage_predictor.measure_stages(self, seed, self.predictor_starts),
+            **stage_predictor.measure_minors(self, seed, self.predictor_starts),
+            "lemmas": lemma_paths.measure_lemmas(paths + lemma_paths.SINGULAR),
+        }
+        return xr.DataTree.from_dict(nodes)
 
     def _random_starts(self, seed: int) -> xr.Dataset:
         """Of random starts: the descents, and for those with two whether the stages lie as in the figure."""

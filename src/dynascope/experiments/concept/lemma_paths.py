@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -80,23 +80,23 @@ SINGULAR = (
 def measure_lemmas(paths: tuple[LemmaPath, ...]) -> xr.Dataset:
     """For every path and lemma the first step at which it is broken (-1: never) and the worst margin; when each major
     leaves the initial phase and the earliest step at which it may; and how far from I `W` ends."""
-    rows: dict[str, list[Any]] = {name: [] for name in ("broken_at", "margin", "exit", "earliest", "end")}
-    names: list[str] = []
+    rows: list[xr.Dataset] = []
     for path in paths:
         W, constants = path.run()
+        a = np.asarray(path.a)
         # an entry of U U^T is a sum of d products: D.7 bounds it by numbers far below their rounding
-        rounding = len(path.a) * 1e-14 if path.integrator == "factor_gd" else 0
-        verdicts = check_lemmas(W, np.asarray(path.a), constants, rounding)
-        names = [verdict.lemma for verdict in verdicts]
-        rows["broken_at"].append([-1 if each.first_violation is None else each.first_violation for each in verdicts])
-        rows["margin"].append([each.worst_margin for each in verdicts])
-        rows["exit"].append(_padded(exit_steps(W, constants)))
-        rows["earliest"].append(_padded(diagonal_growth_times(W[0], np.asarray(path.a), constants)))
-        rows["end"].append(float(np.abs(W[-1] - np.eye(len(path.a))).max()))
-    table: dict[str, Any] = {name: (("path", "lemma"), np.array(rows[name])) for name in ("broken_at", "margin")}
-    table |= {name: (("path", "major"), np.array(rows[name])) for name in ("exit", "earliest")}
-    table["end"] = ("path", np.array(rows["end"]))
-    return xr.Dataset(table, {"lemma": names, "path": [path.name for path in paths]})
+        rounding = len(a) * 1e-14 if path.integrator == "factor_gd" else 0
+        verdicts = check_lemmas(W, a, constants, rounding)
+        table = {
+            "broken_at": ("lemma", [-1 if each.first_violation is None else each.first_violation for each in verdicts]),
+            "margin": ("lemma", [each.worst_margin for each in verdicts]),
+            "exit": ("major", exit_steps(W, constants)),
+            "earliest": ("major", diagonal_growth_times(W[0], a, constants)),
+            "end": float(np.abs(W[-1] - np.eye(len(a))).max()),
+        }
+        rows.append(xr.Dataset(table, {"lemma": [each.lemma for each in verdicts], "major": np.arange(len(a))}))
+    names = xr.DataArray([path.name for path in paths], dims="path", name="path")
+    return xr.concat(rows, names, join="outer")
 
 
 def judge_lemmas(measured: xr.Dataset) -> Iterable[Claim]:
@@ -192,7 +192,3 @@ def _judge_assumptions() -> Iterable[Claim]:
         expected="left > right in all; ratios < 3 in Figures 8 and 9",
         refuted=satisfied == 0 and all(table[f"Figure {n}"]["smallest a_i/a_j"] < 3 for n in ("8", "9")),
     )  # fmt: skip
-
-
-def _padded(values: np.ndarray) -> np.ndarray:
-    return np.append(values, np.full(3 - len(values), np.nan))

@@ -17,7 +17,6 @@ from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
 from dynascope.lab.experiment import Source
-from dynascope.theory.concept.strengths import strengths
 
 SHARES = {"μ = (1, 2)": ReferenceShare(0.30, 400), "μ = (2, 4)": ReferenceShare(0.25, 400)}
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
@@ -96,21 +95,19 @@ class LowDimension(SimExperiment):
         loss = losses(seeds=self.population_seeds)
         summed = losses(seeds=self.sum_seeds, norm="sum")
         steps = 10 * self.steps(2) // 3
-        slow = losses(
-            seeds=self.slow_seeds, learning_rate=self.learning_rate / 10, steps=steps, record=ds.log_steps(steps, 1500)
-        )
+        rate, record = self.learning_rate / 10, ds.log_steps(steps, 1500)
+        slow = losses(seeds=self.slow_seeds, learning_rate=rate, steps=steps, record=record)
         open_ = loss > 0.01 * loss[..., :1]
-        return xr.Dataset(
-            {
-                "every_step": (("signal", "seed"), transients.memorizes(loss)),
-                "every_fifth": (("signal", "seed"), transients.memorizes(loss[..., ::5])),
-                "slow": (("signal", "slow_seed"), transients.memorizes(slow)),
-                "settled": (("signal", "seed"), loss.shape[-1] - np.argmax(open_[..., ::-1], axis=-1)),
-                "swing_mean": (("signal", "seed"), swing(loss)),
-                "swing_sum": (("signal", "sum_seed"), swing(summed)),
-                "sum_loss": (("signal", "step"), summed[:, 0]),
-            }
-        )
+        table = {
+            "every_step": (("signal", "seed"), transients.memorizes(loss)),
+            "every_fifth": (("signal", "seed"), transients.memorizes(loss[..., ::5])),
+            "slow": (("signal", "slow_seed"), transients.memorizes(slow)),
+            "settled": (("signal", "seed"), loss.shape[-1] - np.argmax(open_[..., ::-1], axis=-1)),
+            "swing_mean": (("signal", "seed"), swing(loss)),
+            "swing_sum": (("signal", "sum_seed"), swing(summed)),
+            "sum_loss": (("signal", "step"), summed[:, 0]),
+        }
+        return xr.Dataset(table)
 
     def predict(self, measured: xr.DataTree) -> xr.Dataset | None:
         """Gradient flow from the chosen starts: in it, μ only sets the clock."""
@@ -162,7 +159,7 @@ class LowDimension(SimExperiment):
             seeds=self.slow_seeds,
         )  # fmt: skip
         ratio = shares.settled.values[0] / shares.settled.values[1]
-        a = np.array([strengths(mu, sigma, self.origin) for mu, sigma in self.signals()])
+        a = self.strengths(self.signals())
         clock = float(a[1, 0] / a[0, 0])
         yield claim(
             "faster", "Large signals are learned faster, in time proportional to 1/μ² (steps to a test loss of 1 %)",
@@ -188,25 +185,21 @@ class LowDimension(SimExperiment):
             )  # fmt: skip
 
     def _judge_chosen(self, chosen: xr.Dataset) -> Claim:
-        turns = {
-            (start, mu[0]): transients.first_turn(
-                chosen.test_loss.isel(signal=k).sel(start=start).values, chosen.step.values
-            )
-            for k, (mu, _) in enumerate(self.signals())
-            for start in self.chosen
-        }
+        turns = {}
+        for k, (mu, _) in enumerate(self.signals()):
+            for start in self.chosen:
+                loss = chosen.test_loss.isel(signal=k).sel(start=start).values
+                turns[start, mu[0]] = transients.first_turn(loss, chosen.step.values)
         return transients.judge_turns(turns, {case: TURNS[case] for case in turns if case in TURNS}, "Figure 14")
 
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         figures = {}
         if predicted is not None:
             figures["low-dimension"] = self._draw_chosen(measured["chosen"].to_dataset(), predicted)
-        sgd = measured["sgd"]
+        sgd = measured["sgd"].to_dataset()
         figure, columns = panels(2 + bool(self.population_seeds))
         for k, (axes, name) in enumerate(zip(columns, self.names(), strict=False)):
-            loss = sgd.test_loss.isel(signal=k).transpose("seed", "step").values
-            transients.draw_losses(axes, sgd.step.values, loss)
-            axes.set_title(f"SGD, {name}: {transients.memorizes(loss).sum()} of {len(loss)}")
+            transients.draw_losses(axes, sgd.isel(signal=k), name)
             axes.legend(loc="upper right")
         if self.population_seeds:
             colors = (transients.SECOND, transients.MEMORIZING)

@@ -69,16 +69,15 @@ def run_population(
         runs.append(run.output.rename(step="time").assign_coords(time=TIMES))
     fixed = {"z": z, "learning_rate": 0.0}
     flow = ds.ensemble(LinearLearner(dim, depth, "flow"), over, times=TIMES, fixed=fixed).trace
-    return xr.Dataset(
-        {
-            "output": xr.concat(runs, xr.Variable("learning_rate", list(rates))),
-            "flow_output": flow.output,
-            "start": flow.matrix.isel(time=0, drop=True),
-            "mu": (("signal", "concept"), mu),
-            "sigma": (("signal", "concept"), sigma),
-            "z": ("coordinate", z),
-        }
-    )
+    table = {
+        "output": xr.concat(runs, xr.Variable("learning_rate", list(rates))),
+        "flow_output": flow.output,
+        "start": flow.matrix.isel(time=0, drop=True),
+        "mu": (("signal", "concept"), mu),
+        "sigma": (("signal", "concept"), sigma),
+        "z": ("coordinate", z),
+    }
+    return xr.Dataset(table)
 
 
 class OneLayerTheory(SimExperiment):

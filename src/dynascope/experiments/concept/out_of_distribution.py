@@ -27,7 +27,6 @@ from dynascope.lab.experiment import Source
 from dynascope.models.mlp import MLP
 from dynascope.tasks.structured_identity import StructuredIdentity, random_rotation
 from dynascope.theory.concept.nearest_point import nearest_point
-from dynascope.theory.concept.strengths import strengths
 
 # Measured by an independent program: the smallest distance from the test point of 5000 points per cluster, at d=2 and
 # d=64; and about how many of 10,000 points truncation rejects at d=2 with a spread of 0.3.
@@ -115,7 +114,7 @@ class OutOfDistribution(SimExperiment):
             "truncated", "Truncation leaves no point inside the radius", source="Appendix F.3", measured=left,
             expected=0, holds=not any(left.values()), seeds=self.seeds,
         )  # fmt: skip
-        a = strengths(self.mu, self.sigma, self.origin)
+        a = self.strengths([(self.mu, self.sigma)])[0]
         off = {name: float(np.max(np.abs(part.moment.values / a - 1))) for name, part in free.items()}
         yield claim(
             "second-moment", "The second moment of the samples is a = σ² + μ²/s, in every seed", source="Equation C.13",
@@ -224,15 +223,14 @@ def data_near_test_point(
     seen = jax.jit(points)
     chosen = [[seen(seeds[shown], mu[k], sigma[k], r)[:, :concepts] for r in radii] for k in range(len(signals))]
     dims = ("signal", "seed", "truncate_radius")
-    return xr.Dataset(
-        {
-            "nearest": (dims, np.asarray(nearest).reshape(shape)),
-            "inside": (dims, np.asarray(inside).reshape(shape)),
-            "moment": ((*dims, "concept"), np.asarray(moment).reshape(*shape, concepts)),
-            "points": (("signal", "truncate_radius", "point", "concept"), np.array(chosen)),
-            "shown": shown,
-        }
-    )
+    table = {
+        "nearest": (dims, np.asarray(nearest).reshape(shape)),
+        "inside": (dims, np.asarray(inside).reshape(shape)),
+        "moment": ((*dims, "concept"), np.asarray(moment).reshape(*shape, concepts)),
+        "points": (("signal", "truncate_radius", "point", "concept"), np.array(chosen)),
+        "shown": shown,
+    }
+    return xr.Dataset(table)
 
 
 def rotation_error(experiment: SimExperiment, signals: Signals, seed: int) -> float:

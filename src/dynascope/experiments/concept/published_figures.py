@@ -53,7 +53,10 @@ class PublishedFigures(Experiment):
         return xr.DataTree.from_dict(nodes)
 
     def judge(self, measured: xr.DataTree, predicted: None) -> Iterable[Claim]:
-        counts = {(n, i): self._descents(measured, n, i) for n in NAMES for i in INTEGRATORS}
+        counts = {
+            (n, i): tuple(stages.descents(measured[n][i].test_loss.values, self.tolerance).tolist())
+            for n in NAMES for i in INTEGRATORS
+        }  # fmt: skip
         table = {f"Figure {n}": {name: list(counts[n, name]) for name in INTEGRATORS} for n in NAMES}
         drawn = [figure.name for figure in PUBLISHED_FIGURES if figure.descents_coded > figure.descents_printed]
         yield erratum(
@@ -107,7 +110,7 @@ class PublishedFigures(Experiment):
         yield erratum(
             "negative-major",
             "The failure that the published program shows has w_11 < 0, which no W = U U^T can have: it is an artifact "
-            "of iterating W instead of U, besides the square",
+            "of iterating W instead of U, in addition to the square",
             source="Figure 10", measured={"diagonal": coded, "test loss": loss},
             expected={"diagonal": [-0.019, 1, 1], "test loss": 0.254},
             refuted=bool(np.abs(coded - [-0.019, 1, 1]).max() < 1e-3 and abs(loss - 0.254) < 1e-3),
@@ -120,10 +123,6 @@ class PublishedFigures(Experiment):
             expected={"w_11": 0.081, "growth": "> 0"},
             refuted=bool(abs(weak[-1] - 0.081) < 1e-3 and weak[-1] > weak[-101]),
         )  # fmt: skip
-
-    def _descents(self, measured: xr.DataTree, figure: str, integrator: str) -> tuple[int, int]:
-        first, second = stages.descents(measured[figure][integrator].test_loss.values, self.tolerance)
-        return int(first), int(second)
 
     def draw(self, measured: xr.DataTree, predicted: None) -> Mapping[str, Figure]:
         columns = len(PUBLISHED_FIGURES)

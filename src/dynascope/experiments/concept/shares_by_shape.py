@@ -123,6 +123,8 @@ def draw_families(table: xr.Dataset, families: Families, as_reference: bool) -> 
         transients.draw_shares(axes, [getattr(s, field) for s in shapes], [found[s] for s in shapes], color, label)
         known = [shape for shape in shapes if as_reference and shape in SHARES]
         transients.draw_reference(axes, [getattr(s, field) for s in known], [SHARES[s].share for s in known])
+    for axes in (by_dim, by_depth):
+        axes.set(ylim=(-0.02, 0.8), ylabel="share with two descents or more")
     by_dim.set_xscale("log", base=2)
     dims = [shape.dim for shape in families.by_dim]
     by_dim.set_xticks(dims, [str(dim) for dim in dims])

@@ -15,7 +15,6 @@ from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
 from dynascope.theory.concept.one_layer_predictions import predicted_outputs
-from dynascope.theory.concept.strengths import strengths
 
 
 class SignalOrder(SimExperiment):
@@ -40,8 +39,12 @@ class SignalOrder(SimExperiment):
     second_signal: float = 2.0
     sigma: tuple[float, float] = (0.05, 0.05)
 
+    def signals(self) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+        """(μ, σ) of every setting."""
+        return [((first, self.second_signal), self.sigma) for first in self.first_signals]
+
     def measure(self, seed: int) -> xr.Dataset:
-        return self.train([((first, self.second_signal), self.sigma) for first in self.first_signals], seed)
+        return self.train(self.signals(), seed)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
@@ -52,7 +55,7 @@ class SignalOrder(SimExperiment):
             return np.sign(area[sign != 0]) == sign[sign != 0][:, None]
 
         area, mu = bulge(measured), measured.mu.values
-        gap = np.diff(strengths(mu, measured.sigma.values, self.origin))[:, 0]
+        gap = np.diff(self.strengths(self.signals()))[:, 0]
         agree = in_order(np.sign(np.round(mu[:, 1] - mu[:, 0], 6)))
         yield claim(
             "signal-first", "The concept with the larger μ is learned first (its side of the chord), in 95 % of runs",

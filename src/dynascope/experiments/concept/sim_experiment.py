@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import xarray as xr
 from jax import lax
-from jaxtyping import Array
+from jaxtyping import Array, Float
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -22,6 +22,7 @@ from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
+from dynascope.theory.concept.strengths import strengths
 
 Optimizer = Literal["sgd", "adam"]
 PAPER = "Dynamics of Concept Learning and Compositional Generalization"
@@ -87,9 +88,6 @@ class ConceptLearner(eqx.Module):
         s = task.concept_count
         nodes = hierarchy_nodes(s)
 
-        def output(snapshot: Snapshot) -> Array:
-            return task.concepts(snapshot.model(task.test_point))[:s]
-
         def losses(model: Any, points: Array) -> Array:
             """Half the squared error at each point, or its mean over a cluster of test samples around the point."""
             if not self.test_samples:
@@ -104,22 +102,21 @@ class ConceptLearner(eqx.Module):
 
             return lax.map(cluster_loss, points)
 
-        def test_loss(snapshot: Snapshot) -> Array:
-            return losses(snapshot.model, task.test_point[None, :])[0]
-
         def hierarchy_loss(snapshot: Snapshot) -> Array:
             return losses(snapshot.model, task.test_points(nodes))
 
         def start(snapshot: Snapshot) -> Array:
-            jacobian = jax.jacfwd(snapshot.model)(task.test_point)
-            return task.unrotated(jacobian)
+            return task.unrotated(jax.jacfwd(snapshot.model)(task.test_point))
 
         whole = {"hierarchy_loss": probe(hierarchy_loss, dims=("node",))} if self.hierarchy else {}
         return whole | {
-            "output": probe(output, dims=("concept",), coords={"concept": np.arange(1, s + 1)}),
-            "test_loss": probe(test_loss),
+            "output": probe(
+                lambda snapshot: task.concepts(snapshot.model(task.test_point))[:s],
+                dims=("concept",), coords={"concept": np.arange(1, s + 1)},
+            ),
+            "test_loss": probe(lambda snapshot: losses(snapshot.model, task.test_point[None, :])[0]),
             "start": probe(start, dims=("row", "column"), every=(0,)),
-        }
+        }  # fmt: skip
 
 
 class SimExperiment(Experiment):
@@ -157,6 +154,11 @@ class SimExperiment(Experiment):
     def step_size(self) -> float:
         """The step on the loss of eq. (2.1), in which one layer relaxes by `step_size * a`."""
         return self.learning_rate * (2 / self.dim if self.norm == "mean" else 1)
+
+    def strengths(self, signals: Signals) -> Float[np.ndarray, "signal concept"]:
+        """a of every setting."""
+        mu, sigma = zip(*signals, strict=True)
+        return strengths(mu, sigma, self.origin)
 
     def has_defaults(self, *fields: str) -> bool:
         """Whether these fields have their default values."""

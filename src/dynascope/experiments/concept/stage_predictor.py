@@ -16,7 +16,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 from dynascope.theory.concept import minor_entries
 from dynascope.theory.concept.stage_times import half_steps
-from dynascope.theory.concept.starts import aligned_factor, gaussian_factor
+from dynascope.theory.concept.starts import gaussian_factor, random_factor
 from dynascope.theory.concept.strengths import strengths
 
 STEPS = {2: 3000, 3: 6000, 4: 9000}
@@ -38,11 +38,6 @@ class Family(NamedTuple):
     spread: float
     learning_rate: float
 
-    def starts(self, seeds: range, dim: int) -> np.ndarray:
-        if self.spread:
-            return aligned_factor(seeds, self.scale, self.spread, dim)
-        return gaussian_factor(seeds, self.scale, dim)
-
 
 FAMILIES = (
     Family("gauss", 0.01, 0.0, 0.01),
@@ -59,7 +54,7 @@ def measure_stages(experiment: SymmetricExperiment, seed: int, starts: int) -> d
     for concepts, (mu, sigma) in DATA.items():
         for family in FAMILIES:
             seeds = range(60) if family.name == "fine" else start_seeds(seed, starts)
-            U = family.starts(seeds, concepts)
+            U = random_factor(seeds, family.scale, family.spread, concepts)
             steps = round(STEPS[concepts] * 0.01 / family.learning_rate)
             scanned = experiment.scan(U, mu=mu, sigma=sigma, steps=steps, learning_rate=family.learning_rate)
             nodes[_node(concepts, family)] = scanned[["half_step"]].assign(U=(("start", "concept", "width"), U))
@@ -72,10 +67,9 @@ def predict_stages(measured: xr.DataTree) -> dict[str, xr.Dataset]:
     for concepts, data in DATA.items():
         for family in FAMILIES:
             given = (measured[_node(concepts, family)].U.values, strengths(*data), family.learning_rate)
-            dims = ("start", "concept")
-            nodes[_node(concepts, family)] = xr.Dataset(
-                {"half_step": (dims, half_steps(*given)), "naive_half_step": (dims, half_steps(*given, naive=True))}
-            )
+            steps = {"half_step": half_steps(*given), "naive_half_step": half_steps(*given, naive=True)}
+            table = {name: (("start", "concept"), values) for name, values in steps.items()}
+            nodes[_node(concepts, family)] = xr.Dataset(table)
     return nodes
 
 
@@ -148,23 +142,21 @@ def judge_stages(measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Clai
 def measure_minors(experiment: SymmetricExperiment, seed: int, starts: int) -> dict[str, xr.Dataset]:
     """Two concepts, four sizes of start `U`: the peak of |w_12| and the dominant major there; and the rates at which
     |w_12| decays (paper clock), between the two saturations and after both."""
-    peaks, majors, factors = [], [], []
     mu, sigma = DATA[2]
+    rows: list[xr.Dataset] = []
     for scale in SCALES:
         U = gaussian_factor(start_seeds(seed, starts), scale, 2)
         run = experiment.train(U, record=4, mu=mu, sigma=sigma, learning_rate=0.002, steps=4000)
         top = stages.peak(np.abs(run.W.values[..., 0, 1]))
-        peaks.append(top.value)
-        majors.append(run.W.values[np.arange(starts), top.at, 1, 1])
-        factors.append(U)
-    dims = ("scale", "start")
-    minors = {
-        "minor_peak": (dims, np.stack(peaks)),
-        "major_at_peak": (dims, np.stack(majors)),
-        "U": ((*dims, "concept", "width"), np.stack(factors)),
-    }
+        table = {
+            "minor_peak": ("start", top.value),
+            "major_at_peak": ("start", run.W.values[np.arange(starts), top.at, 1, 1]),
+            "U": (("start", "concept", "width"), U),
+        }
+        rows.append(xr.Dataset(table))
     decay = xr.Dataset({"decay_rate": ("phase", _decay_rates(experiment))})
-    return {"minors": xr.Dataset(minors, {"scale": list(SCALES)}), "decay": decay}
+    minors = xr.concat(rows, xr.DataArray(list(SCALES), dims="scale", name="scale"))
+    return {"minors": minors, "decay": decay}
 
 
 def _decay_rates(experiment: SymmetricExperiment) -> np.ndarray:
@@ -174,12 +166,8 @@ def _decay_rates(experiment: SymmetricExperiment) -> np.ndarray:
     W, size = run.W.values, np.abs(run.W.values[..., 0, 1])
     between = np.flatnonzero((W[0, :, 1, 1] > 0.999) & (W[0, :, 0, 0] < 0.001))
     after = np.flatnonzero((W[1, :, 0, 0] > 0.999) & (size[1] > 1e-13))
-    return np.array(
-        [
-            np.log(curve[at[0]] / curve[at[-1]]) / (at[-1] - at[0]) / 0.004
-            for curve, at in zip(size, (between, after), strict=True)
-        ]
-    )
+    phases = zip(size, (between, after), strict=True)
+    return np.array([np.log(curve[at[0]] / curve[at[-1]]) / (at[-1] - at[0]) / 0.004 for curve, at in phases])
 
 
 def predict_minors(measured: xr.DataTree) -> dict[str, xr.Dataset]:

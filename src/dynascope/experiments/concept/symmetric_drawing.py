@@ -34,9 +34,7 @@ def curve(axes: Axes, values: np.ndarray, **style: Any) -> None:
 def step_axis(axes: Axes, last: int, half_steps: Sequence[float] | np.ndarray = ()) -> None:
     """Steps on a logarithmic scale, to the end or to three times the last predicted stage."""
     known = [float(step) for step in half_steps if np.isfinite(step)]
-    axes.set_xscale("log")
-    axes.set_xlim(1, min(last, 3 * max(known)) if known else last)
-    axes.set_xlabel("step")
+    axes.set(xscale="log", xlim=(1, min(last, 3 * max(known)) if known else last), xlabel="step")
 
 
 def draw_test_loss(
@@ -47,7 +45,6 @@ def draw_test_loss(
     training: np.ndarray | None = None,
     half_steps: Sequence[float] | np.ndarray = (),
     tolerance: float = 0.01,
-    legend: bool = True,
     color: str = INK,
     label: str = "test loss",
 ) -> None:
@@ -60,11 +57,9 @@ def draw_test_loss(
     for turn in stages.turning_points(test_loss, tolerance):
         axes.plot(turn.at, turn.value / test_loss[0], "v" if turn.kind == "maximum" else "^", color=color, markersize=5)
     mark_stages(axes, half_steps)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("loss / first value")
+    axes.set(ylim=(0, None), ylabel="loss / first value")
     step_axis(axes, len(test_loss) - 1, half_steps)
-    if legend:
-        axes.legend(loc="lower left")
+    axes.legend(loc="lower left")
 
 
 def mark_stages(axes: Axes, half_steps: Sequence[float] | np.ndarray) -> None:
@@ -138,9 +133,8 @@ def draw_partition(dim: int, concepts: int) -> Figure:
     axes.set_yticks(np.arange(dim + 1) - 0.5, [""] * (dim + 1))
     axes.grid(color="white", linewidth=2)
     axes.tick_params(length=0)
-    axes.set_title(
-        f"Jacobian, d = {dim}, s = {concepts}: major (red), minor with\nits groups (blue), irrelevant (gray)"
-    )
+    title = f"Jacobian, d = {dim}, s = {concepts}: major (red), minor with\nits groups (blue), irrelevant (gray)"
+    axes.set_title(title)
     return figure
 
 

@@ -98,44 +98,34 @@ class SymmetricExperiment(Experiment):
         return ds.ensemble(SymmetricLearner(), {"start": starts}, record=record, **run).trace
 
     def scan(self, starts: np.ndarray, tolerances: Sequence[float] | None = None, **changes: Any) -> xr.Dataset:
-        """Descend from thousands of starts and keep a few numbers of each: see `scan_starts`."""
-        run = self._run(changes)
-        return scan_starts(starts, tolerances or (self.tolerance,), run["fixed"], run["steps"])
+        """Descend from thousands of starts and keep a few numbers of each: `descents` at each tolerance, the largest
+        `rise` of the training loss (over its first value), the step `half_step` at which each major reaches 1/2 (nan:
+        never), and the last `majors` and `test_loss`.
+
+        The curves are recorded some 600 times: at every step at first, later each time the step has grown by a percent.
+        """
+        run, tolerances = self._run(changes), tolerances or (self.tolerance,)
+        record, parts = ds.log_steps(run["steps"], 1000), []
+        for first in range(0, len(starts), SCAN_CHUNK):
+            chunk = {"start": starts[first : first + SCAN_CHUNK]}
+            trace = ds.ensemble(StartScan(), chunk, record=record, **run).trace
+            majors = trace.majors.transpose("start", "concept", "step").values
+            counts = np.stack([stages.descents(trace.test_loss.values, tolerance) for tolerance in tolerances])
+            table = {
+                "descents": (("turn_tolerance", "start"), counts),
+                "rise": ("start", _largest_rise(trace.loss.values)),
+                "half_step": (("start", "concept"), stages.first_crossing(majors, 0.5, record).time),
+                "majors": (("start", "concept"), majors[..., -1]),
+                "test_loss": ("start", trace.test_loss.values[:, -1]),
+            }
+            parts.append(xr.Dataset(table))
+        return xr.concat(parts, "start").assign_coords(turn_tolerance=np.asarray(tolerances))
 
     def _run(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         set_up = self.model_copy(update=dict(changes))
         number = np.dtype(self.precision).type
         fixed = {name: number(getattr(set_up, name)) for name in ("mu", "sigma", "learning_rate")}
         return {"fixed": fixed, "steps": set_up.steps}
-
-
-def scan_starts(starts: np.ndarray, tolerances: Sequence[float], fixed: Mapping[str, Any], steps: int) -> xr.Dataset:
-    """For each start: `descents` at each tolerance, the largest `rise` of the training loss (over its first value), the
-    step `half_step` at which each major reaches 1/2 (nan: never), and the last `majors` and `test_loss`.
-
-    The curves are recorded some 600 times: at every step at first, later each time the step has grown by a percent.
-    """
-    record = ds.log_steps(steps, 1000)
-    parts = []
-    for first in range(0, len(starts), SCAN_CHUNK):
-        trace = ds.ensemble(
-            StartScan(), {"start": starts[first : first + SCAN_CHUNK]}, steps=steps, record=record, fixed=fixed
-        ).trace
-        majors = trace.majors.transpose("start", "concept", "step").values
-        counts = np.stack([stages.descents(trace.test_loss.values, tolerance) for tolerance in tolerances])
-        loss = trace.loss.values
-        parts.append(
-            xr.Dataset(
-                {
-                    "descents": (("turn_tolerance", "start"), counts),
-                    "rise": ("start", _largest_rise(loss)),
-                    "half_step": (("start", "concept"), stages.first_crossing(majors, 0.5, record).time),
-                    "majors": (("start", "concept"), majors[..., -1]),
-                    "test_loss": ("start", trace.test_loss.values[:, -1]),
-                }
-            )
-        )
-    return xr.concat(parts, "start").assign_coords(turn_tolerance=np.asarray(tolerances))
 
 
 def _largest_rise(loss: np.ndarray) -> np.ndarray:

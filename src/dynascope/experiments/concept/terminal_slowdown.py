@@ -22,7 +22,6 @@ from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import probe
-from dynascope.theory.concept.strengths import strengths
 from dynascope.theory.concept.terminal_rates import settled_step, terminal_slopes
 
 MODELS = ("one layer", "symmetric model", "one layer, SGD")
@@ -91,15 +90,10 @@ class TerminalSlowdown(SimExperiment):
         traces = zip(MODELS, (one_layer, symmetric, sgd), strict=True)
         return xr.DataTree.from_dict({name: trace[["output", "test_loss"]] for name, trace in traces})
 
-    def strengths(self) -> np.ndarray:
-        """a of every setting, (signal, concept)."""
-        mu, sigma = zip(*self.signals, strict=True)
-        return strengths(mu, sigma)
-
     def predict(self, measured: xr.DataTree) -> xr.Dataset:
         """Slopes of the log speed per step: of the flow, and of gradient descent with its finite steps."""
         rates = (self.step_size, 4 * self.symmetric_rate, self.step_size)
-        return terminal_slopes(self.strengths(), dict(zip(MODELS, rates, strict=True)))
+        return terminal_slopes(self.strengths(self.signals), dict(zip(MODELS, rates, strict=True)))
 
     def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
         models = {name: measured[name].to_dataset() for name in MODELS}
@@ -147,7 +141,7 @@ class TerminalSlowdown(SimExperiment):
         """Median slope (signal, band) while the loss falls by a factor of 100, and the next, from where one
         exponential is left; with one band, over the whole rest of the run."""
         rows = []
-        for k, (a, (mu, _)) in enumerate(zip(self.strengths(), self.signals, strict=True)):
+        for k, (a, (mu, _)) in enumerate(zip(self.strengths(self.signals), self.signals, strict=True)):
             late = trace.isel(signal=k).sel(step=slice(settled_step(a, np.array(mu), self.step_size), None))
             edges = [(1.0, 0.0)] if count == 1 else [(10.0 ** (-2 * b), 10.0 ** (-2 * b - 2)) for b in range(count)]
             rows.append([np.median(rate_between(late, *edge).slope) for edge in edges])

@@ -103,9 +103,8 @@ class TrainingTrajectory(SymmetricExperiment):
         middle.plot([], [], color=INK, linestyle=":", label="off it (both the same)")
         mark_stages(middle, half)
         step_axis(middle, measured.sizes["step"] - 1, half)
-        middle.set_ylabel("output / distance of the mean")
+        middle.set(ylabel="output / distance of the mean", title="Outputs at the training means")
         middle.legend(loc="upper left")
-        middle.set_title("Outputs at the training means")
         for p, color in enumerate(PALETTE[:2]):
             right.plot(*outputs[p].T, color=color, label=f"at training mean {p + 1}")
         right.plot(*(measured.W.values[0] @ np.asarray(self.mu)).T, color=INK, label="at the test point")

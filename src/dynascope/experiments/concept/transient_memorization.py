@@ -20,7 +20,6 @@ from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.figures import concept_plane, panels
 from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
 from dynascope.lab.experiment import Source
-from dynascope.theory.concept.strengths import strengths
 
 # Measured by an independent program, in the default setting.
 SGD_SHARE = ReferenceShare(9 / 16, 16)
@@ -91,7 +90,8 @@ class TransientMemorization(SimExperiment):
 
     def paper_epoch(self) -> float:
         """Steps in which the weaker concept progresses as in an epoch of the paper's setting: by a₁ × rate × 78."""
-        return float(78 * (0.1 * 0.5025) / (self.learning_rate * strengths(self.mu, self.sigma, self.origin)[0]))
+        strength = self.strengths([(self.mu, self.sigma)])[0, 0]
+        return float(78 * (0.1 * 0.5025) / (self.learning_rate * strength))
 
     def measure(self, seed: int) -> xr.DataTree:
         signals, record = [(self.mu, self.sigma)], ds.log_steps(self.steps(2), 600)
@@ -212,10 +212,8 @@ class TransientMemorization(SimExperiment):
         low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
         figure, (plane, left, right) = panels(3)
         self._draw_plane(plane, low, high)
-        for axes, part, dim in ((left, low, self.low_dim), (right, high, self.dim)):
-            loss = part.test_loss.transpose("seed", "step").values
-            transients.draw_losses(axes, part.step.values, loss)
-            axes.set_title(f"d = {dim}: {transients.memorizes(loss).sum()} of {len(loss)} seeds turn back")
+        transients.draw_losses(left, low, f"d = {self.low_dim}")
+        transients.draw_losses(right, high, f"d = {self.dim}")
         slow = np.array([6, 8]) * self.paper_epoch()
         right.axvspan(*slow, color=transients.SECOND, alpha=0.15, linewidth=0, label="epochs 6-8")
         left.legend(loc="upper right")

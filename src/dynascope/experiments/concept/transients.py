@@ -38,9 +38,6 @@ class ReferenceShare(NamedTuple):
     of: int
 
 
-# --- measuring ----------------------------------------------------------------------------------------------------
-
-
 def memorizes(loss: np.ndarray) -> np.ndarray:
     """Whether each curve (last axis: steps) falls, rises and falls again: two descents or more."""
     return np.asarray(stages.descents(loss) >= 2)
@@ -99,9 +96,6 @@ def nearly_flow(
     return trace.assign_coords(step=trace.step / finer)
 
 
-# --- judging ------------------------------------------------------------------------------------------------------
-
-
 def agreement(
     found: Mapping[str, np.ndarray], references: Mapping[str, ReferenceShare]
 ) -> tuple[dict[str, Any], dict[str, float], bool]:
@@ -142,34 +136,30 @@ def judge_flow(flow: xr.Dataset, source: str) -> Claim:
     )  # fmt: skip
 
 
-# --- drawing ------------------------------------------------------------------------------------------------------
-
-
-def draw_losses(axes: Axes, steps: np.ndarray, loss: np.ndarray, limit: int = 25) -> None:
+def draw_losses(axes: Axes, trace: xr.Dataset, setting: str, limit: int = 25) -> None:
     """Test losses of the first seeds over their starts: those that memorize on the way in color, the rest in gray."""
-    relative, turns = loss[:limit] / loss[:limit, :1], memorizes(loss)[:limit]
+    loss = trace.test_loss.transpose("seed", "step").values
+    turns = memorizes(loss)
+    relative, shown = loss[:limit] / loss[:limit, :1], turns[:limit]
     for kind, color, label in ((False, DIRECT, "one descent"), (True, MEMORIZING, "two descents or more")):
-        for k, curve in enumerate(relative[turns == kind]):
-            axes.plot(steps, curve, color=color, linewidth=1.0, alpha=0.6, label=None if k else label)
+        for k, curve in enumerate(relative[shown == kind]):
+            axes.plot(trace.step, curve, color=color, linewidth=1.0, alpha=0.6, label=None if k else label)
     loss_axes(axes)
+    axes.set_title(f"{setting}: {turns.sum()} of {len(turns)} seeds turn back")
 
 
 def loss_axes(axes: Axes) -> None:
     """Steps on a logarithmic axis that shows the start too."""
     axes.set_xscale("symlog", linthresh=1, linscale=0.4)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.set(xlabel="step", ylabel="test loss / its start")
+    axes.set(xlabel="step", ylabel="test loss / its start", xlim=(0, None), ylim=(0, None))
 
 
-def draw_shares(axes: Axes, x: Sequence[int], found: Sequence[np.ndarray], color: str, label: str) -> None:
-    """Shares of starts with two descents or more, with their Wilson intervals."""
+def draw_shares(axes: Axes, x: Sequence[float], found: Numbers, color: str, label: str) -> None:
+    """The share of starts in each row of outcomes, with its Wilson interval."""
     share = np.array([outcome.mean() for outcome in found])
     low, high = np.array([wilson_interval(int(outcome.sum()), outcome.size) for outcome in found]).T
     bars = np.clip([share - low, high - share], 0, None)
     axes.errorbar(x, share, bars, color=color, marker="o", markersize=4, capsize=2.5, linewidth=1.3, label=label)
-    axes.set_ylim(-0.02, 0.8)
-    axes.set_ylabel("share with two descents or more")
 
 
 def draw_reference(axes: Axes, x: Sequence[int], shares: Sequence[float]) -> None:

@@ -10,19 +10,11 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.learning_order import (
-    SINGLE_SPEEDS,
-    bulge,
-    draw_plane,
-    normalized,
-    rate_between,
-    speeds,
-)
+from dynascope.experiments.concept import learning_order
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.figures import INK, legend_beside, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.strengths import strengths
 
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
 
@@ -67,16 +59,11 @@ class TwoLayerOrder(SimExperiment):
         runs["one"] = self.train(signals, seed, depth=1)
         return xr.DataTree.from_dict({name: run.drop_dims("start_step") for name, run in runs.items()})
 
-    def strengths(self) -> np.ndarray:
-        """a of every setting, (signal, concept)."""
-        mu, sigma = zip(*self.signals(), strict=True)
-        return strengths(mu, sigma, self.origin)
-
     def judge(self, measured: xr.DataTree, predicted: None) -> Iterable[Claim]:
         traces = {name: measured[name].to_dataset() for name in (*NETWORKS, "one")}
-        a, mu = self.strengths(), traces["linear"].mu.values
+        a, mu = self.strengths(self.signals()), traces["linear"].mu.values
         ratio, sign = a.max(axis=1) / a.min(axis=1), np.sign(a[:, 1] - a[:, 0])
-        areas = {name: bulge(traces[name]) for name in NETWORKS}
+        areas = {name: learning_order.bulge(traces[name]) for name in NETWORKS}
         right = {name: np.sign(area) == sign[:, None] for name, area in areas.items()}
         weak = np.isclose(mu[:, 0], 0.5)
         clear, near = ratio >= 1.5, (ratio < 1.5) & (ratio > 1.1)
@@ -130,7 +117,7 @@ class TwoLayerOrder(SimExperiment):
         )  # fmt: skip
         late = {name: late_speed(traces[name]) for name in NETWORKS}
         slow = all(value.max() < 0.05 for value in late.values())
-        rate = rate_between(traces["linear"], 0.01, 0.0, SINGLE_SPEEDS)
+        rate = learning_order.rate_between(traces["linear"], 0.01, 0.0, learning_order.SINGLE_SPEEDS)
         straight = rate.r_squared[np.isfinite(rate.r_squared) & (left["linear"] < 1e-3)]
         yield claim(
             "slow-down", "The slow-down is kept: the last tenth of a run has under a twentieth of the largest speed, "
@@ -145,13 +132,13 @@ class TwoLayerOrder(SimExperiment):
         count = len(self.first_signals)
         planes, grid = panels(2, rows=2, size=(5.2, 3.5))
         scatter, axes = panels(1, size=(5.6, 3.6))
-        gap = np.diff(self.strengths())
+        gap = np.diff(self.strengths(self.signals()))
         for row, (name, color) in zip(grid, NETWORKS.items(), strict=True):
             trace = measured[name].to_dataset()
-            network, area = "Linear" if name == "linear" else "ReLU", bulge(trace)
-            draw_plane(row[0], trace.isel(signal=slice(count, None)), None, "sigma")
+            network, area = "Linear" if name == "linear" else "ReLU", learning_order.bulge(trace)
+            learning_order.draw_plane(row[0], trace.isel(signal=slice(count, None)), None, "sigma")
             row[0].set_title(f"{network}, diversity varied")
-            draw_plane(row[1], trace.isel(signal=slice(0, count)), None, "mu")
+            learning_order.draw_plane(row[1], trace.isel(signal=slice(0, count)), None, "mu")
             row[1].set_title(f"{network}, signal varied")
             style = {"color": color, "alpha": 0.5, "markersize": 4.5, "label": name}
             axes.plot(np.repeat(gap, area.shape[1]), area.ravel(), "o", **style)
@@ -164,11 +151,11 @@ class TwoLayerOrder(SimExperiment):
 
 def excess_travel(trace: xr.Dataset) -> np.ndarray:
     """Total variation of the normalized outputs beyond their net change, summed over concepts, (signal, seed)."""
-    z = normalized(trace).transpose("signal", "seed", "step", "concept").values
+    z = learning_order.normalized(trace).transpose("signal", "seed", "step", "concept").values
     return np.sum(np.abs(np.diff(z, axis=2)).sum(axis=2) - np.abs(z[:, :, -1] - z[:, :, 0]), axis=-1)
 
 
 def late_speed(trace: xr.Dataset) -> np.ndarray:
     """The mean speed of the last tenth of a run over its largest speed."""
-    _, values = speeds(trace)
+    _, values = learning_order.speeds(trace)
     return values[..., -(values.shape[-1] // 10) :].mean(axis=-1) / values.max(axis=-1)

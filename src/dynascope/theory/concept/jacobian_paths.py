@@ -51,7 +51,7 @@ def jacobian_euler_path(
     Paper clock. `observe` keeps a large ensemble small in memory: record the loss instead of all of `W`.
     """
     gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
-    return _euler_path(W0, a, eta, gaps, observe)
+    return _path(jacobian_euler, identity, W0, a, eta, gaps, observe)
 
 
 def factor_path(
@@ -67,22 +67,13 @@ def factor_path(
     Paper clock: the learning rate on the gradient of (4.1) is `eta / 2`.
     """
     gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
-    return _factor_path(U0, a, eta, gaps, observe)
+    return _path(factor_gd, jacobian_of, U0, a, eta, gaps, observe)
 
 
-@partial(jax.jit, static_argnames="observe")
-def _euler_path(W0: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
-    return _path(lambda W: jacobian_euler(W, a, eta), W0, gaps, observe)
-
-
-@partial(jax.jit, static_argnames="observe")
-def _factor_path(U0: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
-    return _path(lambda U: factor_gd(U, a, eta), U0, gaps, lambda U: observe(jacobian_of(U)))
-
-
-def _path(step: Callable[[Array], Array], start: Array, gaps: Array, observe: Callable[[Array], Any]) -> Any:
+@partial(jax.jit, static_argnames=("step", "matrix", "observe"))
+def _path(step: Any, matrix: Any, start: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
     def advance(state: Array, gap: Array) -> tuple[Array, Any]:
-        state = lax.fori_loop(jnp.zeros_like(gap), gap, lambda _, inner: step(inner), state)
-        return state, observe(state)
+        state = lax.fori_loop(jnp.zeros_like(gap), gap, lambda _, inner: step(inner, a, eta), state)
+        return state, observe(matrix(state))
 
     return lax.scan(advance, start, gaps)[1]

@@ -87,13 +87,7 @@ def discrete_output_terms(
     return _terms(decay, 1 - decay, z, W0, noise_inputs)
 
 
-def _terms(
-    decay: Float[Array, "time d"],
-    grown: Float[Array, "time d"],
-    z: Float[Array, " d"],
-    W0: Float[Array, "d d"],
-    noise_inputs: int | None,
-) -> OutputTerms:
+def _terms(decay: Array, grown: Array, z: Array, W0: Array, noise_inputs: int | None) -> OutputTerms:
     kept = slice(noise_inputs)
     noise = jnp.matmul((decay * z)[:, kept], W0[:, kept].T, precision="highest")
     return OutputTerms(growth=grown * z, noise=noise)

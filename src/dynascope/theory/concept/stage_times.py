@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from dynascope.theory.concept.jacobian_recursion import Scalar, jacobian_of
 
@@ -28,7 +28,7 @@ class StageTimes(NamedTuple):
     exit: Float[Array, "*batch d"]
     """First time at which `w_kk` reaches the exit threshold."""
     half: Float[Array, "*batch d"]
-    """First time at which `w_kk` reaches 1/2."""
+    """First time at which `w_kk` reaches 1/2, infinite where `p_k = 0`: that concept is never learned (Figure 10)."""
     order: Int[Array, "*batch d"]
     """The concepts in the order in which they are learned."""
 
@@ -102,10 +102,7 @@ def steps_at(
     A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of `jacobian_euler`,
     instead of `e^{2 eta a}`.
     """
-    if integrator == "factor_gd":
-        per_step = 2 * jnp.log1p(eta * a)
-    else:
-        per_step = jnp.log1p(2 * eta * a)
+    per_step = 2 * jnp.log1p(eta * a) if integrator == "factor_gd" else jnp.log1p(2 * eta * a)
     return times * 2 * a / per_step
 
 
@@ -116,11 +113,6 @@ def half_steps(
     U, strength = jnp.asarray(U0), jnp.asarray(a)
     pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, strength)
     return np.asarray(steps_at(half_time(pivots, strength), strength, 2 * learning_rate))
-
-
-def fails(half: Float[Array, "*batch d"], horizon: Scalar) -> Bool[Array, "*batch d"]:
-    """Which concepts are not learned within the horizon, `t_k(1/2) > T` (Figure 10): forever only where `p_k = 0`."""
-    return half > horizon
 
 
 def plateau_length(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:

@@ -58,11 +58,9 @@ def predicted_runs(trace: xr.Dataset, mu: Sequence[float], sigma: Sequence[float
     a, steps, starts = strengths(mu, sigma), trace.step.values, trace.U.isel(step=0).values
     W = np.stack([staged_path(start, a, learning_rate, steps) for start in starts])
     loss = np.asarray(out_of_distribution_loss(jnp.asarray(W), jnp.asarray(mu, float)))
-    return xr.Dataset(
-        {
-            "W": (("start", "step", "row", "column"), W),
-            "test_loss": (("start", "step"), loss),
-            "half_step": (("start", "concept"), half_steps(starts, a, learning_rate)),
-        },
-        {"step": trace.step},
-    )
+    table = {
+        "W": (("start", "step", "row", "column"), W),
+        "test_loss": (("start", "step"), loss),
+        "half_step": (("start", "concept"), half_steps(starts, a, learning_rate)),
+    }
+    return xr.Dataset(table, {"step": trace.step})

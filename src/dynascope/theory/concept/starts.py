@@ -33,6 +33,15 @@ def aligned_factor(
     return factor
 
 
+def random_factor(
+    seed: Seeds, scale: float, spread: float, dim: int, width: int | None = None
+) -> Float[np.ndarray, "*seed d width"]:
+    """An aligned factor with `epsilon = spread`, or for `spread = 0` a Gaussian one."""
+    if spread:
+        return aligned_factor(seed, scale, spread, dim, width)
+    return gaussian_factor(seed, scale, dim, width)
+
+
 def start_moments(size: float, widths: Int[np.ndarray, " width"]) -> xr.Dataset:
     """The moments of `W(0) = U U^T` for Gaussian `U` of `width` columns with `E w_ii = width * scale^2 = size`:
     `moments(width, moment)` are `E w_ii`, `E w_ij = 0`, `Var w_ij = size^2 / width` and `Var w_ii = 2 size^2 / width`.
