@@ -73,8 +73,7 @@ def list_(
     from dynascope.lab.store import Store
 
     found = registry.match([pattern]) if pattern != "*" else registry.entries()
-    store = Store(runs)
-    last, problems = store.latest()
+    last, problems = Store(runs).latest()
     if as_json:
         rows = []
         for entry in found:
@@ -94,32 +93,15 @@ def list_(
 @app.command()
 def show(id: Annotated[str, typer.Argument(help="An id, or a file of your own.")], runs: Runs = None) -> None:
     """What an experiment asks, its fields, presets and control."""
-    import inspect
-
-    from dynascope.lab import registry, words
+    from dynascope.lab import registry
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import MARKS, console, escape, fields_table, typed
+    from dynascope.lab.terminal import console, description
 
+    store = Store(runs)
     for entry in registry.match([id]):
         kind = registry.load(entry)
-        out = console()
-        out.print(f"[bold]{escape(kind.id)}[/]  {escape(kind.title())}")
-        body = "\n".join((kind.__doc__ or "").strip().splitlines()[1:])
-        if body.strip():
-            out.print("\n" + escape(inspect.cleandoc("\n" + body)))
-        out.print(f"\n[dim]source[/]   {escape(str(kind.source))}")
-        costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
-        out.print(f"[dim]cost[/]     {costs} on two CPU cores")
-        settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
-        for name, changes in (settings | {"control[/]  ": kind.control}).items():
-            out.print(f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items())))
-        last = Store(runs).latest(kind.id)[0].get(kind.id)
-        if last:
-            out.print(f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}")
-        out.print()
-        out.print(fields_table(kind))
-        if kind.notes:
-            out.print("\n" + escape(inspect.cleandoc(kind.notes)))
+        for part in description(kind, store.latest(kind.id)[0].get(kind.id)):
+            console().print(part)
 
 
 @app.command()
@@ -184,9 +166,7 @@ def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> St
 
 
 def _close(out: Any, finished: list[StoredRun], crashed: int) -> NoReturn:
-    counts = {
-        name: sum(stored.manifest["claims"][name] for stored in finished) for name in ("holds", "erratum", "fails")
-    }
+    counts = {name: sum(run.manifest["claims"][name] for run in finished) for name in ("holds", "erratum", "fails")}
     line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {counts['holds']} claims hold, "
     line += f"{counts['erratum']} errata, {counts['fails']} fail"
     line += f"; {crashed} did not finish" if crashed else ""

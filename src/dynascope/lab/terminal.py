@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -82,6 +83,26 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
         cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
         table.add_row(*map(escape, cells))
     return table
+
+
+def description(kind: type[Experiment], last: StoredRun | None) -> Iterator[str | Table]:
+    """What `dynascope show` prints: the question, the source, the cost, presets, control, the last run, the fields."""
+    title, _, body = inspect.cleandoc(kind.__doc__ or "").partition("\n")
+    yield f"[bold]{escape(kind.id)}[/]  {escape(title)}"
+    if body.strip():
+        yield "\n" + escape(body.strip())
+    yield f"\n[dim]source[/]   {escape(str(kind.source))}"
+    costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
+    yield f"[dim]cost[/]     {costs} on two CPU cores"
+    settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
+    for name, changes in (settings | {"control[/]  ": kind.control}).items():
+        yield f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
+    if last:
+        yield f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}"
+    yield ""
+    yield fields_table(kind)
+    if kind.notes:
+        yield "\n" + escape(inspect.cleandoc(kind.notes))
 
 
 def fields_table(kind: type[Experiment]) -> Table:

@@ -106,7 +106,8 @@ def duration(seconds: Any) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    high, low, units = (minutes, rest, ("min", "s")) if minutes < 60 else (*divmod(minutes, 60), ("h", "min"))
+    return f"{high} {units[0]}" + (f" {low} {units[1]}" if low else "")
 
 
 def timestamp(stamp: Any) -> str:
