@@ -252,14 +252,8 @@ def tasks() -> Calls:
 
 def dynamics() -> Calls:
     at = {"model": PARAMS, "task": loss}
-    steps = {
-        "steps": "0",
-        "probes": "{}",
-        "critical": "2**62",
-        "record": "2**62",
-        "tolerance": POSITIVE,
-        "bound": POSITIVE,
-    }
+    steps = {"steps": "0", "record": "2**62", "probes": "{}", "model": "shaped", "bound": POSITIVE}
+    steps |= {"critical": "2**62", "dense": "0 2**62", "tolerance": ""}
     state = {"initial": f"{NUMBERS} {ARRAYS} 1j True empty", "probes": "{}"}
     return {
         "Descent": (at | {"optimizer": optax.sgd(0.1)}, steps),
@@ -268,7 +262,7 @@ def dynamics() -> Calls:
         "Map": ({"rule": half, "initial": VECTOR}, state),
         "descend": (at | {"optimizer": optax.sgd(0.1), "steps": 2, "record": 1}, steps),
         "flow": (at | {"times": [0.0, 0.1]}, steps),
-        "dense_flow": (at | {"until": 0.1}, {"until": "2.5", "tolerance": POSITIVE}),
+        "dense_flow": (at | {"until": 0.1}, {"until": "2.5"}),
         "iterate": ({"rule": half, "initial": VECTOR, "steps": 2}, steps | state),
         "central_flow": (at | {"learning_rate": 0.1, "steps": 2}, steps | {"learning_rate": POSITIVE}),
         "ensemble": (

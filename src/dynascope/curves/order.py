@@ -32,7 +32,7 @@ def comparable_pairs(nodes: Nodes) -> Pairs:
 
 
 def cover_pairs(nodes: Nodes) -> Pairs:
-    """The comparable pairs that differ in one concept: the edges of the hierarchy (32 for s = 4)."""
+    """The comparable pairs (pair, 2) that differ in one concept: the edges of the hierarchy (32 for s = 4)."""
     pairs, nodes = comparable_pairs(nodes), np.asarray(nodes)
     return pairs[(nodes[pairs[:, 1]] - nodes[pairs[:, 0]]).sum(axis=-1) == 1]
 

@@ -4,8 +4,8 @@ The curves of "Transformers learn through gradual rank increase" are flat for lo
 is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump is what lies between
 two plateaus of different level. The size is the curve's range (largest less smallest value) unless `size` gives
 another, such as the first loss. Values that are not finite are left out, as if they had not been recorded: the stable
-rank of a perturbation has none at the start. Times are as given, and need not be evenly spaced. One curve at a time;
-arrays in, NumPy out.
+rank of a perturbation has none at the start. Times are as given, and need not be evenly spaced. Curves and times
+have shape (time,), one curve at a time.
 """
 
 from __future__ import annotations

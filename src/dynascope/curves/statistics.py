@@ -1,4 +1,4 @@
-"""Differences and correlations over few seeds, with their 95 % intervals."""
+"""Differences and correlations over few seeds, with their 95 % intervals; both arrays have the same shape."""
 
 from __future__ import annotations
 

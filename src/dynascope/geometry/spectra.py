@@ -61,7 +61,8 @@ def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch 
 
 
 def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
-    """Factors that have moved from `then` as far as those of `now`, matrix by matrix, but in random directions."""
+    """Factors (..., d, k), (..., e, k) that have moved from `then` as far as those of `now`, matrix by matrix, but in
+    random directions."""
     checks.key("key", key)
     _check_pairs(now, then)
 

@@ -54,7 +54,7 @@ def check_quadrature(draws: int, degree: int) -> None:
 def spectral_density(
     loss: Loss, params: PyTree, key: PRNGKeyArray, *, draws: int = 16, degree: int = 32
 ) -> SpectralDensity:
-    """Quadratures of the spectral measure, from `draws` random sign vectors and `degree` products with each.
+    """Quadratures (draws, degree) of the spectral measure, from random sign vectors and `degree` products with each.
 
     v^T g(H) v has the mean trace g(H) over random signs v; Lanczos from v gives the Gauss quadrature that integrates
     polynomials g up to degree 2 `degree` - 1 exactly (Golub & Welsch 1969; Ubaru, Chen & Saad 2017, Fast estimation of

@@ -49,9 +49,9 @@ def top_eigenvalues(
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
-    """|g.u| / |g|, with u the top eigenvector of the Hessian; further entries: `angle` (its error) and `sharpness`.
+    """|g.u| / |g|, with u the top eigenvector of the Hessian; further entries: `angle` (its error), `sharpness`.
 
-    Where the sharpness is recorded anyway, its probe gives the same without a second search.
+    All are scalars. Where the sharpness is recorded anyway, its probe gives the same without a second search.
     """
     both = sharpness(every=every, tolerance=tolerance)
 
