@@ -13,11 +13,11 @@ task = ds.tasks.MultiIndex("rank-2", dim=10)
 x, y = task.sample(jax.random.key(0), 200)
 net = ds.models.MLP(10, 2, key=jax.random.key(1), width=64, out=1, activation="relu", parameterization="ntk")
 
-# which directions does it listen to?
+# which directions does it depend on?
 outer = ds.geometry.agop(net, x)
 target = task.gradient_outer_product()
 print("alignment at the start", float(ds.geometry.alignment(outer, target)))
-print("of a model that listens to all alike", float(ds.theory.features.agop.blind_alignment(target)))
+print("of a model that depends on all equally", float(ds.theory.features.agop.isotropic_alignment(target)))
 
 # any pytree will do, with apply(params, x) beside it
 params = {"w": jax.random.normal(jax.random.key(2), (10, 3))}

@@ -6,20 +6,18 @@ import numpy as np
 import optax
 import pytest
 import xarray as xr
-from scipy import stats
 
 import dynascope as ds
 from dynascope.dynamics import rates
-from dynascope.experiments.features.architectures import Shape
-from dynascope.experiments.features.batch_size import LOOKS, SmallBatchesTeachFeatures
+from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.features.batch_experiment import RECORDINGS
+from dynascope.experiments.features.batch_size import SmallBatchesTeachFeatures, top_shares
 from dynascope.experiments.features.feature_experiment import best_iterate, lost
 from dynascope.experiments.features.full_rank import NothingToAlign
 from dynascope.experiments.features.gradient_descent import CatapultsTeachFeatures
 from dynascope.experiments.features.learning_rate import SmallRatesForgetBatches
 from dynascope.experiments.features.near_zero import NearZero
 from dynascope.experiments.features.optimizers import TABLE, OptimizersAlign
-from dynascope.experiments.features.sgd_spikes import top_shares
-from dynascope.experiments.features.statistics import correlation, paired_difference
 from dynascope.lab import registry
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
@@ -32,10 +30,10 @@ def made(train, validation, phase=None):
     }  # fmt: skip
     if phase is not None:
         variables["rate_phase"] = phase
-    found = {name: (("count", "seed", "step"), np.array(values)[None, None]) for name, values in variables.items()}
+    found = {name: (("catapults", "seed", "step"), np.array(values)[None, None]) for name, values in variables.items()}
     corner = np.zeros((1, 1, count, 2, 2))
-    found["alignment_corner"] = (("count", "seed", "step", "row", "column"), corner)
-    return xr.Dataset(found, {"step": 10 * np.arange(count), "count": [0]})
+    found["alignment_corner"] = (("catapults", "seed", "step", "row", "column"), corner)
+    return xr.Dataset(found, {"step": 10 * np.arange(count), "catapults": [0]})
 
 
 def test_the_best_iterate_has_the_smallest_validation_loss():
@@ -78,20 +76,6 @@ def test_it_is_not_taken_from_after_the_stop():
     assert best_iterate(trace)["at"].item() == 20
 
 
-def test_intervals_are_those_of_student_and_fisher():
-    one, other = np.array([1.0, 2.0, 4.0, 4.5, 7.0]), np.array([0.5, 1.5, 2.0, 4.0, 5.0])
-    found = paired_difference(one, other)
-    low, high = stats.t.interval(0.95, 4, loc=np.mean(one - other), scale=stats.sem(one - other))
-    np.testing.assert_allclose([found["mean"], *found["interval"]], [np.mean(one - other), low, high])
-    related = correlation(one, -other)
-    exact = stats.pearsonr(one, -other)
-    np.testing.assert_allclose(related["pearson"], exact.statistic)
-    interval = exact.confidence_interval(0.95)
-    np.testing.assert_allclose(related["interval"], [interval.low, interval.high], rtol=1e-4)
-    np.testing.assert_allclose(related["spearman"], stats.spearmanr(one, -other).statistic)
-    assert correlation([1, 1, 1, 1], [1, 2, 3, 4])["interval"] == [-1.0, 1.0]
-
-
 def test_super_critical_steps_are_counted_as_by_hand():
     experiment = SmallBatchesTeachFeatures(
         dim=3,
@@ -100,14 +84,14 @@ def test_super_critical_steps_are_counted_as_by_hand():
         width=8,
         seeds=1,
         batches=(3, 12),
-        steps=(LOOKS, LOOKS),
+        steps=(RECORDINGS, RECORDINGS),
         ratio=0.9,
         spike_steps=3,
     )
-    measured = experiment.measure(0)
+    measured = experiment.measure(0)["training"]
     given = experiment.problem(0)
     x, y = jnp.asarray(given.x[0]), jnp.asarray(given.y[0])
-    start = Shape("fcn", 2, 8, False, "ntk").network(0, (3,))
+    start = Network("fcn", 2, 8, "ntk", False)(jax.random.key(0), (3,))
 
     def outputs(weights, points):
         return jax.nn.relu(points @ weights[0].T / np.sqrt(3)) @ weights[1].T[:, 0] / np.sqrt(8)
@@ -130,14 +114,14 @@ def test_super_critical_steps_are_counted_as_by_hand():
     process = ds.Descent(start.weights, lambda w, b: 0.0, optax.sgd(0.1), data=(x, y), batch=3, key=key)
     draw = jax.jit(lambda t, order: process._draw(t, order))
     rate, weights, order, count = 0.9 * critical(start.weights, x), start.weights, jnp.zeros(8, jnp.uint32), [0]
-    for t in range(LOOKS):
+    for t in range(RECORDINGS):
         order, batch = draw(jnp.asarray(t, jnp.int32), order)
         points, labels = batch.data
         count.append(count[-1] + int(critical(weights, points) < rate))
         gradient = slope(weights, points, labels)
         weights = jax.tree.map(lambda w, g: w - rate.astype(np.float32) * g, weights, gradient)
     found = measured.supercritical.sel(batch=3).values[0]
-    assert 0 < count[-1] < LOOKS
+    assert 0 < count[-1] < RECORDINGS
     assert np.mean(found == count) > 0.9  # a tie may go either way by rounding
     np.testing.assert_allclose(found[:5], count[:5])
 
@@ -149,9 +133,9 @@ def test_the_share_of_a_spike_is_that_of_its_rise():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="steps says for each of 2"):
+    with pytest.raises(ValueError, match="steps must have a number for each of 2 batches; got 1"):
         SmallBatchesTeachFeatures(batches=(5, 2000), steps=(100,))
-    with pytest.raises(ValueError, match="at most the 2000 examples"):
+    with pytest.raises(ValueError, match="batches must be at most samples=2000; got 4000"):
         SmallBatchesTeachFeatures(batches=(5, 4000), steps=(100, 100))
     with pytest.raises(ValueError, match="got 'lion'"):
         OptimizersAlign(optimizers=("gd", "lion"))
@@ -161,17 +145,21 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        (SmallBatchesTeachFeatures, {"flips": 0.1}, "flips has no effect on the task rank-2: leave it at 0.0; got 0.1"),
-        (NearZero, {"reference_steps": 5}, "reference_steps has no effect on the task rank-2"),
-        (CatapultsTeachFeatures, {"task": "svhn", "dim": 30}, "dim has no effect on the task svhn: leave it at 100"),
-        (CatapultsTeachFeatures, {"task": "svhn", "noise": 0.5}, "noise has no effect on the task svhn"),
+        (SmallBatchesTeachFeatures, {"flips": 0.1}, "flips has no effect with data=rank-2: leave it at 0.0; got 0.1"),
+        (NearZero, {"reference_steps": 5}, "reference_steps has no effect with data=rank-2"),
+        (CatapultsTeachFeatures, {"data": "svhn", "dim": 30}, "dim has no effect with data=svhn: leave it at 100"),
+        (CatapultsTeachFeatures, {"data": "svhn", "noise": 0.5}, "noise has no effect with data=svhn"),
         (
             CatapultsTeachFeatures,
             {"architecture": "cnn", "depth": 5},
-            "rank-2 has no pictures: its architecture is fcn",
+            "data=rank-2 has no images: architecture must be fcn; got cnn",
         ),
-        (CatapultsTeachFeatures, {"task": "svhn", "architecture": "myrtle"}, "the depth of myrtle is 5; got 2"),
-        (SmallBatchesTeachFeatures, {"rate": 0.1, "ratio": 0.3}, "ratio has no effect where a rate is given"),
+        (
+            CatapultsTeachFeatures,
+            {"data": "svhn", "architecture": "myrtle"},
+            "depth must be 5 with architecture=myrtle; got 2",
+        ),
+        (SmallBatchesTeachFeatures, {"rate": 0.1, "ratio": 0.3}, "ratio has no effect where rate is given"),
         (SmallRatesForgetBatches, {"small_rate": 0.1, "small_ratio": 0.3}, "small_ratio has no effect where"),
     ],
 )
@@ -181,7 +169,7 @@ def test_a_field_without_effect_is_refused(kind, fields, said):
     assert "\n" not in str(error.value)
 
 
-KINDS = [registry.load(entry.id) for entry in registry.entries() if entry.id.startswith("agop.")]
+KINDS = [registry.load(entry.id) for entry in registry.entries() if entry.id.startswith("features.")]
 TRAINING_EXAMPLES = {
     "cifar10": 2 * 5000, "fashion_mnist": 2 * 6000, "mnist": 5923 + 5958, "svhn": 4948 + 10585, "usps": 1194 + 731,
     "celeba": 182637,
@@ -194,11 +182,11 @@ def test_every_preset_has_a_control_and_asks_for_no_more_examples_than_there_are
     for preset in kind.presets:
         build(kind, {}, preset=preset, control=True)
         experiment = build(kind, {}, preset=preset)
-        assert experiment.samples <= TRAINING_EXAMPLES.get(experiment.task, np.inf), preset
+        assert experiment.samples <= TRAINING_EXAMPLES.get(experiment.data, np.inf), preset
 
 
 def test_a_small_rate_may_be_absolute(monkeypatch):
-    small = {"dim": 20, "samples": 12, "held_out": 4, "seeds": 2, "batches": (3, 4), "steps": (LOOKS, LOOKS)}
+    small = {"dim": 20, "samples": 12, "held_out": 4, "seeds": 2, "batches": (3, 4), "steps": (RECORDINGS, RECORDINGS)}
     asked = {}
 
     def train(self, given, rates, seed, **how):
@@ -214,15 +202,15 @@ def test_a_small_rate_may_be_absolute(monkeypatch):
 
 
 def test_the_comparison_at_equal_training_loss_looks_where_it_says():
-    count, steps = 2, 5
+    steps = 5
     train = np.array([[[1, 0.8, 0.6, 0.5, 0.4]], [[1, 0.3, 2.0, 0.39, 0.1]]])
     aligned = np.array([[[0.1, 0.2, 0.3, 0.4, 0.5]], [[0.1, 0.9, 0.2, 0.6, 0.9]]])
     phase = np.array([[[2] * 5], [[0, 0, 1, 2, 2]]])
     done = np.array([[[0] * 5], [[0, 0, 0, 2, 2]]])
-    dims = ("count", "seed", "step")
+    dims = ("catapults", "seed", "step")
     trace = xr.Dataset(
         {"train": (dims, train), "alignment": (dims, aligned), "rate_phase": (dims, phase),
-         "rate_catapults": (dims, done), "rate": (dims, np.ones((count, 1, steps)))},
+         "rate_catapults": (dims, done), "rate": (dims, np.ones((2, 1, steps)))},
         {"step": np.arange(steps)},
     )  # fmt: skip
     said = CatapultsTeachFeatures(seeds=1, catapults=(0, 2))._at_equal_loss(trace)
@@ -254,14 +242,16 @@ def test_an_optimizer_that_diverges_is_left_out_and_counted():
 
 def through_catapults(done, aligned):
     """Runs of two seeds asked for 0 and 2 catapults, looked at twice; the test loss falls as alignment rises."""
-    dims, shape = ("count", "seed", "step"), (2, 2, 2)
+    dims, shape = ("catapults", "seed", "step"), (2, 2, 2)
     aligned = np.broadcast_to(np.array(aligned)[:, :, None], shape)
     variables = {
         "train": np.full(shape, 0.5), "validation": 1 - aligned, "test": 1 - aligned, "alignment": aligned,
         "rate_phase": np.full(shape, rates.SETTLED), "rate": np.ones(shape),
         "rate_catapults": np.broadcast_to(np.array(done)[:, :, None], shape),
     }  # fmt: skip
-    trace = xr.Dataset({name: (dims, values) for name, values in variables.items()}, {"step": [0, 10], "count": [0, 2]})
+    trace = xr.Dataset(
+        {name: (dims, values) for name, values in variables.items()}, {"step": [0, 10], "catapults": [0, 2]}
+    )
     return trace.assign_attrs(data="made by hand")
 
 

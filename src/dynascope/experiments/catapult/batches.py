@@ -74,7 +74,7 @@ class BatchLearner(eqx.Module):
 
     def __call__(self, seed: Array, ratio: Array, x: Array, y: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))
-        model = self.network(for_net, x, y)
+        model = self.network(for_net, x.shape[1:], y.shape[1])
         rate = ratio * jnp.mean(batch_rates(model, x, self.batch))
         probes = {
             "loss": ds.probes.loss(),

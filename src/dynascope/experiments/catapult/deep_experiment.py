@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.catapult.classification_data import Sample, sample
@@ -32,14 +32,12 @@ class Network(eqx.Module):
     parameterization: Literal["ntk", "standard"] = eqx.field(static=True)
     bias: bool = eqx.field(static=True)
 
-    def __call__(self, key: PRNGKeyArray, x: Float[Array, "n ..."], y: Float[Array, "n ..."]) -> Any:
-        """At initialization, for inputs like x and as many outputs as y has columns (one, if y is a vector)."""
-        out = 1 if y.ndim == 1 else y.shape[1]
+    def __call__(self, key: PRNGKeyArray, shape: tuple[int, ...], out: int = 1) -> Any:
+        """At initialization, for inputs of this shape and `out` outputs."""
         common: dict[str, Any] = {"key": key, "out": out, "parameterization": self.parameterization, "bias": self.bias}
         if self.architecture == "fcn":
-            return MLP(x.shape[1], self.depth, width=self.width, activation="relu", **common)
-        _, height, width, channels = x.shape
-        shape = height, width, channels
+            return MLP(shape[0], self.depth, width=self.width, activation="relu", **common)
+        shape = shape[0], shape[1], shape[2]
         if self.architecture == "cnn":
             return ConvNet(shape, (self.width,) * (self.depth - 1), **common)
         if self.architecture == "myrtle":

@@ -38,7 +38,7 @@ class Descender(eqx.Module):
     splits: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, seed: Array, ratio: Array, x: Array, y: Array) -> ds.Descent:
-        model = self.network(jax.random.key(seed), x, y)
+        model = self.network(jax.random.key(seed), x.shape[1:], y.shape[1])
         rate = ratio * ds.geometry.critical_rate(model, x)
         probes = {
             "loss": ds.probes.loss(),

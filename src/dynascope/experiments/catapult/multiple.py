@@ -40,10 +40,10 @@ class Raiser(eqx.Module):
     ) -> ds.Descent:
         task = ds.tasks.Supervised("mse")
         if catapults is None or factor is None:
-            model = self.network(jax.random.key(seed[0]), x, y)
+            model = self.network(jax.random.key(seed[0]), x.shape[1:], y.shape[1])
             probes = {"loss": ds.probes.loss()}
             return ds.Descent(model, task, rates.scheduled(lambda _: seed[1]), data=(x, y), probes=probes)
-        model = self.network(jax.random.key(seed), x, y)
+        model = self.network(jax.random.key(seed), x.shape[1:], y.shape[1])
 
         def critical_rate(model: Any) -> Array:
             return ds.geometry.critical_rate(model, x)

@@ -33,7 +33,7 @@ class StochasticLearner(eqx.Module):
 
     def __call__(self, seed: Array, ratio: Any, x: Array, y: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))
-        model = self.network(for_net, x, y)
+        model = self.network(for_net, x.shape[1:], y.shape[1])
         critical = ds.geometry.critical_rate(model, x)
         if self.period is None:
             rate = ratio * critical

@@ -1,1 +1,1 @@
-"""Which directions of the input a network listens to, and whether catapults teach it."""
+"""Feature learning: which directions of the input a network depends on, and whether catapults improve them."""

@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.figures.forms import FAINT, INK, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
 
 
-def draw_outcomes(best: xr.Dataset, dim: str, label: str, blind: float) -> Figure:
+def draw_outcomes(best: xr.Dataset, dim: str, label: str, isotropic: xr.DataArray) -> Figure:
     """Alignment and test loss of every seed against the setting, and against each other."""
     figure, (left, middle, right) = panels(3, size=(4.2, 3.7))
     names = [f"{value:g}" for value in best[dim].values]
@@ -25,9 +25,10 @@ def draw_outcomes(best: xr.Dataset, dim: str, label: str, blind: float) -> Figur
         axes.set(xlabel=label, title=title)
         axes.set_xticks(places, names)
         axes.margins(x=0.12)
-    if best.alignment.min() < blind + 0.1:
-        left.axhline(blind, **THEORY)
-        left.text(places[-1], blind, "all directions alike", fontsize=7, va="bottom", ha="right")
+    alike = float(isotropic)
+    if best.alignment.min() < alike + 0.1:
+        left.axhline(alike, **THEORY)
+        left.text(places[-1], alike, "all directions equally", fontsize=7, va="bottom", ha="right")
     for place, color in zip(places, colors, strict=True):
         one = best.isel({dim: place})
         right.scatter(one.alignment, one.test, color=color, s=26, label=names[place])

@@ -8,11 +8,16 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from dynascope.curves import correlation, paired_difference
 from dynascope.dynamics import rates
-from dynascope.experiments.features.catapult_counts import CatapultExperiment, unfinished
 from dynascope.experiments.features.feature_drawing import draw_corners, draw_curves, draw_outcomes
-from dynascope.experiments.features.feature_experiment import best_iterate, lost, without_result
-from dynascope.experiments.features.statistics import correlation, paired_difference
+from dynascope.experiments.features.feature_experiment import (
+    CatapultExperiment,
+    best_iterate,
+    lost,
+    unfinished,
+    without_result,
+)
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
@@ -30,14 +35,14 @@ class CatapultsTeachFeatures(CatapultExperiment):
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "steps": 260},
         "middle": {"dim": 30, "samples": 400, "held_out": 2000, "width": 256, "steps": 1000},
-        "rank-3": {"task": "rank-3", "depth": 4, "width": 256, "samples": 1000},
-        "rank-4": {"task": "rank-4", "depth": 4, "width": 256, "samples": 1000},
-        "svhn": {"task": "svhn", "architecture": "cnn", "depth": 5, "width": 256, "samples": 1000},
-        "celeba": {"task": "celeba", "depth": 4, "width": 256, "samples": 1000},
-        "usps": {"task": "usps", "depth": 4, "width": 256, "samples": 1000},
-        "fashion-mnist": {"task": "fashion_mnist", "depth": 4, "width": 256, "samples": 1000},
+        "rank-3": {"data": "rank-3", "depth": 4, "width": 256, "samples": 1000},
+        "rank-4": {"data": "rank-4", "depth": 4, "width": 256, "samples": 1000},
+        "svhn": {"data": "svhn", "architecture": "cnn", "depth": 5, "width": 256, "samples": 1000},
+        "celeba": {"data": "celeba", "depth": 4, "width": 256, "samples": 1000},
+        "usps": {"data": "usps", "depth": 4, "width": 256, "samples": 1000},
+        "fashion-mnist": {"data": "fashion_mnist", "depth": 4, "width": 256, "samples": 1000},
     }
-    control = {"task": "full-rank", "architecture": "fcn"}
+    control = {"data": "full-rank", "architecture": "fcn"}
     notes = """The rate is not a printed list of iterations and values (those depend on the seed) but reacts: half the
     critical rate for 30 steps, then 1.4 times the critical one until the loss has been above 1.5 times what it was and
     is below it again, and so on; half the critical rate after the last catapult. Test loss and alignment are those of
@@ -67,8 +72,8 @@ class CatapultsTeachFeatures(CatapultExperiment):
             measured=share_of(better) | {"means": aligned.mean(axis=1), "catapults completed": done.mean(axis=1),
             "change": paired_difference(aligned[-1], aligned[0]), "without a result": without_result(best)},
             expected="share = 1", holds=better.all(), **common,
-            diagnosis="" if better.all() else missing or "Seeds where the alignment does not rise; a target that "
-            "depends on all directions alike leaves nothing to learn, and one learned well already leaves little.",
+            diagnosis="" if better.all() else missing or "In some seed the alignment does not rise: a target that "
+            "depends on all directions equally leaves nothing to learn, and one learned well already leaves little.",
         )  # fmt: skip
         lower = (test[-1] < test[0]) & both
         yield claim(
@@ -99,8 +104,8 @@ class CatapultsTeachFeatures(CatapultExperiment):
         yield from self.on_the_reference(measured)
 
     def _at_equal_loss(self, measured: xr.Dataset) -> Claim:
-        """The same comparison, where runs with catapults are looked at as soon as their training loss is that of the
-        run without at its end."""
+        """The same comparison, with the alignment after the catapults taken as soon as the training loss is down to the
+        final one of the run without."""
         train, aligned = measured.train.values, measured.alignment.values
         settled = measured.rate_phase.values[-1] != rates.RAISED
         there = settled & (train[-1] <= train[0][:, -1:]) & (measured.rate_catapults.values[-1] == self.catapults[-1])
@@ -122,7 +127,7 @@ class CatapultsTeachFeatures(CatapultExperiment):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         best = best_iterate(measured)
         return {
-            "catapults": draw_outcomes(best, "count", "number of catapults", float(measured.blind)),
-            "curves": draw_curves(measured, "count", "catapults"),
-            "outer-products": draw_corners(best, "count", "catapults"),
+            "catapults": draw_outcomes(best, "catapults", "number of catapults", measured.isotropic_alignment),
+            "curves": draw_curves(measured, "catapults", "catapults"),
+            "outer-products": draw_corners(best, "catapults", "catapults"),
         }

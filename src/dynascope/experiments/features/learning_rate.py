@@ -10,15 +10,15 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from dynascope.experiments.features.batch_size import Batches
+from dynascope.experiments.features.batch_experiment import BatchExperiment
 from dynascope.experiments.features.feature_experiment import best_iterate, lost, refuse_idle, without_result
-from dynascope.figures.forms import FAINT, INK, panels, settings_colors
+from dynascope.figures import FAINT, INK, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 
-class SmallRatesForgetBatches(Batches):
-    """Does the batch size stop to matter for the features where the rate is below all critical rates?"""
+class SmallRatesForgetBatches(BatchExperiment):
+    """Does the batch size no longer matter for the features when the rate is below all critical rates?"""
 
     id = "features.learning-rate"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 4.10, C.23")
@@ -28,12 +28,12 @@ class SmallRatesForgetBatches(Batches):
             "dim": 20, "samples": 240, "held_out": 500, "width": 128, "seeds": 3,
             "batches": (4, 240), "steps": (2000, 800), "small_ratio": 0.05,
         },
-        "rank-3": {"task": "rank-3", "depth": 4, "width": 256},
-        "rank-4": {"task": "rank-4", "depth": 4, "width": 256},
-        "svhn": {"task": "svhn", "architecture": "myrtle", "depth": 5, "width": 256, "samples": 15533, "seeds": 3},
-        "celeba": {"task": "celeba", "depth": 4, "width": 256, "samples": 162770, "seeds": 3},
+        "rank-3": {"data": "rank-3", "depth": 4, "width": 256},
+        "rank-4": {"data": "rank-4", "depth": 4, "width": 256},
+        "svhn": {"data": "svhn", "architecture": "myrtle", "depth": 5, "width": 256, "samples": 15533, "seeds": 3},
+        "celeba": {"data": "celeba", "depth": 4, "width": 256, "samples": 162770, "seeds": 3},
         "rate-0.1": {"small_rate": 0.1},
-        "rate-0.1-rank-3": {"task": "rank-3", "depth": 4, "width": 256, "small_rate": 0.1},
+        "rate-0.1-rank-3": {"data": "rank-3", "depth": 4, "width": 256, "small_rate": 0.1},
     }  # fmt: skip
     control = {"small_ratio": 0.5, "small_rate": None}
     notes = """Each batch size is trained at half the critical rate of the whole set at the start and at a fortieth of
@@ -52,7 +52,7 @@ class SmallRatesForgetBatches(Batches):
     @model_validator(mode="after")
     def _one_of_two_small_rates(self) -> Any:
         if self.small_rate is not None:
-            refuse_idle(self, ["small_ratio"], "where a small_rate is given")
+            refuse_idle(self, ["small_ratio"], "where small_rate is given")
         return self
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -88,7 +88,7 @@ class SmallRatesForgetBatches(Batches):
             )  # fmt: skip
         none = bool(np.all(shares[1] == 0))
         yield claim(
-            "no-super-critical-steps", "At the small rate no batch that was looked at is super-critical",
+            "no-super-critical-steps", "At the small rate no recorded batch is super-critical",
             measured=means | {"shares": shares.mean(axis=2)}, expected="0 at the small rate", holds=none, **common,
             diagnosis="" if none else gone or "The critical rates of the smallest batches spread down to the small "
             "rate.",
@@ -105,11 +105,8 @@ class SmallRatesForgetBatches(Batches):
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
         best = best_iterate(measured)
         figure, axes = panels(2, size=(4.6, 3.7))
-        places, shown = (
-            np.arange(len(self.batches)),
-            (("alignment", "Alignment with the target"), ("test", "Test loss")),
-        )
-        for where, (name, title) in zip(axes, shown, strict=True):
+        places, titles = np.arange(len(self.batches)), {"alignment": "Alignment with the target", "test": "Test loss"}
+        for where, (name, title) in zip(axes, titles.items(), strict=True):
             values = best[name].transpose("ratio", "batch", "seed").values
             for one, ratio, color in zip(values, best.ratio.values, settings_colors(2), strict=True):
                 where.plot(places, one, color=color, linewidth=0.7, alpha=0.5)

@@ -1,4 +1,4 @@
-"""Figure 4.11: over optimizers too, those that align better with the target should do better on the test."""
+"""Figure 4.11: optimizers that align better with the target should have a lower test loss."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
+from dynascope.curves import correlation
 from dynascope.dynamics.rates import OPTIMIZERS
 from dynascope.experiments.features.feature_experiment import FeatureExperiment, best_iterate, lost, without_result
-from dynascope.experiments.features.statistics import correlation
-from dynascope.figures.forms import FAINT, panels
+from dynascope.figures import FAINT, panels
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
 
@@ -26,12 +26,12 @@ TABLE = {
         "sgd": 10.0, "gd": 10.0, "momentum": 10.0, "adadelta": 10.0, "adagrad": 5e-3, "rmsprop": 1e-3, "adam": 1e-3
     },
 }  # fmt: skip
-"""Table C.1: learning rates. Tasks that it does not have take those of rank-2."""
+"""Table C.1: learning rates. Data that are not in it take those of rank-2."""
 COLORS = ("#22272e", "#00798c", "#66508f", "#edae49", "#d1495b", "#7fb069", "#9aa4b2")
 
 
 class OptimizersAlign(FeatureExperiment):
-    """Over optimizers, does the test loss fall with the alignment?"""
+    """Across optimizers, does a better alignment go with a lower test loss?"""
 
     id = "features.optimizers"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure 4.11, Table C.1")
@@ -40,12 +40,12 @@ class OptimizersAlign(FeatureExperiment):
         "quick": {
             "dim": 30, "samples": 400, "held_out": 500, "width": 128, "batch": 20, "seeds": 2, "steps": 600,
         },
-        "rank-3": {"task": "rank-3", "depth": 4, "width": 256, "samples": 1000},
-        "rank-4": {"task": "rank-4", "depth": 4, "width": 256, "samples": 1000},
-        "svhn": {"task": "svhn", "architecture": "cnn", "depth": 5, "width": 256, "samples": 1000},
-        "celeba": {"task": "celeba", "depth": 4, "width": 256, "samples": 1000},
+        "rank-3": {"data": "rank-3", "depth": 4, "width": 256, "samples": 1000},
+        "rank-4": {"data": "rank-4", "depth": 4, "width": 256, "samples": 1000},
+        "svhn": {"data": "svhn", "architecture": "cnn", "depth": 5, "width": 256, "samples": 1000},
+        "celeba": {"data": "celeba", "depth": 4, "width": 256, "samples": 1000},
     }  # fmt: skip
-    control = {"task": "full-rank", "architecture": "fcn"}
+    control = {"data": "full-rank", "architecture": "fcn"}
     notes = """Learning rates are those of Table C.1; momentum 0.9, and PyTorch's defaults for what is not stated. Each
     optimizer takes as many steps, with batches (gradient descent: with all the data). Test loss and alignment are those
     of the iterate with the best validation loss, up to a training loss of 1e-3; a run that diverges has none, is left
@@ -58,23 +58,23 @@ class OptimizersAlign(FeatureExperiment):
     )
     batch: PositiveInt = 100
     steps: PositiveInt = 6000
-    looks: PositiveInt = 50
-    """Recordings in a run."""
+    recordings: PositiveInt = 50
+    """How many there are in a run."""
     seeds: PositiveInt = 3
 
     @model_validator(mode="after")
     def _known(self) -> Any:
         for name in self.optimizers:
             if name not in OPTIMIZERS:
-                raise ValueError(f"optimizers are of {', '.join(OPTIMIZERS)}; got {name!r}")
+                raise ValueError(f"optimizers must be among {', '.join(OPTIMIZERS)}; got {name!r}")
         return self
 
     def measure(self, seed: int) -> xr.Dataset:
-        given, rates = self.problem(seed), TABLE.get(self.task, TABLE["rank-2"])
+        given, rates = self.problem(seed), TABLE.get(self.data, TABLE["rank-2"])
         found = []
         for name in self.optimizers:
             trace = self.learn(
-                given, "rate", [rates[name]], seed, steps=self.steps, record=max(1, self.steps // self.looks),
+                given, "rate", [rates[name]], seed, steps=self.steps, record=max(1, self.steps // self.recordings),
                 optimizer=name, batch=None if name == "gd" else self.batch,
             )  # fmt: skip
             found.append(best_iterate(trace)[["test", "alignment", "train", "at"]].isel(rate=0, drop=True))

@@ -1,4 +1,4 @@
-"""What is to be learned: inputs, labels, held-out sets, and the outer product of the target's gradients."""
+"""The data of the experiments on feature learning: training and held-out sets, and the target's AGOP, G*."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float
 
-from dynascope.experiments.features.architectures import Architecture, Shape, squared_error
+import dynascope as ds
+from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.seeds import run_key
 from dynascope.tasks import MultiIndex
 from dynascope.tasks.data import datasets
-from dynascope.theory.features.agop import blind_alignment, reference_outer_product
+from dynascope.theory.features.agop import isotropic_alignment
 
+Architecture = Literal["fcn", "cnn", "myrtle"]
 Name = Literal["rank-2", "rank-3", "rank-4", "full-rank", "svhn", "celeba", "usps", "fashion_mnist", "mnist", "cifar10"]
 
 
 class RealSet(NamedTuple):
-    """Two classes of a set of pictures, and the document's reference network for them."""
+    """Two classes of an image set, and the document's reference network for them."""
 
     classes: tuple[int, int]
     reference: Architecture
     accuracy: float
-    """The share of test examples that the reference is right on, as printed; the least of those printed where the
-    document has none."""
+    """The test accuracy of the reference, as printed; the lowest of those printed where the document has none."""
 
 
 REAL = {
@@ -40,13 +41,13 @@ REAL = {
     "cifar10": RealSet((7, 9), "myrtle", 0.918),
 }
 REFERENCE_RATE, REFERENCE_BATCH, SCORED = 2e-3, 64, 256
-"""Adam's learning rate at the start (it falls to 0), examples in a step, and in a look at the test set."""
+"""For the reference: Adam's initial learning rate (it falls to 0), the batch size, and that of the test."""
 
 
 class Reference(NamedTuple):
-    """A network that is trained well, for its outer product to be taken for G* of a real set."""
+    """A well-trained network whose AGOP serves as G* of a real set, and for how many steps it is trained."""
 
-    shape: Shape
+    network: Network
     steps: int
 
 
@@ -61,17 +62,17 @@ class Problem(NamedTuple):
     y_test: Float[np.ndarray, "seed t"]
     target: Float[np.ndarray, "d d"]
     accuracy: float | None
-    """The share of test examples that the reference is right on, where G* comes from one."""
+    """The test accuracy of the reference, where G* comes from one."""
     about: str
 
     def sets(self) -> tuple[np.ndarray, ...]:
-        """What differs from seed to seed."""
+        """The arrays with an axis `seed`."""
         return self[:6]
 
     def label(self, trace: xr.Dataset) -> xr.Dataset:
-        """The trace with what is known of the data: the alignment that an outer product has that knows nothing of the
-        target, the accuracy of the reference, and a few words."""
-        known = {"blind": float(blind_alignment(self.target))}
+        """The trace with what is known of the data: the alignment of an isotropic G, the accuracy of the reference, and
+        a description in the attributes."""
+        known = {"isotropic_alignment": float(isotropic_alignment(self.target))}
         if self.accuracy is not None:
             known["reference_accuracy"] = self.accuracy
         return trace.assign(known).assign_attrs(data=self.about)
@@ -79,15 +80,15 @@ class Problem(NamedTuple):
 
 def problem(
     name: Name, seeds: int, seed: int, *, dim: int, samples: int, held_out: int, noise: float, flips: float = 0.0,
-    pictures: bool = False, reference: Reference | None = None,
+    images: bool = False, reference: Reference | None = None,
 ) -> Problem:  # fmt: skip
     """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. Of a real set's test examples one
-    half serves for validation, as many as there are, up to `held_out`; a share `flips` of its training labels is turned
-    round, inputs are vectors or `pictures`, and it needs a `reference` for G*."""
+    half serves for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs are
+    vectors or `images`, and it needs a `reference` for G*."""
     if name in REAL:
         if reference is None:
-            raise ValueError(f"{name} needs a reference, the network that its G* is taken from")
-        return _real(name, seeds, seed, samples, held_out, flips, pictures, reference)
+            raise ValueError(f"reference must be given for {name}, which takes its G* from it; got None")
+        return _real(name, seeds, seed, samples, held_out, flips, images, reference)
     task = MultiIndex(name, dim, noise)
     keys = jax.random.split(run_key(seed), (seeds, 3))
     sizes = (samples, held_out, held_out)
@@ -98,36 +99,37 @@ def problem(
 
 
 def _real(
-    name: Name, seeds: int, seed: int, samples: int, held_out: int, flips: float, pictures: bool, reference: Reference
+    name: Name, seeds: int, seed: int, samples: int, held_out: int, flips: float, images: bool, reference: Reference
 ) -> Problem:
     keys, classes = jax.random.split(run_key(seed), seeds), REAL[name].classes
     parts: list[list[np.ndarray]] = [[], [], [], [], [], []]
     for key in keys:
-        one = datasets.two_classes(name, classes, samples, None, key, flat=not pictures, flips=flips)
+        one = datasets.two_classes(name, classes, samples, None, key, flat=not images, flips=flips)
         half = min(held_out, len(one.y_test) // 2)
         halves = one.x_test[:half], one.y_test[:half], one.x_test[half : 2 * half], one.y_test[half : 2 * half]
         for part, values in zip(parts, (one.x, one.y, *halves), strict=True):
             part.append(values.astype(np.float32))
     target, right = outer_product_of(name, reference)
-    about = f"{name} {classes}, {samples} examples; reference network right on {right:.1%} of the test examples"
+    about = f"{name} {classes}, {samples} examples; test accuracy of the reference network {right:.1%}"
     return Problem._make((*map(np.stack, parts), target, right, about))
 
 
 def outer_product_of(name: Name, reference: Reference) -> tuple[Float[np.ndarray, "d d"], float]:
-    """G* of a real set: that of the reference, trained in batches on all examples of the two classes, over just these;
-    and the share of test examples that it is right on."""
-    classes, pictures = REAL[name].classes, reference.shape.takes_pictures
+    """G* of a real set: the AGOP of the reference, trained in batches on all examples of the two classes, over these
+    examples; and its test accuracy."""
+    classes, images = REAL[name].classes, reference.network.architecture != "fcn"
     count = int(np.isin(datasets.load(name).y_train, classes).sum())
-    data = datasets.two_classes(name, classes, count, None, jax.random.key(0), flat=not pictures)
+    data = datasets.two_classes(name, classes, count, None, jax.random.key(0), flat=not images)
     x, y, x_test, y_test = (jnp.asarray(part, jnp.float32) for part in data)
 
-    def right(model: Any) -> Array:
+    def accuracy(model: Any) -> Array:
         outputs = lax.map(model, x_test, batch_size=SCORED)
         return jnp.mean(jnp.sign(outputs[:, 0]) == y_test)
 
-    found = reference_outer_product(
-        reference.shape.network(1, x.shape[1:]), squared_error,
-        optax.adam(optax.cosine_decay_schedule(REFERENCE_RATE, reference.steps)), x, steps=reference.steps, data=(x, y),
-        batch=min(REFERENCE_BATCH, count), key=jax.random.key(2), score=right,
+    steps = reference.steps
+    trained = ds.descend(
+        reference.network(jax.random.key(1), x.shape[1:]), ds.tasks.Supervised("mse"),
+        optax.adam(optax.cosine_decay_schedule(REFERENCE_RATE, steps)), steps=steps, record=[steps], data=(x, y),
+        batch=min(REFERENCE_BATCH, count), key=jax.random.key(2), probes={"accuracy": accuracy},
     )  # fmt: skip
-    return found.outer, found.score
+    return np.asarray(ds.geometry.agop(trained.model, x)), float(trained.trace.accuracy[-1])
