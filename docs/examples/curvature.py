@@ -16,7 +16,7 @@ def loss(net):
     return jnp.mean((jax.vmap(net)(x)[:, 0] - y) ** 2)
 
 
-# in the loop: at every step, with as many Hessian-vector products as the residual asks for
+# in the loop: at every step, with as many Hessian-vector products as the residual needs
 trace = ds.descend(
     net, loss, optax.sgd(rate), steps=600, record=1,
     probes={
@@ -29,7 +29,7 @@ edge = trace.sharpness > 2 / rate
 print(f"beyond 2/rate in {float(edge.mean()):.0%} of the steps; products: {float(trace.sharpness_products.mean()):.2f}")
 print(f"largest relative error, as estimated: {float((trace.sharpness_error / trace.sharpness).max()):.1e}")
 print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).median()):.2f}")
-print(f"an oscillation can live in {float((trace.flip > 0).mean()):.0%} of the looks")
+print(f"an oscillation stays bounded in {float((trace.flip > 0).mean()):.0%} of the recordings")
 
 # at one point: eigenpairs with their residuals
 found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-6)

@@ -17,7 +17,7 @@ def weight_norm(model):
     return jnp.sqrt(sum(jnp.sum(weight**2) for weight in model.weights))
 
 
-# `probe` gives names to its dimensions, and a cadence; the moment has the model, the step and the loss
+# `probe` names its dimensions and gives it a cadence; the snapshot has the model, the step and the loss
 def singular_values(snapshot: Snapshot):
     return jnp.linalg.svd(snapshot.model.matrix(), compute_uv=False)
 
@@ -25,10 +25,10 @@ def singular_values(snapshot: Snapshot):
 spectrum = probe(singular_values, dims=("index",), coords={"index": [1, 2, 3, 4]}, every=50)
 
 
-# a `Probe` with memory: the average of the loss over all earlier looks, and how sure it is of it
-def average_loss(snapshot: Snapshot, memory):
-    count, total, squares = memory
-    value = snapshot.loss(snapshot.model)
+# a `Probe` with a state: the average of the loss over all recordings so far, with its standard error
+def average_loss(snapshot: Snapshot, state):
+    count, total, squares = state
+    value = snapshot.loss()
     count, total, squares = count + 1, total + value, squares + value**2
     spread = jnp.sqrt(jnp.maximum(squares / count - (total / count) ** 2, 0) / count)
     return {"value": total / count, "standard_error": spread}, (count, total, squares)

@@ -103,7 +103,7 @@ def probe(
     coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
     every: Every = None,
 ) -> Probe:
-    """A probe without a state, from a function of the snapshot. It returns an array of any shape, or a mapping of them."""
+    """A probe without a state, from a function of the snapshot that returns arrays of any shape."""
     checks.function("function", function, "function(snapshot)")
     return Probe(lambda snapshot, state: (function(snapshot), state), dims, {} if coords is None else coords, every)
 
