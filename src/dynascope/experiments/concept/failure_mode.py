@@ -60,7 +60,7 @@ class FailureMode(SymmetricExperiment):
         narrow = self.train(self.gaussian([0], width=self.narrow_width), steps=self.narrow_steps).isel(start=0)
         starts = self.gaussian(start_seeds(seed, self.narrow_starts), width=self.narrow_width)
         lasting = self.scan(starts, steps=self.narrow_steps)
-        U = self.gaussian(start_seeds(seed, self.starts), scale=1)
+        U = self.gaussian(start_seeds(seed, self.starts), scale=1.0)
         horizons = (self.steps, 2 * self.steps)
         majors = [[self.scan(scale * U, steps=steps).majors.values for steps in horizons] for scale in SCALES]
         random = xr.Dataset({"majors": (("scale", "horizon", "start", "concept"), np.array(majors))})
