@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import real, sizes
 from dynascope.models.linear import Init, Scale, check_init, drawn, factor
 
 
@@ -44,7 +43,7 @@ class Attention(eqx.Module):
     ) -> None:
         check_init(init, scale)
         checks.flags(causal=causal, bias=bias)
-        real("residual_scale", residual_scale, at_least=0)
+        checks.real("residual_scale", residual_scale, at_least=0)
         head_dim = head_size(dim, heads, head_dim)
         keys = jax.random.split(checks.key("key", key), 5)
         into, inner = (heads, dim, head_dim), heads * head_dim
@@ -95,9 +94,9 @@ def fused_mix(query: Heads, key: Heads, value: Heads, causal: bool, tokens: int)
 
 def head_size(dim: int, heads: int, head_dim: int | None) -> int:
     """`head_dim`, or dim / heads where it is not given."""
-    sizes(dim=dim, heads=heads)
+    checks.sizes(dim=dim, heads=heads)
     if head_dim is None and dim % heads:
         raise ValueError(f"dim must be a multiple of heads unless head_dim is given; got dim={dim}, heads={heads}")
     head_dim = dim // heads if head_dim is None else head_dim
-    sizes(head_dim=head_dim)
+    checks.sizes(head_dim=head_dim)
     return head_dim

@@ -14,7 +14,6 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import example, one_of, real, sizes, whole
 from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization
 from dynascope.models.tapping import Tap, untapped
 
@@ -26,8 +25,14 @@ def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """`shape`, where it is (height, width, channels)."""
     if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise ValueError(f"shape must be (height, width, channels); got {checks.shown(shape)}")
-    height, width, channels = (whole("each of shape", size, at_least=1) for size in shape)
+    height, width, channels = (checks.whole("each of shape", size, at_least=1) for size in shape)
     return height, width, channels
+
+
+def _entries(name: str, given: Sequence[int], at_least: int) -> tuple[int, ...]:
+    if not isinstance(given, tuple | list) or not given:
+        raise ValueError(f"{name} must have one entry for each convolution; got {checks.shown(given)}")
+    return tuple(checks.whole(f"each of {name}", entry, at_least=at_least) for entry in given)
 
 
 class Affine(eqx.Module):
@@ -53,7 +58,7 @@ class Affine(eqx.Module):
         stride: int = 1,
     ) -> None:
         root, (for_weight, for_bias) = math.sqrt(math.prod(shape[:-1])), jax.random.split(checks.key("key", key))
-        ntk = one_of("parameterization", parameterization, get_args(Parameterization)) == "ntk"
+        ntk = checks.one_of("parameterization", parameterization, get_args(Parameterization)) == "ntk"
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...]) -> Array:
             if ntk:
@@ -123,16 +128,12 @@ class ConvNet(eqx.Module):
         scale: float | Float[Array, ""] = 1.0,
     ) -> None:
         self.shape = image_shape(shape)
-        self.activation = one_of("activation", activation, ACTIVATIONS)
-        sizes(out=out, window=window)
+        self.activation = checks.one_of("activation", activation, ACTIVATIONS)
+        checks.sizes(out=out, window=window)
         checks.flags(bias=bias)
-        for name, given in (("channels", channels), ("pools", (0,) if pools is None else pools)):
-            if not isinstance(given, tuple | list) or not given:
-                raise ValueError(f"{name} must have one entry for each convolution; got {checks.shown(given)}")
-        for size in channels:
-            whole("each of channels", size, at_least=1)
-        real("scale", scale, at_least=0)
-        self.pools = (0,) * len(channels) if pools is None else tuple(whole("pools", p, at_least=0) for p in pools)
+        checks.real("scale", scale, at_least=0)
+        channels = _entries("channels", channels, at_least=1)
+        self.pools = (0,) * len(channels) if pools is None else _entries("pools", pools, at_least=0)
         if len(self.pools) != len(channels):
             raise ValueError(f"pools must have one entry for each of the {len(channels)} convolutions; got {pools}")
         keys = jax.random.split(checks.key("key", key), len(channels) + 1)
@@ -149,7 +150,7 @@ class ConvNet(eqx.Module):
 
     def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
         """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
-        example(self, x, self.shape)
+        checks.example(self, x, self.shape)
         for convolution, pools in zip(self.convolutions, self.pools, strict=True):
             x = ACTIVATIONS[self.activation](convolution(x, tap))
             for _ in range(pools):

@@ -20,7 +20,6 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from dynascope import checks
-from dynascope.checks import example, one_of
 from dynascope.models import mlp
 from dynascope.models.graph import Graph
 
@@ -132,8 +131,8 @@ class DAG(eqx.Module):
         outputs: Sequence[tuple[int, int]] | None = None,
         shared: Float[Array, " p"] | None = None,
     ) -> None:
-        self.activation = one_of("activation", activation, ACTIVATIONS)
-        self.output = one_of("output", output, ACTIVATIONS)
+        self.activation = checks.one_of("activation", activation, ACTIVATIONS)
+        self.output = checks.one_of("output", output, ACTIVATIONS)
         if not edges or len(edges) != len(sources):
             raise ValueError(f"edges and sources must have one entry for each layer; got {len(edges)}, {len(sources)}")
         self.edges, self.shared = [list(groups) for groups in edges], shared
@@ -177,7 +176,7 @@ class DAG(eqx.Module):
         return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs, shared=shared)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        example(self, x, (self.sizes[0],))
+        checks.example(self, x, (self.sizes[0],))
         before, _ = self.layers(x)
         if self.outputs is None:
             return ACTIVATIONS[self.output](before[-1])

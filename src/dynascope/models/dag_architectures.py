@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from dynascope.checks import real, sizes as check_sizes, whole
+from dynascope import checks
 from dynascope.models.dag import DAG, Edges, Group, SharedEdges, drawn
 
 
@@ -58,7 +58,7 @@ def convolutional(
 ) -> DAG:
     """1-D convolutions between these numbers of channels, then a full inner product (equations A.14, A.15)."""
     _check_layers("channels", channels)
-    check_sizes(places=places, window=window, outputs=outputs)
+    checks.sizes(places=places, window=window, outputs=outputs)
     shapes = [(to, source, window) for source, to in pairwise(channels)]
     *kernels, last = drawn(key, [*shapes, (outputs, channels[-1] * places)])
     edges: list[list[Group]] = [[SharedEdges(kernel, places)] for kernel in kernels]
@@ -68,7 +68,7 @@ def convolutional(
 
 def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKeyArray) -> DAG:
     """Remove each edge with this probability; neurons divide by the root of the in-degree that remains."""
-    real("probability", probability, at_least=0, at_most=1)
+    checks.real("probability", probability, at_least=0, at_most=1)
     shapes = [_unshared(group).weights.shape for groups in net.edges for group in groups]
     sizes = [to * source for to, source in shapes]
     kept = jnp.split(jax.random.bernoulli(key, 1 - probability, (sum(sizes),)), np.cumsum(sizes)[:-1])
@@ -98,7 +98,7 @@ def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG
 def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG:
     """The first `count` neurons of a layer keep only one incoming edge, neuron j the one from neuron j of the layer
     before (Figure 2.3)."""
-    whole("layer", layer, at_least=1, at_most=len(net.edges))
+    checks.whole("layer", layer, at_least=1, at_most=len(net.edges))
     groups, origins = net.edges[layer - 1], net.sources[layer - 1]
     kept = []
     for group, origin in zip(groups, origins, strict=True):
@@ -123,7 +123,7 @@ def _check_layers(name: str, sizes: Sequence[int]) -> None:
     if len(sizes) < 2:
         raise ValueError(f"{name} must have two entries or more, inputs first; got {tuple(sizes)}")
     for size in sizes:
-        whole(f"each of {name}", size, at_least=1)
+        checks.whole(f"each of {name}", size, at_least=1)
 
 
 def _unshared(group: Group) -> Edges:

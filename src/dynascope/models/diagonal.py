@@ -18,7 +18,6 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import function, real, sizes, whole
 
 Product = Float[Array, " p"]
 Tokens = Float[Array, "n d"]
@@ -34,7 +33,7 @@ class Diagonal(eqx.Module):
     network: Callable
 
     def __init__(self, u: Product, v: Product, network: Callable) -> None:
-        function("network", network, "network(x, beta)")
+        checks.function("network", network, "network(x, beta)")
         size = getattr(network, "size", None) or np.size(u)
         if np.shape(u) != (size,) or np.shape(v) != (size,):
             raise ValueError(
@@ -57,7 +56,7 @@ class LinearNetwork(eqx.Module):
     dim: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        sizes(dim=self.dim)
+        checks.sizes(dim=self.dim)
 
     @property
     def size(self) -> int:
@@ -74,7 +73,7 @@ class AttentionHead(eqx.Module):
     dim: int = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        sizes(dim=self.dim)
+        checks.sizes(dim=self.dim)
 
     @property
     def size(self) -> int:
@@ -97,8 +96,8 @@ class DiagonalTransformer(eqx.Module):
 
     def __init__(self, dim: int, depth: int, heads: int, hidden: int, *, key: PRNGKeyArray, scale: float = 0.5) -> None:
         """Feedforward weights are normal, of variance 1/dim (A) and scale^2/hidden (B)."""
-        sizes(dim=dim, depth=depth, heads=heads, hidden=hidden)
-        real("scale", scale, at_least=0)
+        checks.sizes(dim=dim, depth=depth, heads=heads, hidden=hidden)
+        checks.real("scale", scale, at_least=0)
         first, second = jax.random.split(checks.key("key", key))
         self.inner = jax.random.normal(first, (depth, dim, hidden)) / dim**0.5
         self.outer = jax.random.normal(second, (depth, dim, hidden)) * scale / hidden**0.5
@@ -126,7 +125,7 @@ class DiagonalTransformer(eqx.Module):
 
     def place(self, index: int) -> tuple[int, int, str, int]:
         """(layer, head, product, coordinate) of an entry of beta."""
-        layer, head, product, coordinate = jnp.unravel_index(whole("index", index), self.shape)
+        layer, head, product, coordinate = jnp.unravel_index(checks.whole("index", index), self.shape)
         return int(layer), int(head), PRODUCTS[int(product)], int(coordinate)
 
 

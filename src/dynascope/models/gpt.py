@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import sizes
 from dynascope.models.linear import STANDARD, Init, Linear, Scale, check_init
 from dynascope.models.transformer import Compute, Products, Transformer, residual_scale
 
@@ -47,7 +46,7 @@ class GPT(eqx.Module):
         compute: Compute | str = "float32",
     ) -> None:
         hidden = 4 * dim if hidden is None else hidden
-        sizes(vocabulary=vocabulary, context=context, dim=dim, depth=depth)
+        checks.sizes(vocabulary=vocabulary, context=context, dim=dim, depth=depth)
         checks.flags(tied=tied, causal=causal, pre_norm=pre_norm, bias=bias)
         check_init(init, scale)
         keys = jax.random.split(checks.key("key", key), 4)

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import one_of, real, sizes
 
 Init = Literal["framework", "normal", "ntk"]
 Scale = float | int | Float[Array, ""]
@@ -22,8 +21,8 @@ STANDARD = 0.02
 
 def check_init(init: str, scale: Scale) -> None:
     """Refuse an unknown initialization, and a scale from which nothing can be learned."""
-    one_of("init", init, get_args(Init))
-    real("scale", scale, above=0)
+    checks.one_of("init", init, get_args(Init))
+    checks.real("scale", scale, above=0)
 
 
 def drawn(init: Init | str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
@@ -57,7 +56,7 @@ class Linear(eqx.Module):
         scale: Scale = 1.0,
         bias: bool = True,
     ) -> None:
-        sizes(dim=dim, out=out)
+        checks.sizes(dim=dim, out=out)
         check_init(init, scale)
         for_weight, for_bias = jax.random.split(checks.key("key", key))
         self.weight = drawn(init, for_weight, (dim, out), dim, scale)

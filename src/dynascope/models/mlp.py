@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import array, example, one_of, real, sizes
 from dynascope.models.tapping import Tap, untapped
 
 Activation = Literal["linear", "relu", "tanh", "gelu", "swish"]
@@ -59,14 +58,14 @@ class MLP(eqx.Module):
         parameterization: Parameterization | str = "standard",
     ) -> None:
         width, out = dim if width is None else width, dim if out is None else out
-        sizes(dim=dim, depth=depth, width=width, out=out)
+        checks.sizes(dim=dim, depth=depth, width=width, out=out)
         checks.flags(bias=bias)
-        self.activation = one_of("activation", activation, ACTIVATIONS)
-        self.parameterization = one_of("parameterization", parameterization, get_args(Parameterization))
+        self.activation = checks.one_of("activation", activation, ACTIVATIONS)
+        self.parameterization = checks.one_of("parameterization", parameterization, get_args(Parameterization))
         ntk = parameterization == "ntk"
         spread = 1.0 if ntk and scale is None else scale
         if spread is not None:
-            real("scale", spread, at_least=0)
+            checks.real("scale", spread, at_least=0)
 
         def draw(key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int) -> Array:
             if spread is not None:
@@ -89,7 +88,7 @@ class MLP(eqx.Module):
         """A network with these weight matrices (fan-out, fan-in), input side first, and no biases."""
         if not isinstance(weights, Sequence) or not weights:
             raise TypeError(f"weights must be a list of matrices; got {checks.shown(weights)}")
-        weights = [jnp.asarray(array("each of weights", weight, ndim=2)) for weight in weights]
+        weights = [jnp.asarray(checks.array("each of weights", weight, ndim=2)) for weight in weights]
         shapes = [weight.shape for weight in weights]
         if any(fan_out != fan_in for (fan_out, _), (_, fan_in) in pairwise(shapes)):
             raise ValueError(f"weights must be matrices that can be multiplied, input side first; got shapes {shapes}")
@@ -101,7 +100,7 @@ class MLP(eqx.Module):
 
     def tapped(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
         """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
-        example(self, x, self.weights[0].shape[1:])
+        checks.example(self, x, self.weights[0].shape[1:])
         last = len(self.weights) - 1
         for layer in range(last + 1):
             scale, bias = self._scale(layer), self.biases is not None
@@ -134,10 +133,12 @@ class Symmetric(eqx.Module):
     """f(x) = U U^T x, the symmetric linear network of two layers. Its matrix U U^T is positive semi-definite and keeps
     the rank that U starts with."""
 
-    factor: Float[Array, "d width"] = eqx.field(converter=lambda factor: jnp.asarray(array("factor", factor, ndim=2)))
+    factor: Float[Array, "d width"] = eqx.field(
+        converter=lambda factor: jnp.asarray(checks.array("factor", factor, ndim=2))
+    )
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
-        example(self, x, self.factor.shape[:1])
+        checks.example(self, x, self.factor.shape[:1])
         return self.factor @ (self.factor.T @ x)
 
     def matrix(self) -> Float[Array, "d d"]:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import sizes, whole
 from dynascope.models.convnet import Affine, Image, image_shape
 from dynascope.models.mlp import Parameterization
 from dynascope.models.tapping import Tap, untapped
@@ -54,9 +53,9 @@ class WideResNet(eqx.Module):
         bias: bool = False,
     ) -> None:
         channels = image_shape(shape)[-1]
-        sizes(widening=widening, out=out, stem=stem)
+        checks.sizes(widening=widening, out=out, stem=stem)
         checks.flags(bias=bias)
-        if whole("depth", depth, at_most=10_000) < 10 or (depth - 4) % 6:
+        if checks.whole("depth", depth, at_most=10_000) < 10 or (depth - 4) % 6:
             raise ValueError(f"depth must be 10, 16, 22, ...; got {depth}")
         each = (depth - 4) // 6
         keys = iter(jax.random.split(checks.key("key", key), 2 + 9 * each))

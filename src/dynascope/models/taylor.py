@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from dynascope.checks import function
+from dynascope import checks
 from dynascope.models.frozen import Frozen
 from dynascope.models.mlp import MLP
 
@@ -69,7 +69,7 @@ def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
 
 def _taylor(model: PyTree, order: Literal[1, 2], apply: Apply | None) -> Taylor:
     if apply is not None:
-        function("apply", apply, "apply(params, x)")
+        checks.function("apply", apply, "apply(params, x)")
     elif not callable(model):
         raise TypeError(f"model must be callable unless apply(params, x) is given; got a {type(model).__name__}")
     weights = eqx.filter(model, eqx.is_inexact_array)

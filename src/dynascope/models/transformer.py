@@ -12,7 +12,6 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import one_of, sizes
 from dynascope.models.attention import Attention
 from dynascope.models.linear import Init, Linear, Scale
 
@@ -93,9 +92,9 @@ class Transformer(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
-        sizes(dim=dim, depth=depth, hidden=hidden)
+        checks.sizes(dim=dim, depth=depth, hidden=hidden)
         checks.flags(causal=causal, pre_norm=pre_norm, bias=bias)
-        self.compute = one_of("compute", compute, get_args(Compute))
+        self.compute = checks.one_of("compute", compute, get_args(Compute))
         self.blocks = []
         for block_key in jax.random.split(checks.key("key", key), depth):
             keys, same = jax.random.split(block_key, 3), {"init": init, "bias": bias}

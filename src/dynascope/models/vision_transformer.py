@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import example, one_of, sizes
 from dynascope.models.convnet import image_shape
 from dynascope.models.linear import Init, Linear, Scale
 from dynascope.models.transformer import Compute, Products, Transformer
@@ -56,11 +55,11 @@ class ViT(eqx.Module):
         compute: Compute | str = "float32",
     ) -> None:
         height, width, channels = image_shape(shape)
-        sizes(classes=classes, patch=patch, dim=dim)
+        checks.sizes(classes=classes, patch=patch, dim=dim)
         checks.flags(pre_norm=pre_norm, bias=bias)
         if height % patch or width % patch:
             raise ValueError(f"patch must divide height and width; got patch={patch} for {height} x {width} pixels")
-        one_of("pool", pool, get_args(Pool))
+        checks.one_of("pool", pool, get_args(Pool))
         keys = jax.random.split(checks.key("key", key), 5)
         tokens = (height // patch) * (width // patch) + (pool == "cls")
         self.patches = Linear(patch * patch * channels, dim, key=keys[0], init=init, bias=bias)
@@ -74,7 +73,7 @@ class ViT(eqx.Module):
         self.shape, self.patch = (height, width, channels), patch
 
     def __call__(self, image: Float[Array, "height width channels"]) -> Float[Array, " classes"]:
-        example(self, image, self.shape)
+        checks.example(self, image, self.shape)
         height, width, channels = self.shape
         p = self.patch
         cut = image.reshape(height // p, p, width // p, p, channels).swapaxes(1, 2)

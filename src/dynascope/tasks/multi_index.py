@@ -21,7 +21,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import one_of, real, sizes, whole
 from dynascope.tasks.task import SampledTask
 
 Kind = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
@@ -39,9 +38,9 @@ class MultiIndex(SampledTask):
     noise: float = eqx.field(static=True, default=0.1)
 
     def __check_init__(self) -> None:
-        one_of("kind", self.kind, get_args(Kind))
-        real("noise", self.noise, at_least=0)
-        if whole("dim", self.dim, at_most=2**31 - 1) < _DIRECTIONS[self.kind]:
+        checks.one_of("kind", self.kind, get_args(Kind))
+        checks.real("noise", self.noise, at_least=0)
+        if checks.whole("dim", self.dim, at_most=2**31 - 1) < _DIRECTIONS[self.kind]:
             raise ValueError(f"dim must be at least {_DIRECTIONS[self.kind]} for {self.kind}; got {self.dim}")
 
     def target(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
@@ -56,7 +55,7 @@ class MultiIndex(SampledTask):
 
     def sample(self, key: PRNGKeyArray, count: int) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """`count` inputs and their noisy labels."""
-        sizes(count=count)
+        checks.sizes(count=count)
         for_inputs, for_noise = jax.random.split(checks.key("key", key))
         x = jax.random.normal(for_inputs, (count, self.dim))
         return x, self.target(x) + self.noise * jax.random.normal(for_noise, (count,))

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import sizes, whole
 from dynascope.tasks.single_neuron import sphere
 
 
@@ -19,7 +18,7 @@ def doubled_example(
     key: PRNGKeyArray, count: int = 100, dim: int = 100, which: int = 0
 ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
     """`count` points and labels; example `which` is doubled."""
-    sizes(count=count, dim=dim)
-    whole("which", which, at_least=0, at_most=count - 1)
+    checks.sizes(count=count, dim=dim)
+    checks.whole("which", which, at_least=0, at_most=count - 1)
     x, y = sphere(checks.key("key", key), count, dim), jnp.ones(count)
     return x.at[which].multiply(2), y.at[which].set(2)

@@ -19,7 +19,6 @@ from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.checks import array, flags, one_of, real, shown, sizes
 from dynascope.tasks.task import PopulationTask, SampledTask
 
 Norm = Literal["mean", "sum"]
@@ -64,7 +63,7 @@ class StructuredIdentity(PopulationTask, SampledTask):
         rotation: Float[Array, "d d"] | None = None,
         truncate_radius: Numbers | None = None,
     ) -> None:
-        sizes(dim=dim)
+        checks.sizes(dim=dim)
         number = jnp.result_type(float)
         self.mu = jnp.asarray(_finite("mu", mu), number)
         if self.mu.ndim != 1 or self.mu.size > dim:
@@ -73,14 +72,14 @@ class StructuredIdentity(PopulationTask, SampledTask):
         if self.sigma.shape not in ((), (1,), self.mu.shape):
             raise ValueError(f"sigma must be one number or {self.mu.size}, as many as mu; got shape {self.sigma.shape}")
         self.sigma = jnp.broadcast_to(self.sigma, self.mu.shape)
-        flags(origin=origin)
-        if rotation is not None and array("rotation", rotation, lists=False).shape != (dim, dim):
+        checks.flags(origin=origin)
+        if rotation is not None and checks.array("rotation", rotation, lists=False).shape != (dim, dim):
             raise ValueError(f"rotation must have shape ({dim}, {dim}); got {rotation.shape}")
         self.dim, self.origin, self.rotation = dim, origin, rotation
-        self.norm = one_of("norm", norm, get_args(Norm))
+        self.norm = checks.one_of("norm", norm, get_args(Norm))
         self.truncate_radius = None
         if truncate_radius is not None:
-            self.truncate_radius = jnp.asarray(real("truncate_radius", truncate_radius, at_least=0), number)
+            self.truncate_radius = jnp.asarray(checks.real("truncate_radius", truncate_radius, at_least=0), number)
 
     @property
     def concept_count(self) -> int:
@@ -111,14 +110,14 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
         """`count` fresh points, each from a random cluster."""
-        sizes(count=count)
+        checks.sizes(count=count)
         choose, draw = jax.random.split(checks.key("key", key))
         cluster = jax.random.randint(choose, (count,), 0, self.cluster_count)
         return self._draw(draw, cluster).x
 
     def dataset(self, key: PRNGKeyArray, per_cluster: int) -> Samples:
         """A finite training set: `per_cluster` points of every cluster."""
-        sizes(per_cluster=per_cluster)
+        checks.sizes(per_cluster=per_cluster)
         return self._draw(key, jnp.repeat(jnp.arange(self.cluster_count), per_cluster))
 
     def _draw(self, key: PRNGKeyArray, cluster: Int[Array, " n"]) -> Samples:
@@ -171,7 +170,7 @@ class StructuredIdentity(PopulationTask, SampledTask):
     def test_points(self, subsets: Numbers) -> Float[Array, "m d"]:
         """The points that combine some of the concepts: rows v of `subsets` in {0,1}^s give sum_p v_p mu_p 1_p."""
         if np.ndim(subsets) != 2 or np.shape(subsets)[1] != self.concept_count:
-            raise ValueError(f"subsets must have shape (m, {self.concept_count}); got {shown(subsets)}")
+            raise ValueError(f"subsets must have shape (m, {self.concept_count}); got {checks.shown(subsets)}")
         chosen = jnp.asarray(subsets, self.mu.dtype) * self.mu[None, :]
         points = jnp.pad(chosen, ((0, 0), (0, self.dim - self.concept_count)))
         return points if self.rotation is None else points @ self.rotation.T
@@ -197,14 +196,14 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
 def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
     """A Haar-distributed orthogonal matrix: QR of a Gaussian matrix, with the signs of R's diagonal removed."""
-    sizes(dim=dim)
+    checks.sizes(dim=dim)
     q, r = jnp.linalg.qr(jax.random.normal(checks.key("key", key), (dim, dim)))
     return q * jnp.sign(jnp.diagonal(r))[None, :]
 
 
 def _finite(name: str, value: Numbers, at_least: float | int = -np.inf) -> Any:
     """`value`, where it is an array of finite numbers within the bound; traced values are not known yet."""
-    found = array(name, value)
+    found = checks.array(name, value)
     if not isinstance(found, Tracer) and not np.all(np.isfinite(found) & (np.asarray(found) >= at_least)):
         bound = "" if at_least == -np.inf else f", at least {at_least:g}"
         raise ValueError(f"{name} must be finite{bound}; got {np.asarray(found).tolist()}")

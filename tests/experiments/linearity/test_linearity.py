@@ -11,18 +11,12 @@ import xarray as xr
 
 import dynascope as ds
 from dynascope.dynamics.monitor import Monitor, monitored_by
-from dynascope.experiments.linearity import ten_points as sampling
-from dynascope.experiments.linearity.growing_networks import CASES, Newborn, look_at
-from dynascope.experiments.linearity.hessian_scaling import HessianScaling, slope
+from dynascope.experiments.linearity.growing_networks import CASES, Initialized, measure_case
+from dynascope.experiments.linearity.hessian_scaling import HessianScaling
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
-from dynascope.experiments.linearity.kernel_training import Trained, train
+from dynascope.experiments.linearity.kernel_training import Trained, points, train
 from dynascope.experiments.linearity.polyak import keeps
 from dynascope.tasks.data import datasets, images
-
-
-def test_a_slope_is_that_of_a_power_law() -> None:
-    width = np.array([8, 32, 100])
-    assert slope(width, 3.0 * width**-0.7) == pytest.approx(-0.7)
 
 
 class Shelf(Monitor):
@@ -35,11 +29,11 @@ class Shelf(Monitor):
         return self.kept.get(name)
 
     def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        assert name not in self.kept, "looked at again"
+        assert name not in self.kept, "measured again"
         self.kept[name] = arrays
 
 
-def test_a_network_that_was_looked_at_is_not_looked_at_again() -> None:
+def test_a_network_that_was_measured_is_not_measured_again() -> None:
     experiment = HessianScaling(widths=(4, 8), networks=("fcn2-relu", "single-neuron-layer"), seeds=2)
     with monitored_by(Shelf()) as shelf:
         first = experiment.measure(0)
@@ -54,10 +48,10 @@ def test_every_case_fits_into_its_family() -> None:
         assert all(own <= most for own, most in zip(case.sizes, case.family.hidden, strict=True))
 
 
-def test_a_width_looks_the_same_alone_and_in_the_program_of_wider_ones() -> None:
+def test_a_width_gives_the_same_alone_and_in_the_program_of_wider_ones() -> None:
     """A two-layer ReLU network's norm is exact at every width, so its padding may not matter."""
     how = {"radius": jnp.asarray(0.5), "removed": jnp.asarray(0.0)}
-    found = look_at(CASES["fcn2-relu"], (9, 16), 5, np.arange(3, dtype=np.int32), **how)
+    found = measure_case(CASES["fcn2-relu"], (9, 16), 5, np.arange(3, dtype=np.int32), **how)
     exact = np.repeat([[1 / 3], [1 / 4]], 3, axis=1)
     np.testing.assert_allclose(found["gap_norm"], exact, rtol=1e-5)
     np.testing.assert_allclose(found["gap_hessian"], exact * 0.5**2 / 2, rtol=1e-4)
@@ -66,21 +60,21 @@ def test_a_width_looks_the_same_alone_and_in_the_program_of_wider_ones() -> None
 
 def test_the_kinds_of_network_are_what_they_are_called() -> None:
     key = jax.random.key(0)
-    skips = Newborn(CASES["skips"].family, 4, 3).network(key)
+    skips = Initialized(CASES["skips"].family, 4, 3).network(key)
     assert [skip is None for skip in skips.skips] == [False, False, False, True]
-    shared = Newborn(CASES["convolution"].family, 4, 3).network(key)
+    shared = Initialized(CASES["convolution"].family, 4, 3).network(key)
     assert shared.sizes == [5, 20, 20, 1]
-    uneven = Newborn(CASES["uneven"].family, 4, 3).network(key)
+    uneven = Initialized(CASES["uneven"].family, 4, 3).network(key)
     assert uneven.sizes == [3, 4, 8, 1]
 
 
-def test_without_data_the_substitute_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaussians_take_the_place_of_missing_data_and_the_name_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: object, **__: object) -> None:
         raise images.DataNotFoundError
 
     monkeypatch.setattr(datasets, "two_classes", nothing)
-    found = sampling.points("digits", 6, 0)
-    assert "substitute" in found.name
+    found = points("mnist", 6, 0)
+    assert "in place of mnist" in found.name
     assert found.x.shape == (6, 49)
     assert found.x.std() == pytest.approx(1)
     assert sorted(found.y) == [-1, -1, -1, 1, 1, 1]
@@ -89,9 +83,9 @@ def test_without_data_the_substitute_is_taken_and_named(monkeypatch: pytest.Monk
 def test_digits_are_averaged_and_standardized(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.arange(2.0)[:, None, None, None] * np.ones((2, 28, 28, 1))
     x[1, :4, :4] = 5
-    made = datasets.TwoClassSet(x, np.array([-1.0, 1.0]), x[:0], np.zeros(0))
+    made = datasets.Classes(x, np.array([-1.0, 1.0]), x[:0], np.zeros(0))
     monkeypatch.setattr(datasets, "two_classes", lambda *_, **__: made)
-    found = sampling.points("digits", 2, 0)
+    found = points("mnist", 2, 0)
     assert found.x.shape == (2, 49)
     assert (found.x.mean(), found.x.std()) == pytest.approx((0, 1))
     assert np.unique(found.x[1]).size == 2
@@ -103,7 +97,7 @@ def trace() -> xr.Dataset:
     with jax.enable_x64(True):
         x = np.random.default_rng(0).standard_normal((3, 4))
         return train(
-            Trained("fully connected", 1, "relu", "linear", curvature=True), (5, 8), np.arange(2, dtype=np.int32), x,
+            Trained("fcn", 1, "relu", "linear", curvature=True), (5, 8), np.arange(2, dtype=np.int32), x,
             np.array([1.0, -1.0, 1.0]), steps=4, record=np.array([0, 1, 4]), precision="float64",
         )  # fmt: skip
 
@@ -112,7 +106,7 @@ def test_the_kernel_and_its_worst_direction_are_those_of_the_small_network(trace
     with jax.enable_x64(True):
         x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 4)))
         key = jax.random.fold_in(jax.random.key(jnp.int32(1)), jnp.int32(5))
-        member = Trained("fully connected", 1, "relu", "linear", largest=8)
+        member = Trained("fcn", 1, "relu", "linear", largest=8)
         net = eqx.filter_jit(member.network)(4, jnp.int32(5), key, jnp.asarray(0.0), "linear")
         first, last = (group.weights for (group,) in net.edges)
         hidden, gates = x @ first[:5].T / 2, (x @ first[:5].T > 0).astype(float)
@@ -137,8 +131,8 @@ def test_the_kernel_has_not_changed_at_the_start_and_has_later(trace: xr.Dataset
 
 
 def test_the_closed_form_is_taken_at_each_width() -> None:
-    kernel = xr.DataArray([[1.0, 4.0], [1.0, 1.0]], dims=("pair_width", "pair_seed"), coords={"pair_width": [4, 16]})
-    found = relu_kernel_slope_of(kernel, kernel.pair_width, 10)
+    kernel = xr.DataArray([[1.0, 4.0], [1.0, 1.0]], dims=("width", "seed"), coords={"width": [4, 16]})
+    found = relu_kernel_slope_of(kernel, 10)
     np.testing.assert_allclose(found, [[1.0, 2.0], [0.5, 0.5]])
 
 

@@ -246,7 +246,7 @@ def test_ties_and_flat_directions_are_found():
     tied = QuadraticLoss(jnp.eye(2), jnp.ones(2))
     stages = greedy_stages(tied, 2)
     findings = assumptions.non_degeneracy(stages, np.array([1.0, 2.0]), np.array([0.5, 0.5]))
-    assert next(finding.name for finding in findings if not finding.holds) == "4.3 plateau 0: one winner (gap)"
+    assert next(finding.name for finding in findings if not finding.holds) == "4.3 plateau 0: a single winner (gap)"
     flat = QuadraticLoss(jnp.ones((2, 2)), jnp.ones(2))
     stage = stages[0]._replace(beta=np.array([0.5, 0.5]))
     assert not assumptions.strict_minimum(flat, stage).holds

@@ -74,7 +74,7 @@ def _at_epoch(trace: xr.Dataset, epoch: float) -> int:
     return int(np.argmin(np.abs(trace.epoch.values - epoch)))
 
 
-def _per_seed(
+def per_seed(
     id: str, statement: str, source: str, holds: xr.DataArray, measured: dict, diagnosis: str | None = None
 ) -> Claim:
     """A claim that must hold in every seed, in all layers and products that `holds` has."""
@@ -91,7 +91,7 @@ def low_rank(trace: xr.Dataset, source: str, product: str, limit: float) -> Clai
     found = ranks(trace).sel(product=product, drop=True)
     share = found.gained.isel(step=-1) / found.initial
     noise = "Noise of the same size, in place of the gain, does not have low rank."
-    return _per_seed(
+    return per_seed(
         f"low-rank-{product}", f"At the end the stable rank of the gain of {NAMES[product]} is below {limit:.2g} of "
         f"the product's own at initialization, in every layer (mean over heads; {trace.attrs['data']})",
         source, share < limit, {"share of the initial rank": share.mean("seed")},
@@ -108,13 +108,13 @@ def grows(trace: xr.Dataset, source: str, factor: float) -> Iterable[Claim]:
     for product, name in NAMES.items():
         one = growth.sel(product=product, drop=True)
         by = "" if factor == 1 else f", by a factor of at least {factor:g}"
-        yield _per_seed(
+        yield per_seed(
             f"grows-{product}", f"The stable rank of the gain of {name} grows from epoch "
             f"{trace.epoch.values[begin]:.2g} to the end{by}, in every layer (mean over heads)",
             source, one > 1 if factor == 1 else one >= factor, {"factor": one.mean("seed")},
         )  # fmt: skip
         rising = together.sel(product=product)
-        yield _per_seed(
+        yield per_seed(
             f"gradual-{product}", f"The stable rank of the gain of {name}, mean over layers and heads, rises with the "
             "step: Spearman's correlation, after the first 5 % of the steps, is above 0.8",
             source, rising > 0.8,
@@ -128,7 +128,7 @@ def net_growth(trace: xr.Dataset, source: str, product: str, from_layer: int) ->
     found = ranks(trace).gained.sel(product=product, layer=slice(from_layer, None), drop=True)
     begin = _at_epoch(trace, 1.0)
     growth = found.isel(step=-1) / found.isel(step=begin)
-    return _per_seed(
+    return per_seed(
         f"grows-{product}", f"The stable rank of the gain of {NAMES[product]} grows from step "
         f"{int(trace.step[begin])} to the end, in every layer from {from_layer} on (mean over heads)",
         source, growth > 1, {"factor": growth.mean("seed")},
@@ -139,7 +139,7 @@ def unlike_noise(trace: xr.Dataset, source: str, factor: float = 2.0) -> Claim:
     """Noise of the same size in the same factors has a much larger stable rank."""
     found = ranks(trace)
     ratio = (found.null / found.gained.isel(step=-1)).sel(product="key-query", drop=True)
-    return _per_seed(
+    return per_seed(
         "unlike-noise", "If the change of each matrix is replaced by noise of the same size, the gain of W_K W_Qᵀ has "
         f"more than {factor:g} times the stable rank, in every layer",
         source, ratio > factor, {"ratio": ratio.mean("seed")},
@@ -155,7 +155,7 @@ def directions(trace: xr.Dataset, source: str) -> Iterable[Claim]:
     noise = "Noise has as many directions as the initialization, from the first step on."
     for product, name in NAMES.items():
         first, last, start = (part.sel(product=product, drop=True) for part in (early, late, initial))
-        yield _per_seed(
+        yield per_seed(
             f"directions-{product}", f"The number of singular values of the gain of {name} above a tenth of the "
             "largest grows from epoch 1 to the end (mean over layers and heads) and ends below that of the product at "
             "initialization in every layer",

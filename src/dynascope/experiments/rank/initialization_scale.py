@@ -11,10 +11,10 @@ from pydantic import Field, field_validator
 from scipy.stats import spearmanr
 
 from dynascope import curves
-from dynascope.experiments.rank.attention_ranks import NAMES, ranks
+from dynascope.experiments.rank.attention_ranks import NAMES, per_seed, ranks
 from dynascope.experiments.rank.vision_experiment import VisionExperiment
 from dynascope.figures import panels, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source, Values
 
 RISEN, TOP = 0.2, 20
@@ -69,20 +69,15 @@ class InitializationScale(VisionExperiment):
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
         ends = ranks(measured).gained.isel(step=-1)
-        seeds = measured.sizes["seed"]
+        equal = len(set(self.scales)) == 1
         for product, name in NAMES.items():
-            one = ends.sel(product=product)
-            rises = [
-                np.all([spearman(self.scales, one.isel(seed=seed, layer=layer)) > 0 for layer in range(self.depth)])
-                for seed in range(seeds)
-            ]
-            yield claim(
+            one = ends.sel(product=product, drop=True)
+            order = xr.apply_ufunc(lambda y: spearman(self.scales, y), one, input_core_dims=[["scale"]], vectorize=True)
+            yield per_seed(
                 f"ordered-{product}", f"The smaller the initial scale, the lower the stable rank of the gain of {name} "
                 f"after training: Spearman's correlation is positive in every layer ({measured.attrs['data']})",
-                source="Figure 7", measured=share_of(rises) | {"ranks by scale and layer": one.mean("seed")},
-                expected="in every seed", holds=all(rises), seeds=seeds,
-                diagnosis="" if all(rises) else "Where the factors are equal there is nothing to order."
-                if len(set(self.scales)) == 1 else "See the ranks of each layer.",
+                "Figure 7", order > 0, {"ranks by scale and layer": one.mean("seed")},
+                "Where the factors are equal there is nothing to order." if equal else "See the ranks of each layer.",
             )  # fmt: skip
         for product in NAMES:
             yield from self._components_rise(measured, product)
@@ -93,7 +88,7 @@ class InitializationScale(VisionExperiment):
         yield claim(
             "as-accurate", f"The test accuracies at all scales are within {SAME:g}", source="Figure 7",
             measured={"accuracy by scale": final.mean("seed"), "spread": spread}, expected=f"< {SAME:g}",
-            holds=bool((spread < SAME).all()), seeds=seeds,
+            holds=bool((spread < SAME).all()), seeds=measured.sizes["seed"],
             diagnosis="" if (spread < SAME).all() else "Training is too short, or the scale too small, for all runs to "
             "converge; the ranks are those of networks that have learned less.",
         )  # fmt: skip
@@ -107,27 +102,23 @@ class InitializationScale(VisionExperiment):
         later = (apart > 0).sum("singular").mean(["layer", "head"])
         pairs = apart.stack(pair=("layer", "head", "singular"))
         median = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
-        interval = int(np.median(np.diff(measured.step)))
         equal = "Where the factors are equal there is no difference." if len(set(self.scales)) == 1 else ""
-        fewer = (risen.isel(scale=smallest) < risen.isel(scale=largest)).values.tolist()
-        yield claim(
+        yield per_seed(
             f"fewer-components-{product}", f"Fewer components of the gain of {NAMES[product]} rise above {RISEN:g} of "
             "the largest at the smallest scale than at the largest (mean over layers and heads)",
-            source="Figure 6", measured=share_of(fewer) | {"components by scale": risen.mean("seed")},
-            expected="in every seed", holds=all(fewer), seeds=measured.sizes["seed"],
-            diagnosis="" if all(fewer) else equal or "See the numbers at each scale.",
+            "Figure 6", risen.isel(scale=smallest) < risen.isel(scale=largest),
+            {"components by scale": risen.mean("seed")}, equal or "See the numbers at each scale.",
         )  # fmt: skip
-        wider = (median.isel(scale=smallest) > median.isel(scale=largest)).values.tolist()
-        yield claim(
+        yield per_seed(
             f"further-apart-{product}", f"Components of the gain of {NAMES[product]} rise further apart at the "
             "smallest scale than at the largest: the median, over layers and heads, of the steps between one component "
             f"passing {RISEN:g} of the largest and the next",
-            source="Figure 6", expected="in every seed", holds=all(wider), seeds=measured.sizes["seed"],
-            measured=share_of(wider) | {"median steps by scale": median.mean("seed"),
-                                        "components per head that rise later than the one before": later.mean("seed"),
-                                        "steps between records": interval},
-            diagnosis="" if all(wider) else equal or "Medians as short as the interval between records cannot be "
-            "distinguished; nan: no second component rises.",
+            "Figure 6", median.isel(scale=smallest) > median.isel(scale=largest),
+            {"median steps by scale": median.mean("seed"),
+             "components per head that rise later than the one before": later.mean("seed"),
+             "steps between records": int(np.median(np.diff(measured.step)))},
+            equal or "Medians as short as the interval between records cannot be distinguished; nan: no second "
+            "component rises.",
         )  # fmt: skip
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
@@ -162,9 +153,9 @@ class InitializationScale(VisionExperiment):
         return figure
 
 
-def spearman(x: tuple[float, ...], y: xr.DataArray) -> float:
+def spearman(x: tuple[float, ...], y: np.ndarray) -> float:
     """The rank correlation; 0 where there is nothing to order."""
-    return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y.values))[0])
+    return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y))[0])
 
 
 def finite_median(values: np.ndarray) -> float:

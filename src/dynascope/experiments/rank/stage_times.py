@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations
-from dynascope.figures import FAINT, INK, panels, settings_colors
+from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Source
 from dynascope.tasks.diagonal import exit_and_return
@@ -75,11 +75,8 @@ class StageTimes(HeadExperiment):
         smallest = min(self.scales)
         found = {name: self._compare(*path, smallest) for name, path in self.paths(measured).items()}
         errors = {name: one["error"] for name, one in found.items()}
-        falls = [
-            bool(np.all(np.diff(np.maximum(row, FLOOR)) <= 0) and row[-1] < SMALL)
-            for rows in errors.values()
-            for row in rows
-        ]
+        rows = [row for found_rows in errors.values() for row in found_rows]
+        falls = [bool(np.all(np.diff(np.maximum(row, FLOOR)) <= 0) and row[-1] < SMALL) for row in rows]
         holds = len(falls) >= 4 and all(falls)
         yield claim(
             "plateaus", "At three quarters of every resolved plateau the error of beta falls along the ladder, to less "
@@ -129,12 +126,8 @@ class StageTimes(HeadExperiment):
         chosen = resolved_plateaus(stages, smallest, until)
         limit = staircase(stages, path.time.values)
         loss = stages[0].loss - stages[-1].loss if stages[0].loss == 0 else stages[0].loss
-        out: dict = {
-            "error": [],
-            "lag": [],
-            "weight": [],
-            "gap": xr.apply_ufunc(np.abs, path.loss - limit.loss).integrate("time").values / (until * loss),
-        }
+        gap = xr.apply_ufunc(np.abs, path.loss - limit.loss).integrate("time").values / (until * loss)
+        out: dict = {"error": [], "lag": [], "weight": [], "gap": gap}
         for k in chosen:
             stage = stages[k]
             now = path.product.interp(time=stage.three_quarters(until)).values
@@ -158,24 +151,18 @@ class StageTimes(HeadExperiment):
             loss, weight = grid[:, column]
             for scale, color in zip(self.scales, settings_colors(len(self.scales)), strict=True):
                 loss.plot(path.time, path.loss.sel(scale=scale), color=color, linewidth=1.4, label=f"α = {scale:g}")
-            loss.plot(
-                path.time, limit.loss, drawstyle="steps-post", color="black", linestyle=(0, (4, 2.5)), linewidth=1
-            )
+            loss.plot(path.time, limit.loss, drawstyle="steps-post", **THEORY)
             for stage in stages[1:]:
                 if stage.time < until:
                     loss.axvline(stage.time, color=FAINT, linewidth=0.6)
             smallest = path.log_weight.sel(scale=min(self.scales))
             for i in range(path.sizes["coordinate"]):
                 weight.plot(path.time, smallest.values[:, i], linewidth=1.3)
-                weight.plot(
-                    path.time, limit.log_weight.values[:, i], color="black", linestyle=(0, (4, 2.5)), linewidth=0.7
-                )
+                weight.plot(path.time, limit.log_weight.values[:, i], **{**THEORY, "linewidth": 0.7})
             for edge in (0, 2):
                 weight.axhline(edge, color=INK, linewidth=0.8)
             loss.set(title=title, ylabel="loss")
-            weight.set(
-                xlabel="rescaled time", ylabel=f"log-scale weight b, α = {min(self.scales):g}", ylim=(-0.15, 2.15)
-            )
+            weight.set(xlabel="rescaled time", ylabel=f"b at α = {min(self.scales):g}", ylim=(-0.15, 2.15))
         grid[0, 1].legend()
         return {"stage-times": figure}
 

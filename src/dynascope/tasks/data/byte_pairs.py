@@ -9,28 +9,21 @@ words have to be processed, and the tokens of a text spell it exactly.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from dynascope.checks import whole
-from dynascope.tasks.data.text import encoded
+from dynascope.tasks.data.text import Tokens, encoded
 
 WORDS = re.compile(r" ?[^\s]+|\s")
 BETWEEN = -1
 """The separator of two words in the concatenation of all words."""
 
 
-class Pieces(NamedTuple):
-    """A text as tokens: indices into its alphabet, which has the characters first, then merged pairs in their order."""
-
-    tokens: Int[np.ndarray, " n"]
-    alphabet: tuple[str, ...]
-
-
-def pieces(text: str, vocabulary: int) -> Pieces:
-    """The text in `vocabulary` tokens, or fewer if no pair occurs twice any more."""
+def pieces(text: str, vocabulary: int) -> Tokens:
+    """The text in `vocabulary` tokens, or fewer if no pair occurs twice any more. Its alphabet has the characters
+    first, then the merged pairs in their order."""
     if not text:
         raise ValueError("text must not be empty")
     words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)
@@ -45,7 +38,7 @@ def pieces(text: str, vocabulary: int) -> Pieces:
             break
         line, weight = _merged(line, weight, pair, len(alphabet))
         alphabet.append(alphabet[pair[0]] + alphabet[pair[1]])
-    return Pieces(_spelled(line, where), tuple(alphabet))
+    return Tokens(_spelled(line, where), tuple(alphabet))
 
 
 def _commonest(line: np.ndarray, weight: np.ndarray, size: int) -> tuple[int, int] | None:

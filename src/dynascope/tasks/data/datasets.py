@@ -21,21 +21,12 @@ NORMALIZED = ("ag_news",)
 
 
 class Classes(NamedTuple):
-    """Training and test inputs with labels 0, 1, ... in the order of the classes asked for."""
+    """Training and test inputs with labels: 0, 1, ... in the order of the classes asked for, or -1.0 and +1.0."""
 
     x: Float[np.ndarray, "n ..."]
-    y: Int[np.ndarray, " n"]
+    y: Int[np.ndarray, " n"] | Float[np.ndarray, " n"]
     x_test: Float[np.ndarray, "t ..."]
-    y_test: Int[np.ndarray, " t"]
-
-
-class TwoClassSet(NamedTuple):
-    """Training and test inputs with labels -1 (the first class) or +1 (the second)."""
-
-    x: Float[np.ndarray, "n ..."]
-    y: Float[np.ndarray, " n"]
-    x_test: Float[np.ndarray, "t ..."]
-    y_test: Float[np.ndarray, " t"]
+    y_test: Int[np.ndarray, " t"] | Float[np.ndarray, " t"]
 
 
 def load(name: str) -> TrainTest:
@@ -83,7 +74,7 @@ def two_classes(
     *,
     flat: bool = True,
     flips: float = 0.0,
-) -> TwoClassSet:
+) -> Classes:
     """`some_classes` for two classes, with labels -1 and +1. An exact share `flips` of the training labels is
     flipped."""
     if len(classes) != 2:
@@ -94,7 +85,7 @@ def two_classes(
     for_flips = jax.random.split(key, 3)[2]
     flipped = np.asarray(jax.random.permutation(for_flips, count))[: round(flips * count)]
     y[flipped] *= -1
-    return TwoClassSet(found.x, y, found.x_test, y_test)
+    return Classes(found.x, y, found.x_test, y_test)
 
 
 def _drawn(

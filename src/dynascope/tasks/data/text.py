@@ -14,14 +14,14 @@ from dynascope.tasks.data import files
 from dynascope.tasks.data.files import DataNotFoundError
 
 
-class Characters(NamedTuple):
-    """A text as tokens: indices into its own sorted alphabet."""
+class Tokens(NamedTuple):
+    """A text as tokens: indices into its alphabet, which spells them."""
 
     tokens: Int[np.ndarray, " n"]
     alphabet: tuple[str, ...]
 
 
-def characters(text: str | Path = "tiny_shakespeare") -> Characters:
+def characters(text: str | Path = "tiny_shakespeare") -> Tokens:
     """The characters of a text, which `read_text` finds."""
     return encoded(read_text(text))
 
@@ -43,7 +43,7 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
         raise ValueError(f"{path} cannot be unpacked ({error})") from None
 
 
-def encoded(text: str) -> Characters:
-    """The text's characters as indices into its alphabet."""
+def encoded(text: str) -> Tokens:
+    """The text's characters as indices into its sorted alphabet."""
     alphabet, tokens = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
-    return Characters(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))
+    return Tokens(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))
