@@ -1,4 +1,4 @@
-"""The networks whose Hessian is followed as they grow: those that must become linear, and those that must not."""
+"""Networks whose Hessian is measured as they grow: those that must become linear, and those that must not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import dynascope as ds
 from dynascope.models import dag_architectures as architectures
 from dynascope.models.dag import DAG
 
-Kind = Literal["fully connected", "densenet", "skips", "convolution"]
+Kind = Literal["fcn", "densenet", "skips", "convolution"]
 WINDOW, PLACES = 3, 5
 
 
@@ -42,7 +42,7 @@ class Case(NamedTuple):
     """How many neurons of its second layer have a single incoming edge."""
 
 
-FCN2, FCN3, FCN4 = (Family("fully connected", (1.0,) * layers, "tanh") for layers in (1, 2, 3))
+FCN2, FCN3, FCN4 = (Family("fcn", (1.0,) * layers, "tanh") for layers in (1, 2, 3))
 CASES: dict[str, Case] = {
     "fcn2-relu": Case("2 layers, ReLU", FCN2._replace(activation="relu"), (1,)),
     "fcn2-tanh": Case("2 layers, tanh", FCN2, (1,)),
@@ -60,26 +60,26 @@ CASES: dict[str, Case] = {
         "3 layers, output tanh(f + 1)", FCN3._replace(output="shifted tanh"), (1, 1), linear=False
     ),
 }
-"""Fully connected ones first, then those of Section 2.3; then shared weights and skips, then what must not."""
+"""Fully connected networks, those of Section 2.3, shared weights and skips; last those that do not become linear."""
 FIXED_SIZE: tuple[Kind, ...] = ("skips", "convolution")
-"""Kinds that are built at their own size: neurons without edges cannot stand in for missing ones."""
+"""Kinds that are built at their own size: in these, a neuron without edges is not the same as no neuron."""
 
 
-class Newborn(eqx.Module):
-    """Networks of a family at their start, looked at once and not trained."""
+class Initialized(eqx.Module):
+    """Networks of a family at initialization, measured without training."""
 
     family: Family = eqx.field(static=True)
     largest: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
     @eqx.filter_jit
-    def look(
+    def measure(
         self, sizes: Int[Array, "s l"], thin: Int[Array, " s"], keys: Key[Array, " s"], **how: Any
     ) -> dict[str, Array]:
         """`linearity_gap` of one output of each, and the smallest in-degree past the first layer."""
-        return lax.map(lambda each: self._look(*each, **how), (sizes, thin, keys))
+        return lax.map(lambda each: self._measure(*each, **how), (sizes, thin, keys))
 
-    def _look(
+    def _measure(
         self, sizes: Int[Array, " l"], thin: Int[Array, ""], key: PRNGKeyArray, radius: Array, removed: Array
     ) -> dict[str, Array]:
         for_net, for_edges, for_x, for_gap = jax.random.split(key, 4)
@@ -91,10 +91,14 @@ class Newborn(eqx.Module):
             net = architectures.narrow_layers(net, sizes)
         if self.family.kind == "densenet":
             net = architectures.remove_edges(net, removed, key=for_edges)
-        elif self.family.kind == "fully connected" and len(self.family.hidden) > 1:
+        elif self.family.kind == "fcn" and len(self.family.hidden) > 1:
             net = architectures.bottleneck_neurons(net, 2, thin)
         found = ds.geometry.linearity_gap(lambda net: net(x)[0], net, radius, for_gap, among=net.edge_marks())
-        return {f"gap_{name}": value for name, value in found._asdict().items()} | {"in_degree": net.width()}
+        return {
+            "gap_value": found.value, "gap_norm": found.norm, "gap_random": found.random,
+            "gap_gradient": found.gradient, "gap_hessian": found.hessian, "gap_norm_error": found.norm_error,
+            "in_degree": net.width(),
+        }  # fmt: skip
 
     def network(self, key: Array) -> DAG:
         hidden = [hidden_size(self.largest, power) for power in self.family.hidden]
@@ -112,15 +116,15 @@ def hidden_size(width: int, power: float | int) -> int:
     return round(width**power)
 
 
-def look_at(
+def measure_case(
     case: Case, widths: tuple[int, ...], dim: int, seeds: Int[np.ndarray, " s"], **how: Any
 ) -> dict[str, np.ndarray]:
-    """What is seen of a case at every width and seed, with weights of its own for each: arrays (width, seed)."""
+    """The measurements of a case at every width and seed, each with its own weights: arrays (width, seed)."""
     sizes = [(dim, *(hidden_size(width, power) for power in case.sizes), 1) for width in widths]
     grid = np.repeat(np.arange(len(widths)), len(seeds))
     streams = jnp.asarray(np.asarray(widths, np.int32)[grid]), jnp.asarray(np.tile(seeds, len(widths)))
     keys = jax.vmap(lambda width, seed: jax.random.fold_in(jax.random.key(seed), width))(*streams)
     thin = jnp.full(len(grid), case.thin, jnp.int32)
-    member = Newborn(case.family, max(widths), dim)
-    found = member.look(jnp.asarray(np.asarray(sizes, np.int32)[grid]), thin, keys, **how)
+    member = Initialized(case.family, max(widths), dim)
+    found = member.measure(jnp.asarray(np.asarray(sizes, np.int32)[grid]), thin, keys, **how)
     return {name: np.asarray(value).reshape(len(widths), len(seeds)) for name, value in found.items()}

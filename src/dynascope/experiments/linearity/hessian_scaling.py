@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.curves import scaling_exponent
 from dynascope.dynamics.monitor import current_monitor
-from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, look_at
+from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, measure_case
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim
 from dynascope.lab.experiment import Experiment, Source
 
@@ -28,7 +29,7 @@ Network = Literal[
 
 
 class HessianScaling(Experiment):
-    """Does the Hessian of a network's output vanish as one over the root of its width, whatever the graph?"""
+    """Does the Hessian of a network's output fall as one over the square root of its width, for any graph?"""
 
     id = "linearity.hessian-scaling"
     source = Source(
@@ -74,16 +75,16 @@ class HessianScaling(Experiment):
         seeds = member_seeds(seed, self.seeds)
         number = np.dtype(self.precision).type
         how = {"radius": jnp.asarray(number(self.radius)), "removed": jnp.asarray(number(self.removed))}
-        found, watch = [], current_monitor()
+        found, monitor = [], current_monitor()
         for done, name in enumerate(self.networks):
-            watch.progress(float(done), float(len(self.networks)), "networks")
-            case, widths, looked = CASES[name], self._widths(name), watch.restore(name)
-            if looked is None:
+            monitor.progress(float(done), float(len(self.networks)), "networks")
+            case, widths, arrays = CASES[name], self._widths(name), monitor.restore(name)
+            if arrays is None:
                 groups = [(width,) for width in widths] if case.family.kind in FIXED_SIZE else [widths]
-                parts = [look_at(case, group, self.dim, seeds, **how) for group in groups]
-                looked = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-                watch.keep(name, looked)
-            joined = {key: (("width", "seed"), values) for key, values in looked.items()}
+                parts = [measure_case(case, group, self.dim, seeds, **how) for group in groups]
+                arrays = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+                monitor.keep(name, arrays)
+            joined = {key: (("width", "seed"), values) for key, values in arrays.items()}
             found.append(xr.Dataset(joined, {"width": np.asarray(widths), "seed": seeds}))
         keys = xr.DataArray(list(self.networks), dims="network", name="network")
         return cast(xr.Dataset, xr.concat(found, keys, join="outer"))
@@ -139,7 +140,7 @@ class HessianScaling(Experiment):
             measured={"random / eigenvectors": share}, expected="< 0.5", holds=np.all(share < 0.5), seeds=self.seeds,
         )  # fmt: skip
         bound = (along / (one.gap_norm.median("seed") * self.radius**2 / 2)).values
-        steepness = slope(one.width.values, one.gap_value.median("seed").values)
+        steepness = scaling_exponent(one.width.values, one.gap_value.median("seed").values)
         yield claim(
             "gap-falls", f"{CASES[first].title}: the largest |f - f_lin| seen at distance {self.radius:g} falls with "
             "the slope of the Hessian", source="Corollary 2.3.7",
@@ -151,15 +152,13 @@ class HessianScaling(Experiment):
 
     def _slope_claim(self, measured: xr.Dataset, name: str, id: str, *, linear: bool) -> Claim:
         one = measured.sel(network=name).dropna("width", how="all")
-        width, norms = one.width.values, one.gap_norm.values
-        value = slope(width, np.median(norms, axis=list(one.gap_norm.dims).index("seed")))
-        each = np.array([slope(width, one.gap_norm.isel(seed=k).values) for k in range(one.sizes["seed"])])
+        width, medians = one.width.values, one.gap_norm.median("seed").values
+        value, each = scaling_exponent(width, medians), scaling_exponent(width, one.gap_norm.transpose("width", "seed"))
         error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
         holds = FALLS[0] <= value <= FALLS[1] if linear else abs(value) < FLAT
-        medians = one.gap_norm.median("seed").values
         diagnosis = f"Slope {value:.2f} over widths {width[0]} to {width[-1]}"
         if name == "densenet":
-            by_degree = slope(one.in_degree.median("seed").values, medians)
+            by_degree = scaling_exponent(one.in_degree.median("seed").values, medians)
             diagnosis += f"; {by_degree:.2f} in the smallest in-degree past the first layer"
         diagnosis += "."
         return claim(
@@ -176,13 +175,13 @@ class HessianScaling(Experiment):
         figure, (left, right) = panels(2, size=(5.6, 4.2))
         falling = [name for name in self.networks if CASES[name].linear]
         colors = dict(zip(falling, settings_colors(len(falling)), strict=True))
-        standing = (CONCEPT_COLOURS[0], CONCEPT_COLOURS[2])
+        standing = (PALETTE[0], PALETTE[2])
         colors |= dict(zip([name for name in self.networks if name not in falling], standing, strict=False))
         for name in self.networks:
             one = measured.sel(network=name).dropna("width", how="all")
             style = {"color": colors[name], "marker": "o", "markersize": 4, "linewidth": 1.4}
             style |= {} if CASES[name].linear else {"linestyle": ":", "marker": "s"}
-            value = slope(one.width.values, one.gap_norm.median("seed").values)
+            value = scaling_exponent(one.width.values, one.gap_norm.median("seed").values)
             left.loglog(one.width, one.gap_norm.median("seed"), label=f"{CASES[name].title} ({value:.2f})", **style)
             for k in range(one.sizes["seed"]):
                 left.loglog(one.width, one.gap_norm.isel(seed=k), ".", color=colors[name], markersize=2.5, alpha=0.5)
@@ -195,7 +194,7 @@ class HessianScaling(Experiment):
         one = measured.sel(network=first).dropna("width", how="all")
         for name, label, color in (
             ("gap_hessian", "along top eigenvectors", INK),
-            ("gap_gradient", "along the gradient", CONCEPT_COLOURS[1]),
+            ("gap_gradient", "along the gradient", PALETTE[1]),
             ("gap_random", "random directions", FAINT),
         ):
             right.loglog(one.width, one[name].median("seed"), "o-", color=color, markersize=4, label=label)
@@ -208,8 +207,3 @@ class HessianScaling(Experiment):
             axes.set_xticks(width, [str(m) for m in width])
             axes.minorticks_off()
         return {"hessian-scaling": figure}
-
-
-def slope(x: np.ndarray, y: np.ndarray) -> float:
-    """The slope of log y in log x, by least squares."""
-    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

@@ -10,12 +10,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.curves import scaling_exponent
 from dynascope.dynamics.plan import log_steps
-from dynascope.experiments.linearity.hessian_scaling import slope
-from dynascope.experiments.linearity.kernel_training import Trained, train
-from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slope
@@ -23,28 +22,26 @@ from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slo
 Variant = Literal["densenet", "densenet without input"]
 CONVERGED = 1e-3
 ROOT, STEEP = (-0.6, -0.4), -0.4
-"""Slopes that count as m^(-1/2), and the one that counts as falling."""
-
-
+"""Slopes that count as m^(-1/2), and the largest that counts as falling."""
 NEAR = 0.2
 """How far the mean change of the widest two-layer networks may be from its prediction; set before the run."""
 
 
 class KernelChange(Experiment):
-    """Does the tangent kernel of a network with random edges stand still in training as the network grows?"""
+    """Does the tangent kernel of a network with random edges change less in training as the network grows?"""
 
     id = "linearity.kernel-change"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure 2.2")
     cost = {"quick": 12, "full": 1500}
     presets = {
         "quick": {
-            "data": "digits",
+            "data": "mnist",
             "variants": ("densenet without input",),
             "widths": (16, 64, 256),
             "steps": 300,
             "seeds": 6,
         },
-        "digits": {"data": "digits", "widths": (16, 32, 64, 128, 256, 512)},
+        "digits": {"data": "mnist", "widths": (16, 32, 64, 128, 256, 512)},
     }
     control = {"output": "shifted tanh", "label": 0.5}
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
@@ -60,8 +57,8 @@ class KernelChange(Experiment):
     tanh(f + 1), with labels that it can reach (±0.5, chosen after ±1 did not converge), and its kernel changes at any
     width: slopes from -0.14 to -0.25 were seen."""
 
-    data: Data = "cifar"
-    count: PositiveInt = 10
+    data: Data = "cifar10"
+    samples: PositiveInt = 10
     variants: Annotated[tuple[Variant, ...], Field(min_length=1)] = ("densenet without input", "densenet")
     """The first is the one of the main claim."""
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (
@@ -79,16 +76,16 @@ class KernelChange(Experiment):
     pair_seeds: PositiveInt = 32
     seeds: PositiveInt = 5
 
-    def measure(self, seed: int) -> xr.Dataset:
+    def measure(self, seed: int) -> xr.DataTree:
+        """`densenets`: each variant; `pairs`: two-layer networks at one input, and their quadratic models."""
         seeds = member_seeds(seed, self.seeds)
-        here = points(self.data, self.count, seed)
-        looks = log_steps(self.steps, 40)
+        here = points(self.data, self.samples, seed)
         found = []
         for variant in self.variants:
             member = Trained(variant, 2, self.activation, self.output)
             trace = train(
                 member, self.widths, seeds, here.x, self.label * here.y,
-                steps=self.steps, record=looks, removed=self.removed, precision=self.precision,
+                steps=self.steps, record=log_steps(self.steps, 40), removed=self.removed, precision=self.precision,
             )  # fmt: skip
             last = trace.loss.isel(step=-1, drop=True)
             found.append(xr.Dataset({"change": trace.polyak_change.max("step", skipna=False), "final_loss": last}))
@@ -97,41 +94,40 @@ class KernelChange(Experiment):
         x *= np.sqrt(self.pair_dim) / np.linalg.norm(x)
         pair, taylor = (
             train(
-                Trained("fully connected", 1, "relu", "linear", curvature=not quadratic, quadratic=quadratic),
+                Trained("fcn", 1, "relu", "linear", curvature=not quadratic, quadratic=quadratic),
                 self.pair_widths, member_seeds(seed, self.pair_seeds), x, np.ones(1),
                 steps=30, record=log_steps(30, 10), share=0.5, precision=self.precision,
             )
             for quadratic in (False, True)
         )  # fmt: skip
-        rename = {"seed": "pair_seed", "width": "pair_width"}
         pairs = xr.Dataset(
             {
-                "pair_change": pair.polyak_change.max("step"),
-                "pair_change_quadratic": taylor.polyak_change.max("step"),
-                "pair_kernel": pair.polyak_largest.isel(step=0, drop=True),
-                "pair_residual": np.sqrt(2 * pair.loss.isel(step=0, drop=True)),
-                "pair_worst": pair.worst.isel({pair.worst.dims[-1]: 0}, drop=True),
+                "change": pair.polyak_change.max("step"),
+                "change_quadratic": taylor.polyak_change.max("step"),
+                "kernel": pair.polyak_largest.isel(step=0, drop=True),
+                "residual": np.sqrt(2 * pair.loss.isel(step=0, drop=True)),
+                "worst": pair.worst.isel({pair.worst.dims[-1]: 0}, drop=True),
             }
         )
-        merged = xr.merge([cast(xr.Dataset, xr.concat(found, keys)), pairs.rename(rename)])
-        return merged.assign_attrs(data=here.name)
+        densenets = cast(xr.Dataset, xr.concat(found, keys)).assign_attrs(data=here.name)
+        return xr.DataTree.from_dict({"densenets": densenets, "pairs": pairs})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        """Of two layers: the change per distance in the worst direction, from the run's own kernels, and the change by
-        units that close, from its residuals."""
-        kernel, width = measured.pair_kernel, measured.pair_width
-        residual = measured.pair_residual.transpose("pair_width", "pair_seed").astype(float)
-        gates = residual.copy(data=relu_gates_change(residual.values, width.values[:, None].astype(float)))
-        return xr.Dataset({"pair_worst": relu_kernel_slope_of(kernel, width, self.pair_dim), "pair_gates": gates})
+    def predict(self, measured: xr.DataTree) -> xr.Dataset:
+        """For the pairs: the change per distance in the worst direction, from the run's own kernels, and the change due
+        to units that close, from its residuals."""
+        pairs = measured["pairs"].to_dataset()  # a tree has a width of its own
+        residual = pairs.residual.transpose("width", "seed").astype(float)
+        gates = residual.copy(data=relu_gates_change(residual.values, pairs.width.values[:, None].astype(float)))
+        return xr.Dataset({"worst": relu_kernel_slope_of(pairs.kernel, self.pair_dim), "gates": gates})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
-        steep = {variant: self._slope(measured, variant) for variant in self.variants}
+    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
+        densenets, pairs = measured["densenets"].to_dataset(), measured["pairs"].to_dataset()
+        steep = {variant: self._slope(densenets, variant) for variant in self.variants}
         first = self.variants[0]
-        change = measured.change.median("seed")
+        change = densenets.change.median("seed")
         yield claim(
             "kernel-stands-still", "The largest relative change of the kernel in training falls with the width: "
-            f"{first} ({measured.attrs['data']})", source="Figure 2.2", measured={"slope": steep[first],
+            f"{first} ({densenets.attrs['data']})", source="Figure 2.2", measured={"slope": steep[first],
             "median change": change.sel(variant=first)}, expected=f"slope ≤ {STEEP}", holds=steep[first] <= STEEP,
             seeds=self.seeds, diagnosis="" if steep[first] <= STEEP else "The kernel of a network with a nonlinear "
             "output, or of one far wider in its input than in its layers, need not change less as it grows.",
@@ -146,86 +142,82 @@ class KernelChange(Experiment):
                 "change in the worst direction; along the path of descent a kernel can change less, as 1/m for two "
                 "layers. With the input among what every layer sees, a network is nearly linear while m is below d.",
             )  # fmt: skip
-        done = (measured.final_loss < CONVERGED).values
-        by_width = (measured.final_loss < CONVERGED).mean(["seed", "variant"])
+        done = (densenets.final_loss < CONVERGED).values
+        by_width = (densenets.final_loss < CONVERGED).mean(["seed", "variant"])
         yield claim(
             "every-width-converges", f"Descent gets below a loss of {CONVERGED:g} at each width, in {self.steps} steps",
             source="Figure 2.2", measured=share_of(done.ravel()) | {"by width": by_width}, expected="share = 1",
             holds=done.all(), seeds=self.seeds, diagnosis="" if done.all() else "Narrow networks with half their edges "
             "have dead units and a small λ_min, some no kernel at all; and the rate is set by λ_max.",
         )  # fmt: skip
-        off = float(np.abs(measured.pair_worst / predicted.pair_worst - 1).max())
-        worst = slope(measured.pair_width.values, measured.pair_worst.median("pair_seed").values)
+        off = float(np.abs(pairs.worst / predicted.worst - 1).max())
+        worst = scaling_exponent(pairs.width, pairs.worst.median("seed"))
         yield claim(
             "worst-direction", "Two layers of ReLU, one input: in the worst direction the kernel changes by "
             "2√(K|x|²/(md)) per distance, to 1e-3, of slope -1/2", source="Appendix B.1",
             measured={"largest relative difference": off, "slope": worst}, expected="≤ 1e-3; -0.55 to -0.45",
-            holds=off <= 1e-3 and -0.55 <= worst <= -0.45, seeds=measured.sizes["pair_seed"],
+            holds=off <= 1e-3 and -0.55 <= worst <= -0.45, seeds=self.pair_seeds,
         )  # fmt: skip
-        medians = measured.pair_change_quadratic.median("pair_seed").values
-        path = slope(measured.pair_width.values, medians)
+        medians = pairs.change_quadratic.median("seed").values
+        path = scaling_exponent(pairs.width, medians)
         yield claim(
             "path-of-quadratic-model", "Along the path of descent the kernel of its quadratic model changes as 1/m",
             source="Theorem B.3.1", measured={"slope": path, "median": medians}, expected="slope in -1.25 to -0.75",
-            holds=-1.25 <= path <= -0.75, seeds=measured.sizes["pair_seed"],
+            holds=-1.25 <= path <= -0.75, seeds=self.pair_seeds,
         )  # fmt: skip
-        found, theory = (data.mean("pair_seed").values for data in (measured.pair_change, predicted.pair_gates))
+        found, theory = (data.mean("seed").values for data in (pairs.change, predicted.gates))
         near = abs(found[-1] / theory[-1] - 1) <= NEAR
         yield claim(
             "path-of-descent", "The kernel of the network itself changes by more: units that close take "
             f"|1 - f(0)|/(π√m) from it (mean over seeds, at width {self.pair_widths[-1]})",
             source="beside Theorem B.3.1", measured={"mean": found, "predicted": theory},
             expected=f"within {NEAR:.0%} of it at the largest width",
-            holds=near, seeds=measured.sizes["pair_seed"],
+            holds=near, seeds=self.pair_seeds,
             diagnosis="" if near else "At small widths the 1/m of the quadratic model is not small beside it.",
         )  # fmt: skip
 
-    def _slope(self, measured: xr.Dataset, variant: str) -> float:
-        medians = measured.change.sel(variant=variant).median("seed", skipna=True).values
+    def _slope(self, densenets: xr.Dataset, variant: str) -> float:
+        medians = densenets.change.sel(variant=variant).median("seed", skipna=True).values
         there = np.isfinite(medians) & (medians > 0)
-        return slope(measured.width.values[there], medians[there])
+        return float(scaling_exponent(densenets.width.values[there], medians[there]))
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, right) = panels(2, size=(5.4, 4.0))
-        width = measured.width.values
-        for variant, color in zip(self.variants, CONCEPT_COLOURS, strict=False):
-            one = measured.change.sel(variant=variant)
+        densenets, pairs = measured["densenets"].to_dataset(), measured["pairs"].to_dataset()
+        width, pair_width = densenets.width.values, pairs.width.values
+        for variant, color in zip(self.variants, PALETTE, strict=False):
+            one = densenets.change.sel(variant=variant)
             left.loglog(np.repeat(width, self.seeds), one.transpose("width", "seed").values.ravel(), ".", color=color,
                         alpha=0.5)  # fmt: skip
             left.loglog(width, one.median("seed", skipna=True), "o-", color=color,
-                        label=f"{variant} ({self._slope(measured, variant):.2f})")  # fmt: skip
-        top = float(measured.change.median("seed").max())
+                        label=f"{variant} ({self._slope(densenets, variant):.2f})")  # fmt: skip
+        top = float(densenets.change.median("seed").max())
         left.loglog(width, top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)
         left.set(xlabel="width m", ylabel="max over t of ‖K(t) - K(0)‖ / ‖K(0)‖", title="In training (slope)")
         left.legend()
-        pairs, seeds = measured.pair_width.values, measured.sizes["pair_seed"]
         for values, label, color in (
-            (measured.pair_worst / measured.pair_kernel, "worst direction, per distance", INK),
-            (measured.pair_change, "path of descent", CONCEPT_COLOURS[1]),
-            (measured.pair_change_quadratic, "path, quadratic model", CONCEPT_COLOURS[2]),
+            (pairs.worst / pairs.kernel, "worst direction, per distance", INK),
+            (pairs.change, "path of descent", PALETTE[1]),
+            (pairs.change_quadratic, "path, quadratic model", PALETTE[2]),
         ):
-            scattered = values.transpose("pair_width", "pair_seed").values
-            value = slope(pairs, values.median("pair_seed").values)
-            right.loglog(np.repeat(pairs, seeds), scattered.ravel(), ".", color=color, alpha=0.35, markersize=4)
-            right.loglog(pairs, values.median("pair_seed"), "o-", color=color, label=f"{label} ({value:.2f})")
-        closed = (predicted.pair_worst / measured.pair_kernel).median("pair_seed")
-        right.loglog(pairs, closed, label="2√(K|x|²/(md)) / K", **THEORY)
-        right.loglog(pairs, predicted.pair_gates.median("pair_seed"), label="|1 - f(0)|/(π√m)",
+            value, medians = scaling_exponent(pair_width, values.median("seed")), values.median("seed")
+            right.loglog(pair_width, values.transpose("width", "seed"), ".", color=color, alpha=0.35, markersize=4)
+            right.loglog(pair_width, medians, "o-", color=color, label=f"{label} ({value:.2f})")
+        closed = (predicted.worst / pairs.kernel).median("seed")
+        right.loglog(pair_width, closed, label="2√(K|x|²/(md)) / K", **THEORY)
+        right.loglog(pair_width, predicted.gates.median("seed"), label="|1 - f(0)|/(π√m)",
                      **(THEORY | {"linestyle": ":"}))  # fmt: skip
         right.set(xlabel="width m", ylabel="relative change of K", title="Two layers of ReLU, one input")
         right.legend()
-        for axes, ticks in ((left, width), (right, pairs)):
+        for axes, ticks in ((left, width), (right, pair_width)):
             axes.set_xticks(ticks, [str(m) for m in ticks])
             axes.minorticks_off()
-        left.text(0, -0.2, measured.attrs["data"], transform=left.transAxes, fontsize=7, color=FAINT)
+        left.text(0, -0.2, densenets.attrs["data"], transform=left.transAxes, fontsize=7, color=FAINT)
         return {"kernel-change": figure}
 
 
-def relu_kernel_slope_of(kernel: xr.DataArray, width: xr.DataArray, dim: int) -> xr.DataArray:
-    """The closed form at an input with |x|^2 = d, for each kernel and width."""
-    columns = [
-        relu_kernel_slope(kernel.sel(pair_width=m).values.astype(float), float(dim), int(m), dim) for m in width.values
-    ]
-    ordered = kernel.transpose("pair_width", "pair_seed")
-    return ordered.copy(data=np.stack(columns))
+def relu_kernel_slope_of(kernel: xr.DataArray, dim: int) -> xr.DataArray:
+    """The closed form at an input with |x|^2 = d, for each kernel (width, seed)."""
+    ordered = kernel.transpose("width", "seed")
+    rows = [relu_kernel_slope(row.values.astype(float), float(dim), int(row.width), dim) for row in ordered]
+    return ordered.copy(data=np.stack(rows))

@@ -1,9 +1,9 @@
-"""Gradient descent on a few points, with the tangent kernel watched: what the experiments on kernels share."""
+"""What the experiments on tangent kernels share: a few points of two classes, and networks trained on them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -14,26 +14,60 @@ import xarray as xr
 from jaxtyping import Array, Float, Int
 
 import dynascope as ds
+from dynascope.experiments.seeds import run_key
 from dynascope.geometry.hessian import flatten, linearized
 from dynascope.models import dag_architectures as architectures
 from dynascope.models.dag import DAG
 from dynascope.probes.polyak import polyak
 from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.data import datasets, images
 
-Kind = Literal["fully connected", "densenet", "densenet without input"]
-TOGETHER = {"fully connected": 4096, "densenet": 512, "densenet without input": 512}
-"""Up to so wide a widest network, narrower ones are that one with fewer edges, in one program."""
+Data = Literal["cifar10", "mnist", "gaussians"]
+POOL = 4
+Kind = Literal["fcn", "densenet", "densenet without input"]
+TOGETHER = {"fcn": 4096, "densenet": 512, "densenet without input": 512}
+"""Up to this largest width, one program serves all widths: narrower networks are the widest with fewer edges."""
 
 
-def half_squares(model: Any, data: tuple[Array, Array]) -> Float[Array, ""]:
+class Points(NamedTuple):
+    """Inputs, each coordinate of order 1, labels -1 and +1, and what they are."""
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, " n"]
+    name: str
+
+
+def points(data: Data, samples: int, seed: int) -> Points:
+    """Airplanes and birds of CIFAR-10; the digits 3 and 8 of MNIST, averaged over squares of 4 x 4 pixels and
+    standardized; or two Gaussians, which take the place of a missing file in as many dimensions."""
+    key = run_key(seed)
+    try:
+        if data == "cifar10":
+            found = datasets.two_classes("cifar10", (0, 2), samples, 0, key)
+            return Points(found.x, found.y, f"airplanes and birds of CIFAR-10, {samples} points")
+        if data == "mnist":
+            found = datasets.two_classes("mnist", (3, 8), samples, 0, key, flat=False)
+            pooled = found.x.reshape(samples, 28 // POOL, POOL, 28 // POOL, POOL).mean(axis=(2, 4)).reshape(samples, -1)
+            pooled = (pooled - pooled.mean()) / pooled.std()
+            return Points(pooled, found.y, f"3 and 8 of MNIST, {pooled.shape[1]} averaged pixels, {samples} points")
+    except images.DataNotFoundError:
+        pass
+    draw = np.random.default_rng(seed)
+    dim = 3072 if data == "cifar10" else 49
+    y = np.where(np.arange(samples) % 2, 1.0, -1.0)
+    x = draw.standard_normal((samples, dim)) + 0.5 * y[:, None] * draw.choice([-1.0, 1.0], dim)
+    what = "two Gaussians" if data == "gaussians" else f"two Gaussians in place of {data},"
+    return Points(x / x.std(), y, f"{what} in {dim} dimensions, {samples} points")
+
+
+def half_sum_of_squares(outputs: Float[Array, "n 1"], targets: Float[Array, " n"]) -> Float[Array, ""]:
     """Half the sum of squared errors (equation 2.15)."""
-    x, y = data
-    return jnp.sum((jax.vmap(model)(x)[:, 0] - y) ** 2) / 2
+    return jnp.sum((outputs[:, 0] - targets) ** 2) / 2
 
 
 class Trained(eqx.Module):
-    """An ensemble member: a DAG network and gradient descent at a rate of `share` / lambda_max(K_0), K_0 the kernel of
-    the network before its output's activation: of slope at most 1, that makes the kernel no larger."""
+    """An ensemble member: a DAG network and gradient descent at the rate `share` / lambda_max(K_0), where K_0 is the
+    initial kernel of the network before its output's activation, whose slope is at most 1."""
 
     kind: Kind = eqx.field(static=True)
     hidden: int = eqx.field(static=True)
@@ -41,18 +75,18 @@ class Trained(eqx.Module):
     activation: str = eqx.field(static=True)
     output: str = eqx.field(static=True)
     curvature: bool = eqx.field(static=True, default=False)
-    """Whether to look, at the start, at the Hessian H of the first point's output f: its norm, and 2 |H grad f|, by
-    which the kernel of that point changes per distance in the worst direction."""
+    """Whether to measure, at initialization, the Hessian H of the first point's output f: its norm, and 2 |H grad f|,
+    the change of the kernel of that point per distance in the worst direction."""
     quadratic: bool = eqx.field(static=True, default=False)
     """Whether to train the network's second-order Taylor model instead."""
     largest: int = eqx.field(static=True, default=1)
-    """The size of hidden layers in the arrays; `train` sets it."""
+    """The size of the hidden layers in the arrays; set by `train`."""
 
     def __call__(self, seed: Array, width: Array, x: Array, y: Array, removed: Array, share: Array) -> ds.Descent:
         key = jax.random.fold_in(jax.random.key(seed), width)
         net, inner = (self.network(x.shape[1], width, key, removed, output) for output in (self.output, "linear"))
         largest = jnp.linalg.eigvalsh(ds.geometry.tangent_kernel(inner, x))[-1]
-        rate = share / jnp.where(largest > 0, largest, 1)  # a dead network has no kernel, and stays where it is
+        rate = share / jnp.where(largest > 0, largest, 1)  # a dead network has no kernel and does not move
         probes = {"loss": ds.probes.loss(), "polyak": polyak(x)}
         if self.curvature:
 
@@ -67,13 +101,14 @@ class Trained(eqx.Module):
             probes["hessian"] = ds.probes.output_hessian_norm(output, every=[0])
             probes["worst"] = probe(worst, every=[0])
         model = ds.models.quadratic(net) if self.quadratic else net
-        return ds.Descent(model, half_squares, optax.sgd(rate), data=(x, y), probes=probes)
+        task = ds.tasks.Supervised(half_sum_of_squares)
+        return ds.Descent(model, task, optax.sgd(rate), data=(x, y), probes=probes)
 
     def network(self, dim: int, width: Array, key: Array, removed: Array, output: str) -> DAG:
         ends = np.array([dim, *[0] * self.hidden, 1], np.int32)
         sizes = jnp.where(jnp.asarray(ends > 0), jnp.asarray(ends), width)
         most, how = (dim, *[self.largest] * self.hidden, 1), {"activation": self.activation, "output": output}
-        if self.kind == "fully connected":
+        if self.kind == "fcn":
             return architectures.narrow_layers(architectures.fully_connected(most, key=key, **how), sizes)
         net = architectures.densenet(most, key=key, with_input=self.kind == "densenet", **how)
         net = architectures.narrow_layers(net, sizes)
@@ -101,7 +136,7 @@ def train(
         ds.ensemble(
             replace(member, largest=max(group)),
             {"width": np.asarray(group, np.int32), "seed": seeds}, steps=steps, record=record, fixed=fixed,
-        )
+        ).trace
         for group in groups
     ]  # fmt: skip
     return cast(xr.Dataset, xr.concat(parts, "width"))

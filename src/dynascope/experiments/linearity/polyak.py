@@ -10,12 +10,12 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from dynascope.curves import scaling_exponent
 from dynascope.dynamics.plan import log_steps
-from dynascope.experiments.linearity.hessian_scaling import FALLS, FLAT, slope
-from dynascope.experiments.linearity.kernel_training import Trained, train
-from dynascope.experiments.linearity.ten_points import Data, points
+from dynascope.experiments.linearity.hessian_scaling import FALLS, FLAT
+from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.experiments.seeds import member_seeds
-from dynascope.figures.forms import CONCEPT_COLOURS, FAINT, INK, THEORY, panels
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.linearity.bounds import polyak_loss_bound
@@ -33,7 +33,7 @@ class Polyak(Experiment):
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Section 2.4, (2.16), Section 2.3"
     )
     cost = {"quick": 11, "full": 300}
-    presets = {"quick": {"data": "digits", "widths": (16, 128), "steps": 300, "seeds": 6}}
+    presets = {"quick": {"data": "mnist", "widths": (16, 128), "steps": 300, "seeds": 6}}
     control = {"repeated": 1}
     notes = """A fully connected tanh network of three layers of weights, ten points with labels ±0.5, full-batch
     descent on half the sum of squares at rate 1/λ_max(K₀). The condition PL*: |∇L|² ≥ 2 μ L, with μ the smallest
@@ -47,8 +47,8 @@ class Polyak(Experiment):
     descent left), what is asked of λ_min, and slopes rather than a ratio of 2 between the Hessian norms."""
 
     precision: Literal["float32", "float64"] = "float64"
-    data: Data = "cifar"
-    count: PositiveInt = Field(10, ge=2)
+    data: Data = "cifar10"
+    samples: PositiveInt = Field(10, ge=2)
     repeated: NonNegativeInt = 0
     """How many of the last points give way to copies of the first, with the other label."""
     label: float = Field(0.5, gt=0)
@@ -58,13 +58,13 @@ class Polyak(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds = member_seeds(seed, self.seeds)
-        here = points(self.data, self.count, seed)
-        own = self.count - self.repeated
+        here = points(self.data, self.samples, seed)
+        own = self.samples - self.repeated
         x = np.concatenate([here.x[:own], here.x[: self.repeated]])
         y = self.label * np.concatenate([here.y[:own], -here.y[: self.repeated]])
         traces = [
             train(
-                Trained("fully connected", 2, "tanh", output, curvature=True), self.widths, seeds, x, y,
+                Trained("fcn", 2, "tanh", output, curvature=True), self.widths, seeds, x, y,
                 steps=self.steps, record=log_steps(self.steps, 60), precision=self.precision,
             )
             for output in OUTPUTS
@@ -109,7 +109,7 @@ class Polyak(Experiment):
             holds=slack >= -1e-6, seeds=self.seeds,
         )  # fmt: skip
         norms = measured.hessian.squeeze(drop=True).median("seed")
-        steep = {name: slope(measured.width.values, norms.sel(output=name).values) for name in OUTPUTS}
+        steep = {name: scaling_exponent(measured.width.values, norms.sel(output=name).values) for name in OUTPUTS}
         apart = FALLS[0] <= steep["linear"] <= FALLS[1] and abs(steep["shifted tanh"]) < FLAT
         yield claim(
             "hessian-stays", "The Hessian norm of the nonlinear output does not fall with the width, that of the "
@@ -118,7 +118,7 @@ class Polyak(Experiment):
             diagnosis="" if apart else f"Medians of {self.seeds} seeds at one input: {norms.values.round(3).tolist()}.",
         )  # fmt: skip
         moved = np.abs(measured.polyak_smallest / first - 1).max("step").median("seed").sel(output="linear")
-        fall = slope(measured.width.values, moved.values)
+        fall = scaling_exponent(measured.width.values, moved.values)
         yield claim(
             "eigenvalue-stands-still",
             "The relative change of λ_min in a run falls with the width, as m^(-0.3) or faster",
@@ -132,7 +132,7 @@ class Polyak(Experiment):
         widest = self.widths[-1]
         step = measured.step.values + 1
         moved = np.abs(measured.polyak_smallest / measured.polyak_smallest.isel(step=0) - 1).max("step")
-        for output, color in zip(OUTPUTS, (INK, CONCEPT_COLOURS[0]), strict=True):
+        for output, color in zip(OUTPUTS, (INK, PALETTE[0]), strict=True):
             title = "linear output" if output == "linear" else "output tanh(f + 1)"
             for k in range(self.seeds):
                 one = measured.sel(output=output, width=widest).isel(seed=k)

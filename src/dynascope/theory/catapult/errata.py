@@ -14,6 +14,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from dynascope.curves import scaling_exponent
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
 from dynascope.theory.catapult.quadratic_model import Normalized, State
 from dynascope.theory.erratum import Erratum, Evidence
@@ -212,7 +213,7 @@ def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000), starts: int = 100,
             multiplier = (net.outputs().item() - label) / (output - label)
             found.append(abs((multiplier - 1 + 3) * label / output))
         sizes.append(np.median(found))
-    found = float(np.polyfit(np.log(widths), np.log(sizes), 1)[0])
+    found = float(scaling_exponent(widths, sizes))
     return Evidence({"slope in m": found, "printed": -1.5}, abs(found + 1) < 0.1)
 
 
