@@ -58,8 +58,8 @@ def share_in_order(learning_times: ArrayLike, pairs: Pairs) -> Values:
 
     A node never learned has time nan. Pairs with neither node learned are left out; nan if all are.
     """
-    times, pairs = _with_pairs("learning_times", learning_times, pairs)
-    times = np.where(np.isnan(times), np.inf, times)
+    values, pairs = _with_pairs("learning_times", learning_times, pairs)
+    times = np.where(np.isnan(values), np.inf, values.astype(float))
     lower, upper = times[..., pairs[:, 0]], times[..., pairs[:, 1]]
     known = np.isfinite(lower) | np.isfinite(upper)
     count = known.sum(axis=-1)
@@ -69,7 +69,7 @@ def share_in_order(learning_times: ArrayLike, pairs: Pairs) -> Values:
 
 def _with_pairs(name: str, values: ArrayLike, pairs: Pairs) -> tuple[np.ndarray, Pairs]:
     """Values (..., node), and pairs of nodes among them."""
-    found, pairs = np.asarray(checks.array(name, values, min_ndim=1), float), _whole_numbers("pairs", pairs)
+    found, pairs = np.asarray(checks.array(name, values, min_ndim=1)), _whole_numbers("pairs", pairs)
     if pairs.shape[1] != 2 or pairs.min() < 0 or pairs.max() >= found.shape[-1]:
         raise ValueError(f"pairs must be rows of two indices below {found.shape[-1]}; got {checks.shown(pairs)}")
     return found, pairs

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.curves.stages import Crossing, checked_curve, first_crossing, increasing
+from dynascope.curves.stages import Crossing, as_recorded, first_crossing, increasing
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -50,12 +50,12 @@ def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
 
 def half_times(z: ArrayLike, times: ArrayLike | None = None) -> Crossing:
     """The first time at which each normalized output of a path `(..., step, concept)` reaches 1/2."""
-    return first_crossing(np.moveaxis(checked_curve("z", z, min_ndim=2), -2, -1), 0.5, times)
+    return first_crossing(np.moveaxis(as_recorded("z", z, min_ndim=2), -2, -1), 0.5, times)
 
 
 def reversal(z: ArrayLike) -> Values:
     """How far a curve falls back from its running maximum: `max_t [max_{t' <= t} z(t') - z(t)]`."""
-    values = checked_curve("z", z)
+    values = as_recorded("z", z)
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
@@ -65,15 +65,15 @@ def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayL
     `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
     (`curves.stages.memorization_peak`); nan where `at` is negative.
     """
-    path, index = checked_curve("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at))
+    path, index = as_recorded("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at))
     if index.dtype.kind not in "iu" or index.shape != path.shape[:-2] or np.any(index >= path.shape[-2]):
         raise ValueError(
             f"at must hold an index of a step for each path, below {path.shape[-2]}; got {checks.shown(at)}"
         )
-    mean, aim = (checked_curve(*named) for named in (("strongest_mean", strongest_mean), ("target", target)))
-    if mean.shape[-1] != path.shape[-1] or aim.shape != path.shape[-1:]:
+    mean, aim = (as_recorded(*named) for named in (("strongest_mean", strongest_mean), ("target", target)))
+    if mean.shape[-1] != path.shape[-1] or aim.ndim != 1:
         got = f"{mean.shape} and {aim.shape}"
-        raise ValueError(f"strongest_mean and target must have {path.shape[-1]} coordinates, as the outputs; got {got}")
+        raise ValueError(f"strongest_mean must have {path.shape[-1]} coordinates and target 1 axis; got shapes {got}")
     there = np.take_along_axis(path, np.maximum(index, 0)[..., None, None], axis=-2)[..., 0, :]
     gap = np.linalg.norm(there - mean, axis=-1) / np.linalg.norm(aim)
     return np.where(index < 0, np.nan, gap)
@@ -96,7 +96,7 @@ def terminal_rate(
     """
     checks.real("loss_share", loss_share, above=0)
     checks.real("speed_share", speed_share, at_least=0)
-    path, losses = checked_curve("outputs", outputs, min_ndim=2), checked_curve("loss", loss)
+    path, losses = as_recorded("outputs", outputs, min_ndim=2), as_recorded("loss", loss)
     clock = increasing(times, path.shape[-2])
     if losses.shape[-1] != len(clock):
         raise ValueError(f"loss must have {len(clock)} steps, as the outputs; got {losses.shape[-1]}")
@@ -109,7 +109,7 @@ def terminal_rate(
 
 
 def _same_shape(z_1: ArrayLike, z_2: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = checked_curve("z_1", z_1), checked_curve("z_2", z_2)
+    x, y = as_recorded("z_1", z_1), as_recorded("z_2", z_2)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"z_1 and z_2 must have as many steps; got {x.shape[-1]} and {y.shape[-1]}")
     return x, y

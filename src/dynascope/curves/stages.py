@@ -90,13 +90,13 @@ def memorization_depth(loss: ArrayLike) -> Values:
 
     `max_t [loss(t) - min_{t' <= t} loss(t')] / loss[0]`; after a first fall it is the largest of `rises`.
     """
-    values = np.asarray(checks.array("loss", loss, min_ndim=1))
+    values = as_recorded("loss", loss)
     return np.asarray(np.max(values - np.minimum.accumulate(values, axis=-1), axis=-1) / values[..., 0])
 
 
 def memorization_peak(loss: ArrayLike) -> Counts:
     """The index `(...)` at which the loss is highest above its earlier minimum; -1 where it never rises."""
-    values = np.asarray(checks.array("loss", loss, min_ndim=1))
+    values = as_recorded("loss", loss)
     rise = values - np.minimum.accumulate(values, axis=-1)
     return np.where(np.max(rise, axis=-1) > 0, np.argmax(rise, axis=-1), -1)
 
@@ -111,7 +111,7 @@ def first_crossing(
     values, clock = _with_times(curve, times)
     checks.one_of("falling", falling, (True, False))
     bound = np.asarray(checks.array("level", level), dtype=float)[..., None]
-    if np.isnan(bound).any() or (bound.ndim > 1 and bound.shape[:-1] != values.shape[:-1]):
+    if (isinstance(level, float) and np.isnan(level)) or (bound.ndim > 1 and bound.shape[:-1] != values.shape[:-1]):
         raise ValueError(f"level must be a number, or one for each of the curves; got {checks.shown(level)}")
     excess = bound - values if falling else values - bound
     there = excess >= 0
@@ -139,7 +139,9 @@ def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | Non
     values, clock = _with_times(curve, times)
     top = peak(values, clock)
     after = np.arange(values.shape[-1]) >= top.at[..., None]
-    return first_crossing(np.where(after, values, top.value[..., None]), share * top.value, clock, falling=True)
+    return first_crossing(
+        np.where(after, values, top.value[..., None]), np.asarray(share * top.value), clock, falling=True
+    )
 
 
 class Event(NamedTuple):
@@ -202,6 +204,11 @@ def checked_curve(name: str, curve: ArrayLike, *, ndim: int | None = None, min_n
     return np.asarray(checks.array(name, curve, ndim=ndim, min_ndim=min_ndim), dtype=float)
 
 
+def as_recorded(name: str, curve: ArrayLike, *, min_ndim: int = 1) -> np.ndarray:
+    """The values of a curve in the precision they were recorded in."""
+    return np.asarray(checks.array(name, curve, min_ndim=min_ndim))
+
+
 def increasing(times: ArrayLike, steps: int) -> Float[np.ndarray, " step"]:
     """Times, where there is one for each step and they increase."""
     clock = checked_curve("times", times, ndim=1)
@@ -212,7 +219,7 @@ def increasing(times: ArrayLike, steps: int) -> Float[np.ndarray, " step"]:
 
 def _hysteresis(loss: ArrayLike, tolerance: float, emit: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     checks.real("tolerance", tolerance, at_least=0)
-    values = np.asarray(checks.array("loss", loss, min_ndim=1))
+    values = as_recorded("loss", loss)
     values = values if np.issubdtype(values.dtype, np.floating) else values.astype(float)
     with jax.enable_x64(values.dtype == np.float64):
         count, turns = _scan(jnp.asarray(values), jnp.asarray(tolerance, values.dtype), emit)
