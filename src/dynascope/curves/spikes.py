@@ -54,7 +54,7 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
     With the defaults these are the steps that multiply the curve by more than `factor`.
     """
     values = _checked(curve, factor)
-    checks.whole("after", after, at_least=0, at_most=values.shape[-1])
+    checks.whole("after", after, at_least=0, at_most=2**20)
     lowest = np.fmin.reduce(_window(values, before, 0), axis=-1)
     highest = np.fmax.reduce(_window(values, before, after), axis=-1)
     return (values >= highest) & (values > factor * lowest)
@@ -98,7 +98,7 @@ def _checked(curve: ArrayLike, factor: float = 1) -> np.ndarray:
 
 def _window(values: np.ndarray, before: int, after: int) -> np.ndarray:
     """The values around every step, `(..., step, before + 1 + after)`, with NaN beyond the ends."""
-    checks.whole("before", before, at_least=0, at_most=values.shape[-1])
+    checks.whole("before", before, at_least=0, at_most=2**20)
     edges = [(0, 0)] * (values.ndim - 1) + [(before, after)]
     padded = np.pad(values.astype(np.result_type(values, np.float32)), edges, constant_values=np.nan)
     return np.lib.stride_tricks.sliding_window_view(padded, before + 1 + after, axis=-1)
