@@ -91,8 +91,8 @@ def outline(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, P
     try:
         inspect.signature(member).bind(**setting, **fixed)
     except TypeError:
-        given = ", ".join([*setting, *fixed]) or "nothing"
-        raise TypeError(f"the ensemble's member is called with {given}; its arguments do not fit that") from None
+        given = ", ".join(f"{name}=..." for name in [*setting, *fixed])
+        raise TypeError(f"the member is called as member({given}), but it takes {inspect.signature(member)}") from None
     seen: dict[str, Any] = {}
 
     def trace(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Any:

@@ -113,7 +113,10 @@ class Objective(eqx.Module):
 
     def check(self, model: PyTree) -> None:
         """Evaluate it abstractly: its value must be one real number, an array that depends on arrays."""
-        value = self(model)
+        try:
+            value = self(model)
+        except jax.errors.ConcretizationTypeError:
+            raise TypeError("the loss must be made of JAX operations; it turns an array into a Python number") from None
         if not isinstance(value, jax.Array):
             raise TypeError(f"the loss must return a JAX array; got {checks.shown(value)} of {type(value).__name__}")
         if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
@@ -133,12 +136,16 @@ class Objective(eqx.Module):
     def _check_arguments(task: Any, model: PyTree, with_batch: bool) -> None:
         """A plain function takes (model), or (model, batch) where there is data."""
         try:
-            inspect.signature(task).bind(*((model, None) if with_batch else (model,)))
-        except TypeError:
-            wanted = "loss(model, batch), since data= is given" if with_batch else "loss(model), or give data="
-            raise TypeError(f"the task is called as {wanted}; its arguments do not fit that") from None
-        except ValueError:  # a builtin without a signature
+            signature = inspect.signature(task)
+        except (TypeError, ValueError):  # a builtin without a signature
             return
+        try:
+            signature.bind(*((model, None) if with_batch else (model,)))
+        except TypeError:
+            wanted = (
+                "loss(model, batch), since data= is given" if with_batch else "loss(model), since data= is not given"
+            )
+            raise TypeError(f"the task is called as {wanted}, but it takes {signature}") from None
 
 
 def check_model(model: PyTree) -> None:
