@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike
 from dynascope import checks
 
 
-def scaling_exponent(x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, " ..."]:
+def scaling_exponent(x: ArrayLike | Sequence[float | int], y: ArrayLike) -> Float[np.ndarray, " ..."]:
     """The exponent a of y ~ x^a: the slope of log y against log x, by least squares.
 
     `x` is `(points,)`; `y` is `(points,)`, or `(points, k)` for k exponents at once. Both are positive.

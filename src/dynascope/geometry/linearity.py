@@ -138,7 +138,9 @@ def _linearity_gap(function, params, radius, key, directions, among) -> Linearit
     top = top_eigenpairs(flat.objective, flat.point, min(2, flat.point.size), tolerance=1e-3, which="magnitude")
     random = jax.random.normal(key, (directions, flat.point.size), flat.point.dtype)
     if among is not None:
-        leaves = [mark * 1 if getattr(mark, "dtype", None) == bool else mark for mark in jax.tree.leaves(among)]
+        leaves = [
+            mark.astype(int) if getattr(mark, "dtype", 0) == np.bool_ else mark for mark in jax.tree.leaves(among)
+        ]
         marks = [jnp.ravel(checks.array("among", mark)) for mark in leaves]
         if sum(mark.size for mark in marks) != flat.point.size:
             raise ValueError(f"among must mark each of {flat.point.size} parameters; got {sum(m.size for m in marks)}")

@@ -32,11 +32,11 @@ def test_where_printed_and_right_agree_nothing_is_refuted():
 def test_w_of_networks_that_shrink_faster_falls_faster(monkeypatch):
     """With outputs divided by m^(3/4) in the place of m^(1/2) the curvature is of order m^(-3/2)."""
 
-    class Smaller(errata.Gated):
+    class Smaller(errata.GatedNetwork):
         def __init__(self, x, y, width, seed=0):
             super().__init__(x, y, width, seed)
             self.scale = self.scale / width**0.25
 
     assert errata.start_of_w().numbers["slope in m"] == pytest.approx(-1, abs=0.05)
-    monkeypatch.setattr(catapult_errata, "Gated", Smaller)
+    monkeypatch.setattr(errata, "GatedNetwork", Smaller)
     assert not errata.start_of_w().refutes

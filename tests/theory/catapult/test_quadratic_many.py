@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
-from dynascope.theory.catapult.errata import two_sided
+from dynascope.theory.catapult.gated_network import two_sided
 from dynascope.theory.catapult.quadratic_model import State
 
 

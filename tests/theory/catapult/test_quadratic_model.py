@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynascope.theory.catapult import quadratic_model
-from dynascope.theory.catapult.errata import Gated
+from dynascope.theory.catapult.gated_network import GatedNetwork
 from dynascope.theory.catapult.largest_rate import bisect_rate, largest_convergent
 from dynascope.theory.catapult.quadratic_model import Normalized, State
 
@@ -16,7 +16,7 @@ CURVATURE = float(X[0] @ X[0]) / (WIDTH * X.shape[1])
 
 def in_weights(product: float, steps: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Residuals and kernels of gradient descent on the weights themselves."""
-    net = Gated(X, np.array([LABEL]), WIDTH)
+    net = GatedNetwork(X, np.array([LABEL]), WIDTH)
     rate = product / net.kernel().item()
     path = []
     for _ in range(steps + 1):
@@ -27,7 +27,7 @@ def in_weights(product: float, steps: int) -> tuple[np.ndarray, np.ndarray, floa
 
 
 def test_the_gated_network_is_the_second_order_expansion_of_the_relu_network():
-    net = Gated(X, np.array([LABEL]), 7)
+    net = GatedNetwork(X, np.array([LABEL]), 7)
     start = jnp.concatenate([jnp.asarray(net.u).ravel(), jnp.asarray(net.v)])
 
     def relu_network(weights):
@@ -213,7 +213,10 @@ def test_the_constants_of_the_growth_phase_by_hand(delta, label_size, height, st
 
 def test_the_kernel_at_the_start():
     low, mean, high = quadratic_model.initial_kernel(3.0, 5)
-    draws = [float(Gated(X * np.sqrt(3 / (X[0] @ X[0])), np.ones(1), 1000, seed).kernel()[0, 0]) for seed in range(100)]
+    draws = [
+        float(GatedNetwork(X * np.sqrt(3 / (X[0] @ X[0])), np.ones(1), 1000, seed).kernel()[0, 0])
+        for seed in range(100)
+    ]
     assert float(low) <= min(draws)
     assert max(draws) <= float(high)
     assert np.mean(draws) == pytest.approx(float(mean), rel=0.02)

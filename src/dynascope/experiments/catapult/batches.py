@@ -1,4 +1,4 @@
-"""Figure 4.6, Table 4.2, Figure C.1: a batch whose critical rate is below the rate in use, and what its step does."""
+"""Figure 4.6, Table 4.2, Figure C.1: what a step does on a batch whose critical rate is below the rate in use."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from dynascope.probes.probe import Probe, Snapshot, probe
 PRINTED = {("fcn", 2): 0.9732, ("fcn", 5): 0.9617, ("cnn", 5): 0.9467}
 """Match rates of Table 4.2, by architecture and depth."""
 MATCH = 0.9
-"""What a match rate must reach to count as the printed one."""
+"""The least match rate that counts as the printed one."""
 RISES = 10
-"""Rises, over all seeds, that are needed to speak of a match rate."""
+"""A match rate needs at least this many rises over all seeds."""
 HESSIAN_EVERY = 10
 """Steps between measurements of the Hessian of a batch."""
 TASK = ds.tasks.Supervised("mse")
@@ -89,7 +89,7 @@ class BatchLearner(eqx.Module):
 
 
 class Batches(StochasticExperiment):
-    """Does the loss rise in a step of SGD only where the rate is above the critical rate of the batch?"""
+    """Does a step of SGD raise the loss only if the rate is above the critical rate of its batch?"""
 
     id = "catapult.batches"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks",

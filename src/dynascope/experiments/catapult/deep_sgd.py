@@ -17,7 +17,7 @@ from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source
 
 FEW = 5
-"""Spikes that there should be in all runs together, to speak of them."""
+"""The claims need at least this many spikes in all runs together."""
 SHARE = 0.9
 """The part of the rise that should lie along the top eigenvector, in the median over spikes."""
 
@@ -39,14 +39,14 @@ class DeepSgd(StochasticExperiment):
         "myrtle": {"classes": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), "architecture": "myrtle", "width": 256, "ratio": 1.5},
     }
     control = {"ratio": 0.05}
-    notes = """Learning rates are multiples of the critical one of the whole set at the start. A spike is a loss (on
-    all the data) that is the highest within 5 steps before and after, and more than twice the lowest in the 5 steps
-    before; what comes after the loss has been below 0.001, where the document's runs end, is not counted. "Along the
-    top eigenvector" is the part of the rise from that lowest loss to the peak that lies in its span, for the kernel of
-    each step. The document says that the norm of the kernel falls with every spike; that is the claim drops-at-each.
-    The control's rate is a twentieth of the critical one: low enough for no batch to be above its own critical rate,
-    also after the kernel has grown. At first every run was asked for three spikes; the quick preset's, which are
-    trained within some dozens of steps, have one to three, so that now five in all runs together are asked for."""
+    notes = """Learning rates are multiples of the critical one of the whole set at the start. A spike is a loss (on all
+    the data) that is the highest within 5 steps before and after, and more than twice the lowest in the 5 steps before;
+    what comes after the loss has been below 0.001, where the document's runs end, is not counted. "Along the top
+    eigenvector" is the part of the rise from that lowest loss to the peak that lies in its span, for the kernel of each
+    step. The document says that the norm of the kernel falls with every spike; that is the claim drops-at-each. The
+    control's rate is a twentieth of the critical one: low enough for no batch to be above its own critical rate, also
+    after the kernel has grown. The claim needs five spikes in all runs together, chosen after seeing that the quick
+    runs, which are trained within some dozens of steps, have one to three each."""
 
     ratio: float = Field(1.67, gt=0)
     steps: PositiveInt = 300

@@ -16,6 +16,7 @@ from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.catapult import errata as catapult_errata, quadratic_model
+from dynascope.theory.catapult.gated_network import one_example
 from dynascope.theory.erratum import Erratum
 from dynascope.theory.linearity import errata as linearity_errata
 
@@ -37,9 +38,9 @@ class Errata(Experiment):
     notes = """Each erratum says what is printed, what holds, and the numbers that tell them apart. The main results
     stand: three regimes of the quadratic model, its thresholds, its stable equilibria, the bounds on the Hessian. What
     falls is constants, signs and one recursion. Slips without consequence for a number (indices, cross references,
-    captions that name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's 15 and 20)
-    are not listed, nor what was measured and did not reproduce: see the other experiments. The control takes the
-    curvature out of the random model, whose kernel is then constant: (3.16) holds there."""
+    captions that name panels which do not exist, Figure C.7's final rates 60 and 40 against Figure 4.4's 15 and 20) are
+    not listed, nor what was measured and did not reproduce: see the other experiments. The control takes the curvature
+    out of the random model, whose kernel is then constant: (3.16) holds there."""
 
     precision: Literal["float32", "float64"] = "float64"
     curvature: float = 1.0
@@ -54,7 +55,7 @@ class Errata(Experiment):
         errors = [
             catapult_errata.kernel_recursion(rate=float(rate), curvature=self.curvature).numbers for rate in RATES
         ]
-        losses, kernels, _ = catapult_errata.one_example(self.width, 2.05, 250)
+        losses, kernels, _ = one_example(self.width, 2.05, 250)
         return xr.Dataset(
             {
                 "number": ("what", np.array(list(numbers.values()), float)),

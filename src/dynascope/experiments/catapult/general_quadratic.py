@@ -77,7 +77,7 @@ class Digits(eqx.Module):
 
 
 class GeneralQuadratic(Experiment):
-    """Do general quadratic models catapult, higher the less curved they are and the larger the rate?"""
+    """Do general quadratic models catapult, and higher with less curvature and with larger rates?"""
 
     id = "catapult.general-quadratic"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure B.4")
@@ -90,8 +90,8 @@ class GeneralQuadratic(Experiment):
     dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
     y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own
     start (the document's 2.8 is one of its data). Full setting: airplanes and birds of CIFAR-10; quick: digits 0 and 2
-    of MNIST, averaged to 7 × 7; where no data is to be had, two Gaussians. One program serves all widths: units beyond
-    a width are zero and stay so. The control takes rates below the critical one."""
+    of MNIST, averaged to 7 × 7; where the file is missing, two Gaussians. One program serves all widths: units beyond a
+    width are zero and stay so. The control takes rates below the critical one."""
 
     precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = 100
@@ -204,7 +204,7 @@ class GeneralQuadratic(Experiment):
         figure, grid = panels(3, 2, size=(4.5, 3.2))
         first, middle = len(self.gammas), len(self.ratios) // 2
         for row, name in enumerate(("loss", "kernel")):
-            models, networks = measured["models"][name].isel(seed=0), measured["networks"][name].isel(seed=0)
+            models, networks = (measured[node].to_dataset()[name].isel(seed=0) for node in ("models", "networks"))
             self._curves(grid[row, 0], models[:first], "γ = {:g}", self.gammas)
             self._curves(grid[row, 1], models[first:], "η = {:g}", self.rates)
             for color, width in zip(settings_colors(len(self.widths)), self.widths, strict=True):

@@ -58,7 +58,7 @@ class Raiser(eqx.Module):
 
 
 class Multiple(DeepExperiment):
-    """Does every raise of the rate above the critical one bring another catapult, and a smaller kernel?"""
+    """Does each raise of the rate above the critical one cause another catapult and a smaller kernel?"""
 
     id = "catapult.multiple"
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 4.4, C.6, C.7")
@@ -69,18 +69,16 @@ class Multiple(DeepExperiment):
     }
     control = {"factor": 0.5}
     notes = """The document raises the rate at printed steps to printed values (6, 10 at 15, 15 at 60 for the fully
-    connected network), which are of use for one seed and one preprocessing only. Here the controller of
-    `dynamics.rates` does it: half the critical rate for some steps, then `factor` times the critical rate of that
-    moment until the loss has been above 1.5 times what it was and is below it again, and so on. The loss is split by
-    the top 10 eigenvectors of the kernel of each step. Then the last of the raised rates is tried from the start, and
-    the rate of Figure C.7, which that figure calls the final one of Figure 4.4: 60 for the fully connected network and
-    40 for the convolutional one, where the schedules of Figure 4.4 end with 15 and 20. At first only the last raised
-    rate was tried, and a claim that it diverges failed. In the control the "raised" rate is half the critical one, like
-    the other.
+    connected network), which fit one seed and one preprocessing only. Here the controller of `dynamics.rates` does it:
+    half the critical rate for some steps, then `factor` times the critical rate of that step until the loss has been
+    above 1.5 times what it was and is below it again, and so on. The loss is split by the top 10 eigenvectors of the
+    kernel of each step. Then the last of the raised rates is tried from the start, and the rate of Figure C.7, which
+    that figure calls the final one of Figure 4.4: 60 for the fully connected network and 40 for the convolutional one,
+    where the schedules of Figure 4.4 end with 15 and 20. A claim that the last raised rate diverges, tried first,
+    failed. In the control the "raised" rate is half the critical one, like the other.
 
-    A plainer schedule, the rate set to twice the critical one at fixed steps, was tried first: with the quick preset's
-    narrow network the loss then never calms down, and one seed in three had no spike of 1.5 times after the last
-    raise."""
+    With a simpler schedule, twice the critical rate from fixed steps on, the loss of the quick preset's narrow network
+    never settles, and one seed in three has no spike of 1.5 times after the last raise."""
 
     catapults: PositiveInt = 3
     """How many the controller is asked for."""

@@ -100,13 +100,12 @@ class QuadraticEigenvalues(Experiment):
     control = {"models": ("linear",)}
     notes = """Scalar inputs N(±2, 1) with labels ±1; full setting: 128 of them, width 5000. Rates are of the mean
     squared error: the document's 0.37 and 0.39 are n/λ of its own draw (its text says 2/λ), which differ from draw to
-    draw; here they are placed by the two critical rates of each seed. A direction has catapulted if its eigenvalue
-    went from above n/η to below. The loss has a floor, the part of the labels beside the two directions. Of the ReLU
-    network less is asked than of its quadratic model, after looking at 64 inputs and width 2000, which quick had at
-    first: there half of the seeds do not diverge at 2.1 times the first critical rate, and the other direction moves by
-    -7 to +16 %, since units whose weight changes its sign in a catapult move over to the other side. At the document's
-    128 inputs and width 5000 they all do, and it moves by -1.4 to +2.8 %. The control is the linearized network:
-    its kernel cannot fall."""
+    draw; here they are placed by the two critical rates of each seed. A direction has catapulted if its eigenvalue went
+    from above n/η to below. The loss has a floor, the part of the labels beside the two directions. Of the ReLU network
+    less is asked than of its quadratic model, after seeing 64 inputs and width 2000: there half of the seeds do not
+    diverge at 2.1 times the first critical rate, and the other direction moves by -7 to +16 %, since units whose weight
+    changes its sign in a catapult move over to the other side. At the document's 128 inputs and width 5000 they all do,
+    and it moves by -1.4 to +2.8 %. The control is the linearized network: its kernel cannot fall."""
 
     precision: Literal["float32", "float64"] = "float64"
     models: tuple[Kind, ...] = ("quadratic", "network")

@@ -28,7 +28,7 @@ from dynascope.theory.catapult import critical_rates, general_quadratic
 
 NAMES = {"quadratic": "quadratic model", "network": "ReLU network", "linear": "linearized network"}
 LARGE, SPIKE, SHARE = 0.1, 1.5, 0.9
-"""The loss is large above this share of its peak; a spike exceeds the start so many times; what p1 must carry of it."""
+"""The loss is large above LARGE of its peak; a spike exceeds SPIKE times the start; p1 must carry SHARE of its rise."""
 ENTRIES = ("eigenvalue", "beyond_residual", "beyond_kernel", "top_loss", "loss")
 
 
@@ -92,11 +92,11 @@ class TopEigenspace(Experiment):
     }
     control = {"ratio": 0.5}
     notes = """Beyond the linear model a step multiplies the residual along the top eigenvector p1 by 1 - ηλ + R_f and
-    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row,
-    and R_f is exact only where the residual lies along p1. The document states no rate; 1.5 critical rates are ours.
-    Full setting: airplanes and birds of CIFAR-10, 128 of them, width 2048; the presets are the panels with digits 0
-    and 2 of SVHN and those with a convolution of 1024 channels. Where the data is not to be had two Gaussians take its
-    place, and the claims say so. The control takes half the critical rate: there is no spike to carry."""
+    lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row, and
+    R_f is exact only where the residual lies along p1. The document states no rate; 1.5 critical rates are ours. Full
+    setting: airplanes and birds of CIFAR-10, 128 of them, width 2048; the presets are the panels with digits 0 and 2 of
+    SVHN and those with a convolution of 1024 channels. Where the file is missing two Gaussians take its place, and the
+    claims say so. The control takes half the critical rate: there is no spike to carry."""
 
     precision: Literal["float32", "float64"] = "float64"
     models: tuple[Kind, ...] = ("quadratic", "network")

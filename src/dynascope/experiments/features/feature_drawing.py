@@ -62,12 +62,12 @@ def draw_corners(best: xr.Dataset, dim: str, label: str) -> Figure:
     """The first rows and columns of the outer product, mean over seeds, each scaled to 0..1."""
     values = best[dim].values
     figure, axes = panels(len(values), size=(2.7, 2.9), squeeze=False)
-    pictures = []
+    images = []
     for place, one in enumerate(axes[0]):
         corner = best.alignment_corner.isel({dim: place}).mean("seed").values
-        pictures.append(one.imshow((corner - corner.min()) / max(np.ptp(corner), 1e-30), vmin=0, vmax=1, cmap="magma"))
+        images.append(one.imshow((corner - corner.min()) / max(np.ptp(corner), 1e-30), vmin=0, vmax=1, cmap="magma"))
         one.set(title=f"{float(values[place]):g} {label}", xticks=[], yticks=[])
-    figure.colorbar(pictures[-1], ax=axes[0], shrink=0.7)
+    figure.colorbar(images[-1], ax=axes[0], shrink=0.7)
     return figure
 
 

@@ -52,11 +52,11 @@ class HessianScaling(Experiment):
     notes = """Spectral norm of the Hessian over all weights, at the start, at one input with |x|² = d; slope of its
     logarithm (median over seeds) in that of m. Theorem 2.3.6 is an upper bound with logarithms and speaks of the
     smallest in-degree past the first layer; m is the size of the hidden layers. Bands, -0.6 to -0.3 and ±0.2, were set
-    after other runs, at widths 32 to 1024. ReLU violates the theorem's assumption; its second
-    derivative is taken as 0. An output tanh(f + 1) is taken rather than tanh(f), since tanh''(0) = 0. Smaller widths
-    are the widest network with fewer edges, so that one program serves all; weights are drawn anew for each width. The
-    gap |f - f_lin| is the largest seen at a distance `radius`: along top eigenvectors of the Hessian, the gradient, and
-    16 random directions. In the control the only network has a nonlinear output."""
+    after other runs, at widths 32 to 1024. ReLU violates the theorem's assumption; its second derivative is taken as 0.
+    An output tanh(f + 1) is taken rather than tanh(f), since tanh''(0) = 0. Smaller widths are the widest network with
+    fewer edges, so that one program serves all; weights are drawn anew for each width. The gap |f - f_lin| is the
+    largest seen at a distance `radius`: along top eigenvectors of the Hessian, the gradient, and 16 random directions.
+    In the control the only network has a nonlinear output."""
 
     networks: Annotated[tuple[Network, ...], Field(min_length=1)] = (
         "fcn3-tanh", "fcn2-relu", "fcn2-tanh", "fcn4-tanh", "fcn3-relu", "uneven", "thin-neurons", "densenet", "skips",

@@ -46,16 +46,15 @@ class KernelChange(Experiment):
     control = {"output": "shifted tanh", "label": 0.5}
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
     the root of the in-degree left; ten points, full-batch gradient descent on half the sum of squares at 1/λ_max(K₀).
-    The document does not state activation (here ReLU), rate, classes and preprocessing (here aeroplanes and birds of
+    The document does not state activation (here ReLU), rate, classes and preprocessing (here airplanes and birds of
     CIFAR-10, standardized) nor when to stop (here 1500 steps; a loss below 1e-3 counts as converged). Two variants:
     layers see the input as well as all hidden ones (equation A.5 as printed), or hidden ones only. `quick` uses ten 3s
     and 8s of MNIST averaged to 49 pixels. Three exponents must be kept apart: the worst direction at a fixed distance
     (-1/2) and the path of descent (-1), both of two layers of ReLU at one input, and Figure 2.2's. The second is that
-    of the quadratic model, whose gates are fixed; a claim that the network itself has it failed (-0.58), and led to
-    the prediction of what its gates do. That a slope of at
-    most -0.4 counts as falling was set after runs like these. In the control the output is
-    tanh(f + 1), with labels that it can reach (±0.5, chosen after ±1 did not converge), and its kernel changes at any
-    width: slopes from -0.14 to -0.25 were seen."""
+    of the quadratic model, whose gates are fixed; a claim that the network itself has it failed (-0.58), and led to the
+    prediction of what its gates do. That a slope of at most -0.4 counts as falling was set after runs like these. In
+    the control the output is tanh(f + 1), with labels that it can reach (±0.5, chosen after ±1 did not converge), and
+    its kernel changes at any width: slopes from -0.14 to -0.25 were seen."""
 
     data: Data = "cifar10"
     samples: PositiveInt = 10

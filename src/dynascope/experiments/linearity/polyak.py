@@ -26,7 +26,7 @@ FITTED = 1e-3
 
 
 class Polyak(Experiment):
-    """Does descent on a wide network keep the Polyak-Lojasiewicz condition, also with a nonlinear output?"""
+    """Does gradient descent on a wide network keep the Polyak-Lojasiewicz condition, even with a nonlinear output?"""
 
     id = "linearity.polyak"
     source = Source(
@@ -43,8 +43,8 @@ class Polyak(Experiment):
     half of what it was. The nonlinear output is tanh(f + 1), which reaches the labels; its rate is that of f, since its
     own kernel is small where it starts saturated and grows by orders. Slopes that the Hessian norms must have are those
     of linearity.hessian-scaling. In the control one point appears twice, with both labels: K is singular, and no
-    descent can fit it. Chosen after looking: the rate of the nonlinear output (at 1/λ_max of its own first kernel
-    descent left), what is asked of λ_min, and slopes rather than a ratio of 2 between the Hessian norms."""
+    descent can fit it. Chosen after seeing results: the rate of the nonlinear output (at 1/λ_max of its own first
+    kernel descent diverged), what is asked of λ_min, and slopes rather than a ratio of 2 between the Hessian norms."""
 
     precision: Literal["float32", "float64"] = "float64"
     data: Data = "cifar10"

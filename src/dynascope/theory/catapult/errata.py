@@ -1,10 +1,10 @@
 """What Chapters 3 and 4 of "Toward Understanding the Dynamics of Over-parameterized Neural Networks" print and
-arithmetic refutes (for Chapter 2 see `linearity_errata`).
+arithmetic refutes (for Chapter 2 see `theory.linearity.errata`).
 
 Each erratum carries the printed statement, what holds instead, and `evidence()`: numbers of a counter-example, computed
-afresh, with the verdict whether they refute the statement. Training is done here in weights, by NumPy, so that the maps
-of this room are held to something that does not use them. Slips of notation without consequence are not listed, nor are
-measurements that did not reproduce: those are claims of the experiments.
+afresh, with the verdict whether they refute the statement. The counter-examples are trained in NumPy, independently of
+the maps that they check. Slips of notation without consequence are not listed, nor are measurements that did not
+reproduce: those are claims of the experiments.
 """
 
 from __future__ import annotations
@@ -16,51 +16,9 @@ import numpy as np
 
 from dynascope.curves import scaling_exponent
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
+from dynascope.theory.catapult.gated_network import GatedNetwork, one_example, two_sided
 from dynascope.theory.catapult.quadratic_model import Normalized, State
 from dynascope.theory.erratum import Erratum, Evidence
-
-
-class Gated:
-    """The quadratic model of a two-layer ReLU network: its gates are those of the start. Trained on 1/2 |r|^2."""
-
-    def __init__(self, x: np.ndarray, y: np.ndarray, width: int, seed: int = 0) -> None:
-        draw = np.random.default_rng(seed)
-        self.x, self.y, self.scale = x, y, 1 / math.sqrt(width * x.shape[1])
-        self.u, self.v = draw.standard_normal((width, x.shape[1])), draw.choice([-1.0, 1.0], width)
-        self.gates = (x @ self.u.T >= 0).astype(float)
-
-    def outputs(self) -> np.ndarray:
-        return self.scale * (self.gates * (self.x @ self.u.T)) @ self.v
-
-    def jacobian(self) -> np.ndarray:
-        first = self.scale * (self.gates * self.v)[:, :, None] * self.x[:, None, :]
-        return np.hstack([first.reshape(len(self.x), -1), self.scale * self.gates * (self.x @ self.u.T)])
-
-    def kernel(self) -> np.ndarray:
-        return self.jacobian() @ self.jacobian().T
-
-    def step(self, rate: float) -> None:
-        move = rate * self.jacobian().T @ (self.outputs() - self.y)
-        self.u, self.v = self.u - move[: self.u.size].reshape(self.u.shape), self.v - move[self.u.size :]
-
-
-def one_example(width: int, product: float, steps: int, label: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
-    """Losses and kernels of the quadratic model on one example at eta lambda_0 = `product`; and eta."""
-    net = Gated(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width)
-    rate = product / net.kernel().item()
-    losses, kernels = [], []
-    for _ in range(steps + 1):
-        losses.append(0.5 * (net.outputs() - net.y).item() ** 2)
-        kernels.append(net.kernel().item())
-        net.step(rate)
-    return np.array(losses), np.array(kernels), rate
-
-
-def two_sided(count: int = 128, width: int = 5000, seed: int = 0) -> Gated:
-    """Scalar inputs N(2y, 1) with labels ±1: the data of Figure 3.3."""
-    draw = np.random.default_rng(seed)
-    y = draw.choice([-1.0, 1.0], count)
-    return Gated((2 * y + draw.standard_normal(count))[:, None], y, width, seed)
 
 
 def falling_kernel(label_size: float = 1.3, v: float = 3.2, width: float = 1e5) -> Evidence:
@@ -207,7 +165,7 @@ def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000), starts: int = 100,
     for width in widths:
         found = []
         for seed in range(starts):
-            net = Gated(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width, seed)
+            net = GatedNetwork(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width, seed)
             output = net.outputs().item()
             net.step(3 / net.kernel().item())
             multiplier = (net.outputs().item() - label) / (output - label)

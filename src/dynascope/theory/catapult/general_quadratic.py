@@ -1,8 +1,8 @@
 """Models that are quadratic in their weights, on any data: exact recursions of residual and kernel.
 
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks", (3.15-3.16), Appendix B.13. The outputs have
-Jacobian J (n x p) and constant Hessians H_i. One step of gradient descent on 1/2 |r|^2 (loss "sum") at rate eta moves
-the weights by -eta J^T r, so that with G_i = H_i J^T r (rows in R^p)
+Jacobian J (n x p) and constant Hessians H_i. One step of gradient descent on 1/2 |r|^2 (convention "sum") at rate eta
+moves the weights by -eta J^T r, so that with G_i = H_i J^T r (rows in R^p)
 
     J' = J - eta G,    r' = (I - eta K + eta^2/2 G J^T) r,    K' = K - eta (G J^T + J G^T) + eta^2 G G^T.
 

@@ -6,8 +6,8 @@ are p_1 = x 1{x >= 0} and p_2 = x 1{x < 0} at all times (inputs of one sign leav
 
     lambda_i = |p_i|^2 (1/m) sum_k (u_k^2 + v_k^2) 1{unit k answers to that sign}.
 
-Loss "sum". In each direction, with rho = <r, p>/|p|, the same for y, and c = |p|^2/m, the dynamics is exactly that of
-one example (`quadratic_model.step`). What lies beside the two directions never changes. Axis 0 below is the sign: +, -.
+The convention is "sum". In each direction, with rho = <r, p>/|p|, the same for y, and c = |p|^2/m, the dynamics is that
+of one example (`quadratic_model.step`). The rest of the residual never changes. Axis 0 below is the sign: +, -.
 """
 
 from __future__ import annotations

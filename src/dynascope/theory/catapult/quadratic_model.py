@@ -1,8 +1,8 @@
 """The quadratic model of a two-layer ReLU network on one example: exact maps, their thresholds and fixed points.
 
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks", Section 3.3, Appendices B.3 to B.9. The model
-is g = (md)^(-1/2) sum_i v_i (u_i . x) 1{gate i is on}, trained on (g - y)^2/2 (loss "sum"). With r = g - y, the kernel
-lambda = |grad g|^2 and the curvature c = |x|^2/(md), gradient descent at rate eta is exactly (3.11-3.12)
+is g = (md)^(-1/2) sum_i v_i (u_i . x) 1{gate i is on}, trained on (g - y)^2/2 (convention "sum"). With r = g - y, the
+kernel lambda = |grad g|^2 and the curvature c = |x|^2/(md), gradient descent at rate eta is exactly (3.11-3.12)
 
     r' = (1 - eta lambda + c eta^2 r g) r,    lambda' = lambda - eta c (4 r g - eta lambda r^2),
 

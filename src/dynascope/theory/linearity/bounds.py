@@ -82,7 +82,7 @@ def gradient_bound(depth: int, *, homogeneity: float | int = 1, second_moment: f
     sqrt min(1, min over 1 <= j <= L of C^(1 + r + ... + r^(j-1))), C = E sigma(z)^2 (Proposition 2.4.4; r >= 1).
 
     The document states it for E ||grad f||; its proof passes from E ||.||^2 to (E ||.||)^2, which goes the other way:
-    `linearity_errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
+    `theory.linearity.errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
     """
     if homogeneity < 1:
         raise ValueError("the bound's Jensen step needs a homogeneity of 1 at least")

@@ -29,7 +29,7 @@ def variance(matrices: Float[np.ndarray, "k a b"]) -> float:
 def series_tail(matrices: Float[np.ndarray, "k a b"], radius: float | int, t: float | int) -> Tail:
     """P(||sum of (g_k + dg_k) B_k|| >= t + R sqrt nu) <= (d1 + d2) exp(-t^2 / (2 nu)) for ||dg|| <= R (Lemma A.11.8).
 
-    The document's statement has R nu in the place of R sqrt nu, its proof has it right; see `linearity_errata`.
+    The document's statement has R nu in the place of R sqrt nu, its proof has it right; see `theory.linearity.errata`.
     """
     nu = variance(matrices)
     return Tail(t + radius * np.sqrt(nu), sum(matrices.shape[1:]) * float(np.exp(-(t**2) / (2 * nu))))

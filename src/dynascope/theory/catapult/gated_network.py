@@ -1,0 +1,50 @@
+"""The quadratic model of a two-layer ReLU network in NumPy: an independent check of the exact maps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+class GatedNetwork:
+    """The quadratic model of a two-layer ReLU network: its gates stay those of initialization. Trained on 1/2 |r|^2."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray, width: int, seed: int = 0) -> None:
+        draw = np.random.default_rng(seed)
+        self.x, self.y, self.scale = x, y, 1 / math.sqrt(width * x.shape[1])
+        self.u, self.v = draw.standard_normal((width, x.shape[1])), draw.choice([-1.0, 1.0], width)
+        self.gates = (x @ self.u.T >= 0).astype(float)
+
+    def outputs(self) -> np.ndarray:
+        return self.scale * (self.gates * (self.x @ self.u.T)) @ self.v
+
+    def jacobian(self) -> np.ndarray:
+        first = self.scale * (self.gates * self.v)[:, :, None] * self.x[:, None, :]
+        return np.hstack([first.reshape(len(self.x), -1), self.scale * self.gates * (self.x @ self.u.T)])
+
+    def kernel(self) -> np.ndarray:
+        return self.jacobian() @ self.jacobian().T
+
+    def step(self, rate: float) -> None:
+        move = rate * self.jacobian().T @ (self.outputs() - self.y)
+        self.u, self.v = self.u - move[: self.u.size].reshape(self.u.shape), self.v - move[self.u.size :]
+
+
+def one_example(width: int, product: float, steps: int, label: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
+    """Losses and kernels of the quadratic model on one example at eta lambda_0 = `product`; and eta."""
+    net = GatedNetwork(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width)
+    rate = product / net.kernel().item()
+    losses, kernels = [], []
+    for _ in range(steps + 1):
+        losses.append(0.5 * (net.outputs() - net.y).item() ** 2)
+        kernels.append(net.kernel().item())
+        net.step(rate)
+    return np.array(losses), np.array(kernels), rate
+
+
+def two_sided(count: int = 128, width: int = 5000, seed: int = 0) -> GatedNetwork:
+    """Scalar inputs N(2y, 1) with labels ±1: the data of Figure 3.3."""
+    draw = np.random.default_rng(seed)
+    y = draw.choice([-1.0, 1.0], count)
+    return GatedNetwork((2 * y + draw.standard_normal(count))[:, None], y, width, seed)
