@@ -93,7 +93,7 @@ class Errata(Experiment):
 
 
 def _all() -> tuple[Erratum, ...]:
-    return linearity_errata.ERRATA + catapult_errata.ERRATA
+    return catapult_errata.ERRATA + linearity_errata.ERRATA
 
 
 def _recursion(axes: Axes, measured: xr.Dataset) -> None:
