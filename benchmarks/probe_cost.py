@@ -22,7 +22,9 @@ class Training(eqx.Module):
     def __call__(self, seed: Any) -> ds.Descent:
         turn, init, draw, order = jax.random.split(jax.random.key(seed), 4)
         task = ds.tasks.StructuredIdentity((1.0, 2.0), 0.05, 64, rotation=ds.tasks.random_rotation(turn, 64))
-        probes: dict[str, Any] = {"end": ds.probes.probe(lambda snapshot: snapshot.model.weights[0][0, 0], every=(STEPS,))}
+        probes: dict[str, Any] = {
+            "end": ds.probes.probe(lambda snapshot: snapshot.model.weights[0][0, 0], every=(STEPS,))
+        }
         if self.looking:
             probes = {
                 "output": ds.probes.output(task.test_point),

@@ -22,7 +22,7 @@ def test_a_network_trains_as_it_does_in_torch(activation, optimizer):
     trace = ds.descend(
         model, task, rule, steps=40, record=1, data=data, batch=16, key=key,
         probes={"loss": ds.probes.loss(), "output": ds.probes.output(task.test_point)},
-    )  # fmt: skip
+    ).trace  # fmt: skip
 
     layers = []
     for index, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):

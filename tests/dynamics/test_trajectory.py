@@ -228,3 +228,12 @@ def test_weight_averages_and_schedules_come_from_optax():
         network(), TASK, optax.chain(optax.sgd(rates), optax.ema(0.9)), data=(X, Y), steps=50, record=50
     )
     assert trained.trace.loss[-1] < trained.trace.loss[0]
+
+
+def test_a_member_may_make_its_own_task():
+    def with_its_own_loss(seed):
+        task = ds.tasks.Supervised(lambda outputs, targets: jnp.mean(jnp.abs(outputs[:, 0] - targets)))
+        return ds.Descent(network(), task, optax.sgd(0.1), data=(X, Y + seed.astype(Y.dtype)))
+
+    many = ds.ensemble(with_its_own_loss, {"seed": [0, 1]}, steps=5)
+    assert (many.trace.loss.isel(step=-1) < many.trace.loss.isel(step=0)).all()

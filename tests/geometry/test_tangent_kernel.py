@@ -315,7 +315,7 @@ def test_what_has_no_kernel_is_told_in_one_line():
     with pytest.raises(TypeError, match="must hold floating-point arrays"):
         ds.geometry.tangent_kernel({"count": jnp.arange(3)}, x, apply=lambda params, x: x)
     for wrong in (x[:0], 1.0, [[1.0, 2.0]], []):
-        with pytest.raises((TypeError, ValueError), match="x must hold (arrays whose first axis|one example or more)"):
+        with pytest.raises((TypeError, ValueError), match=r"x must hold (arrays whose first axis|one example or more)"):
             ds.geometry.critical_rate(params, wrong, apply=apply_dictionary)
     with pytest.raises(ValueError, match="x must hold one example or more"):
         ds.geometry.tangent_kernel(net, images("fcn")[:0])

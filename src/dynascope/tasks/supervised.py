@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
@@ -41,8 +40,8 @@ class Supervised(DataTask):
     with the call: `ds.descend(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), steps=1000)`.
     """
 
-    criterion: Callable[[Any, Any], Any] = eqx.field(static=True)
-    apply: Callable[[Any, Any], Any] | None = eqx.field(static=True)
+    criterion: Callable[[Any, Any], Any]
+    apply: Callable[[Any, Any], Any] | None
 
     def __init__(
         self,

@@ -1,0 +1,143 @@
+"""PyTorch modules as models, and their trained weights back into PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from dynascope.models.frozen import Frozen
+
+
+class TorchModel(eqx.Module):
+    """A PyTorch module on one example: x (*shape) without the batch axis, as every model here; `jax.vmap` for more.
+
+    It computes what the module does in evaluation mode: dropout does nothing, and batch normalization uses the
+    averages stored in it. Whatever PyTorch's default device or precision, arrays are JAX's, float32 unless x64 is on.
+    """
+
+    parameters: dict[str, Float[Array, ...]]
+    """What is trained, by the names of `module.named_parameters()`. Tied weights are one array, by their first name."""
+    fixed: Frozen
+    """By name, what is not: buffers, and the parameters without `requires_grad`."""
+    module: Any = eqx.field(static=True)
+    """A copy of the module without its weights."""
+    places: tuple[tuple[str, str], ...] = eqx.field(static=True)
+    """Every place of a tensor in the module, with the name its array goes by: a tied weight has several places."""
+
+    def __call__(self, x: Shaped[Array, ...]) -> Float[Array, ...]:
+        """Arrays (*shape) to (*out). What cannot be converted is a ValueError of one line that names it."""
+        tensor, torch2jax = _torch_tensor(), _package("torch2jax")
+        module = copy.deepcopy(self.module)
+        values = {name: tensor.Tensor(value) for name, value in self.values().items()}
+        for place, name in self.places:
+            path, _, leaf = place.rpartition(".")
+            owner = module.get_submodule(path)
+            (owner._parameters if leaf in owner._parameters else owner._buffers)[leaf] = values[name]
+
+        try:
+            with jax.numpy_dtype_promotion("standard"):
+                return torch2jax.t2j(partial(tensor.apply, module))(x[None])[0]
+        except Exception as error:
+            reason = tensor.first_line(error)
+            if isinstance(error, jax.errors.ConcretizationTypeError):
+                reason = "its program depends on the values of arrays, not on their shapes alone"
+            elif isinstance(error, AttributeError) and isinstance(error.obj, tensor.Tensor):
+                reason = f"torch.Tensor.{error.name} has no counterpart in JAX"
+            raise ValueError(f"cannot convert {type(self.module).__name__}: {reason}") from error
+
+    def values(self) -> dict[str, Shaped[Array, ...]]:
+        """All arrays by name, trained or not."""
+        return {**self.parameters, **self.fixed.value()}
+
+
+def from_torch(module: Any, example: Any = None) -> TorchModel:
+    """A `torch.nn.Module` as a model: its weights in JAX, its program converted by torch2jax.
+
+    The module itself is left as it is. The model works under `jit`, `vmap`, `grad` and their compositions, so it
+    trains by `ds.descend`, and is probed, like any other. Needs `pip install 'dynascope[torch]'`.
+
+    Operations are met when the model is first called. With `example`, one input without the batch axis, it is called
+    at once, and compared with the module: a ValueError says what cannot be converted, or that the outputs differ.
+    """
+    torch = _package("torch")
+    _torch_tensor()
+    if not isinstance(module, torch.nn.Module):
+        raise ValueError(f"from_torch takes a torch.nn.Module; got a {type(module).__name__}")
+    places = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    for name, value in places:
+        if torch.nn.parameter.is_lazy(value):
+            raise ValueError(f"{name} has no shape yet; call the module once, then convert it")
+        if value.requires_grad and not value.is_floating_point():
+            raise ValueError(f"parameters must be real numbers; {name} is {value.dtype}")
+    names = {id(value): name for name, value in reversed(places)}
+    trained = {name: _array(value) for name, value in module.named_parameters() if value.requires_grad}
+    others = {names[id(value)]: _array(value) for name, value in places if names[id(value)] not in trained}
+    model = TorchModel(
+        trained,
+        Frozen(others),
+        copy.deepcopy(module).eval().to("meta"),
+        tuple((name, names[id(value)]) for name, value in places),
+    )
+    if example is not None:
+        _compare(model, module, jnp.asarray(example))
+    return model
+
+
+def to_torch(model: PyTree, module: Any) -> Any:
+    """A copy of the PyTorch module with the model's weights; the module itself is left as it is.
+
+    It must have the names and shapes of the one that the model was made from.
+    """
+    torch = _package("torch")
+    if not isinstance(model, TorchModel):
+        raise ValueError(f"to_torch takes a model made by from_torch; got a {type(model).__name__}")
+    module, values = copy.deepcopy(module), model.values()
+    places = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    for name in sorted(values.keys() ^ places.keys()):
+        raise ValueError(f"{name} is in the {'model' if name in values else 'module'} only")
+    with torch.no_grad():
+        for name, place in places.items():
+            value = np.array(values[name].astype(jnp.float32) if values[name].dtype == jnp.bfloat16 else values[name])
+            if value.shape != tuple(place.shape):
+                raise ValueError(f"{name} is {value.shape} in the model and {tuple(place.shape)} in the module")
+            place.copy_(torch.from_numpy(value))
+    return module
+
+
+def _array(tensor: Any) -> Array:
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) == "torch.bfloat16":
+        return jnp.asarray(tensor.float().numpy()).astype(jnp.bfloat16)
+    return jnp.array(tensor.numpy())
+
+
+def _compare(model: TorchModel, module: Any, example: Array) -> None:
+    """Whether both make the same of the example, up to rounding."""
+    torch = _package("torch")
+    found = np.asarray(eqx.filter_jit(model)(example), np.float64)
+    with torch.no_grad():
+        expected = copy.deepcopy(module).eval()(torch.from_numpy(np.array(example))[None])[0].double().cpu().numpy()
+    gap = np.max(np.abs(found - expected), initial=0) / max(np.max(np.abs(expected), initial=0), 1e-30)
+    if not gap <= 1e-3:
+        raise ValueError(f"the converted {type(module).__name__} differs from PyTorch's on the example by {gap:.1e}")
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{name} is missing; install it with: pip install 'dynascope[torch]'") from error
+
+
+def _torch_tensor() -> Any:
+    for name in ("torch", "torch2jax"):
+        _package(name)
+    return _package("dynascope.models.torch_tensor")
