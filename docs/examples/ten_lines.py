@@ -18,4 +18,4 @@ trained = ds.descend(
 )
 print(trained.trace)  # an xarray.Dataset: output(step, coordinate), test_loss(step), diverged_at
 print(trained.model(task.test_point))  # the trained network, of the type that was given
-print(ds.curves.stages.turning_points(trained.trace.test_loss))  # it falls, rises while it memorizes, falls again
+print(ds.curves.turning_points(trained.trace.test_loss))  # it falls, rises while it memorizes, falls again
