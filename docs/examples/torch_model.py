@@ -31,5 +31,5 @@ trained = ds.descend(
 kernel = ds.geometry.tangent_kernel(trained.model, x[:16])
 network = ds.models.to_torch(trained.model, network)  # a PyTorch module with the trained weights
 with torch.no_grad():
-    outputs = network(torch.from_numpy(np.asarray(x)))[:, 0].numpy()
+    outputs = network(torch.tensor(np.array(x)))[:, 0].numpy()
 print("loss in PyTorch", float(np.mean((outputs - np.asarray(y)) ** 2)), "here", float(trained.trace.loss[-1]))
