@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynascope.dynamics.monitor import monitored_by
-from dynascope.lab.interrupts import remembered_interrupts
-from dynascope.lab.monitor import LabMonitor
+from dynascope.lab.monitor import LabMonitor, remembered_interrupts
 from dynascope.lab.run import run
 
 

@@ -17,8 +17,8 @@ import xarray as xr
 
 from dynascope.lab import files, registry, run as run_module, settings
 from dynascope.lab.errors import ExperimentCrash, StoreError
-from dynascope.lab.fingerprint import fingerprint
 from dynascope.lab.monitor import Progress
+from dynascope.lab.provenance import fingerprint
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
 

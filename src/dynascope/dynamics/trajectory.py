@@ -17,8 +17,17 @@ from jaxtyping import PyTree
 from dynascope import checks
 from dynascope.dynamics.loop import Member, Outcome, run_batch
 from dynascope.dynamics.monitor import current_monitor
-from dynascope.dynamics.plan import LAST_STEP, Outline, Record, Times, choose_width, plan_run, usual_cadence
-from dynascope.dynamics.trace import label, masked
+from dynascope.dynamics.plan import (
+    LAST_STEP,
+    Outline,
+    Record,
+    Times,
+    choose_width,
+    label,
+    masked,
+    plan_run,
+    usual_cadence,
+)
 from dynascope.probes.probe import Probe
 
 

@@ -6,7 +6,7 @@ convolution, a sequence) the derivative with respect to W is the sum over positi
 channels at a time and contracted at once.
 
 A model names its maps by `tapped(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and continues with the
-value that this returns. `models.tapping` has the contract; a model of your own needs nothing else.
+value that this returns. `models.mlp.Tap` has the contract; a model of your own needs nothing else.
 """
 
 from __future__ import annotations

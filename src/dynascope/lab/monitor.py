@@ -1,13 +1,17 @@
-"""The lab's monitor: checkpoints of a long run on disk, and progress with an estimate of the time left."""
+"""The lab's monitor: checkpoints of a long run on disk, its progress, and interrupts that are not lost."""
 
 from __future__ import annotations
 
 import io
+import signal
+import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -79,3 +83,31 @@ class LabMonitor(Monitor):
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{quote(name, safe='')}.npz"
+
+
+@contextmanager
+def remembered_interrupts() -> Iterator[Callable[[], None]]:
+    """An interrupt is raised where it arrives, as usual; the yielded function raises it again if it was lost.
+
+    Where interrupts are ignored, or handled by another thread, the function does nothing.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield lambda: None
+        return
+    came = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        before(number, frame)
+
+    def raise_again() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield raise_again
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -23,11 +23,9 @@ from dynascope.lab.drawing import draw_into
 from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import checksum, pretty, write_whole
-from dynascope.lab.fingerprint import fingerprint
-from dynascope.lab.interrupts import remembered_interrupts
-from dynascope.lab.monitor import LabMonitor, Progress
+from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.provenance import command_of, device_name, package_versions
+from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
 from dynascope.lab.store import Draft, Store, StoredRun
 

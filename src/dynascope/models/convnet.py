@@ -14,8 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization
-from dynascope.models.tapping import Tap, untapped
+from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization, Tap, untapped
 
 Image = Float[Array, "_ _ _"]
 """Height, width, channels."""
@@ -149,7 +148,7 @@ class ConvNet(eqx.Module):
         return self.tapped(x, untapped)
 
     def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
+        """The forward pass, with `tap` called at every affine map: see `models.mlp.Tap`."""
         checks.example(self, x, self.shape)
         for convolution, pools in zip(self.convolutions, self.pools, strict=True):
             x = ACTIVATIONS[self.activation](convolution(x, tap))

@@ -9,8 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.convnet import Affine, Image, image_shape
-from dynascope.models.mlp import Parameterization
-from dynascope.models.tapping import Tap, untapped
+from dynascope.models.mlp import Parameterization, Tap, untapped
 
 STEM = 16
 """Channels of the first convolution; the three groups have 1, 2 and 4 times as many, times the widening."""
@@ -80,7 +79,7 @@ class WideResNet(eqx.Module):
         return self.tapped(x, untapped)
 
     def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map: see `models.tapping`."""
+        """The forward pass, with `tap` called at every affine map: see `models.mlp.Tap`."""
         channels = self.stem.weight.shape[2]
         if x.ndim != 3 or x.shape[2] != channels:
             raise ValueError(f"WideResNet takes one image (height, width, {channels}); got shape {x.shape}")

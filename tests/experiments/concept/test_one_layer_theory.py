@@ -6,7 +6,7 @@ import xarray as xr
 
 from dynascope.experiments.concept.one_layer_theory import run_population
 from dynascope.lab.settings import precision
-from dynascope.theory.concept.one_layer_predictions import closed_forms
+from dynascope.theory.concept.one_layer import closed_forms
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dynascope.theory.concept.one_layer import second_moment
-from dynascope.theory.concept.strengths import spread_of_equal_strengths, strengths
+from dynascope.theory.concept.one_layer import second_moment, spread_of_equal_strengths, strengths
 
 
 def test_strengths_are_the_second_moment_without_its_padding() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from dynascope.geometry.tangent_kernel import tangent_kernel
 from dynascope.models import MLP, ConvNet, Gated, Taylor, gated, linearized
 from dynascope.models.frozen import Frozen
-from dynascope.models.tapping import Tap, untapped
+from dynascope.models.mlp import Tap, untapped
 
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""

@@ -14,8 +14,7 @@ from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.one_layer_predictions import predicted_outputs
-from dynascope.theory.concept.strengths import spread_of_equal_strengths
+from dynascope.theory.concept.one_layer import predicted_outputs, spread_of_equal_strengths
 from dynascope.theory.concept.terminal_rates import settled_step
 
 

@@ -14,8 +14,8 @@ from dynascope.lab.claims import Claim, claim, erratum
 from dynascope.theory.concept.assumptions import Constants, check_assumptions, feasible_constants
 from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
 from dynascope.theory.concept.lemmas import check_lemmas, diagonal_growth_times, exit_steps
+from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.starts import gaussian_factor
-from dynascope.theory.concept.strengths import strengths
 
 
 class FigureStart(NamedTuple):

@@ -25,7 +25,7 @@ from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
 from dynascope.lab.experiment import Source, Values
 from dynascope.probes.probe import probe
-from dynascope.theory.concept.one_layer_predictions import closed_forms, predicted_outputs
+from dynascope.theory.concept.one_layer import closed_forms, predicted_outputs
 
 TIMES = np.linspace(0.0, 3.0, 31)
 """Times of gradient flow at which outputs are compared; multiples of every step size."""

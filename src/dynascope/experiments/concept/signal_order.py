@@ -14,7 +14,7 @@ from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, claim, share_of
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.one_layer_predictions import predicted_outputs
+from dynascope.theory.concept.one_layer import predicted_outputs
 
 
 class SignalOrder(SimExperiment):

@@ -22,7 +22,7 @@ from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
-from dynascope.theory.concept.strengths import strengths
+from dynascope.theory.concept.one_layer import strengths
 
 Optimizer = Literal["sgd", "adam"]
 PAPER = "Dynamics of Concept Learning and Compositional Generalization"

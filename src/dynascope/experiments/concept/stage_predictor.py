@@ -15,9 +15,9 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.seeds import start_seeds
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 from dynascope.theory.concept import minor_entries
+from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.stage_times import half_steps
 from dynascope.theory.concept.starts import gaussian_factor, random_factor
-from dynascope.theory.concept.strengths import strengths
 
 STEPS = {2: 3000, 3: 6000, 4: 9000}
 DATA = {len(figure.mu): (figure.mu, figure.sigma) for figure in (FIGURES["5"], FIGURES["8"], FIGURES["9"])}

@@ -25,8 +25,8 @@ from dynascope.probes.probe import probe
 from dynascope.tasks.structured_identity import StructuredIdentity
 from dynascope.theory.concept.jacobian_recursion import factor_gd, jacobian_of
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss, population_loss
+from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.starts import aligned_factor, gaussian_factor
-from dynascope.theory.concept.strengths import strengths
 
 SCAN_CHUNK = 4096
 """Members of a scan whose curves are in memory at a time."""

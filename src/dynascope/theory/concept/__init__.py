@@ -10,11 +10,9 @@ from dynascope.theory.concept import (
     minor_entries as minor_entries,
     nearest_point as nearest_point,
     one_layer as one_layer,
-    one_layer_predictions as one_layer_predictions,
     published_figures as published_figures,
     stage_times as stage_times,
     staged_path as staged_path,
     starts as starts,
-    strengths as strengths,
     terminal_rates as terminal_rates,
 )

@@ -16,10 +16,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float, Int
+
+Settings = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
+
+
+def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.ndarray, "*setting s"]:
+    """`a_p = sigma_p^2 + mu_p^2 / s` for signals and spreads of shape `(..., s)`; with a cluster at the origin the
+    denominator is `s + 1`."""
+    return np.asarray(sigma, float) ** 2 + np.asarray(mu, float) ** 2 / (np.shape(mu)[-1] + origin)
+
+
+def spread_of_equal_strengths(mu: tuple[float, float], second_spread: float, origin: bool = False) -> float:
+    """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`; 0 where no spread is small enough."""
+    excess = second_spread**2 + (mu[1] ** 2 - mu[0] ** 2) / (2 + origin)
+    return float(np.sqrt(max(0.0, excess)))
 
 
 class OutputTerms(NamedTuple):
@@ -110,3 +126,63 @@ def in_concept_coordinates(W0: Float[Array, "d d"], rotation: Float[Array, "d d"
 def terminal_rate(a: Float[Array, " d"]) -> Float[Array, ""]:
     """The slope of `log ||df/dt||` at the end of learning, `-min a_k` over the learned directions (`a_k > 0`)."""
     return -jnp.min(jnp.where(a > 0, a, jnp.inf))
+
+
+def predicted_outputs(trace: xr.Dataset, step_size: float, origin: bool) -> xr.Dataset:
+    """`output(signal, seed, step, concept)` and `test_loss(signal, seed, step)` at the test point, in discrete form.
+
+    The trace gives `mu`, `sigma`, `step` and the `start` matrix. `step_size` is that of a step on the loss of eq.
+    (2.1): the learning rate, times 2/d for a loss averaged over coordinates.
+    """
+    start = jnp.asarray(trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float)
+    steps = jnp.asarray(trace.step.values)
+    dim = start.shape[-1]
+
+    def paths(mu: Array, sigma: Array, starts: Array) -> Array:
+        a = second_moment(mu, sigma, dim, origin)
+        z = jnp.pad(mu, (0, dim - mu.shape[0]))
+        return jax.vmap(lambda W0: discrete_output_terms(steps, step_size, z, W0, a).output)(starts)
+
+    mu = jnp.asarray(trace.mu.values, float)
+    output = jax.vmap(paths)(mu, jnp.asarray(trace.sigma.values, float), start)
+    target = jnp.pad(mu, ((0, 0), (0, dim - mu.shape[1])))[:, None, None, :]
+    loss = jnp.sum((output - target) ** 2, axis=-1) / 2
+    dims = ("signal", "seed", "step")
+    return xr.Dataset(
+        {"output": ((*dims, "concept"), np.asarray(output[..., : mu.shape[1]])), "test_loss": (dims, np.asarray(loss))},
+        {"step": trace.step, "seed": trace.seed, "concept": trace.concept},
+    )
+
+
+def closed_forms(measured: xr.Dataset) -> xr.Dataset:
+    """Outputs at the test point and at `z`, of axes (signal, seed, point, time, coordinate): exact for steps of every
+    `learning_rate` (`output`), of the flow (`flow_output`), its `growth` without the noise, and as misprinted
+    (`printed_sum`, `printed_rate`)."""
+    mu, sigma, z, times = (jnp.asarray(measured[name].values) for name in ("mu", "sigma", "z", "time"))
+    W0 = jnp.asarray(measured.start.transpose("signal", "seed", "row", "column").values)
+    tests = jnp.pad(mu, ((0, 0), (0, z.shape[0] - mu.shape[1])))
+    points = jnp.stack([tests, jnp.broadcast_to(z, tests.shape)], axis=1)
+    rates = [float(rate) for rate in measured.learning_rate]
+
+    def forms(mu: Array, sigma: Array, W0: Array, z: Array) -> dict[str, Array]:
+        dim = z.shape[0]
+        a, printed = second_moment(mu, sigma, dim), printed_second_moment(mu, sigma, dim)
+        steps = [discrete_output_terms(jnp.rint(times / rate).astype(int), rate, z, W0, a).output for rate in rates]
+        flow = output_terms(times, z, W0, a)
+        return {
+            "output": jnp.stack(steps),
+            "flow_output": flow.output,
+            "growth": flow.growth,
+            "printed_sum": output_terms(times, z, W0, a, noise_inputs=mu.shape[0]).output,
+            "printed_rate": output_terms(times, z, W0, printed).output,
+        }
+
+    over_points = jax.vmap(forms, (None, None, None, 0))
+    over_seeds = jax.vmap(over_points, (None, None, 0, None))
+    curves = jax.vmap(over_seeds)(mu, sigma, W0, points)
+    members, curve = ("signal", "seed", "point"), ("time", "coordinate")
+    dims = {"output": (*members, "learning_rate", *curve)}
+    return xr.Dataset(
+        {name: (dims.get(name, (*members, *curve)), np.asarray(values)) for name, values in curves.items()},
+        {"time": measured.time, "learning_rate": rates},
+    )

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss
 from dynascope.theory.concept.minor_entries import minor_entry
+from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.stage_times import half_steps
-from dynascope.theory.concept.strengths import strengths
 
 
 def staged_path(
