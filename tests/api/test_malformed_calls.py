@@ -26,7 +26,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 REGISTRY = runpy.run_path(str(Path(__file__).with_name("valid_calls.py")))["REGISTRY"]
 
 EXAMPLES = {"geometry": 80, "probes": 80, "curves": 80, "models": 50, "tasks": 40, "dynamics": 80, "rates": 40}
-SECONDS = 20
+SECONDS = 120
 """A call that takes longer hangs."""
 
 NONSENSE: dict[str, Any] = {
