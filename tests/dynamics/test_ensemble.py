@@ -116,7 +116,7 @@ def test_what_does_not_fit_is_split(monkeypatch):
 
 
 class Memory(ds.Monitor):
-    """A monitor that keeps in memory, and stops the run where it is told to."""
+    """A monitor that keeps in memory, and stops the run where it is asked to."""
 
     keep_every = 0.0
 

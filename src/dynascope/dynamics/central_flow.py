@@ -221,7 +221,7 @@ def oscillation(every: int | None = None) -> Probe:
 
     def measure(snapshot: Snapshot, memory: None) -> tuple[dict[str, Array], None]:
         if not isinstance(snapshot, CentralSnapshot):
-            raise TypeError("the probe `oscillation` looks at a CentralFlow; other processes predict none")
+            raise TypeError("the probe `oscillation` needs a CentralFlow; other processes predict no oscillation")
         swing = snapshot.oscillation
         spread = jnp.linalg.eigvalsh(swing.covariance)
         return {

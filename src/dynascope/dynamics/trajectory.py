@@ -236,7 +236,7 @@ def _cut(trace: xr.Dataset, shape: Outline, at: int | float) -> xr.Dataset:
 
 
 def _joined(before: xr.Dataset, after: xr.Dataset, shape: Outline) -> xr.Dataset:
-    """Two traces that follow one another; how the run ended is told by the second."""
+    """Two traces that follow one another; the second says how the run ended."""
     parts = {}
     for name, late in after.data_vars.items():
         early = before[name]

@@ -14,7 +14,7 @@ from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colo
 from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST
 
 SHOWN = (1.0, 2.25, 3.0, 3.75, 4.5)
-REGIME_COLOURS = {MONOTONE: PALETTE[1], CATAPULT: PALETTE[2], DIVERGENT: PALETTE[0]}
+REGIME_COLORS = {MONOTONE: PALETTE[1], CATAPULT: PALETTE[2], DIVERGENT: PALETTE[0]}
 
 
 def draw_regimes(measured: xr.Dataset, predicted: xr.Dataset | None) -> Figure:
@@ -51,7 +51,7 @@ def _outcomes(axes: Axes, measured: xr.Dataset) -> None:
     for kind, name in ((MONOTONE, "monotone"), (CATAPULT, "catapult"), (DIVERGENT, "divergent")):
         here = found == kind
         height = np.where(np.isfinite(peak[here]), np.minimum(peak[here], 1e7), 1e7)
-        axes.plot(product[here], height, "o", markersize=3, color=REGIME_COLOURS[kind], alpha=0.7, label=name)
+        axes.plot(product[here], height, "o", markersize=3, color=REGIME_COLORS[kind], alpha=0.7, label=name)
     for at in (CRITICAL, LARGEST):
         axes.axvline(at, **THEORY)
     axes.set(yscale="log", xlabel="ηλ₀", ylabel="highest loss over the first", title="All rates and seeds")
