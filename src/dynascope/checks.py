@@ -21,7 +21,7 @@ Bound = float | int | None
 
 def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> Any:
     """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
-    allowed = f"a whole number{_bounds(at_least=at_least, at_most=at_most)}"
+    allowed = f"an integer{_bounds(at_least=at_least, at_most=at_most)}"
     if isinstance(value, Tracer) and value.shape == () and jnp.issubdtype(value.dtype, np.integer):
         return value
     try:
@@ -130,10 +130,12 @@ def rows(**data: Any) -> int:
     for name, tree in data.items():
         leaves = jax.tree.leaves(tree)
         if not leaves or any(not getattr(leaf, "shape", ()) for leaf in leaves):
-            raise TypeError(f"{name} must hold arrays whose first axis counts the examples; got {shown(tree)}")
-        found = sorted({leaf.shape[0] for leaf in leaves})
+            what = "arrays (not lists) whose first axis counts the examples"
+            raise TypeError(f"{name} must hold {what}; got {shown(tree)}")
+        found = list(dict.fromkeys(leaf.shape[0] for leaf in leaves))
         if len(found) > 1 or found[0] < 1:
-            raise ValueError(f"{name} must hold one example or more, as many in each array; got {found}")
+            got = " and ".join(map(str, found))
+            raise ValueError(f"all arrays in {name} must have the same number of rows, 1 or more; got {got}")
         lengths[name] = found[0]
     if len(set(lengths.values())) > 1:
         got = ", ".join(f"{name}: {length}" for name, length in lengths.items())

@@ -51,7 +51,7 @@ def _print_version(asked: bool) -> bool:
 
 def _seed(value: int) -> int:
     if not 0 <= value < 2**32:  # checked before anything runs; `run` checks it again for users of the library
-        raise typer.BadParameter(f"must be a whole number from 0 to {2**32 - 1}; got {value}")
+        raise typer.BadParameter(f"must be an integer from 0 to {2**32 - 1}; got {value}")
     return value
 
 

@@ -102,8 +102,8 @@ def test_a_crash_among_many_is_one_line_and_the_others_go_on(dynascope):
         (["sweep", WALK, "--grid", "drift=0:1:9999999"], "count must be from 1 to 1,000,000, start and stop finite"),
         (["sweep", WALK, "--grid", "drift=0", "--seeds", "9999999"], "a sweep has at most 1,000,000 runs"),
         (["run", WALK, "--set", "drift=0", "--set", "drift=1"], "--set drift is given twice: 0 and 1"),
-        (["run", WALK, "--seed", "-1"], "'--seed': must be a whole number from 0 to 4294967295; got -1"),
-        (["run", WALK, "--seed", "4294967296"], "must be a whole number from 0 to 4294967295; got 4294967296"),
+        (["run", WALK, "--seed", "-1"], "'--seed': must be an integer from 0 to 4294967295; got -1"),
+        (["run", WALK, "--seed", "4294967296"], "must be an integer from 0 to 4294967295; got 4294967296"),
         (["run", WALK, "--runs", TOY], "the run store must be a folder; got the file"),
     ],
 )

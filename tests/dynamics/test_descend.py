@@ -111,7 +111,7 @@ def test_divergence_is_an_outcome_with_a_step():
         ({"batch": 2, "key": 0}, "needs a SampledTask"),
         ({"batch": 11, "key": 0, "data": jnp.ones((10, 2))}, "batch must be .* at most 10; got 11"),
         ({"record": [5, 99], "data": jnp.ones((10, 2))}, "record must hold steps from 0 to 10"),
-        ({"steps": -1, "data": jnp.ones((10, 2))}, "steps must be a whole number, at least 0.*; got -1"),
+        ({"steps": -1, "data": jnp.ones((10, 2))}, "steps must be an integer, at least 0.*; got -1"),
     ],
 )
 def test_wrong_use_gets_one_clear_line(options, message):

@@ -191,16 +191,16 @@ def test_an_unknown_optimizer_is_named():
 
 
 def test_cycles_and_decays_take_a_step_at_least():
-    with pytest.raises(ValueError, match="period must be a whole number, at least 1; got 0"):
+    with pytest.raises(ValueError, match="period must be an integer, at least 1; got 0"):
         rates.cyclic(0.1, 1.0, 0)
-    with pytest.raises(ValueError, match="every must be a whole number, at least 1; got -2"):
+    with pytest.raises(ValueError, match="every must be an integer, at least 1; got -2"):
         rates.decay(0.1, 0.5, -2)
 
 
 def test_schedules_and_controllers_that_cannot_be_are_told_so():
     with pytest.raises(ValueError, match=r"at must increase; got \[5, 2\]"):
         rates.piecewise([0.1, 0.2, 0.3], [5, 2])
-    with pytest.raises(ValueError, match="count must be a whole number, at least 0; got -1"):
+    with pytest.raises(ValueError, match="count must be an integer, at least 0; got -1"):
         rates.catapults(lambda _: jnp.ones(()), -1)
-    with pytest.raises(ValueError, match="refresh must be a whole number, at least 1; got 0"):
+    with pytest.raises(ValueError, match="refresh must be an integer, at least 1; got 0"):
         rates.catapults(lambda _: jnp.ones(()), 1, refresh=0)

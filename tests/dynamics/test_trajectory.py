@@ -142,8 +142,8 @@ def test_the_optimizer_may_draw_random_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "not a whole trajectory"),
-        (lambda file: file.write_bytes(b"PK"), "not a whole trajectory"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "is damaged, or no trajectory"),
+        (lambda file: file.write_bytes(b"PK"), "is damaged, or no trajectory"),
         (lambda file: file.unlink(), "there is no trajectory"),
     ],
 )
@@ -213,7 +213,7 @@ def test_wrong_use_is_one_sentence():
         (lambda: many.model, r"many models; take one with member\(seed=..., rate=...\)"),
         (lambda: many.member(seed=4, rate=0.1), r"seed must be one of \[0, 3, 5\]; got 4"),
         (lambda: many.member(seed=3), "one label for each dimension"),
-        (lambda: train(5).resume(steps=0), "steps must be a whole number, at least 1"),
+        (lambda: train(5).resume(steps=0), "steps must be an integer, at least 1"),
         (lambda: train(5).resume(), "give steps="),
         (lambda: train(5).resume(steps=5, record=[3]), "record must hold steps after 5"),
         (lambda: train(5, stop=lambda snapshot: 3), "stop must return one JAX boolean"),
@@ -237,3 +237,130 @@ def test_a_member_may_make_its_own_task():
 
     many = ds.ensemble(with_its_own_loss, {"seed": [0, 1]}, steps=5)
     assert (many.trace.loss.isel(step=-1) < many.trace.loss.isel(step=0)).all()
+
+
+def test_a_run_of_no_steps_goes_on_like_a_new_one():
+    assert train(0).resume(steps=10).trace.step.values.tolist() == [0, 5, 10]
+    begun = ds.flow(jnp.ones(2), lambda x: jnp.sum(x**2), times=[0.0]).resume(times=[1.0])
+    assert begun.trace.time.values.tolist() == [0.0, 1.0]
+
+
+def test_the_usual_cadence_survives_a_file(tmp_path):
+    def run(steps):
+        return ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=steps)
+
+    run(4000).save(tmp_path / "long")
+    back = ds.load_trajectory(tmp_path / "long", like=run(0)).resume(steps=100)
+    assert back.trace.step.values[-3:].tolist() == [4092, 4096, 4100]
+
+
+def test_a_file_of_other_data_or_members_is_refused(tmp_path):
+    train(5).save(tmp_path / "mine")
+    with pytest.raises(ValueError, match="the data, the key or the settings"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0, data=(X[:16], Y[:16])))
+    with pytest.raises(ValueError, match="the data, the key or the settings"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0, key=jax.random.key(9)))
+    ds.ensemble(member, OVER, steps=2).save(tmp_path / "many")
+    other = ds.ensemble(member, {"seed": [1, 3, 5], "rate": [0.01, 0.1]}, steps=0)
+    with pytest.raises(ValueError, match="the members are others"):
+        ds.load_trajectory(tmp_path / "many", like=other)
+    with pytest.raises(ValueError, match="the members are others"):
+        ds.load_trajectory(tmp_path / "mine", like=other)
+
+
+def test_a_stopped_run_can_be_resumed_without_its_condition():
+    stopped = ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=50, record=5, stop=lambda snap: snap.step >= 10)
+    assert stopped.at == 10
+    assert stopped.resume(steps=20).at == 15
+    assert stopped.resume(steps=20, stop=None).at == 30
+    assert stopped.resume(steps=20, stop=lambda snapshot: snapshot.step >= 20).at == 20
+
+
+def test_slips_in_functions_of_the_user_are_named():
+    for call, message in [
+        (lambda: train(5, probes={"a": lambda model: model.loss()}), "called with the model"),
+        (lambda: train(5, probes={"a": lambda model: float(model.layers[0].weight[0, 0])}), "JAX operations"),
+        (lambda: train(5, stop=lambda model: TASK.loss(model, (X, Y)) < 0.1), "called with a snapshot"),
+        (lambda: train(5, stop=lambda snapshot: bool(snapshot.loss() < 1)), "turns an array into a Python value"),
+        (lambda: ds.descend(network(), TASK, optax.sgd(0.1), data=X, steps=1), r"takes data=\(inputs, targets\)"),
+        (lambda: train(5).member(seed=0), "single run"),
+        (lambda: ds.ensemble(member, {"seed": 3, "rate": [0.1]}, steps=1), "a list, a range or an array"),
+        (lambda: ds.ensemble(lambda rate: whole_run(rate), {"rate": [0.1]}, steps=1), "return ds.Descent"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=message):
+            call()
+
+
+def whole_run(rate):
+    return ds.descend(network(), TASK, optax.adam(rate), data=(X, Y), steps=2)
+
+
+def test_labels_that_are_no_classes_are_refused():
+    task, net = ds.tasks.Supervised("cross-entropy"), eqx.nn.MLP(3, 2, 8, 1, key=jax.random.key(0))
+    for labels in (jnp.where(Y > 0, 1, -1), jnp.where(Y > 0, 1, 2)):
+        with pytest.raises(ValueError, match="labels must be integers from 0 to 1; got values from"):
+            ds.descend(net, task, optax.sgd(0.1), data=(X, labels), steps=2)
+    trained = ds.descend(net, task, optax.adam(0.1), data=(X, (Y > 0).astype(jnp.int32)), steps=60)
+    assert trained.trace.loss[-1] < 0.2
+    traced = jax.jit(lambda labels: task.loss(net, (X, labels)))(jnp.full(32, -1))
+    assert np.isnan(traced)
+
+
+def test_flows_stop_where_the_clock_says():
+    bowl = lambda x: jnp.sum(x**2)  # noqa: E731
+    stopped = ds.flow(jnp.ones(2), bowl, times=[0.0, 0.1, 0.7, 0.9], stop=lambda snapshot: snapshot.step > 0.5)
+    assert stopped.trace.time.values.tolist() == [0, 0.1, 0.7]
+    with pytest.raises(ValueError, match="further apart"):
+        ds.flow(jnp.ones(2), bowl, times=[0.0, 1.0, 1.00000001])
+    with pytest.raises(ValueError, match="every= is for steps"):
+        ds.flow(jnp.ones(2), bowl, times=[0.0, 1.0], probes={"loss": ds.probes.loss(every=2)})
+    with jax.enable_x64(True):
+        single = ds.flow(jnp.ones(2, jnp.float32), bowl, times=[0.0, 0.5])
+    np.testing.assert_allclose(single.trace.loss, 2 * np.exp([0, -2.0]), rtol=1e-4)
+
+
+def test_short_floats_are_kept_bit_by_bit(tmp_path):
+    run = lambda steps: ds.descend(jnp.ones(3, jnp.bfloat16), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=steps)  # noqa: E731
+    run(3).save(tmp_path / "short")
+    assert same_bits(ds.load_trajectory(tmp_path / "short", like=run(0)).resume(steps=3).model, run(6).model)
+
+
+def test_a_run_with_listed_steps_can_be_loaded_and_cut():
+    run = lambda steps: ds.iterate(  # noqa: E731
+        lambda x: x + 1, jnp.zeros(()), steps=steps, record=[0, 5], probes={"x": lambda x: x}
+    )
+    assert run(0).trace.step.values.tolist() == [0]
+    assert run(5).resume(steps=3).trace.step.values.tolist() == [0, 5, 8]
+
+
+def test_names_of_dimensions_and_labels_are_checked():
+    def steady(inner_step):
+        return ds.Map(lambda x: x * 0.5, jnp.ones(()), loss=lambda x: x)
+
+    many = ds.ensemble(steady, {"inner_step": [1.0, 2.0]}, steps=9, record=1, stop=lambda snap: snap.loss() < 0.1)
+    assert many.trace.stopped_at.values.tolist() == [4, 4]
+    assert np.isnan(many.trace.state.values[:, 5:]).all()
+    for wrong in ([1.0, 2.0], True, "a", 1.5):
+        with pytest.raises((ValueError, TypeError), match="inner_step"):
+            many.member(inner_step=wrong)
+    with pytest.raises(ValueError, match="must not be called so"):
+        ds.ensemble(lambda step: steady(step), {"step": [1.0]}, steps=1)
+
+
+def test_a_checkpoint_of_another_start_is_not_taken():
+    class Memory(ds.Monitor):
+        keep_every = -1.0
+        kept: dict = {}
+
+        def restore(self, name):
+            return self.kept.get(name)
+
+        def keep(self, name, arrays):
+            self.kept[name] = dict(arrays)
+
+    noisy = optax.chain(optax.add_noise(0.1, 0.5, jax.random.key(7)), optax.sgd(0.1))
+    losses = []
+    for scale in (1.0, 7.0):
+        with ds.monitored_by(Memory()):
+            losses.append(ds.descend(scale * jnp.ones(2), lambda w: jnp.sum(w**2), noisy, steps=5).trace.loss.values[0])
+    assert losses == [2.0, 98.0]

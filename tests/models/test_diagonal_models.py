@@ -67,5 +67,5 @@ def test_a_linear_network_is_linear():
 def test_wrong_sizes_get_one_line():
     with pytest.raises(ValueError, match=r"u and v must have shape \(6,\), .*; got \(5,\), \(5,\)"):
         Diagonal(normal(5), normal(5), AttentionHead(3))
-    with pytest.raises(ValueError, match="depth must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="depth must be an integer, at least 1"):
         DiagonalTransformer(dim=3, depth=0, heads=1, hidden=5, key=jax.random.key(0))

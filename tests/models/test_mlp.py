@@ -40,8 +40,8 @@ def test_a_scale_makes_the_weights_gaussian():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"depth": 0}, "depth must be a whole number, at least 1"),
-        ({"depth": 2, "width": 0}, "width must be a whole number, at least 1"),
+        ({"depth": 0}, "depth must be an integer, at least 1"),
+        ({"depth": 2, "width": 0}, "width must be an integer, at least 1"),
         ({"depth": 2, "scale": -0.1}, "scale must be a finite number, at least 0; got -0.1"),
         ({"depth": 2, "scale": float("nan")}, "scale must be a finite number, at least 0; got nan"),
         ({"depth": 2, "activation": "sigmoid"}, "activation must be one of 'linear', 'relu', .*; got 'sigmoid'"),

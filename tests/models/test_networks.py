@@ -106,7 +106,7 @@ def test_pooling_takes_means_and_leaves_an_odd_row_out():
         (lambda key: ConvNet((8, 8, 1), (4,), key=key, parameterization="torch"), "'standard', 'ntk'; got 'torch'"),
         (lambda key: ConvNet((8, 8, 1), (4, 4), key=key, pools=(1,)), "2 convolutions"),
         (lambda key: ConvNet((8, 8, 1), (), key=key), "channels must have one entry for each convolution"),
-        (lambda key: ConvNet((8, 0, 1), (4,), key=key), "each of shape must be a whole number, at least 1"),
+        (lambda key: ConvNet((8, 0, 1), (4,), key=key), "each of shape must be an integer, at least 1"),
         (lambda key: ConvNet((8, 8, 1), (4,), key=key)(jnp.ones((8, 8, 3))), r"one example of shape \(8, 8, 1\)"),
         (lambda key: WideResNet((8, 8, 1), 11, 1, key=key), "10, 16, 22"),
         (lambda key: WideResNet((8, 8, 1), 10, 1, key=key)(jnp.ones((8, 8, 3))), r"image \(height, width, 1\)"),

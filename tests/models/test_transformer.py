@@ -140,7 +140,7 @@ def test_the_paper_s_vit_has_the_size_it_should():
         ({"pool": "max"}, "pool must be one of 'cls', 'mean'; got 'max'"),
         ({"init": "xavier"}, "init must be one of 'framework', 'normal', 'ntk'; got 'xavier'"),
         ({"compute": "float16"}, "compute must be one of 'float32', 'bfloat16'"),
-        ({"depth": 0}, "depth must be a whole number, at least 1"),
+        ({"depth": 0}, "depth must be an integer, at least 1"),
     ],
 )
 def test_wrong_use_gets_one_clear_line(options, message):
@@ -182,5 +182,5 @@ def test_inputs_of_another_shape_get_one_clear_line():
     with pytest.raises(ValueError, match="one sequence of at most 8 tokens"):
         gpt()(jnp.zeros(9, jnp.int32))
     for shape, classes in (((8, 8, 0), 3), ((8, 8, 1), 0)):
-        with pytest.raises(ValueError, match="must be a whole number, at least 1"):
+        with pytest.raises(ValueError, match="must be an integer, at least 1"):
             ViT(shape, classes, key=jax.random.key(0))

@@ -132,5 +132,5 @@ def test_the_density_of_a_spectrum_in_two_places():
 
 
 def test_a_density_needs_two_draws_for_its_error():
-    with pytest.raises(ValueError, match="draws must be a whole number, at least 2"):
+    with pytest.raises(ValueError, match="draws must be an integer, at least 2"):
         ds.geometry.spectral_density(lambda x: jnp.sum(x**2), jnp.ones(3), jax.random.key(0), draws=1)

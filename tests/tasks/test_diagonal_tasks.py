@@ -68,7 +68,7 @@ def test_both_can_be_descended_on():
 
 
 def test_impossible_sizes_get_one_line():
-    with pytest.raises(ValueError, match="kept must be a whole number, at least 1 and at most 4"):
+    with pytest.raises(ValueError, match="kept must be an integer, at least 1 and at most 4"):
         toy_head(0, dim=4, kept=5)
-    with pytest.raises(ValueError, match="samples must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="samples must be an integer, at least 1"):
         toy_head(0, dim=4, samples=0)

@@ -93,5 +93,5 @@ def test_one_example_on_the_sphere_is_doubled():
     lengths[3] = 2
     np.testing.assert_allclose(jnp.linalg.norm(x, axis=1), lengths, rtol=1e-5)
     np.testing.assert_allclose(y, lengths)
-    with pytest.raises(ValueError, match="which must be a whole number, at least 0 and at most 19"):
+    with pytest.raises(ValueError, match="which must be an integer, at least 0 and at most 19"):
         doubled_example(jax.random.key(0), 20, 50, which=20)

@@ -24,7 +24,7 @@ def period(
     """
     checks.real("tolerance", tolerance, above=0)
     if not isinstance(periods, tuple | list) or not periods:
-        raise TypeError(f"periods must be a tuple of whole numbers; got {checks.shown(periods)}")
+        raise TypeError(f"periods must be a tuple of integers; got {checks.shown(periods)}")
     longest = max(checks.whole("periods", p, at_least=1) for p in periods)
     whole = np.asarray(checks.array("orbit", orbit, min_ndim=1))
     values = whole[..., checks.whole("burn_in", burn_in, at_least=0) :]

@@ -78,5 +78,5 @@ def _with_pairs(name: str, values: ArrayLike, pairs: Pairs) -> tuple[np.ndarray,
 def _whole_numbers(name: str, values: ArrayLike) -> np.ndarray:
     found = np.asarray(checks.array(name, values, ndim=2))
     if found.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be an array of whole numbers; got {checks.shown(values)}")
+        raise TypeError(f"{name} must be an array of integers; got {checks.shown(values)}")
     return found

@@ -29,10 +29,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.plan import Record
 from dynascope.dynamics.process import Objective, Process, check_model, named_probes
-from dynascope.dynamics.trajectory import Trajectory
+from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Vector
 from dynascope.probes import basic

@@ -13,11 +13,11 @@ from jax import lax
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.plan import Record
 from dynascope.dynamics.process import Objective, Process, check_model, named_probes
 from dynascope.dynamics.shuffle import ROUNDS, epoch_words, permuted
-from dynascope.dynamics.trajectory import Trajectory
+from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Batch, Probe, Snapshot
 from dynascope.tasks.task import AugmentedTask

@@ -15,13 +15,9 @@ from jaxtyping import PyTree
 
 from dynascope import checks
 from dynascope.dynamics.loop import Member
-from dynascope.dynamics.plan import Record, Times, outline
+from dynascope.dynamics.plan import Record, Times, inside_member, outline
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.trajectory import Run, Trajectory, start
-from dynascope.probes.probe import Probe, Snapshot, probe
-
-Stop = Callable[[Snapshot], Any] | Probe | None
-"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence."""
+from dynascope.dynamics.trajectory import Run, Stop, Trajectory, as_condition, start
 
 
 def ensemble(
@@ -62,16 +58,10 @@ def ensemble(
     index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
     constants = jax.tree.map(jnp.asarray, dict(fixed or {}))
-    shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants)
-    run = Run(member, settings, constants, grid, dims, shape, record, as_condition(stop), keep, width)
+    condition = as_condition(stop)
+    shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition)
+    run = Run(member, settings, constants, grid, dims, shape, record, condition, keep, width)
     return start(run, steps, times)
-
-
-def as_condition(stop: Stop) -> Probe | None:
-    """A condition to stop as a probe."""
-    if stop is None or isinstance(stop, Probe):
-        return stop
-    return probe(checks.function("stop", stop, "stop(snapshot)"))
 
 
 def _is_column(values: Any) -> bool:
@@ -96,9 +86,13 @@ def _column(name: str) -> Callable[[Any], np.ndarray]:
 
 
 def _length(name: str, values: PyTree) -> int:
-    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in jax.tree.leaves(values)}
+    leaves = jax.tree.leaves(values)
+    if any(leaf.ndim == 0 for leaf in leaves):
+        how = "a list, a range or an array; a tuple holds arrays that vary together"
+        raise ValueError(f"dimension '{name}' of the ensemble must be {how}; got {checks.shown(values)}")
+    lengths = {leaf.shape[0] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"dimension '{name}' of the ensemble needs values along one common, non-empty axis")
+        raise ValueError(f"dimension '{name}' of the ensemble needs one value or more, as many in each array")
     return lengths.pop()
 
 
@@ -115,7 +109,7 @@ def solo(
     process: Process, *, steps: int | None = None, record: Record = None, times: Times = None, stop: Stop = None
 ) -> Trajectory:
     """One process by itself."""
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(process)):
+    if inside_member.get() or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(process)):
         kind = type(process).__name__
         raise TypeError(f"a whole run cannot be part of a compiled function; in an ensemble's member, return ds.{kind}")
     return ensemble(_Itself(process), {}, steps=steps, record=record, times=times, stop=stop)

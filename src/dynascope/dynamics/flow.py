@@ -14,9 +14,9 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.process import Objective, Process, check_model, named_probes
-from dynascope.dynamics.trajectory import Trajectory
+from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Snapshot
 from dynascope.tasks.task import VelocityTask
@@ -65,7 +65,7 @@ class Flow(Process):
         if not isinstance(solver, diffrax.AbstractSolver | None):
             raise TypeError(f"solver must be one of diffrax, such as diffrax.Tsit5(); got {checks.shown(solver)}")
         if tolerance is not None:
-            checks.real("tolerance", tolerance, above=0, below=1)
+            tolerance = float(checks.real("tolerance", tolerance, above=0, below=1))
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         self.model, self.max_steps = model, checks.whole("max_steps", max_steps, at_least=1, at_most=2**31 - 1)
         self.objective = Objective(task, model, data=data)
@@ -114,6 +114,8 @@ class Flow(Process):
         )
 
     def advance(self, state: FlowState, now: Array, until: Array) -> FlowState:
+        now, until = (time.astype(state.step_size.dtype) for time in (now, until))
+
         def move(state: FlowState) -> FlowState:
             span = until - now
             first = jnp.where(state.step_size > 0, jnp.minimum(state.step_size, span), span / 100)

@@ -13,10 +13,10 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import Stop, solo
+from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.plan import Record
 from dynascope.dynamics.process import Process, named_probes
-from dynascope.dynamics.trajectory import Trajectory
+from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -138,11 +138,15 @@ def _advance(
                 )
             return Progress(state, states, progress.stopped_at, records)
 
+        condition = cast(Probe, stop)  # None where it is not called
+
         def testing(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
             k, progress = carry
             progress = recording(k, progress)
-            met = lax.cond(tested[k], lambda: condition(process.snapshot(progress.state, times[k])), lambda: False)
-            return k + 1, progress._replace(stopped_at=jnp.where(met, times[k], progress.stopped_at))
+            stops = lax.cond(
+                tested[k], lambda: met(condition, process.snapshot(progress.state, times[k])), lambda: False
+            )
+            return k + 1, progress._replace(stopped_at=jnp.where(stops, times[k], progress.stopped_at))
 
         if stop is None:
             progress = lax.fori_loop(first, end, recording, progress)
@@ -151,14 +155,24 @@ def _advance(
             _, progress = lax.while_loop(going, testing, (first, progress))
         return progress, process.diverged_at(progress.state)
 
-    def condition(snapshot: Snapshot) -> jax.Array:
-        assert stop is not None
-        met = stop.measure(snapshot, None)[0]
-        if not isinstance(met, jax.Array) or met.shape != () or met.dtype != bool:
-            raise TypeError(f"stop must return one JAX boolean, such as snapshot.loss() < 1e-6; got {shown(met)}")
-        return met
-
     return _per_member(one, batched)(settings, arrays, progress)
+
+
+def met(stop: Probe, snapshot: Snapshot) -> jax.Array:
+    """Whether the condition to stop is met."""
+    wanted = "stop must return one JAX boolean, such as snapshot.loss() < 1e-6"
+    try:
+        found = stop.measure(snapshot, None)[0]
+    except jax.errors.ConcretizationTypeError:
+        raise TypeError(f"{wanted}; it turns an array into a Python value") from None
+    except (AttributeError, TypeError) as error:
+        reason = str(error).partition("\n")[0][:80]
+        raise TypeError(
+            f"stop is called with a snapshot, whose model is snapshot.model; it failed ({reason})"
+        ) from error
+    if not isinstance(found, jax.Array) or found.shape != () or found.dtype != bool:
+        raise TypeError(f"{wanted}; got {shown(found)}")
+    return found
 
 
 class Outcome(NamedTuple):
@@ -196,6 +210,7 @@ def run_batch(
     arrays, progress = _begin(member, settings, fixed, plan.sizes, schedule[-1], batched)
     if state is not None:
         progress = progress._replace(state=state[0], probe_states=state[1])
+    begun = progress.state, progress.probe_states
 
     def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
@@ -207,7 +222,7 @@ def run_batch(
 
     @functools.cache
     def label() -> str:  # only when it is asked for: the data may be large
-        return _digest((settings, fixed, plan, state))
+        return _digest((settings, fixed, plan, arrays, begun))
 
     done, progress = _restore(monitor, name, label, progress)
     _, diverged_at = advance(progress, done, done)
@@ -224,7 +239,11 @@ def run_batch(
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
         done = recordings if stop is not None and np.all(np.asarray(progress.stopped_at) >= 0) else end
-        on_progress(float(plan.times[done - 1]))
+        try:
+            on_progress(float(plan.times[done - 1]))
+        except KeyboardInterrupt:
+            monitor.keep(name, _flat(progress, done, label()))
+            raise
         interval = monitor.keep_every if done < recordings else monitor.keep_every / 10  # a finished batch: keep sooner
         if time.perf_counter() - kept_at > interval:
             monitor.keep(name, _flat(progress, done, label()))
@@ -254,13 +273,14 @@ def _restore(monitor: Monitor, name: str, label: Callable[[], str], fresh: Progr
 
 
 def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:
-    """An array as it is kept; a random key as its words."""
-    return np.asarray(as_words(leaf))
+    """An array as it is kept: a random key as its words, numbers that NumPy does not know (bfloat16) as their bits."""
+    array = np.asarray(as_words(leaf))
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
 
 
 def fits(kept: np.ndarray, like: jax.Array | np.ndarray) -> bool:
     """Whether a kept array can take the place of `like`."""
-    wanted = jax.eval_shape(as_words, like)
+    wanted = as_numpy(like)
     return kept.shape == wanted.shape and kept.dtype == wanted.dtype
 
 
@@ -271,13 +291,16 @@ def as_words(leaf: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
 
 def as_jax(kept: np.ndarray, like: jax.Array | np.ndarray) -> jax.Array:
     """A kept array as the kind of `like`."""
-    is_key = jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
-    return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like)) if is_key else jnp.asarray(kept)
+    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like))
+    return jnp.asarray(kept if kept.dtype == like.dtype else kept.view(like.dtype))
 
 
 def _digest(tree: PyTree) -> str:
     """A fingerprint of the settings and the plan, so that a checkpoint of another run is not taken for this one's."""
-    digest = hashlib.sha256(str(jax.tree.structure(tree)).encode())
-    for leaf in jax.tree.leaves(tree):
-        digest.update(np.ascontiguousarray(np.asarray(leaf)).tobytes())
+    digest = hashlib.sha256()
+    for place, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        digest.update(f"{jax.tree_util.keystr(place)} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

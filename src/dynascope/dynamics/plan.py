@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,9 +15,9 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope import checks
-from dynascope.dynamics.loop import Member, Outcome, Plan
+from dynascope.dynamics.loop import Member, Outcome, Plan, met
 from dynascope.dynamics.process import Process
-from dynascope.probes.probe import Probe
+from dynascope.probes.probe import Probe, Snapshot
 
 Record = int | Sequence[int] | np.ndarray | None
 Times = Sequence[float] | np.ndarray | None
@@ -30,6 +31,8 @@ CPU_WIDTH = 512
 """On a CPU, how many members go side by side: enough to fill the arithmetic, few enough to stay in cache."""
 PAUSES = 128
 """A discrete run pauses at least so often between recordings, so that it can be monitored and interrupted."""
+inside_member: ContextVar[bool] = ContextVar("dynascope_inside_member", default=False)
+"""Whether an ensemble's member is being called: no whole run can be part of it."""
 RESERVED = ("diverged_at", "stopped_at")
 """Variables that every trace has."""
 
@@ -55,11 +58,11 @@ def usual_cadence(steps: int) -> int:
     return max(1, steps // 1000)
 
 
-def record_steps(name: str, record: Record, steps: int, since: int) -> np.ndarray:
-    """The steps after `since` that `record` asks for: every so many, or exactly these; from a start also step 0."""
+def record_steps(name: str, record: Record, steps: int, since: int | None) -> np.ndarray:
+    """The steps after `since` (from a start: from step 0 on) that `record` asks for: every so many, or these."""
     if isinstance(record, bool | str | bytes | Mapping):
-        raise TypeError(f"{name} must be a whole number, a list of steps, or None; got {checks.shown(record)}")
-    first = since + 1 if since else 0
+        raise TypeError(f"{name} must be an integer, a list of steps, or None; got {checks.shown(record)}")
+    first = 0 if since is None else since + 1
     found: np.ndarray
     if record is None or np.ndim(record) == 0:
         every = usual_cadence(steps) if record is None else checks.whole(name, record, at_least=1, at_most=LAST_STEP)
@@ -67,10 +70,10 @@ def record_steps(name: str, record: Record, steps: int, since: int) -> np.ndarra
     else:
         asked = np.asarray(record)
         if asked.ndim != 1 or asked.dtype.kind not in "iu":
-            raise TypeError(f"{name} must hold whole numbers; got {checks.shown(record)}")
-        if asked.size == 0 or asked.min() < 0 or asked.max() > steps:
+            raise TypeError(f"{name} must hold integers; got {checks.shown(record)}")
+        if asked.size == 0 or asked.min() < 0 or (name == "record" and 0 < steps < asked.max()):
             raise ValueError(f"{name} must hold steps from 0 to {steps}; got {checks.shown(record)}")
-        found = np.unique(asked)
+        found = np.unique(asked[asked <= steps])
     return found[found >= first].astype(np.int32)
 
 
@@ -87,7 +90,9 @@ class Outline(NamedTuple):
     """Shapes of what each probe returns."""
 
 
-def outline(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Outline:
+def outline(
+    member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree], stop: Probe | None = None
+) -> Outline:
     """Trace one member abstractly, and check what it is made of."""
     try:
         inspect.signature(member).bind(**setting, **fixed)
@@ -97,7 +102,11 @@ def outline(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, P
     seen: dict[str, Any] = {}
 
     def trace(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Any:
-        process = member(**setting, **fixed)
+        token = inside_member.set(True)
+        try:
+            process = member(**setting, **fixed)
+        finally:
+            inside_member.reset(token)
         if not isinstance(process, Process):
             got = checks.shown(process)
             raise TypeError(f"an ensemble's member must return a Descent, Flow, Map or CentralFlow; got {got}")
@@ -107,20 +116,38 @@ def outline(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, P
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
         values = {}
         for name, probe in process.probes.items():
-            values[name] = probe.measure(snapshot, probe.initial_state(snapshot))[0]
-            if any(not isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(values[name])):
-                raise TypeError(f"probe '{name}' must return JAX arrays; got {checks.shown(values[name])}")
+            values[name] = _measured(name, probe, snapshot)
+            parts = values[name].values() if isinstance(values[name], Mapping) else [values[name]]
+            if any(not isinstance(part, jax.Array) for part in parts):
+                got = checks.shown(values[name])
+                raise TypeError(f"probe '{name}' must return a JAX array, or a dict of arrays; got {got}")
+        if stop is not None:
+            met(stop, snapshot)
         return eqx.filter(process, eqx.is_array), state, values
 
     arrays, state, values = eqx.filter_eval_shape(trace, setting, fixed)
-    check_names(values, seen["axis"])
+    check_names(values, seen["axis"], [*setting])
     nbytes = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves((arrays, state, values)))
     return Outline(process_bytes=nbytes, values=values, **seen)
 
 
-def check_names(values: Mapping[str, Any], axis: str) -> None:
-    """Every variable of the trace has a name of its own."""
+def _measured(name: str, probe: Probe, snapshot: Snapshot) -> Any:
+    """What a probe records; the usual slips of a function of one's own are named."""
+    try:
+        return probe.measure(snapshot, probe.initial_state(snapshot))[0]
+    except jax.errors.ConcretizationTypeError:
+        raise TypeError(f"probe '{name}' must be made of JAX operations; it turns an array into a number") from None
+    except AttributeError as error:
+        how = "a plain function is called with the model, ds.probes.probe(function) with the snapshot"
+        raise TypeError(f"probe '{name}' failed ({error}): {how}") from error
+
+
+def check_names(values: Mapping[str, Any], axis: str, dims: Sequence[str]) -> None:
+    """Every variable and dimension of the trace has a name of its own."""
     taken: dict[str, str] = {}
+    for name in dims:
+        if name in (*RESERVED, axis, *values, *(f"{probe}_{axis}" for probe in values)):
+            raise ValueError(f"the ensemble's dimension '{name}' must not be called so: the trace has its own '{name}'")
     for name, value in values.items():
         for key in value if isinstance(value, Mapping) else ("value",):
             variable = name if key == "value" else f"{name}_{key}"
@@ -136,30 +163,34 @@ def plan_run(
     steps: int | None,
     record: Record,
     times: Times,
-    since: int | float = 0,
+    since: int | float | None = None,
     stop: Probe | None = None,
 ) -> tuple[Plan, dict[str, np.ndarray]]:
-    """The plan from `since` on, and for each probe the times at which it records."""
+    """The plan from the start, or from `since` on, and for each probe the times at which it records."""
+    begin = 0 if since is None else since
     if shape.axis == "time":
         if times is None or steps is not None or record is not None:
             raise ValueError("a flow is recorded at times=; it takes no steps= and no record=")
+        if any(probe.every is not None for probe in (*shape.probes.values(), *([] if stop is None else [stop]))):
+            raise ValueError("a flow is recorded at times=; every= is for steps")
         common = _flow_times(times, since)
         recorded = dict.fromkeys(shape.probes, common)
-        pauses = [] if since else [0.0]
+        pauses = [0.0] if since is None else []
         tested, number = common, jnp.result_type(float)
     else:
         if times is not None or steps is None:
             raise ValueError("give steps=, the number of steps to take; only a flow takes times=")
-        common = record_steps("record", record, steps, int(since))
+        after = None if since is None else int(since)
+        common = record_steps("record", record, steps, after)
         recorded = {
-            name: common if probe.every is None else record_steps(f"every of '{name}'", probe.every, steps, int(since))
+            name: common if probe.every is None else record_steps(f"every of '{name}'", probe.every, steps, after)
             for name, probe in shape.probes.items()
         }
-        sparse = steps - since > 20 * PAUSES and len(common) < PAUSES
-        pauses = np.linspace(since, steps, PAUSES + 1).astype(np.int32)[1:] if sparse else [steps]
-        pauses = pauses if since else [0, *pauses]
+        sparse = steps - begin > 20 * PAUSES and len(common) < PAUSES
+        pauses = np.linspace(begin, steps, PAUSES + 1).astype(np.int32)[1:] if sparse else [steps]
+        pauses = [0, *pauses] if since is None else pauses
         every = None if stop is None else stop.every
-        tested = common if every is None else record_steps("every of stop", every, steps, int(since))
+        tested = common if every is None else record_steps("every of stop", every, steps, after)
         number = np.int32
     tested = tested if stop is not None else np.zeros(0)
     stops = np.unique(np.concatenate([pauses, tested, *recorded.values()])).astype(number)
@@ -168,16 +199,19 @@ def plan_run(
         rows[name] = np.full(len(stops), len(at), np.int32)
         rows[name][np.searchsorted(stops, at.astype(stops.dtype))] = np.arange(len(at), dtype=np.int32)
         sizes[name] = len(at)
-    return Plan(stops, rows, sizes, np.isin(stops, tested.astype(stops.dtype)), np.asarray(since, number)), recorded
+    return Plan(stops, rows, sizes, np.isin(stops, tested.astype(stops.dtype)), np.asarray(begin, number)), recorded
 
 
-def _flow_times(times: Times, since: int | float) -> np.ndarray:
+def _flow_times(times: Times, since: int | float | None) -> np.ndarray:
     """The increasing times of a flow, all after `since` where it goes on."""
     asked = checks.array("times", times, ndim=1)
     found = np.unique(np.asarray(asked, float))
     if not np.all(np.isfinite(found)) or found[0] < 0:
         raise ValueError(f"times must be finite and not negative; got {checks.shown(times)}")
-    if since and found[0] <= since:
+    clock = found.astype(jnp.result_type(float))
+    if len(np.unique(clock)) < len(found):
+        raise ValueError(f"times must be further apart than {clock.dtype} can tell; got {checks.shown(times)}")
+    if since is not None and clock[0] <= since:
         raise ValueError(f"times must lie after {float(since):g}, where the flow is; got {found[0]:g}")
     return found
 
@@ -249,7 +283,14 @@ def masked(trace: xr.Dataset, shape: Outline) -> xr.Dataset:
     """Of members that stopped, NaN after their `stopped_at`: nothing was recorded there."""
     stopped = trace.stopped_at
     for name, variable in trace.data_vars.items():
-        axis = next((dim for dim in variable.dims if dim == shape.axis or str(dim).endswith(f"_{shape.axis}")), None)
+        axis = recording_axis(variable, shape)
         if axis is not None:
-            trace[name] = variable.where((stopped < 0) | (trace[axis] <= stopped)).transpose(*variable.dims)
+            early = trace[axis].astype(stopped.dtype) <= stopped
+            trace[name] = variable.where((stopped < 0) | early).transpose(*variable.dims)
     return trace
+
+
+def recording_axis(variable: xr.DataArray, shape: Outline) -> str | None:
+    """The dimension along which a variable was recorded: the run's, or that of a probe with its own cadence."""
+    axes = {shape.axis, *(f"{probe}_{shape.axis}" for probe in shape.probes)}
+    return next((str(dim) for dim in variable.dims if dim in axes), None)

@@ -81,15 +81,14 @@ class Objective(eqx.Module):
         if data is not None:
             checks.rows(data=data)
         if batch is not None:
-            self._check_batch(task, data, batch, key)
+            batch = self._check_batch(task, data, batch, key)
         elif key is not None:
             checks.key("key", key)
         if isinstance(task, Task):
             needed = PopulationTask if data is None and batch is None else DataTask
             if not isinstance(task, needed | VelocityTask):
-                ways = "data=" if isinstance(task, DataTask) else "no data"
-                name = type(task).__name__
-                raise TypeError(f"task {name} is no {needed.__name__}: it needs {ways} here")
+                name, has = type(task).__name__, isinstance(task, DataTask)
+                raise TypeError(f"{name} has no {'population loss: give data=' if has else 'loss(model, batch)'}")
         elif not callable(task):
             got = checks.shown(task)
             raise TypeError(f"task must be a task or a function loss(model) or loss(model, batch); got {got}")
@@ -105,6 +104,8 @@ class Objective(eqx.Module):
             return self.task.population_loss(model)
         if self.batch is not None:
             return self.on(model, self.task.sample(self.key, self.batch))
+        if isinstance(self.task, Task):
+            raise TypeError(f"{type(self.task).__name__} has no loss; use flow, with probes that need none")
         return self.task(model)
 
     def on(self, model: PyTree, batch: PyTree) -> Array:
@@ -123,14 +124,15 @@ class Objective(eqx.Module):
             raise TypeError(f"the loss must return one real number, shape (); got {value.shape} of {value.dtype}")
 
     @staticmethod
-    def _check_batch(task: Any, data: PyTree, batch: Any, key: Any) -> None:
+    def _check_batch(task: Any, data: PyTree, batch: Any, key: Any) -> int:
         most = None if data is None else checks.rows(data=data)
-        checks.whole("batch", batch, at_least=1, at_most=most)
+        batch = checks.whole("batch", batch, at_least=1, at_most=most)
         if key is None:
             raise ValueError("batches are drawn at random: give key=, such as jax.random.key(0)")
         checks.key("key", key)
         if data is None and not isinstance(task, SampledTask):
             raise ValueError("a batch without data needs a SampledTask, which has sample(key, count); or give data=")
+        return batch
 
     @staticmethod
     def _check_arguments(task: Any, model: PyTree, with_batch: bool) -> None:

@@ -1,9 +1,9 @@
-"""What a dynamics returns: the trace of its probes, the trained model, and the state to go on from."""
+"""What a run returns: the trace of its probes, the trained model, and the state to go on from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,9 +26,21 @@ from dynascope.dynamics.plan import (
     label,
     masked,
     plan_run,
+    recording_axis,
     usual_cadence,
 )
-from dynascope.probes.probe import Probe
+from dynascope.probes.probe import Probe, Snapshot, probe
+
+Stop = Callable[[Snapshot], Any] | Probe | None
+"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence."""
+SAME = object()
+
+
+def as_condition(stop: Stop) -> Probe | None:
+    """A condition to stop as a probe."""
+    if stop is None or isinstance(stop, Probe):
+        return stop
+    return probe(checks.function("stop", stop, "stop(snapshot)"))
 
 
 class Run(NamedTuple):
@@ -72,6 +84,8 @@ class Trajectory:
         """The trained model, of the type that was given; of an ensemble, take a `member` first."""
         if self.run.dims:
             raise ValueError(f"an ensemble has many models; take one with {self._call()}.model")
+        if self.state is None:
+            raise ValueError("the state was not kept; run the ensemble with keep=True")
         process = self.run.member(**self.run.fixed)
         now = jnp.asarray(self.at, jnp.int32 if self.run.shape.axis == "step" else None)
         return process.snapshot(self.state[0], now).model
@@ -79,6 +93,8 @@ class Trajectory:
     def member(self, **labels: Any) -> Trajectory:
         """One member of an ensemble by its labels, such as `many.member(seed=3, learning_rate=0.1)`."""
         run = self.run
+        if not run.dims:
+            raise ValueError("this is a single run, not an ensemble: its model is .model")
         if set(labels) != set(run.dims):
             raise ValueError(f"give one label for each dimension, {self._call()}; got {checks.shown(labels)}")
         if self.state is None:
@@ -89,33 +105,37 @@ class Trajectory:
         alone = run._replace(settings={}, fixed={**setting, **run.fixed}, grid={}, dims={})
         trace = self.trace.isel(dict(zip(run.dims, places, strict=True)))
         at = self.at
-        if run.stop is not None and (stopped := trace.stopped_at.item()) >= 0:
+        if "stopped_at" in trace and (stopped := trace.stopped_at.item()) >= 0:
             at = stopped
             trace = _cut(trace, run.shape, at)
         return Trajectory(trace, {**self.statistics, "members": 1}, state, at, alone)
 
-    def resume(self, *, steps: int | None = None, times: Times = None, record: Record = None) -> Trajectory:
+    def resume(
+        self, *, steps: int | None = None, times: Times = None, record: Record = None, stop: Any = SAME
+    ) -> Trajectory:
         """Go on for so many more steps (a flow: to the further `times`), from the state in which it ended.
 
-        The result is that of one longer run, to the same bits on a CPU: the optimizer's state, the order of the data
-        and the clock go on. Its trace is the whole one. Recordings keep their cadence; where `record` was a list of
-        steps, give the further ones. A condition to stop is tested again.
+        The parameters are those of one longer run, to the same bits on a CPU: the optimizer's state, the order of the
+        data and the clock go on. The trace is that of the whole run; recordings keep their cadence, and where it is cut
+        is recorded too. Where `record` was a list of steps, give the further ones. The condition to stop is tested
+        again, unless another `stop` is given (None: it does not stop).
         """
-        run = self.run
+        run = self.run if stop is SAME else self.run._replace(stop=as_condition(stop))
         if self.state is None:
             raise ValueError("the state was not kept; run the ensemble with keep=True to resume it")
-        if run.dims and run.stop is not None and bool((self.trace.stopped_at >= 0).any()):
+        if run.dims and "stopped_at" in self.trace and bool((self.trace.stopped_at >= 0).any()):
             raise ValueError(f"members stopped at different steps; resume them one by one, {self._call()}.resume(...)")
         if run.shape.axis == "step" and steps is not None:
             more = checks.whole("steps", steps, at_least=1, at_most=LAST_STEP - int(self.at))
             steps = int(self.at) + more
             if record is None:
-                record = run.record if isinstance(run.record, int | np.integer) else more
-            elif np.ndim(record) and np.any(np.asarray(record) <= self.at):
+                record = run.record if run.record is None or np.ndim(run.record) == 0 else [int(self.at) + more]
+            elif np.ndim(record) and np.asarray(record).dtype.kind in "iu" and np.any(np.asarray(record) <= self.at):
                 raise ValueError(f"record must hold steps after {self.at}; got {checks.shown(record)}")
         after = start(run._replace(record=record), steps, times, since=self.at, state=self.state)
         trace = _joined(self.trace, after.trace, run.shape)
         seconds = {key: self.statistics[key] + after.statistics[key] for key in ("compile_seconds", "run_seconds")}
+        run = run._replace(record=after.run.record) if run.record is None else run
         return Trajectory(trace.assign_attrs(seconds), {**after.statistics, **seconds}, after.state, after.at, run)
 
     def save(self, path: str | Path) -> Path:
@@ -132,11 +152,13 @@ class Trajectory:
         return f"Trajectory(at {self.run.shape.axis} {self.at:g}{members}; {', '.join(map(str, self.trace.data_vars))})"
 
 
-def start(run: Run, steps: int | None, times: Times, *, since: int | float = 0, state: PyTree = None) -> Trajectory:
+def start(
+    run: Run, steps: int | None, times: Times, *, since: int | float | None = None, state: PyTree = None
+) -> Trajectory:
     """Carry a run out, from its start or from where it was."""
     if run.shape.axis == "step" and steps is not None:
-        last = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
-        if run.record is None:
+        steps = last = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
+        if run.record is None and last:
             run = run._replace(record=usual_cadence(last))
     plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
     members = math.prod(run.dims.values())
@@ -217,35 +239,33 @@ def _concatenated(leaves: Any) -> Any:
 def _place(trace: xr.Dataset, name: str, label: Any) -> int:
     """Where a label lies along a dimension; a label read off another precision counts."""
     values = trace[name].values
-    near = values == label
-    if not np.any(near) and values.dtype.kind == "f" and isinstance(label, int | float | np.number):
-        near = np.isclose(values, float(label), rtol=1e-6, atol=0)
-    if not np.any(near):
+    if np.ndim(label) or (isinstance(label, str | bool) and values.dtype.kind != "b"):
+        raise TypeError(f"{name} takes one label; got {checks.shown(label)}")
+    apart = np.abs(values.astype(float) - float(label))
+    if not apart.min() <= 1e-6 * abs(float(label)):
         raise ValueError(f"{name} must be one of {checks.shown(values.tolist())}; got {checks.shown(label)}")
-    return int(np.argmax(near))
-
-
-def _axes(trace: xr.Dataset, shape: Outline) -> list[str]:
-    """The recording dimensions of a trace: the run's, and those of probes with a cadence of their own."""
-    return [str(dim) for dim in trace.dims if dim == shape.axis or str(dim).endswith(f"_{shape.axis}")]
+    return int(np.argmin(apart))
 
 
 def _cut(trace: xr.Dataset, shape: Outline, at: int | float) -> xr.Dataset:
     """The trace up to the step at which the run stopped."""
-    return trace.isel({axis: trace[axis].values <= at for axis in _axes(trace, shape)})
+    axes = {axis for variable in trace.data_vars.values() if (axis := recording_axis(variable, shape))}
+    clock = np.int32 if shape.axis == "step" else jnp.result_type(float)
+    return trace.isel({axis: trace[axis].values.astype(clock) <= at for axis in axes})
 
 
 def _joined(before: xr.Dataset, after: xr.Dataset, shape: Outline) -> xr.Dataset:
     """Two traces that follow one another; the second says how the run ended."""
     parts = {}
     for name, late in after.data_vars.items():
+        if name not in before:
+            parts[name] = late
+            continue
         early = before[name]
-        axes = [
-            next((axis for axis in _axes(part, shape) if axis in part[name].dims), None) for part in (before, after)
-        ]
+        axes = [recording_axis(part, shape) for part in (early, late)]
         own = next((axis for axis in axes if axis != shape.axis), shape.axis)  # a cadence of its own in either part
         if axes[0] is None or axes[1] is None or own is None:
             parts[name] = late
         else:
-            parts[name] = xr.concat([early.rename({axes[0]: own}), late.rename({axes[1]: own})], dim=own)
+            parts[name] = xr.concat([early.rename({axes[0]: own}), late.rename({axes[1]: own})], dim=own, join="exact")
     return xr.Dataset(parts)

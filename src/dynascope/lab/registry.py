@@ -69,6 +69,8 @@ def match(patterns: Iterable[str]) -> list[Entry]:
             ids = [entry.id for entry in pool]
             place = f" in {name}" if is_file else ""
             hint = nearest(glob, ids) or "; `dynascope list` shows them all"
+            if any(name.startswith(f"{glob}.") for name in ids):
+                hint = f": it is a system, whose experiments are '{glob}.*'"
             raise UsageError(f"no experiment {glob!r}{place}{hint}")
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())

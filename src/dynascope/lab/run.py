@@ -49,7 +49,7 @@ def run(
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
-    `seed` is a whole number from 0 to 2**32 - 1. `preset` is only recorded. `force` runs again what is stored; the old
+    `seed` is an integer from 0 to 2**32 - 1. `preset` is only recorded. `force` runs again what is stored; the old
     run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
     `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
     the cost of a small run; a later run with `draw` makes them from the stored measurement. An exception in the

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
 
 from dynascope.checks import shown
-from dynascope.dynamics.loop import as_jax, as_numpy, as_words, fits
-from dynascope.dynamics.trajectory import Trajectory
+from dynascope.dynamics import CentralFlow, Descent, Flow
+from dynascope.dynamics.loop import as_jax, as_numpy, fits
+from dynascope.dynamics.trajectory import Run, Trajectory
 from dynascope.lab.files import write_whole
 from dynascope.lab.netcdf import pack, unpack
 
-FORMAT = "dynascope-trajectory-1"
+FORMAT = "dynascope-trajectory-2"
 
 
 def save(trajectory: Trajectory, path: str | Path) -> Path:
@@ -29,6 +32,8 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
         "format": FORMAT,
         "at": trajectory.at,
         "statistics": dict(trajectory.statistics),
+        "record": np.asarray(record).tolist() if (record := trajectory.run.record) is not None else None,
+        "made_of": _made_of(trajectory.run),
         "leaves": [jax.tree_util.keystr(place) for place, _ in leaves],
     }
     arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
@@ -61,23 +66,37 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no trajectory {source}") from None
     except Exception as error:  # zip, JSON and HDF5 raise many kinds for a damaged file
-        raise ValueError(f"{source} is not a whole trajectory file ({type(error).__name__})") from None
+        raise ValueError(f"{source} is damaged, or no trajectory file ({type(error).__name__})") from None
     leaves, structure = jax.tree.flatten(like.state)
     names = [jax.tree_util.keystr(place) for place, _ in jax.tree_util.tree_leaves_with_path(like.state)]
+    if like.state is None:
+        raise ValueError("the state of `like` was not kept; run it with keep=True")
+    if any(name not in trace or not np.array_equal(trace[name], like.trace[name]) for name in like.run.dims):
+        raise ValueError(f"{source} is of another call than `like`: the members are others")
     if names != about["leaves"]:
         differ = sorted(set(names) ^ set(about["leaves"]))
         raise ValueError(f"{source} is of another call than `like`: they differ in {shown(differ)}")
     found = [arrays[f"leaf{i}"] for i in range(len(leaves))]
     for name, kept, old in zip(names, found, leaves, strict=True):
         if not fits(kept, old):
-            wanted = jax.eval_shape(as_words, old)
+            wanted = as_numpy(old)
             was = f"{kept.dtype} {kept.shape}, not {wanted.dtype} {wanted.shape}"
             raise ValueError(f"{source} is of another call than `like`: {name} is {was}")
-    if like.run.dims:
-        state = jax.tree.unflatten(structure, found)
-    else:
-        state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
-    return Trajectory(trace, about["statistics"], state, about["at"], like.run)
+    if about["made_of"] != _made_of(like.run):
+        raise ValueError(f"{source} is of another call than `like`: the data, the key or the settings are others")
+    state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
+    return Trajectory(trace, about["statistics"], state, about["at"], like.run._replace(record=about["record"]))
+
+
+def _made_of(run: Run) -> str:
+    """A checksum of the arrays that a run depends on: the data and the key, the settings of an ensemble."""
+    process = None if run.dims else run.member(**run.fixed)
+    objective = process.objective if isinstance(process, Descent | Flow | CentralFlow) else None
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(eqx.filter((objective, dict(run.settings), dict(run.fixed)), eqx.is_array_like)):
+        array = as_numpy(leaf) if eqx.is_array(leaf) else np.asarray(leaf)
+        digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _target(path: str | Path) -> Path:

@@ -40,7 +40,7 @@ class Graph:
         """
         given = np.asarray(list(edges))
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
-            raise ValueError(f"edges must be one or more (source, target) pairs of whole numbers; got {given.tolist()}")
+            raise ValueError(f"edges must be one or more (source, target) pairs of integers; got {given.tolist()}")
         pairs = given.astype(np.int64)
         vertices = int(pairs.max()) + 1
         numbers = np.arange(len(pairs)) if parameters is None else np.asarray(parameters, dtype=np.int64)

@@ -27,7 +27,7 @@ class NextToken(SampledTask):
     def __check_init__(self) -> None:
         sizes(context=self.context)
         if np.ndim(self.tokens) != 1 or getattr(self.tokens, "dtype", np.dtype(float)).kind not in "iu":
-            raise ValueError(f"tokens must be an array of whole numbers with one axis; got {shown(self.tokens)}")
+            raise ValueError(f"tokens must be an array of integers with one axis; got {shown(self.tokens)}")
         if len(self.tokens) <= self.context:
             raise ValueError(f"context must be below the number of tokens, {len(self.tokens)}; got {self.context}")
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PyTree
 
 from dynascope import checks
@@ -21,12 +23,17 @@ def mean_squared_error(outputs: Float[Array, "n ..."], targets: Float[Array, "n 
 
 
 def cross_entropy(logits: Float[Array, "n classes"], labels: Int[Array, " n"]) -> Float[Array, ""]:
-    """The mean negative log-likelihood of the labels, whole numbers below `classes`."""
+    """The mean negative log-likelihood of the labels, integers from 0 to classes - 1 (NaN where one is not)."""
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or not jnp.issubdtype(labels.dtype, jnp.integer):
         got = f"logits {logits.shape} and labels {labels.shape} of {labels.dtype}"
-        raise ValueError(f"cross-entropy takes logits (n, classes) and whole-number labels (n,); got {got}")
-    scores = jax.nn.log_softmax(logits)
-    return -jnp.mean(jnp.take_along_axis(scores, labels[:, None], axis=1))
+        raise ValueError(f"cross-entropy takes logits (n, classes) and integer labels (n,); got {got}")
+    if not isinstance(labels, Tracer):
+        values, classes = np.asarray(labels), logits.shape[1]
+        low, high = values.min(initial=0), values.max(initial=0)
+        if low < 0 or high >= classes:
+            raise ValueError(f"labels must be integers from 0 to {classes - 1}; got values from {low} to {high}")
+    scores = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)[:, 0]
+    return -jnp.mean(jnp.where(labels >= 0, scores, jnp.nan))
 
 
 LOSSES: dict[str, Callable[[Any, Any], Any]] = {"mse": mean_squared_error, "cross-entropy": cross_entropy}
@@ -57,7 +64,9 @@ class Supervised(DataTask):
         apply = self.apply
         return jax.vmap(model if apply is None else lambda one: apply(model, one))(x)
 
-    def loss(self, model: PyTree, batch: tuple[PyTree, Array], /) -> Float[Array, ""]:
+    def loss(self, model: PyTree, batch: Any, /) -> Float[Array, ""]:
         """The loss of the model on a batch (x, y)."""
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise TypeError(f"Supervised takes data=(inputs, targets); got {checks.shown(batch)}")
         x, y = batch
         return self.criterion(self.outputs(model, x), y)

@@ -39,7 +39,7 @@ def test_a_scale_of_zero_and_wrong_sizes_get_one_line() -> None:
         build(Staircase, {"scales": (1e-4, 1.0)}, preset="quick")
     with pytest.raises(ValidationError):
         RankWeights(dim=0)
-    with pytest.raises(ValueError, match="kept must be a whole number, at least 1 and at most 2; got 5"):
+    with pytest.raises(ValueError, match="kept must be an integer, at least 1 and at most 2; got 5"):
         RankWeights(dim=2, kept=5).head(0)
 
 

@@ -60,7 +60,7 @@ def test_of_three_equal_neighbors_the_first_two_become_one():
 
 
 def test_a_vocabulary_too_small_for_the_characters_gets_one_line():
-    with pytest.raises(ValueError, match="vocabulary must be a whole number, at least 3; got 2"):
+    with pytest.raises(ValueError, match="vocabulary must be an integer, at least 3; got 2"):
         pieces("abc", 2)
 
 

@@ -240,7 +240,7 @@ def test_two_classes_are_two_that_are_there(folder):
     for classes in ((0, 9), (1, 1)):
         with pytest.raises(ValueError, match=f"must be different ones of 0, 1, 2; got {classes[0]} and {classes[1]}"):
             datasets.two_classes("mine", classes, 2, None, jax.random.key(0))
-    with pytest.raises(ValueError, match="count must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="count must be an integer, at least 1"):
         datasets.two_classes("mine", (0, 1), -3, None, jax.random.key(0))
 
 

@@ -74,5 +74,5 @@ def test_packed_texts_that_cannot_be_read_are_named(tmp_path):
 
 
 def test_a_window_has_a_token_at_least():
-    with pytest.raises(ValueError, match="context must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="context must be an integer, at least 1"):
         NextToken(jnp.arange(9), 0)

@@ -206,7 +206,7 @@ def test_the_first_arrival_at_a_finite_scale(head, scale, expected):
 
 
 def test_a_network_without_products_is_refused():
-    with pytest.raises(ValueError, match="size must be a whole number, at least 1"):
+    with pytest.raises(ValueError, match="size must be an integer, at least 1"):
         greedy_stages(lambda beta: jnp.sum(beta), 0)
 
 

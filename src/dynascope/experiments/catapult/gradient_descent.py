@@ -70,7 +70,7 @@ class GradientDescent(DeepExperiment):
     control = {"ratio": 0.1}
     notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own depend
     on a preprocessing it does not state; the multiples are those its rates have to the critical rates it quotes.
-    Pictures are standardized by channel, labels are ±1, the loss is the mean squared error, weights are in the NTK
+    Images are standardized by channel, labels are ±1, the loss is the mean squared error, weights are in the NTK
     parameterization without biases. The loss is split by the eigenvectors of the kernel of that very step. The main
     claim is on the first spike. Its height is taken over the lowest loss before it, at the controller's 1.5 times (a
     threshold of 1.2 times the start, tried first, misses spikes that come after the loss has fallen). The shares 0.9

@@ -42,7 +42,7 @@ class Vision(VisionExperiment):
     notes = """The defaults are the paper's ViT on CIFAR-10 and need a GPU (a step in bfloat16 takes 17.5 ms on an
     H200, the whole run a quarter of an hour; the cost on a CPU is an estimate). data=cifar100 is for Figures 16 and
     17, the preset imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; it has never been run.
-    Pictures are stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their
+    Images are stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their
     number). They are cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at
     norm 1. Where the paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra
     token, no biases in keys, queries and values, framework-default weights, one cosine cycle. The paper prints no
