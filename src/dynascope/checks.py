@@ -102,7 +102,8 @@ def array(
         raise ValueError(
             f"{name} must be an array with {wanted} ax{'is' if wanted[-1] == '1' else 'es'}; got {shown(value)}"
         )
-    if not empty and 0 in found.shape:
+    counted = found.shape[-min_ndim:] if min_ndim else found.shape  # there may be no curves, but none without steps
+    if not empty and 0 in counted:
         raise ValueError(f"{name} must not be empty; got {shown(value)}")
     return found
 

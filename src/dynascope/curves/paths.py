@@ -65,7 +65,7 @@ def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayL
     `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
     (`curves.stages.memorization_peak`); nan where `at` is negative.
     """
-    path, index = as_recorded("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at))
+    path, index = as_recorded("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at, empty=True))
     if index.dtype.kind not in "iu" or index.shape != path.shape[:-2] or np.any(index >= path.shape[-2]):
         raise ValueError(
             f"at must hold an index of a step for each path, below {path.shape[-2]}; got {checks.shown(at)}"

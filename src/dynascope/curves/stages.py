@@ -110,7 +110,7 @@ def first_crossing(
     """
     values, clock = _with_times(curve, times)
     checks.one_of("falling", falling, (True, False))
-    bound = np.asarray(checks.array("level", level), dtype=float)[..., None]
+    bound = np.asarray(checks.array("level", level, empty=True), dtype=float)[..., None]
     if (isinstance(level, float) and np.isnan(level)) or (bound.ndim > 1 and bound.shape[:-1] != values.shape[:-1]):
         raise ValueError(f"level must be a number, or one for each of the curves; got {checks.shown(level)}")
     excess = bound - values if falling else values - bound

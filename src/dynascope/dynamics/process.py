@@ -115,7 +115,8 @@ class Objective(eqx.Module):
     def check(self, model: PyTree) -> None:
         """Evaluate it abstractly: its value must be one real number, an array that depends on arrays."""
         try:
-            value = self(model)
+            drawn = self.data is None and self.batch is not None  # what a step takes, not the population
+            value = self.on(model, self.task.sample(self.key, self.batch)) if drawn else self(model)
         except jax.errors.ConcretizationTypeError:
             raise TypeError("the loss must be made of JAX operations; it turns an array into a Python number") from None
         if not isinstance(value, jax.Array):

@@ -154,7 +154,7 @@ def loss_axes(axes: Axes) -> None:
     axes.set(xlabel="step", ylabel="test loss / its start", xlim=(0, None), ylim=(0, None))
 
 
-def draw_shares(axes: Axes, x: Sequence[float], found: Numbers, color: str, label: str) -> None:
+def draw_shares(axes: Axes, x: Sequence[int] | Sequence[float], found: Numbers, color: str, label: str) -> None:
     """The share of starts in each row of outcomes, with its Wilson interval."""
     share = np.array([outcome.mean() for outcome in found])
     low, high = np.array([wilson_interval(int(outcome.sum()), outcome.size) for outcome in found]).T

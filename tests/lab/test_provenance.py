@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dynascope.lab import fingerprint as module
+from dynascope.lab import provenance as module
 
 MINE = """
 from dynascope.lab.claims import claim
