@@ -1,14 +1,24 @@
-"""Claims: sentences that a measurement could have refuted, and the statistics behind them."""
+"""Claims: sentences that a measurement could have refuted, and the statistics behind them.
+
+Most claims are made by the functions of `lab.criteria`, where one threshold gives the verdict, what was expected and
+what was measured. `claim` is for what fits none of them.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 Verdict = Literal["holds", "fails", "erratum"]
+Kind = Literal["error", "gap", "misprint", "program"]
+"""`error`: a statement that is false as meant. `gap`: a step of a proof that fails while its result stands. `misprint`:
+a slip that the document repairs elsewhere, or that harms nothing. `program`: a finding on the authors' published
+program."""
+LONGEST = 16
+"""The most labels under which the values of a labeled array are written out."""
 
 
 class Claim(BaseModel):
@@ -19,60 +29,78 @@ class Claim(BaseModel):
     id: str
     statement: str
     source: str
+    """The place in the document; the lab fills in the experiment's."""
     measured: JsonValue
     expected: JsonValue
     verdict: Verdict
     seeds: int
-    diagnosis: str = ""
-    """Why it came out this way, where that needs an explanation: always for a claim that is known to fail."""
+    """The number of random repetitions behind it; the lab fills in the experiment's."""
+    post_hoc: str = ""
+    """What was settled after looking at results (a threshold, a setting, a statistic), and why."""
+    known: str = ""
+    """Why the claim fails, where that is on record in the experiment's `known_failures`."""
+    kind: Kind | None = None
+    """Of an erratum."""
+    printed: str = ""
+    """Of an erratum: the words of the document."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the verdict differs from the record: it fails and is not known to, or is known to fail and holds."""
+        return (self.verdict == "fails") != bool(self.known)
 
 
 def claim(
     id: str,
     statement: str,
     *,
-    source: str,
     measured: Any,
     expected: Any,
     holds: object,
-    seeds: int = 1,
-    diagnosis: str = "",
+    source: str = "",
+    seeds: int = 0,
+    post_hoc: str = "",
+    shown: Mapping[str, Any] | None = None,
 ) -> Claim:
-    """A claim that holds or fails."""
+    """A claim that holds or fails. `shown` adds numbers to what was measured."""
+    measured = plain(measured)
+    if shown:
+        first = measured if isinstance(measured, dict) else {"measured": measured}
+        measured = {**first, **plain(dict(shown))}
     return Claim(
         id=id,
         statement=statement,
         source=source,
-        measured=plain(measured),
+        measured=measured,
         expected=plain(expected),
         verdict="holds" if bool(holds) else "fails",
         seeds=int(seeds),
-        diagnosis=diagnosis,
+        post_hoc=post_hoc,
     )
 
 
-def erratum(
-    id: str,
-    statement: str,
-    *,
-    source: str,
-    measured: Any,
-    expected: Any,
-    refuted: object,
-    seeds: int = 1,
-    diagnosis: str = "",
-) -> Claim:
-    """Something printed that measurement or mathematics refutes. `statement` says what is wrong and what is right.
-    Like any claim it fails when the counter-example does not come out."""
-    made = claim(id, statement, source=source, measured=measured, expected=expected, holds=refuted, seeds=seeds,
-                 diagnosis=diagnosis)  # fmt: skip
-    return made.model_copy(update={"verdict": "erratum"}) if made.verdict == "holds" else made
+def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
+    """Something printed that measurement or mathematics refutes, from the claim that is its counter-example.
+
+    The claim's statement says what is wrong and what is right. `printed` are the words of the document, found `at` a
+    page, section or equation (for the kind "program": a file of the repository). Like any claim it fails when the
+    counter-example does not come out.
+    """
+    if kind not in get_args(Kind):
+        raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+    verdict = "erratum" if counter.verdict == "holds" else "fails"
+    return counter.model_copy(update={"verdict": verdict, "kind": kind, "printed": printed, "source": at})
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: arrays become lists, numbers keep six significant digits, NaN becomes a word."""
-    if isinstance(value, dict):
+    """`value` as JSON can hold it: arrays become lists, short labeled ones mappings (except over seeds), numbers keep
+    six significant digits, NaN becomes a word."""
+    if isinstance(value, Mapping) and not hasattr(value, "dims"):
         return {str(key): plain(item) for key, item in value.items()}
+    dims = getattr(value, "dims", ())
+    if len(dims) == 1 and dims[0] != "seed" and dims[0] in value.coords and 1 < value.size <= LONGEST:
+        labels = [label if isinstance(label, str) else f"{label:g}" for label in value[dims[0]].values.tolist()]
+        return dict(zip(labels, plain(value.values), strict=True))
     value = getattr(value, "values", value)  # of a labeled array
     if hasattr(value, "tolist"):
         value = value.tolist()

@@ -1,4 +1,4 @@
-"""The unit that a user runs: a question that is measured, predicted, judged and drawn."""
+"""The unit that a user runs: a question that is measured, predicted, reduced to a few numbers, judged and drawn."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ class Experiment(BaseModel, ABC):
     The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
     `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
     one, must fail there. Class variables are read from the source text by the catalog, so keep them literal.
+
+    The five methods are steps, each stored under the checksum of its own code: a change of `judge` or `draw` never
+    measures again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
@@ -45,6 +48,9 @@ class Experiment(BaseModel, ABC):
     control: ClassVar[Mapping[str, Any]]
     cost: ClassVar[Mapping[str, float]]
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
+    known_failures: ClassVar[Mapping[str, str]] = {}
+    """What does not reproduce: the claim's id, and why it fails. "quick/ID" and "full/ID" are for one setting only. The
+    tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
     notes: ClassVar[str] = ""
     """Shown beside the figures: what a preset changes, what was chosen and why."""
 
@@ -61,12 +67,21 @@ class Experiment(BaseModel, ABC):
         return None
 
     @abstractmethod
-    def judge(self, measured: Any, predicted: Any) -> Iterable[Claim]:
-        """The claims, the main one first. `measured` and `predicted` are what this experiment's own methods return."""
+    def reduce(self, measured: Any, predicted: Any) -> xr.Dataset | xr.DataTree:
+        """The few numbers that are judged, drawn and swept, with their dimensions: no thresholds. `measured` and
+        `predicted` are what this experiment's own methods return."""
 
     @abstractmethod
-    def draw(self, measured: Any, predicted: Any) -> Mapping[str, Figure]:
+    def judge(self, reduced: Any) -> Iterable[Claim]:
+        """The claims, the main one first, mostly by the functions of `lab.criteria`."""
+
+    @abstractmethod
+    def draw(self, measured: Any, predicted: Any, reduced: Any) -> Mapping[str, Figure]:
         """Figures by name; the first is the one on the card."""
+
+    def data_sets(self) -> tuple[str, ...]:
+        """The names of the data sets that `measure` reads. Their checksums are part of the run's digest."""
+        return ()
 
     @property
     def matmul_precision(self) -> str:

@@ -9,10 +9,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.learning_order import bulge, draw_bulge, draw_plane, judge_theorem, lead
+from dynascope.experiments.concept.learning_order import bulge, deviation, draw_bulge, draw_plane, lead, overlays
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every, falling, share
 from dynascope.lab.experiment import Source, Values
 from dynascope.theory.concept.one_layer import predicted_outputs
 
@@ -49,55 +50,50 @@ class SignalOrder(SimExperiment):
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
         return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        def in_order(sign: np.ndarray) -> np.ndarray:
-            """Whether the area has the expected sign, for every setting without a tie and every seed."""
-            return np.sign(area[sign != 0]) == sign[sign != 0][:, None]
-
-        area, mu = bulge(measured), measured.mu.values
-        gap = np.diff(self.strengths(self.signals()))[:, 0]
-        agree = in_order(np.sign(np.round(mu[:, 1] - mu[:, 0], 6)))
-        yield claim(
-            "signal-first", "The concept with the larger μ is learned first (its side of the chord), in 95 % of runs",
-            source="Figure 2a", measured=share_of(agree.ravel()), expected="share ≥ 0.95",
-            holds=bool(agree.size and agree.mean() >= 0.95), seeds=self.seeds,
-        )  # fmt: skip
-        by_strength = np.sign(np.round(gap, 6))
-        agree = in_order(by_strength)
-        yield claim(
-            "strength-first", "The sign of the area is that of a₂ - a₁, a = σ² + μ²/s, in 95 % of runs",
-            source="Section 4.1", measured=share_of(agree.ravel()), expected="share ≥ 0.95",
-            holds=bool(agree.size and agree.mean() >= 0.95), seeds=self.seeds,
-        )  # fmt: skip
-        leads = np.median(lead(measured), axis=1)
-        falling = bool(np.all(np.diff(leads[np.argsort(mu[:, 0])]) < 0))
-        yield claim(
-            "lead-falls", "The largest lead of concept 2 over concept 1 (median over seeds) falls as μ₁ rises",
-            source="Figure 2a", measured=dict(zip(map(str, mu[:, 0].tolist()), leads.tolist(), strict=True)),
-            expected="falling", holds=falling, seeds=self.seeds,
-        )  # fmt: skip
-        equal = np.abs(area[by_strength == 0])
-        if equal.size:
-            strongest = np.abs(area[np.argmax(np.abs(gap))])
-            yield claim(
-                "equal-signals",
-                "With equal strengths the path is nearly straight: its area is under a tenth of the largest",
-                source="Figure 2a", measured=float(np.median(equal)), expected=f"< {np.median(strongest) / 10:.3f}",
-                holds=bool(np.median(equal) < np.median(strongest) / 10), seeds=self.seeds,
-            )  # fmt: skip
-        single = stages.descents(measured.test_loss.values) == 1
-        yield claim(
-            "monotone-loss", "One layer never memorizes on the way: one descent of the test loss in every run",
-            source="Section 4.1", measured=share_of(single.ravel()), expected="share = 1",
-            holds=bool(single.all()), seeds=self.seeds,
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        mu = measured.mu.assign_coords(signal=measured.mu.values[:, 0])
+        strength = mu.copy(data=self.strengths(self.signals()))
+        measured = measured.assign_coords(signal=mu.signal)
+        reduced = xr.Dataset(
+            {
+                "bulge": bulge(measured),
+                "lead": lead(measured),
+                "signal_gap": mu.diff("concept").isel(concept=0, drop=True).round(6),
+                "strength_gap": strength.diff("concept").isel(concept=0, drop=True).round(6),
+                "descents": (
+                    ("signal", "seed"),
+                    stages.descents(measured.test_loss.transpose("signal", "seed", "step").values),
+                ),
+            }
+        )
         if predicted is not None:
-            yield judge_theorem(measured, predicted, self.seeds)
+            reduced["deviation"] = deviation(measured, predicted.assign_coords(signal=mu.signal))
+        return reduced
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        area, first, stronger = np.sign(reduced.bulge), np.sign(reduced.signal_gap), np.sign(reduced.strength_gap)
+        in_order = (area == first).where(first != 0)
+        yield share(
+            "signal-first", "The concept with the larger μ is learned first (its side of the chord)", in_order, 0.95
+        )
+        in_order = (area == stronger).where(stronger != 0)
+        statement = "The sign of the area is that of a₂ - a₁, a = σ² + μ²/s"
+        yield share("strength-first", statement, in_order, 0.95, source="Section 4.1")
+        statement = "The largest lead of concept 2 over concept 1 (median over seeds) falls as μ₁ rises"
+        yield falling("lead-falls", statement, reduced.lead.median("seed").sortby("signal"), along="signal")
+        size = np.abs(reduced.bulge).median("seed")
+        if (stronger == 0).any():
+            statement = "With equal strengths the path is nearly straight: its area, as a share of the largest"
+            yield below("equal-signals", statement, size[stronger == 0] / size.max(), 0.1)
+        statement = "One layer never memorizes on the way: one descent of the test loss in every run"
+        yield every("monotone-loss", statement, reduced.descents == 1, source="Section 4.1")
+        if "deviation" in reduced:
+            yield overlays(reduced.deviation)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (plane, first) = panels(2)
         draw_plane(plane, measured, predicted, "mu")
         plane.set_title("Output at the test point, seed 0")
-        draw_bulge(first, measured.mu.values[:, 0], bulge(measured), "signal of concept 1, μ₁", self.second_signal)
+        draw_bulge(first, self.first_signals, reduced.bulge, "signal of concept 1, μ₁", self.second_signal)
         first.set_title("Which concept is first")
         return {"signal-order": figure}
