@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import urllib.request
-
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 from dynascope.experiments.catapult.batches import Batches, rises_of
+from dynascope.experiments.catapult.classification_data import sample
 from dynascope.experiments.catapult.cyclic import cycles_of
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.catapult.gradient_descent import GradientDescent
@@ -17,10 +16,7 @@ from dynascope.experiments.catapult.multiple import catapults_of, diverges
 from dynascope.experiments.catapult.sgd_experiment import spikes_of
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
-
-
-def offline(*_, **__):
-    raise OSError("no network")
+from dynascope.tasks.data.files import DataNotFoundError
 
 
 def run(loss, top, norm=None, **others):
@@ -187,13 +183,18 @@ def test_gaussians_are_data_of_their_own():
     assert found.name == "two Gaussians"
 
 
-def test_gaussians_take_the_place_of_missing_images_and_the_name_says_so(monkeypatch, tmp_path):
+def test_three_gaussians_have_a_column_of_targets_each():
+    drawn = GradientDescent(data="gaussians", classes=(0, 1, 2), samples=30, architecture="cnn").examples(0)
+    assert (drawn.x.shape, drawn.y.shape) == ((30, 7, 7, 1), (30, 3))
+    assert drawn.name == "3 Gaussians"
+    assert set(map(tuple, drawn.y)) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+
+
+def test_nothing_takes_the_place_of_missing_images(monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
-    monkeypatch.setattr(urllib.request, "urlopen", offline)
-    absent = GradientDescent(data="svhn", classes=(0, 1, 2), samples=30, architecture="cnn").examples(0)
-    assert (absent.x.shape, absent.y.shape) == ((30, 7, 7, 1), (30, 3))
-    assert absent.name == "3 Gaussians in place of svhn"
-    assert set(map(tuple, absent.y)) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+    monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path))
+    with pytest.raises(DataNotFoundError, match="no data set 'svhn' on this machine"):
+        sample("svhn", (0, 1, 2), 30, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,9 @@ def test_a_convolutional_network_with_another_activation_has_its_taylor_models_t
 @pytest.mark.parametrize("kind", [Generalization, GeneralQuadratic, top_eigenspace.TopEigenspace])
 def test_a_misspelled_data_set_is_refused(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
-    with pytest.raises(UsageError, match=r"no data set of this name; known are gaussians, mnist,.* given 'mnsit'"):
+    with pytest.raises(
+        UsageError, match=r"no data set of this name; known are gaussians, digits, mnist,.* given 'mnsit'"
+    ):
         build(kind, {"data": "mnsit"})
     (tmp_path / "mine.npz").touch()
     assert build(kind, {"data": "mine"}).data == "mine"  # one's own file

@@ -1,5 +1,7 @@
 """edge.mlp-alignment and edge.decay-sharpens: their data, their statistics and their learning rates."""
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -19,14 +21,13 @@ def test_gaussian_clusters_are_balanced_and_the_same_each_time() -> None:
     np.testing.assert_array_equal(x, gaussian_clusters(100)[0])
 
 
-def test_without_digits_the_data_are_clusters_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*_: object, **__: object) -> None:
-        raise images.DataNotFoundError
-
-    monkeypatch.setattr(images, "two_class_digits", nothing)
-    assert "not MNIST" in sample("auto", 20).name
-    with pytest.raises(images.DataNotFoundError):
-        sample("digits", 20)
+def test_nothing_takes_the_place_of_a_missing_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path))
+    with pytest.raises(images.DataNotFoundError, match="no data set 'mnist' on this machine"):
+        sample("mnist", 20)
+    assert "0 and 1 of MNIST" in sample("digits", 20).name
+    assert "not MNIST" in sample("gaussians", 20).name
 
 
 def test_shares_and_medians_are_over_the_marked_entries() -> None:

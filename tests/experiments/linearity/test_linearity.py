@@ -1,6 +1,7 @@
 """linearity.hessian-scaling, linearity.kernel-change, linearity.polyak: what they are made of."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -68,13 +69,16 @@ def test_the_kinds_of_network_are_what_they_are_called() -> None:
     assert uneven.sizes == [3, 4, 8, 1]
 
 
-def test_gaussians_take_the_place_of_missing_data_and_the_name_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*_: object, **__: object) -> None:
-        raise images.DataNotFoundError
+def test_nothing_takes_the_place_of_missing_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path))
+    with pytest.raises(images.DataNotFoundError, match="no data set 'mnist' on this machine"):
+        points("mnist", 6, 0)
+    assert points("digits", 6, 0).x.shape == (6, 49)
 
-    monkeypatch.setattr(datasets, "two_classes", nothing)
-    found = points("mnist", 6, 0)
-    assert "in place of mnist" in found.name
+
+def test_two_gaussians_have_as_many_dimensions_as_the_digits() -> None:
+    found = points("gaussians", 6, 0)
     assert found.x.shape == (6, 49)
     assert found.x.std() == pytest.approx(1)
     assert sorted(found.y) == [-1, -1, -1, 1, 1, 1]

@@ -96,7 +96,7 @@ class Batches(StochasticExperiment):
                     "Figure 4.6, Table 4.2, Figure C.1")  # fmt: skip
     cost = {"quick": 11, "full": 300}
     presets = {
-        "quick": {"samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 250, "seeds": 6},
+        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 250, "seeds": 6},
         "fcn5": {"depth": 5, "high": 1.67},
         "cnn5": {"depth": 5, "architecture": "cnn", "width": 512, "high": 1.78},
     }

@@ -1,4 +1,4 @@
-"""Training and test examples of some classes of a data set, or Gaussians where its file is missing."""
+"""Training and test examples of some classes of a data set, or Gaussians."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from jaxtyping import Float
 
 from dynascope.experiments.seeds import run_key
 from dynascope.tasks.data import datasets, files
-from dynascope.tasks.data.files import DataNotFoundError
 
 
 class Sample(NamedTuple):
@@ -39,20 +38,14 @@ def sample(
     data: str, classes: tuple[int, ...], samples: int, test: int, seed: int, *, pool: int = 1, flat: bool = True
 ) -> Sample:
     """`samples` training and up to `test` test examples of these classes of `data`, standardized. Images are averaged
-    over squares of `pool` pixels a side first, and standardized again. With data="gaussians", or where the file is
-    missing, each class is a Gaussian in 49 dimensions (7 x 7 pixels), and the name says so."""
-    try:
-        found = None if data == "gaussians" else datasets.some_classes(
-            data, classes, samples, None, run_key(seed), flat=flat and pool == 1
-        )  # fmt: skip
-    except DataNotFoundError:
-        found = None
-    if found is None:
+    over squares of `pool` pixels a side first, and standardized again. With data="gaussians", each
+    class is a Gaussian in 49 dimensions (7 x 7 pixels)."""
+    if data == "gaussians":
         x, place = _gaussians(len(classes), samples + test, seed)
         x, y = x if flat else x.reshape(-1, 7, 7, 1), _targets(place, len(classes))
-        of = "two" if len(classes) == 2 else len(classes)
-        name = f"{of} Gaussians" if data == "gaussians" else f"{of} Gaussians in place of {data}"
+        name = f"{'two' if len(classes) == 2 else len(classes)} Gaussians"
         return Sample(x[:samples], y[:samples], x[samples:], y[samples:], name)
+    found = datasets.some_classes(data, classes, samples, None, run_key(seed), flat=flat and pool == 1)
     x, x_test = found.x, found.x_test[:test]
     if pool > 1:
         x, x_test = (_pooled(part, pool) for part in (x, x_test))

@@ -29,8 +29,8 @@ class Cyclic(StochasticExperiment):
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure C.12")
     cost = {"quick": 5, "full": 900}
     presets = {
-        "quick": {"samples": 64, "batch": 16, "pool": 4, "architecture": "fcn", "depth": 5, "width": 256,
-                  "cycles": 3, "seeds": 3},
+        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "architecture": "fcn", "depth": 5,
+                  "width": 256, "cycles": 3, "seeds": 3},
     }  # fmt: skip
     control = {"low": 0.02, "high": 0.08}
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the

@@ -16,7 +16,7 @@ from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
 from dynascope.tasks.multi_index import MultiIndex
 
 Architecture = Literal["fcn", "cnn", "myrtle", "residual", "vit"]
-Images = Literal["cifar10", "svhn", "mnist", "fashion_mnist", "usps", "gaussians"]
+Images = Literal["digits", "cifar10", "svhn", "mnist", "fashion_mnist", "usps", "gaussians"]
 Regression = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
 REGRESSION = ("rank-2", "rank-3", "rank-4", "full-rank")
 DIVERGED = 1e6
@@ -55,7 +55,7 @@ class DeepExperiment(Experiment):
     """Fields that the experiments on deep networks have in common; the defaults are those of Figure 4.3a."""
 
     data: Images | Regression = "cifar10"
-    """Where the file of an image set is missing, Gaussians of 7 x 7 pixels take its place, one for each class."""
+    """An image set, Gaussians of 7 x 7 pixels, one for each class, or a regression target."""
     classes: Annotated[tuple[int, ...], Field(min_length=2)] = (7, 9)
     """The labels of two classes are ±1; more than two have one output each."""
     samples: PositiveInt = 128

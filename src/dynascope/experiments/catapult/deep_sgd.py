@@ -29,7 +29,7 @@ class DeepSgd(StochasticExperiment):
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 4.7, C.8-C.11")
     cost = {"quick": 5, "full": 400}
     presets = {
-        "quick": {"samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 100, "seeds": 5},
+        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 100, "seeds": 5},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},
         "residual": {"architecture": "residual", "depth": 10, "width": 10, "ratio": 2.0},
         "vit": {"architecture": "vit", "depth": 4, "width": 256},

@@ -83,14 +83,14 @@ class GeneralQuadratic(Experiment):
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure B.4")
     cost = {"quick": 6, "full": 600}
     presets = {
-        "quick": {"seeds": 3, "data": "mnist", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
+        "quick": {"seeds": 3, "data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
     }
     control = {"rate": 1.8, "ratios": (0.5, 0.7)}
     notes = """g = w·x/|x| + γ/2 wᵀΣw with Σ a diagonal of random signs (one draw for each seed), w ~ N(0, I) in 100
     dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
     y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own
     start (the document's 2.8 is one of its data). Full setting: airplanes and birds of CIFAR-10; quick: digits 0 and 2
-    of MNIST, averaged to 7 × 7; where the file is missing, two Gaussians. One program serves all widths: units beyond a
+    of MNIST, averaged to 7 × 7. One program serves all widths: units beyond a
     width are zero and stay so. The control takes rates below the critical one."""
 
     precision: Literal["float32", "float64"] = "float64"

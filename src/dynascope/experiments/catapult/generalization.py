@@ -81,8 +81,8 @@ class Generalization(Experiment):
     )
     cost = {"quick": 9, "full": 20000}
     presets = {
-        "quick": {"classes": (3, 8), "pool": 4, "samples": 64, "test_samples": 400, "width": 500, "steps": 100,
-                  "seeds": 5, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
+        "quick": {"data": "digits", "classes": (3, 8), "pool": 4, "samples": 64, "test_samples": 200, "width": 500,
+                  "steps": 100, "seeds": 5, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
         "news": {"data": "ag_news", "classes": (0, 1)},
         "speech": {"data": "free_spoken_digits", "classes": (1, 3), "samples": 256},
         "cifar-sgd": {"data": "cifar10", "classes": (0, 2), "samples": 256, "batch": 32, "steps": 1600},
@@ -110,7 +110,7 @@ class Generalization(Experiment):
     five runs, and so it is asked of the mean now, over five seeds."""
 
     data: str = "mnist"
-    """A data set with two classes: images, ag_news or free_spoken_digits; where its file is missing, two Gaussians."""
+    """A data set with two classes: images, ag_news or free_spoken_digits; or gaussians."""
     classes: tuple[int, int] = (0, 1)
     pool: PositiveInt = 1
     """Images are averaged over squares of this many pixels a side first."""

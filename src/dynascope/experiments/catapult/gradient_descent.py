@@ -57,7 +57,7 @@ class GradientDescent(DeepExperiment):
                     "Figures 4.2, 4.3, C.2-C.5")  # fmt: skip
     cost = {"quick": 8, "full": 280}
     presets = {
-        "quick": {"data": "mnist", "pool": 4, "width": 512, "steps": 40, "seeds": 3},
+        "quick": {"data": "digits", "pool": 4, "width": 512, "steps": 40, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},
         "svhn": {"data": "svhn", "classes": (0, 2), "ratio": 1.76},
         "svhn-cnn": {"data": "svhn", "classes": (0, 2), "architecture": "cnn", "width": 512, "ratio": 1.88},

@@ -64,7 +64,7 @@ class Multiple(DeepExperiment):
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures 4.4, C.6, C.7")
     cost = {"quick": 7, "full": 240}
     presets = {
-        "quick": {"samples": 64, "pool": 4, "width": 256, "warm": 20, "steps": 150, "seeds": 3},
+        "quick": {"data": "digits", "samples": 64, "pool": 4, "width": 256, "warm": 20, "steps": 150, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "printed": 8.9},
     }
     control = {"factor": 0.5}

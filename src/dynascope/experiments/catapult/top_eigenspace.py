@@ -85,7 +85,7 @@ class TopEigenspace(Experiment):
     source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figures B.2 and B.3")
     cost = {"quick": 6, "full": 200}
     presets = {
-        "quick": {"data": "mnist", "classes": (3, 8), "pool": 4, "samples": 64, "width": 256, "steps": 40, "seeds": 2},
+        "quick": {"data": "digits", "classes": (3, 8), "pool": 4, "samples": 64, "width": 256, "steps": 40, "seeds": 2},
         "svhn": {"data": "svhn"},
         "cnn": {"architecture": "cnn", "width": 1024},
         "svhn-cnn": {"data": "svhn", "architecture": "cnn", "width": 1024},
@@ -95,8 +95,8 @@ class TopEigenspace(Experiment):
     lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row, and
     R_f is exact only where the residual lies along p1. The document states no rate; 1.5 critical rates are ours. Full
     setting: airplanes and birds of CIFAR-10, 128 of them, width 2048; the presets are the panels with digits 0 and 2 of
-    SVHN and those with a convolution of 1024 channels. Where the file is missing two Gaussians take its place, and the
-    claims say so. The control takes half the critical rate: there is no spike to carry."""
+    SVHN and those with a convolution of 1024 channels. The control takes half the critical rate: there is no
+    spike to carry."""
 
     precision: Literal["float32", "float64"] = "float64"
     models: tuple[Kind, ...] = ("quadratic", "network")

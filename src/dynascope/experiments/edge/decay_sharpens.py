@@ -28,14 +28,14 @@ class DecaySharpens(DigitExperiment):
     id = "edge.decay-sharpens"
     source = Source(DOCUMENT, "Section 3.3")
     cost = {"quick": 8, "full": 37}
-    presets = {"quick": {"samples": 500, "drops": (20, 60), "steps": 160}}
+    presets = {"quick": {"data": "digits", "samples": 500, "drops": (20, 60), "steps": 160}}
     control = {"learning_rate": 0.1, "lowered_rate": 0.05}
     notes = """Prior work quoted in Section 3.3 finds that after the rate is lowered the sharpness rises toward 2
     over the lowered rate. No setting is stated. Here runs of Figure 3.6 continue at half their rate from an early or a
     late step, next to copies that keep the rate. In this setting the answer is no: after an early drop the sharpness
     ends above that of the copies but does not reach the new edge, and after a late drop it hardly changes, since the
     two classes of digits are fitted by then. At the control's rate, 0.1, the sharpness is never near the edge, so
-    nothing limits it before the drop. Without MNIST the data are two Gaussian clusters, and the claims say so."""
+    nothing limits it before the drop."""
 
     learning_rate: float = Field(0.5, gt=0)
     lowered_rate: float = Field(0.25, gt=0)

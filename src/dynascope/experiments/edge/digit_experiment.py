@@ -20,7 +20,7 @@ from dynascope.experiments.seeds import member_seeds
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
 
-Data = Literal["auto", "digits", "gaussians"]
+Data = Literal["mnist", "digits", "gaussians"]
 DIGITS = "0 and 1 of MNIST, {} pixels"
 CLUSTERS = "two Gaussian clusters in {} dimensions, not MNIST"
 
@@ -34,17 +34,12 @@ class Sample(NamedTuple):
 
 
 def sample(data: Data, count: int) -> Sample:
-    """`count` reduced digits; or two Gaussian clusters, if `data` is "gaussians", or "auto" and MNIST is missing."""
-    if data != "gaussians":
-        try:
-            digits = images.two_class_digits(count, expect=None)
-        except images.DataNotFoundError:
-            if data == "digits":
-                raise
-        else:
-            return Sample(digits.x, digits.y, DIGITS.format(digits.x.shape[1]))
-    x, y = gaussian_clusters(count)
-    return Sample(x, y, CLUSTERS.format(x.shape[1]))
+    """`count` images of 0 and 1 of MNIST or of its part in the package, reduced; or two Gaussian clusters."""
+    if data == "gaussians":
+        x, y = gaussian_clusters(count)
+        return Sample(x, y, CLUSTERS.format(x.shape[1]))
+    digits = images.two_class_digits(count, name=data, expect=None)
+    return Sample(digits.x, digits.y, DIGITS.format(digits.x.shape[1]))
 
 
 def gaussian_clusters(count: int, dim: int = 79) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n 2"]]:
@@ -80,8 +75,8 @@ class DigitDescent(eqx.Module):
 class DigitExperiment(EdgeExperiment):
     """The common fields, with the document's values where it states them."""
 
-    data: Data = "auto"
-    """MNIST digits, two Gaussian clusters, or (auto) digits if MNIST is found and clusters if not."""
+    data: Data = "mnist"
+    """MNIST, the part of it in the package (digits), or two Gaussian clusters."""
     samples: PositiveInt = Field(2000, ge=10)
     depth: PositiveInt = Field(3, ge=2)
     """Layers of weights."""

@@ -30,16 +30,19 @@ class MlpAlignment(DigitExperiment):
     id = "edge.mlp-alignment"
     source = Source(DOCUMENT, "Figures 3.6, 3.7, 3.8")
     cost = {"quick": 10, "full": 66}
-    presets = {"quick": {"samples": 500, "steps": 60}, "four-layers": {"depth": 4}, "five-layers": {"depth": 5}}
+    presets = {
+        "quick": {"data": "digits", "samples": 500, "steps": 60},
+        "four-layers": {"depth": 4},
+        "five-layers": {"depth": 5},
+    }
     control = {"learning_rate": 0.1, "small_rate": 0.02}
     notes = """Full batch: one epoch is one step. Edge steps are those with sharpness λ > 2/η. That alone does not make
     an oscillation (the top eigenvector may be one of several), so a run counts if it has 15 of them, the median |cos|
     of gradient and top eigenvector is at least 0.9, and D > 0 in three quarters. D = 3 f'''² - f'' f'''' along the unit
     gradient, at the minimum of the loss on the line of the step; its sign decides whether an orbit of period 2 can be
     stable there, its size depends on units. The document does not state the initialization (here uniform within
-    1/√fan-in), which images it takes, or the scale of inputs and targets (here x/255, one-hot). Without MNIST the data
-    are two Gaussian clusters, and the claims say so. The control's rate, 0.1, puts the edge at 20, which is never
-    reached."""
+    1/√fan-in), which images it takes, or the scale of inputs and targets (here x/255, one-hot). The control's
+    rate, 0.1, puts the edge at 20, which is never reached."""
 
     learning_rate: float | None = Field(None, gt=0)
     """By default the document's rate for this depth: 0.5, 0.4, 0.35 for 3, 4, 5 layers."""

@@ -20,7 +20,9 @@ from dynascope.tasks.data import datasets
 from dynascope.theory.features.agop import isotropic_alignment
 
 Architecture = Literal["fcn", "cnn", "myrtle"]
-Name = Literal["rank-2", "rank-3", "rank-4", "full-rank", "svhn", "celeba", "usps", "fashion_mnist", "mnist", "cifar10"]
+Name = Literal[
+    "rank-2", "rank-3", "rank-4", "full-rank", "svhn", "celeba", "usps", "fashion_mnist", "mnist", "digits", "cifar10",
+]  # fmt: skip
 
 
 class RealSet(NamedTuple):
@@ -38,6 +40,7 @@ REAL = {
     "usps": RealSet((0, 2), "cnn", 0.992),
     "fashion_mnist": RealSet((0, 2), "myrtle", 0.918),
     "mnist": RealSet((0, 2), "myrtle", 0.918),
+    "digits": RealSet((0, 2), "myrtle", 0.918),
     "cifar10": RealSet((7, 9), "myrtle", 0.918),
 }
 REFERENCE_RATE, REFERENCE_BATCH, SCORED = 2e-3, 64, 256

@@ -35,7 +35,7 @@ class KernelChange(Experiment):
     cost = {"quick": 12, "full": 1500}
     presets = {
         "quick": {
-            "data": "mnist",
+            "data": "digits",
             "variants": ("densenet without input",),
             "widths": (16, 64, 256),
             "steps": 300,

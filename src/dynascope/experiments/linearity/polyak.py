@@ -33,7 +33,7 @@ class Polyak(Experiment):
         "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Section 2.4, (2.16), Section 2.3"
     )
     cost = {"quick": 11, "full": 300}
-    presets = {"quick": {"data": "mnist", "widths": (16, 128), "steps": 300, "seeds": 6}}
+    presets = {"quick": {"data": "digits", "widths": (16, 128), "steps": 300, "seeds": 6}}
     control = {"repeated": 1}
     notes = """A fully connected tanh network of three layers of weights, ten points with labels ±0.5, full-batch
     descent on half the sum of squares at rate 1/λ_max(K₀). The condition PL*: |∇L|² ≥ 2 μ L, with μ the smallest

@@ -23,11 +23,9 @@ from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.data.byte_pairs import pieces
-from dynascope.tasks.data.files import DataNotFoundError
 from dynascope.tasks.data.text import encoded, read_text
 from dynascope.tasks.next_token import NextToken
 
-SHAKESPEARE = "tiny_shakespeare"
 LONG = 1000
 """The least number of steps of a run in which keys and queries are asked to grow."""
 
@@ -82,14 +80,13 @@ class Language(Experiment):
     `vocabulary` byte-pair tokens learned from the text itself instead of GPT-2's own. The preset gpu is that on
     Wikitext-103 with a vocabulary of GPT-2's size, mid is half as deep and wide, over 10 million tokens; neither has
     been run, and learning 50,257 tokens from so long a text takes hours. `text` is a name in $DYNASCOPE_DATA or the
-    path of a UTF-8 file. Where tiny_shakespeare is not available, a synthetic text of random sentences is used, and the
-    claims say so. The rank of keys and queries in the first layer falls to about 1 and stays there, which is why
+    path of a UTF-8 file. The rank of keys and queries in the first layer falls to about 1 and stays there, which is why
     that claim begins with layer 2. It is asked of runs of at least 1,000 steps: in the other layers, too, the rank of
     keys and queries falls until about step 200 and grows only afterwards. In the control noise of the same size
     replaces what training changed. The main claim is the contrast with noise, since noise of this size has a stable
     rank just below that at initialization (0.98 of it). The full cost on a CPU is an estimate."""
 
-    text: str = SHAKESPEARE
+    text: str = "tiny_shakespeare"
     vocabulary: PositiveInt | None = None
     """The number of byte-pair tokens, learned from the text; none: its characters."""
     dim: PositiveInt = 768
@@ -127,12 +124,7 @@ class Language(Experiment):
         return "default"
 
     def measure(self, seed: int) -> xr.Dataset:
-        try:
-            written, name = read_text(self.text), self.text
-        except DataNotFoundError:
-            if self.text != SHAKESPEARE:
-                raise
-            written, name = synthetic_text(), "synthetic text (tiny_shakespeare was not found)"
+        written = read_text(self.text)
         text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         names = ("dim", "depth", "heads", "hidden", "compute")
@@ -148,7 +140,7 @@ class Language(Experiment):
         record = np.union1d(record_steps(self.steps, self.since, self.recorded), [self.since])
         trace = ds.ensemble(member, over, steps=self.steps, record=record, fixed=fixed, width=1).trace
         return with_epochs(trace, self.since).assign_attrs(
-            data=f"{len(text.tokens)} {unit} of {name}", perturbation=self.perturbation
+            data=f"{len(text.tokens)} {unit} of {self.text}", perturbation=self.perturbation
         )
 
     def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
@@ -165,15 +157,3 @@ class Language(Experiment):
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)
         axes.set(xlabel="step", ylabel="loss of the next token", title=measured.attrs["data"])
         return {"stable-rank": attention_figures.per_layer(steps, measured.attrs["data"], clock="step"), "loss": figure}
-
-
-def synthetic_text(sentences: int = 6000) -> str:
-    """Random sentences of a small grammar, always the same."""
-    draw = np.random.default_rng(0)
-    nouns = ("king", "queen", "night", "moon", "sword", "garden", "letter", "storm", "river", "fool")
-    verbs = ("loves", "fears", "seeks", "forgets", "breaks", "follows", "hides", "sings of")
-    parts = [
-        f"The {draw.choice(nouns)} {draw.choice(verbs)} the {draw.choice(nouns)}{draw.choice(list('.!?;'))}\n"
-        for _ in range(sentences)
-    ]
-    return "".join(parts)

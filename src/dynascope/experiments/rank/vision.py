@@ -47,13 +47,12 @@ class Vision(VisionExperiment):
     norm 1. Where the paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra
     token, no biases in keys, queries and values, framework-default weights, one cosine cycle. The paper prints no
     numbers; the thresholds `low` and `growth` were set before any run of these experiments. The preset small trains
-    on digit pairs over three seeds; digits are from MNIST, pooled to 8 x 8 pixels, or synthetic glyphs where MNIST is
-    not available. quick is half as deep and asks for any growth. Figure 4 shows one layer; its claim (rank
-    correlation with the step) is about the mean over layers, with each layer's own number beside it. This was chosen
-    after a first run of quick, in which one layer of two stops growing early. So were three other choices: counts of
-    directions are means over layers, low rank is asked of the two products separately, and quick has width 64 (at 32
-    three claims failed). In the control noise of the same size replaces what training changed; its rank is not
-    low."""
+    on digit pairs over three seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and asks for
+    any growth. Figure 4 shows one layer; its claim (rank correlation with the step) is about the mean over layers, with
+    each layer's own number beside it. This was chosen after a first run of quick, in which one layer of two stops
+    growing early. So were three other choices: counts of directions are means over layers, low rank is asked of the two
+    products separately, and quick has width 64 (at 32 three claims failed). In the control noise of the same size
+    replaces what training changed; its rank is not low."""
 
     learning_rate: float = Field(1e-4, gt=0)
     low: tuple[float, float] = (1 / 3, 0.7)

@@ -2,7 +2,7 @@
 
 Files: `ag_news_csv/train.csv` and `ag_news_csv/test.csv`, as published by the authors of the character-level CNN, or
 `ag_news_train_prefix.csv.gz` and `ag_news_test_7600.csv.gz` in their place: rows of class (1 World, 2 Sports,
-3 Business, 4 Science), title, description, with or without a header. Missing files are downloaded.
+3 Business, 4 Science), title, description, with or without a header.
 "Toward Understanding the Dynamics of Over-parameterized Neural Networks" does not state its features; these are 1000
 words, as unit vectors times sqrt(1000). All 120,000 rows take a gigabyte.
 """
@@ -14,7 +14,7 @@ import gzip
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -31,28 +31,41 @@ FOLDER = "ag_news_csv"
 BASE = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 SUMS = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"}
 """MD5 sums, as checked by torchtext. The download is untested."""
+Stamp = tuple[Path, int, int]
 _WORD = re.compile(r"[a-z0-9]{2,}")
 
 
-@cache
 def load(terms: int = 1000) -> TrainTest:
     """AG News as rows (n, terms) of length sqrt(terms), classes 0 to 3; words and weights are those of the training
     file."""
     sizes(terms=terms)
-    (train, y_train), (test, y_test) = (read_rows(find(part)) for part in SUMS)
+    train, test = find()
+    files.record("ag_news")
+    return _load(files.stamp(train), files.stamp(test), terms)
+
+
+@cache
+def _load(train_file: Stamp, test_file: Stamp, terms: int) -> TrainTest:
+    (train, y_train), (test, y_test) = (read_rows(file) for file, *_ in (train_file, test_file))
     vocabulary = frequent_words(train, terms)
     weights = inverse_frequencies(train, vocabulary)
     return TrainTest(features(train, vocabulary, weights), y_train, features(test, vocabulary, weights), y_test)
 
 
-def find(part: str) -> Path:
-    """The file for "train.csv" or "test.csv": the official one, its subset, or a new download."""
-    official = f"{FOLDER}/{part}"
-    found = files.find(official) or files.find(SUBSETS[part])
-    if found is not None:
-        return found
-    fetched = files.fetch_for("ag_news", official, BASE, {part: SUMS[part]})
-    return files.keep_bytes(official, fetched[part])
+def find() -> list[Path]:
+    """The training and the test file: the official ones, or their subsets."""
+    found = [files.find(f"{FOLDER}/{part}") or files.find(subset) for part, subset in SUBSETS.items()]
+    there = [file for file in found if file is not None]
+    if len(there) < len(found):
+        wanted = " and ".join(f"{FOLDER}/{part}" for part in SUBSETS)
+        raise files.missing("ag_news", wanted, fetched=True)
+    return there
+
+
+def keep(contents: Mapping[str, bytes]) -> None:
+    """Put the downloaded files into the cache."""
+    for part, content in contents.items():
+        files.keep_bytes(f"{FOLDER}/{part}", content)
 
 
 def read_rows(file: Path) -> tuple[list[str], np.ndarray]:

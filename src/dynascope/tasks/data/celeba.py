@@ -20,14 +20,21 @@ TEST_FROM = 182_638
 """The number of the first picture of the official test split."""
 
 
-@cache
 def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None) -> TrainTest:
     """Faces as size x size x 3, class 1 with the attribute and 0 without; at most `limit` of each split.
 
     The split is the authors': pictures from 182638 on are the test set, or the last fifth in a folder without those.
     """
     sizes(size=size, limit=1 if limit is None else limit)
-    folder = files.need("celeba", f"a folder with {LIST} and {PICTURES}/*.jpg")
+    folder = files.find("celeba")
+    if folder is None:
+        raise files.missing("celeba", f"a folder celeba (with {LIST} and {PICTURES}/*.jpg)")
+    files.record("celeba")
+    return _load(folder, attribute, size, limit)
+
+
+@cache
+def _load(folder: Path, attribute: str, size: int, limit: int | None) -> TrainTest:
     names, has = read_attribute(folder / LIST, attribute)
     numbers = np.array([int(Path(name).stem) for name in names])
     test = numbers >= TEST_FROM

@@ -1,8 +1,7 @@
 """Pairs of small digits in a hundred classes: a task for transformers that a CPU can train.
 
 Digits have 8 x 8 pixels, made from MNIST by padding with two pixels and averaging over 4 x 4 (as the 8 x 8 digits of
-the UCI repository were made from 32 x 32 bitmaps). Where MNIST is not available, the pairs are made of synthetic
-glyphs: ten random patterns, shifted by up to two pixels, with noise.
+the UCI repository were made from 32 x 32 bitmaps). The images are the "digits" that the package carries.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, Shaped, UInt8
+from jaxtyping import Shaped, UInt8
 
 from dynascope.checks import sizes
 from dynascope.tasks.data import images
@@ -31,36 +30,19 @@ def digit_pairs(
 ) -> DigitPairs:
     """`train` pairs drawn from `digits` different digits, and `test` pairs drawn from `held_out` others."""
     sizes(train=train, test=test, digits=digits, held_out=held_out)
-    try:
-        stored = images.load("mnist")
-    except images.DataNotFoundError:
-        singles, labels, name = *glyphs(digits + held_out), "pairs of synthetic glyphs (MNIST was not found)"
-    else:
-        if len(stored.x_train) < digits + held_out:
-            raise ValueError(f"digits + held_out must be at most {len(stored.x_train)}; got {digits} + {held_out}")
-        singles, labels = small_digits(stored.x_train[: digits + held_out]), stored.y_train[: digits + held_out]
-        name = "pairs of MNIST digits, 8 x 8 pixels each"
+    stored = images.load("digits")
+    if len(stored.x_train) < digits + held_out:
+        raise ValueError(f"digits + held_out must be at most {len(stored.x_train)}; got {digits} + {held_out}")
+    singles, labels = small_digits(stored.x_train[: digits + held_out]), stored.y_train[: digits + held_out]
     draw, made = np.random.default_rng(seed), []
     for pool, count in ((np.arange(digits), train), (digits + np.arange(held_out), test)):
         left, right = draw.choice(pool, (2, count))
         x = np.concatenate([singles[left], singles[right]], axis=2)[..., None]
         made += [x, 10 * labels[left].astype(np.int32) + labels[right].astype(np.int32)]
-    return DigitPairs(TrainTest(*made), name)
+    return DigitPairs(TrainTest(*made), "pairs of MNIST digits, 8 x 8 pixels each")
 
 
 def small_digits(x: Shaped[np.ndarray, "n 28 28"]) -> UInt8[np.ndarray, "n 8 8"]:
     """Images padded by 2 pixels, then averaged over blocks of 4 x 4."""
     wide = np.pad(x.astype(np.float64), ((0, 0), (2, 2), (2, 2)))
     return np.rint(wide.reshape(len(x), SIDE, 4, SIDE, 4).mean(axis=(2, 4))).astype(np.uint8)
-
-
-def glyphs(count: int) -> tuple[UInt8[np.ndarray, "n 8 8"], Int[np.ndarray, " n"]]:
-    """Ten random patterns of 6 x 6 pixels at random positions in 8 x 8 pixels, with noise, and their labels."""
-    draw = np.random.default_rng(0)
-    patterns = np.kron(draw.uniform(size=(10, 3, 3)) > 0.5, np.ones((2, 2)))
-    labels = draw.integers(0, 10, count)
-    x = np.zeros((count, SIDE, SIDE))
-    for image, label, (row, column) in zip(x, labels, draw.integers(0, 3, (count, 2)), strict=True):
-        image[row : row + 6, column : column + 6] = patterns[label]
-    noisy = 200 * x + draw.normal(0, 30, x.shape)
-    return np.clip(noisy, 0, 255).astype(np.uint8), labels.astype(np.int64)

@@ -1,7 +1,7 @@
 """Data files: where they are found, how they are downloaded, and how arrays are read from them and kept.
 
-A file is looked for in $DYNASCOPE_DATA, then in the user's cache. Downloads are verified by their MD5 or SHA-256
-sum and kept in the cache. Nothing is ever unpickled.
+A file is looked for in $DYNASCOPE_DATA, then in the user's cache, then in the package. Downloads are verified by their
+MD5 or SHA-256 sum and kept in the cache. Nothing is ever unpickled, and nothing takes the place of a missing file.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 TIMEOUT_SECONDS = 30
+PACKAGE = Path(__file__).parent / "included"
+"""The data that the package carries; LICENSES.md says what they are."""
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -37,11 +40,15 @@ class TrainTest(NamedTuple):
 
 
 def folders() -> list[Path]:
-    """The folders with data files: $DYNASCOPE_DATA if it is set, then the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope") / "data"
+    """The folders with data files, in the order of search: $DYNASCOPE_DATA if it is set, the cache, the package."""
     given = os.environ.get("DYNASCOPE_DATA")
-    return [Path(given), cache] if given else [cache]
+    return [*([Path(given).expanduser()] if given else []), cache(), PACKAGE]
+
+
+def cache() -> Path:
+    """The user's cache of data files, in which downloads are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope").expanduser() / "data"
 
 
 def find(name: str) -> Path | None:
@@ -49,12 +56,32 @@ def find(name: str) -> Path | None:
     return next((folder / name for folder in folders() if (folder / name).exists()), None)
 
 
-def need(name: str, what: str) -> Path:
-    """The file or folder of that name; an error says `what` it is and where it goes."""
-    found = find(name)
-    if found is None:
-        raise DataNotFoundError(f"no {name} ({what}); put it into {folders()[0]}")
-    return found
+def missing(name: str, wanted: str, *, fetched: bool = False) -> DataNotFoundError:
+    """The error for a data set that is not on this machine: where its files, `wanted`, go, and whether
+    `dynascope data fetch` gets them."""
+    fetch = f"run `dynascope data fetch {name}`, or " if fetched else ""
+    return DataNotFoundError(f"no data set '{name}' on this machine; {fetch}put {wanted} into {folders()[0]}")
+
+
+_READ: ContextVar[tuple[set[str], ...]] = ContextVar("_READ", default=())
+
+
+@contextmanager
+def recorded() -> Iterator[set[str]]:
+    """Collects the names (of one's own texts and folders: the paths) of the data sets that are read inside the `with`,
+    by this thread."""
+    read: set[str] = set()
+    token = _READ.set((*_READ.get(), read))
+    try:
+        yield read
+    finally:
+        _READ.reset(token)
+
+
+def record(name: str) -> None:
+    """Tell every `recorded` around this call that the data set is read."""
+    for read in _READ.get():
+        read.add(name)
 
 
 def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
@@ -71,14 +98,10 @@ def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
     return contents
 
 
-def fetch_for(name: str, wanted: str, base: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """`fetch` for the data set `name`; where it fails, the error says where to put the file `wanted`."""
-    try:
-        return fetch(base, files)
-    except OSError as error:
-        raise DataNotFoundError(
-            f"'{name}' is not on this machine and could not be fetched ({error}); put {wanted} into {folders()[0]}"
-        ) from None
+def stamp(file: Path) -> tuple[Path, int, int]:
+    """What changes when a file does: its path, when it was written, its size."""
+    status = file.stat()
+    return file, status.st_mtime_ns, status.st_size
 
 
 def read_arrays(file: Path) -> TrainTest:
@@ -106,12 +129,12 @@ def keep_bytes(name: str, content: bytes) -> Path:
     """Write a file into the cache, completely or not at all."""
     with _atomic(name) as part:
         part.write(content)
-    return folders()[-1] / name
+    return cache() / name
 
 
 @contextmanager
 def _atomic(name: str) -> Iterator[Any]:
-    file = folders()[-1] / name
+    file = cache() / name
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
         yield part

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from dynascope.checks import sizes
+from dynascope.tasks.data import files
 from dynascope.tasks.data.files import TrainTest
 
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -26,6 +27,7 @@ def image_folder(folder: str | Path, pixels: int | None = None) -> TrainTest:
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise ValueError(f"folder must hold one subfolder of pictures for each class; {root} is not a folder")
+    files.record(str(folder))
     if (root / "train").is_dir() and (root / "test").is_dir():
         names = _classes(root / "train")
         train, test = (_read(root / part, names, pixels) for part in ("train", "test"))

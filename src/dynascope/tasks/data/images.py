@@ -1,7 +1,8 @@
 """Image data sets as arrays, and the two-class digits of the sharpness experiments.
 
 A data set is one file, `<name>.npz` with `x_train, y_train, x_test, y_test` (integers, images as published). It is
-looked for in $DYNASCOPE_DATA, then in the cache, and then fetched from its official source and kept in the cache.
+looked for in $DYNASCOPE_DATA, then in the cache, then in the package, which carries "digits": the first 5,000 training
+and 1,000 test images of MNIST (a balanced part of it).
 """
 
 from __future__ import annotations
@@ -18,20 +19,13 @@ from dynascope.tasks.data.image_sources import SOURCES
 
 
 def load(name: str) -> TrainTest:
-    """The data set "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps", or any other with a file
-    `<name>.npz` in one of the folders."""
+    """The data set "digits" (which the package carries), "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn",
+    "usps", or any other with a file `<name>.npz` in one of the folders."""
     file = files.find(f"{name}.npz")
-    if file is not None:
-        return files.read_arrays(file)
-    wanted = f"{name}.npz (with {', '.join(TrainTest._fields)})"
-    if name not in SOURCES:
-        raise DataNotFoundError(
-            f"no data set '{name}' (known: {', '.join(SOURCES)}); put {wanted} into {files.folders()[0]}"
-        )
-    source = SOURCES[name]
-    images = source.read(files.fetch_for(name, wanted, source.base, source.files))
-    files.keep_arrays(name, images._asdict())
-    return images
+    if file is None:
+        raise files.missing(name, f"{name}.npz (with {', '.join(TrainTest._fields)})", fetched=name in SOURCES)
+    files.record(name)
+    return files.read_arrays(file)
 
 
 class ReducedImages(NamedTuple):

@@ -1,8 +1,8 @@
 """Free spoken digits as small pictures: the logarithm of a mel spectrogram, pooled in time.
 
 File: `free_spoken_digits.npz` with `audio` (int16 at 8 kHz), `offsets` (clip i is audio[offsets[i]:offsets[i + 1]]),
-`label`, `take`; the official test clips are takes 0 to 4. Without that file, the recordings of version 1.0.10 (50
-takes of 10 digits by 6 speakers) are downloaded and kept in this form. "Toward Understanding the Dynamics of
+`label`, `take`; the official test clips are takes 0 to 4. The download, version 1.0.10 (50 takes of 10 digits by 6
+speakers), is kept in this form. "Toward Understanding the Dynamics of
 Over-parameterized Neural Networks" does not state its features.
 """
 
@@ -32,27 +32,30 @@ ARCHIVE = {"v1.0.10.zip": "c680098f5d2355ba7cc4bd8b0ca9e0a24c00ebe3b4c552208889a
 """SHA-256 sum. The download is untested."""
 
 
-@cache
 def load(bands: int = 32, segments: int = 32) -> TrainTest:
     """The digits as bands x segments pictures, classes 0 to 9."""
     sizes(bands=bands, segments=segments)
-    stored = recordings()
+    file = files.find(FILE)
+    if file is None:
+        raise files.missing("free_spoken_digits", FILE, fetched=True)
+    files.record("free_spoken_digits")
+    return _load(files.stamp(file), bands, segments)
+
+
+@cache
+def _load(file: tuple[Path, int, int], bands: int, segments: int) -> TrainTest:
+    with np.load(file[0], allow_pickle=False) as arrays:
+        stored = dict(arrays)
     audio, label, take = stored["audio"].astype(float) / 2**15, stored["label"], stored["take"]
     clips = [pooled_spectrogram(audio[begin:end], bands, segments) for begin, end in pairwise(stored["offsets"])]
     x, test = np.stack(clips), take < TEST_TAKES
     return TrainTest(x[~test], label[~test], x[test], label[test])
 
 
-def recordings() -> Mapping[str, np.ndarray]:
-    """The arrays of the file, which is downloaded if there is none."""
-    file = files.find(FILE)
-    if file is not None:
-        with np.load(file, allow_pickle=False) as stored:
-            return dict(stored)
-    (packed,) = files.fetch_for("free_spoken_digits", FILE, BASE, ARCHIVE).values()
-    arrays = read_archive(packed)
-    files.keep_arrays(Path(FILE).stem, arrays)
-    return arrays
+def keep(contents: Mapping[str, bytes]) -> None:
+    """Put the recordings of the downloaded archive into the cache."""
+    (packed,) = contents.values()
+    files.keep_arrays(Path(FILE).stem, read_archive(packed))
 
 
 def read_archive(packed: bytes) -> dict[str, np.ndarray]:
