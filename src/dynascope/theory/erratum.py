@@ -1,4 +1,10 @@
-"""A statement that does not hold as printed, with the counter-example that shows it."""
+"""The old form of errata. It goes: this file is deleted once catapult and linearity no longer import it.
+
+The new form (see theory/edge/errata.py and experiments/edge/errata.py): a function of `theory/<system>/errata.py` returns
+the numbers of one counter-example, a plain `dict[str, float]` whose keys are identifiers; no verdict, no printed words.
+`measure` of the experiment collects them as a tree, `xr.DataTree.from_dict({id: xr.Dataset(function())})`; `judge` says
+what is printed, where, and of which kind: `erratum(criterion(id, statement, number, limit), kind=..., printed=..., at=...)`.
+"""
 
 from __future__ import annotations
 
