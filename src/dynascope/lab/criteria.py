@@ -9,12 +9,13 @@ the reader), `post_hoc` (what was settled after looking at results, and why) and
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import xarray as xr
 
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 
 
 class About(TypedDict, total=False):
@@ -40,6 +41,32 @@ def share(id: str, statement: str, flags: Any, at_least: float, *, cases: int = 
     wanted += f", of ≥ {cases}" if cases > 1 else ""
     holds = len(values) >= cases and values.mean() >= at_least
     return claim(id, statement, measured=share_of(values), expected=wanted, holds=holds, **about)
+
+
+def same_shares(
+    id: str,
+    statement: str,
+    found: Mapping[str, Any],
+    known: Mapping[str, tuple[float, int]],
+    *,
+    confidence: float = 0.999,
+    **about: Unpack[About],
+) -> Claim:
+    """The shares of true flags agree with shares `(share, trials)` measured elsewhere, under the same names: the score
+    test of equal proportions, all names together at this confidence."""
+    flags = {name: np.asarray(found[name], bool).ravel() for name in known}
+    z = NormalDist().inv_cdf(1 - (1 - confidence) / (2 * max(len(known), 1)))
+    agree = [shares_agree(int(flags[name].sum()), flags[name].size, *known[name], z=z) for name in known]
+    wanted = {name: f"{share:g} of {of}" for name, (share, of) in known.items()}
+    measured = {name: share_of(values) for name, values in flags.items()}
+    return claim(
+        id,
+        statement,
+        measured=measured,
+        expected={"at": f"{100 * confidence:g} %", **wanted},
+        holds=len(known) > 0 and all(agree),
+        **about,
+    )
 
 
 def below(

@@ -13,7 +13,8 @@ from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare
 from dynascope.figures import INK, PALETTE, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, below, falling, rising, same_shares
 
 
 class Shape(NamedTuple):
@@ -26,12 +27,12 @@ class Shape(NamedTuple):
 
 
 SHARES = {
-    **{Shape(d, 4, d): ReferenceShare(p, n) for d, p, n in
-       ((2, 0.51, 400), (3, 0.39, 400), (4, 0.33, 400), (8, 0.17, 200), (16, 0.04, 100), (64, 0.0, 20))},
+    **{Shape(d, 4, d): ReferenceShare(p, 400) for d, p in ((2, 0.51), (3, 0.39), (4, 0.33))},
+    **{Shape(d, 4, d): ReferenceShare(p, n) for d, p, n in ((8, 0.17, 200), (16, 0.04, 100), (64, 0.0, 20))},
     **{Shape(3, L, 3): ReferenceShare(p, 200) for L, p in ((1, 0.01), (2, 0.15), (3, 0.34), (5, 0.45))},
     **{Shape(2, L, 2): ReferenceShare(p, 200) for L, p in ((1, 0.02), (2, 0.23), (3, 0.41))},
     Shape(2, 4, 64): ReferenceShare(0.04, 100),
-}  # fmt: skip
+}
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
 
 Outcomes = Mapping[Shape, np.ndarray]
@@ -77,36 +78,34 @@ def outcomes(table: xr.Dataset, when: str) -> Outcomes:
 
 def judge_shares(table: xr.Dataset, families: Families, as_reference: bool) -> Iterable[Claim]:
     found, starts = outcomes(table, "every_step"), int(table.trials.max())
-    shares = [found[shape].mean() for shape in families.by_dim]
-    yield claim(
-        "falls-with-dimension", "The share of starts with two descents or more falls with the dimension",
-        source="Figure 2c", measured={f"d={shape.dim}": share_of(found[shape]) for shape in families.by_dim},
-        expected="falling", holds=bool(np.all(np.diff(shares) < 0)), seeds=starts,
-    )  # fmt: skip
+
+    def shares(shapes: Sequence[Shape], field: str) -> xr.DataArray:
+        values = [found[shape].mean() for shape in shapes]
+        return xr.DataArray(values, {field: [getattr(shape, field) for shape in shapes]})
+
+    statement = "The share of starts with two descents or more falls with the dimension"
+    by_dim = shares(families.by_dim, "dim")
+    yield falling("falls-with-dimension", statement, by_dim, source="Figure 2c", seeds=starts)
     for dim, shapes in families.by_depth.items():
-        shares = [found[shape].mean() for shape in shapes]
-        nearly_none = shapes[0].depth > 1 or shares[0] < 0.1
-        yield claim(
-            f"rises-with-depth-{dim}", f"At d={dim} it rises with depth, from nearly none for one layer",
-            source="Figure 3", measured={f"L={shape.depth}": share_of(found[shape]) for shape in shapes},
-            expected="rising from under 0.1", holds=bool(np.all(np.diff(shares) > 0) and nearly_none), seeds=starts,
-        )  # fmt: skip
+        by_depth, about = shares(shapes, "depth"), About(source="Figure 3", seeds=starts)
+        yield rising(f"rises-with-depth-{dim}", f"At d={dim} the share rises with depth", by_depth, **about)
+        if shapes[0].depth == 1:
+            statement = f"At d={dim} nearly no start of one layer has two descents"
+            yield below(f"rare-in-one-layer-{dim}", statement, by_depth[0], 0.1, **about)
     if families.wide:
-        narrow, wide = families.wide._replace(width=families.wide.dim), families.wide
-        yield claim(
-            "width-removes", f"At d={wide.dim} wide hidden layers, h={wide.width}, make it rare: a quarter at most",
-            source="Figure 2c", measured={f"h={shape.width}": share_of(found[shape]) for shape in (narrow, wide)},
-            expected="under a quarter", holds=bool(found[wide].mean() < found[narrow].mean() / 4),
-            seeds=found[wide].size,
-        )  # fmt: skip
+        narrow, wide = (
+            found[shape].mean() for shape in (families.wide._replace(width=families.wide.dim), families.wide)
+        )
+        statement = f"At d={families.wide.dim} hidden layers of width {families.wide.width} make it rare: the share, "
+        statement += "over that of narrow layers"
+        seeds = found[families.wide].size
+        yield below("width-removes", statement, wide / narrow, 0.25, source="Figure 2c", seeds=seeds)
     if as_reference:
+        statement = "By dimension, width and depth the shares are those of an independent program (other seeds, the "
+        statement += "same recording at every fifth step)"
         coarse = {str(shape): outcome for shape, outcome in outcomes(table, "every_fifth").items()}
-        measured, expected, agree = transients.agreement(coarse, {str(shape): share for shape, share in SHARES.items()})
-        yield claim(
-            "shares", "By dimension, width and depth the shares are those of an independent program (other seeds, the "
-            "same recording at every fifth step), all together at 99 %",
-            source="Figures 2c and 3", measured=measured, expected=expected, holds=agree, seeds=starts,
-        )  # fmt: skip
+        known = {str(shape): share for shape, share in SHARES.items() if str(shape) in coarse}
+        yield same_shares("shares", statement, coarse, known, seeds=starts)
 
 
 def draw_families(table: xr.Dataset, families: Families, as_reference: bool) -> Figure:

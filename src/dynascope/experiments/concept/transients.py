@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +15,8 @@ import dynascope as ds
 from dynascope.curves import stages
 from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
 from dynascope.figures import INK, THEORY, concept_plane, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of, shares_agree, wilson_interval
+from dynascope.lab.claims import Claim, wilson_interval
+from dynascope.lab.criteria import below, every
 
 MEMORIZING, DIRECT, SECOND = "#d1495b", "#9aa4b2", "#00798c"
 Numbers = Sequence[Any] | np.ndarray
@@ -96,44 +96,40 @@ def nearly_flow(
     return trace.assign_coords(step=trace.step / finer)
 
 
-def agreement(
-    found: Mapping[str, np.ndarray], references: Mapping[str, ReferenceShare]
-) -> tuple[dict[str, Any], dict[str, float], bool]:
-    """Whether shares agree with references, all of them together at 99 %: measured, expected, verdict."""
-    common = [name for name in found if name in references]
-    z = NormalDist().inv_cdf(1 - 0.005 / max(len(common), 1))
-    agree = [shares_agree(int(found[n].sum()), found[n].size, *references[n], z=z) for n in common]
-    return {n: share_of(found[n]) for n in common}, {n: references[n].share for n in common}, all(agree)
+def off_by(values: Numbers, reference: Numbers, digits: Numbers | int, relative: float = 0.01) -> np.ndarray:
+    """The distance from a reference that was rounded to `digits` decimals, in units of `relative` of it and half of its
+    last digit: below 1 where they agree."""
+    want = np.asarray(reference, float)
+    return np.abs(np.asarray(values, float) - want) / (
+        relative * np.abs(want) + 0.5 * 10.0 ** -np.asarray(digits, float)
+    )
 
 
-def within(measured: Numbers, reference: Numbers, digits: int, relative: float = 0.01) -> bool:
-    """Whether every number is within `relative` of a reference that was rounded to `digits` decimals."""
-    got, want = np.asarray(measured, float), np.asarray(reference, float)
-    return bool(np.all(np.abs(got - want) <= relative * np.abs(want) + 0.5 * 10.0**-digits))
+def count_descents(loss: xr.DataArray) -> xr.DataArray:
+    """The descents of every curve."""
+    return xr.apply_ufunc(stages.descents, loss, input_core_dims=[["step"]])
 
 
-def judge_turns(turns: Mapping[Any, Turn], reference: Mapping[Any, Turn], source: str) -> Claim:
+def first_turns(trace: xr.Dataset) -> xr.DataArray:
+    """The first `Turn` of every test loss, its four numbers along `reading`."""
+    dims = {"input_core_dims": [["step"], ["step"]], "output_core_dims": [["reading"]]}
+    found = xr.apply_ufunc(first_turn, trace.test_loss, trace.step, vectorize=True, **dims)
+    return found.assign_coords(reading=list(Turn._fields))
+
+
+def judge_turns(turns: Mapping[Any, Numbers], reference: Mapping[Any, Turn]) -> Claim:
     """The claim that the loss from the chosen starts turns where an independent program's does."""
-    near = [
-        within(turns[case][::2], reference[case][::2], digits=3) and within(turns[case][1::2], reference[case][1::2], 0)
-        for case in reference
-    ]
-    return claim(
-        "chosen-turns", "From NumPy starts chosen for a deep transient the loss turns where an independent program's "
-        "does: (minimum, step, maximum, step), to 1 % and rounding",
-        source=source, measured={str(case): list(turns[case]) for case in reference},
-        expected={str(case): list(turn) for case, turn in reference.items()}, holds=all(near), seeds=len(near),
-    )  # fmt: skip
+    statement = "From NumPy starts chosen for a deep transient the loss turns where an independent program's does: "
+    statement += "(minimum, step, maximum, step), differences over 1 % and rounding"
+    off = [off_by(turns[case], turn, (3, 0, 3, 0)) for case, turn in reference.items()]
+    shown = {str(case): {"here": turns[case], "there": list(turn)} for case, turn in reference.items()}
+    return below("chosen-turns", statement, off, 1, shown=shown, seeds=len(off))
 
 
-def judge_flow(flow: xr.Dataset, source: str) -> Claim:
-    """The claim that the step size is not the cause."""
-    counts = stages.descents(flow.test_loss.transpose("start", "signal", "step").values)
-    return claim(
-        "flow", "It is no artifact of the step size: gradient flow from the chosen starts has two descents too",
-        source=source, measured=dict(zip(map(str, flow.start.values), counts.tolist(), strict=True)), expected=2,
-        holds=bool(np.all(counts == 2)), seeds=counts.shape[0],
-    )  # fmt: skip
+def judge_flow(descents: xr.DataArray) -> Claim:
+    """The claim that the step size is not the cause, from the descents of `nearly_flow`."""
+    statement = "It is no artifact of the step size: gradient flow from the chosen starts has two descents too"
+    return every("flow", statement, descents == 2, seeds=descents.sizes["start"])
 
 
 def draw_losses(axes: Axes, trace: xr.Dataset, setting: str, limit: int = 25) -> None:
