@@ -1,7 +1,7 @@
 """The command `dynascope`: it parses, calls the lab and prints. Each command imports only what it needs.
 
-Exit status: 0 if all claims hold or are errata, 1 if a claim fails or a run crashes, 2 for a wrong name or value, 130
-after Ctrl-C.
+Exit status: 0 if every verdict is the one on record, 1 if one differs (with --strict: if any claim fails) or a run
+crashes, 2 for a wrong name or value, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from dynascope import __version__
+from dynascope import __version__, cli_data
 from dynascope.lab.errors import LabError, UsageError, explain_os_error
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(cli_data.app, name="data")
 
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
 Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
@@ -66,13 +67,19 @@ def _options(
 
 @app.command("list")
 def list_(
-    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*", as_json: AsJson = False, runs: Runs = None
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
+    figure: Annotated[
+        str | None, typer.Option("--figure", help='Only those of a place in a document, such as "Figure 5".')
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = None,
 ) -> None:
     """Every experiment: its question, its source, its cost, its last verdict."""
     from dynascope.lab import registry
     from dynascope.lab.store import Store
 
     found = registry.match([pattern]) if pattern != "*" else registry.entries()
+    found = registry.of_place(found, figure) if figure is not None else found
     last, problems = Store(runs).latest()
     if as_json:
         rows = []
@@ -114,11 +121,12 @@ def run(
     changes: Changes = None,
     seed: Annotated[int, typer.Option("--seed", callback=_seed, help="Determines every random choice.")] = 0,
     force: Force = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any failing claim, known or not.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
-    """Run experiments: measure, predict, judge, draw, store. A run that is stored already is not repeated."""
+    """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated."""
     from dynascope.lab import registry
     from dynascope.lab.fields import assignment, build, once
     from dynascope.lab.store import Store
@@ -145,7 +153,7 @@ def run(
             raise typer.Exit(130) from None
     if as_json:
         print(json.dumps([_as_json(stored) for stored in finished], indent=2))
-    _close(out, finished, crashed)
+    _close(out, finished, crashed, strict)
 
 
 def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> StoredRun:
@@ -165,13 +173,21 @@ def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> St
     return stored
 
 
-def _close(out: Any, finished: list[StoredRun], crashed: int) -> NoReturn:
-    counts = {name: sum(run.manifest["claims"][name] for run in finished) for name in ("holds", "erratum", "fails")}
-    line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {counts['holds']} claims hold, "
-    line += f"{counts['erratum']} errata, {counts['fails']} fail"
+def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> NoReturn:
+    from dynascope.lab import words
+
+    counts = [run.manifest["claims"] for run in finished]
+    holds, errata, fails = (sum(count[name] for count in counts) for name in ("holds", "erratum", "fails"))
+    news = [f"{run.id}: {claim}" for run in finished for claim in run.manifest["claims"]["news"]]
+    line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {holds} claims hold, {errata} errata"
+    line += f" ({words.errata(count['errata'] for count in counts)})" if errata else ""
+    line += f", {fails} fail" + (", as on record" if fails and not news else "")
     line += f"; {crashed} did not finish" if crashed else ""
-    out.print(f"[{'red' if counts['fails'] or crashed else 'green'}]{line}[/]")
-    raise typer.Exit(1 if counts["fails"] or crashed else 0)
+    bad = bool(news or crashed or (strict and fails))
+    out.print(f"[{'red' if bad else 'green'}]{line}[/]")
+    for name in news:
+        out.print(f"[red]differs from the record[/] {name}")
+    raise typer.Exit(1 if bad else 0)
 
 
 def _as_json(stored: StoredRun) -> dict[str, Any]:
@@ -236,6 +252,58 @@ def sweep(
     for line in result.errors:
         _say(line)
     raise typer.Exit(1 if result.errors else 0)
+
+
+@app.command()
+def audit(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids and globs; all experiments by default.")] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 10,
+    first: Annotated[int, typer.Option("--first", callback=_seed, help="The first of them.")] = 0,
+    preset: Annotated[str, typer.Option("--preset", "-p", help="The preset; full for the full setting.")] = "quick",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="Print every claim, also those that hold at all seeds.")] = False,
+    as_json: AsJson = False,
+    runs: Runs = None,
+) -> None:
+    """In what share of seeds does each claim hold?"""
+    from dynascope.lab import registry
+    from dynascope.lab.audit import FILE, audit
+    from dynascope.lab.executors import choose, stop
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import audit_table, console, progress_line
+
+    entries, store, out = registry.match(ids or ["*"]), Store(runs), console(errors=as_json)
+    _seed(first + seeds - 1)
+    chosen = None if preset == "full" else preset
+    with choose("local", jobs) as pool, progress_line("audit") as on_progress:
+        try:
+            found = audit(
+                entries,
+                range(first, first + seeds),
+                preset=chosen,
+                store=store,
+                executor=pool,
+                on_progress=on_progress,
+            )
+        except KeyboardInterrupt:
+            stop(pool)
+            _say("interrupted; finished runs are stored and the same command continues from here")
+            raise typer.Exit(130) from None
+    file = store.root / f"{FILE}.json"
+    if as_json:
+        print(file.read_text(encoding="utf-8"), end="")
+    shown = [row for row in found.rows if every or row.holds < row.of]
+    if shown:
+        out.print(audit_table(shown))
+    for line in found.errors:
+        _say(line)
+    main = [row for row in found.rows if row.main]
+    out.print(
+        f"{len(found.rows)} claims at {seeds} seed{'s' * (seeds != 1)}: {found.agreement:.2%} of the verdicts are on "
+        f"record; {sum(row.agrees == row.of for row in main)} of {len(main)} main claims agree with it at every seed"
+    )
+    out.print(f"[dim]{file}[/]", soft_wrap=True)
+    raise typer.Exit(1 if found.errors or found.agreement < 1 else 0)
 
 
 @app.command()

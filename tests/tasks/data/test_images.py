@@ -1,15 +1,11 @@
 """Image data: where it is looked for, what is said when it is not there, and the two-class reduction."""
 
-import gzip
-import hashlib
 import os
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
 
-from dynascope.tasks.data import image_sources, images
+from dynascope.tasks.data import images
 
 
 @pytest.fixture
@@ -40,50 +36,6 @@ def test_an_unknown_set_gets_one_line_that_says_where_its_file_goes(nowhere):
     assert "\n" not in message
     assert "nothing.npz" in message
     assert str(nowhere / "cache" / "data") in message
-
-
-def test_offline_says_so_in_one_line(nowhere, monkeypatch):
-    def no_network(*_, **__):
-        raise urllib.error.URLError("no route to host")
-
-    monkeypatch.setattr(urllib.request, "urlopen", no_network)
-    with pytest.raises(images.DataNotFoundError, match=r"'mnist' .*could not be fetched.*put mnist\.npz"):
-        images.load("mnist")
-
-
-def idx(array):
-    header = bytes([0, 0, 8, array.ndim]) + b"".join(int(n).to_bytes(4, "big") for n in array.shape)
-    return gzip.compress(header + array.astype(np.uint8).tobytes())
-
-
-def test_what_is_fetched_is_checked_and_kept(nowhere, monkeypatch):
-    x, y = np.arange(12).reshape(3, 2, 2), np.arange(3)
-    files = {"a": idx(x), "b": idx(y), "c": idx(x[:1]), "d": idx(y[:1])}
-    sums = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-    monkeypatch.setitem(images.SOURCES, "tiny", image_sources.Source("https://x/", sums, image_sources.read_idx))
-
-    class Answer:
-        def __init__(self, url, **_):
-            self.content = files[url.rsplit("/", 1)[1]]
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def read(self):
-            return self.content
-
-    monkeypatch.setattr(urllib.request, "urlopen", Answer)
-    np.testing.assert_array_equal(images.load("tiny").x_train, x)
-    assert [file.name for file in (nowhere / "cache" / "data").iterdir()] == ["tiny.npz"]
-
-    files["a"] = idx(x + 1)
-    np.testing.assert_array_equal(images.load("tiny").x_train, x)  # from the cache
-    (nowhere / "cache" / "data" / "tiny.npz").unlink()
-    with pytest.raises(images.DataNotFoundError, match="MD5"):
-        images.load("tiny")
 
 
 def test_a_file_without_its_arrays_is_named(nowhere):

@@ -35,7 +35,7 @@ def test_what_is_not_utf_8_gets_one_line(tmp_path):
 
 def test_what_is_not_there_gets_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
-    with pytest.raises(DataNotFoundError, match=r"no text 'nothing'; put nothing\.txt\.gz into"):
+    with pytest.raises(DataNotFoundError, match=r"no text 'nothing' on this machine; put nothing\.txt\.gz into"):
         characters("nothing")
 
 

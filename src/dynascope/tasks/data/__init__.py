@@ -3,13 +3,17 @@
 from dynascope.tasks.data import (
     ag_news as ag_news,
     byte_pairs as byte_pairs,
+    catalog as catalog,
     celeba as celeba,
+    citation_graphs as citation_graphs,
     datasets as datasets,
     digit_pairs as digit_pairs,
+    download as download,
     files as files,
     image_folder as image_folder,
-    image_sources as image_sources,
+    image_formats as image_formats,
     images as images,
+    known as known,
     spoken_digits as spoken_digits,
     text as text,
 )

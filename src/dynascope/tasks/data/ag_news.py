@@ -22,15 +22,10 @@ import numpy as np
 from jaxtyping import Float
 
 from dynascope.checks import sizes
-from dynascope.tasks.data import files
+from dynascope.tasks.data import catalog, files
 from dynascope.tasks.data.files import TrainTest
 
-SUBSETS = {"train.csv": "ag_news_train_prefix.csv.gz", "test.csv": "ag_news_test_7600.csv.gz"}
-"""Accepted in place of an official file: its first rows, compressed."""
 FOLDER = "ag_news_csv"
-BASE = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
-SUMS = {"train.csv": "b1a00f826fdfbd249f79597b59e1dc12", "test.csv": "d52ea96a97a2d943681189a97654912d"}
-"""MD5 sums, as checked by torchtext. The download is untested."""
 Stamp = tuple[Path, int, int]
 _WORD = re.compile(r"[a-z0-9]{2,}")
 
@@ -39,7 +34,7 @@ def load(terms: int = 1000) -> TrainTest:
     """AG News as rows (n, terms) of length sqrt(terms), classes 0 to 3; words and weights are those of the training
     file."""
     sizes(terms=terms)
-    train, test = find()
+    train, test = catalog.find("ag_news")
     files.record("ag_news")
     return _load(files.stamp(train), files.stamp(test), terms)
 
@@ -50,16 +45,6 @@ def _load(train_file: Stamp, test_file: Stamp, terms: int) -> TrainTest:
     vocabulary = frequent_words(train, terms)
     weights = inverse_frequencies(train, vocabulary)
     return TrainTest(features(train, vocabulary, weights), y_train, features(test, vocabulary, weights), y_test)
-
-
-def find() -> list[Path]:
-    """The training and the test file: the official ones, or their subsets."""
-    found = [files.find(f"{FOLDER}/{part}") or files.find(subset) for part, subset in SUBSETS.items()]
-    there = [file for file in found if file is not None]
-    if len(there) < len(found):
-        wanted = " and ".join(f"{FOLDER}/{part}" for part in SUBSETS)
-        raise files.missing("ag_news", wanted, fetched=True)
-    return there
 
 
 def keep(contents: Mapping[str, bytes]) -> None:

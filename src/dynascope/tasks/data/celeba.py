@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dynascope.checks import sizes
-from dynascope.tasks.data import files
+from dynascope.tasks.data import catalog, files
 from dynascope.tasks.data.files import TrainTest
 
 LIST, PICTURES = "list_attr_celeba.txt", "img_align_celeba"
@@ -26,9 +26,7 @@ def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None
     The split is the authors': pictures from 182638 on are the test set, or the last fifth in a folder without those.
     """
     sizes(size=size, limit=1 if limit is None else limit)
-    folder = files.find("celeba")
-    if folder is None:
-        raise files.missing("celeba", f"a folder celeba (with {LIST} and {PICTURES}/*.jpg)")
+    (folder,) = catalog.find("celeba")
     files.record("celeba")
     return _load(folder, attribute, size, limit)
 

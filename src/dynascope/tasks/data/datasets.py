@@ -12,9 +12,9 @@ from jaxtyping import Float, Int, PRNGKeyArray
 from dynascope.checks import real, whole
 from dynascope.tasks.data import ag_news, celeba, images, spoken_digits
 from dynascope.tasks.data.files import TrainTest
-from dynascope.tasks.data.image_sources import SOURCES
 
-NAMES = ("digits", *SOURCES, "ag_news", "free_spoken_digits", "celeba")
+IMAGES = ("digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps")
+NAMES = (*IMAGES, "ag_news", "free_spoken_digits", "celeba")
 """The data sets with a known source, whether their files are on this machine or not."""
 NORMALIZED = ("ag_news",)
 """The data sets whose features are already normalized."""

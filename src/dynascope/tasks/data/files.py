@@ -1,15 +1,13 @@
-"""Data files: where they are found, how they are downloaded, and how arrays are read from them and kept.
+"""Data files: the folders in which they are found, a record of what is read, and how arrays are read and kept.
 
-A file is looked for in $DYNASCOPE_DATA, then in the user's cache, then in the package. Downloads are verified by their
-MD5 or SHA-256 sum and kept in the cache. Nothing is ever unpickled, and nothing takes the place of a missing file.
+A file is looked for in $DYNASCOPE_DATA, then in the user's cache, then in the package. Nothing is ever unpickled, and
+nothing takes the place of a missing file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,13 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-TIMEOUT_SECONDS = 30
 PACKAGE = Path(__file__).parent / "included"
 """The data that the package carries; LICENSES.md says what they are."""
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data set is neither on this machine nor can it be downloaded; the message says which file goes where."""
+    """A data set is not on this machine; the message says in one sentence which file goes where."""
 
 
 class TrainTest(NamedTuple):
@@ -56,13 +53,6 @@ def find(name: str) -> Path | None:
     return next((folder / name for folder in folders() if (folder / name).exists()), None)
 
 
-def missing(name: str, wanted: str, *, fetched: bool = False) -> DataNotFoundError:
-    """The error for a data set that is not on this machine: where its files, `wanted`, go, and whether
-    `dynascope data fetch` gets them."""
-    fetch = f"run `dynascope data fetch {name}`, or " if fetched else ""
-    return DataNotFoundError(f"no data set '{name}' on this machine; {fetch}put {wanted} into {folders()[0]}")
-
-
 _READ: ContextVar[tuple[set[str], ...]] = ContextVar("_READ", default=())
 
 
@@ -82,20 +72,6 @@ def record(name: str) -> None:
     """Tell every `recorded` around this call that the data set is read."""
     for read in _READ.get():
         read.add(name)
-
-
-def fetch(base: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """The contents of the `files` (name: checksum) below the address `base`. A checksum is MD5, or SHA-256 with 64
-    digits."""
-    contents = {}
-    for file, checksum in files.items():
-        with urllib.request.urlopen(base + file, timeout=TIMEOUT_SECONDS) as answer:
-            contents[file] = answer.read()
-        kind = "sha256" if len(checksum) == 64 else "md5"
-        found = hashlib.new(kind, contents[file], usedforsecurity=False).hexdigest()
-        if found != checksum:
-            raise OSError(f"{base}{file} has {kind.upper()} {found}, not {checksum}")
-    return contents
 
 
 def stamp(file: Path) -> tuple[Path, int, int]:
@@ -137,5 +113,10 @@ def _atomic(name: str) -> Iterator[Any]:
     file = cache() / name
     file.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
-        yield part
-    os.replace(part.name, file)
+        try:
+            yield part
+            part.close()
+            os.replace(part.name, file)
+        except BaseException:
+            Path(part.name).unlink(missing_ok=True)
+            raise

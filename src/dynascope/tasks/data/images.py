@@ -13,17 +13,14 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from dynascope.checks import real, sizes
-from dynascope.tasks.data import files
+from dynascope.tasks.data import catalog, files
 from dynascope.tasks.data.files import DataNotFoundError as DataNotFoundError, TrainTest
-from dynascope.tasks.data.image_sources import SOURCES
 
 
 def load(name: str) -> TrainTest:
     """The data set "digits" (which the package carries), "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn",
     "usps", or any other with a file `<name>.npz` in one of the folders."""
-    file = files.find(f"{name}.npz")
-    if file is None:
-        raise files.missing(name, f"{name}.npz (with {', '.join(TrainTest._fields)})", fetched=name in SOURCES)
+    (file,) = catalog.find(name)
     files.record(name)
     return files.read_arrays(file)
 

@@ -20,25 +20,20 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from dynascope.checks import sizes
-from dynascope.tasks.data import files
+from dynascope.tasks.data import catalog, files
 from dynascope.tasks.data.files import TrainTest
 
 RATE, FRAME, HOP = 8000, 256, 128
 """Samples per second, per frame, and between two frames."""
 TEST_TAKES = 5
-FILE = "free_spoken_digits.npz"
-BASE = "https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/"
-ARCHIVE = {"v1.0.10.zip": "c680098f5d2355ba7cc4bd8b0ca9e0a24c00ebe3b4c552208889a4d28d4fbc2b"}
-"""SHA-256 sum. The download is untested."""
+NAME = "free_spoken_digits"
 
 
 def load(bands: int = 32, segments: int = 32) -> TrainTest:
     """The digits as bands x segments pictures, classes 0 to 9."""
     sizes(bands=bands, segments=segments)
-    file = files.find(FILE)
-    if file is None:
-        raise files.missing("free_spoken_digits", FILE, fetched=True)
-    files.record("free_spoken_digits")
+    (file,) = catalog.find(NAME)
+    files.record(NAME)
     return _load(files.stamp(file), bands, segments)
 
 
@@ -55,7 +50,7 @@ def _load(file: tuple[Path, int, int], bands: int, segments: int) -> TrainTest:
 def keep(contents: Mapping[str, bytes]) -> None:
     """Put the recordings of the downloaded archive into the cache."""
     (packed,) = contents.values()
-    files.keep_arrays(Path(FILE).stem, read_archive(packed))
+    files.keep_arrays(NAME, read_archive(packed))
 
 
 def read_archive(packed: bytes) -> dict[str, np.ndarray]:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from dynascope.tasks.data import files
-from dynascope.tasks.data.files import DataNotFoundError
+from dynascope.tasks.data import catalog, files
 
 
 class Tokens(NamedTuple):
@@ -29,7 +28,7 @@ def characters(text: str | Path = "tiny_shakespeare") -> Tokens:
 def read_text(text: str | Path = "tiny_shakespeare") -> str:
     """A file of UTF-8 text (gzipped if its name ends in .gz), or the name of one in $DYNASCOPE_DATA, the cache or the
     package, which carries tiny_shakespeare."""
-    path = find_text(text)
+    path = catalog.find_text(text)
     files.record(str(text))
     raw = path.read_bytes()
     try:
@@ -38,16 +37,6 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})") from None
     except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{path} cannot be unpacked ({error})") from None
-
-
-def find_text(text: str | Path) -> Path:
-    """The file that `read_text` reads."""
-    path = Path(text).expanduser()
-    found = path if path.is_file() else files.find(f"{text}.txt.gz") or files.find(f"{text}.txt")
-    if found is None:
-        there = f"put {Path(text).stem}.txt.gz into {files.folders()[0]}, or give the path of a text file"
-        raise DataNotFoundError(f"no text '{text}' on this machine; {there}")
-    return found
 
 
 def encoded(text: str) -> Tokens:

@@ -1,8 +1,4 @@
-"""The official sources of image data sets: their files, MD5 sums and formats.
-
-The sums are those published with the data, or those that common libraries check. The downloads of CIFAR-100, SVHN and
-USPS are untested.
-"""
+"""The formats of the official files of image data sets."""
 
 from __future__ import annotations
 
@@ -12,19 +8,10 @@ import io
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from dynascope.tasks.data.files import TrainTest
-
-
-class Source(NamedTuple):
-    """A data set's files with their MD5 sums below the address `base`, and the function that reads their contents."""
-
-    base: str
-    files: Mapping[str, str]
-    read: Callable[[Mapping[str, bytes]], TrainTest]
 
 
 def read_idx(contents: Mapping[str, bytes]) -> TrainTest:
@@ -97,54 +84,12 @@ def read_usps(contents: Mapping[str, bytes]) -> TrainTest:
     return TrainTest(*split)
 
 
-def _idx(*sums: str) -> dict[str, str]:
-    parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-    return {f"{part}-ubyte.gz": checksum for part, checksum in zip(parts, sums, strict=True)}
-
-
-SOURCES: dict[str, Source] = {
-    "mnist": Source(
-        "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        _idx(
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
-        read_idx,
-    ),
-    "fashion_mnist": Source(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        _idx(
-            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "25c81989df183df01b3e8a0aad5dffbe",
-            "bef4ecab320f06d8554ea6380940ec79",
-            "bb300cfdad3c16e7a12a480ee83cd310",
-        ),
-        read_idx,
-    ),
-    "cifar10": Source(
-        "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
-        read_cifar10,
-    ),
-    "cifar100": Source(
-        "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
-        read_cifar100,
-    ),
-    "svhn": Source(
-        "http://ufldl.stanford.edu/housenumbers/",
-        {
-            "train_32x32.mat": "e26dedcc434d2e4c54c9b2d4a06d8373",
-            "test_32x32.mat": "eb5a983be6a315427106f1b164d9cef3",
-        },
-        read_svhn,
-    ),
-    "usps": Source(
-        "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/",
-        {"usps.bz2": "ec16c51db3855ca6c91edd34d0e9b197", "usps.t.bz2": "8ea070ee2aca1ac39742fdd1ef5ed118"},
-        read_usps,
-    ),
+READ: dict[str, Callable[[Mapping[str, bytes]], TrainTest]] = {
+    "mnist": read_idx,
+    "fashion_mnist": read_idx,
+    "cifar10": read_cifar10,
+    "cifar100": read_cifar100,
+    "svhn": read_svhn,
+    "usps": read_usps,
 }
-"""The official sources. MNIST's own page no longer answers; PyTorch hosts its files."""
+"""How the official files of each image set are read."""

@@ -1,0 +1,92 @@
+"""The command `dynascope data`: which data sets there are, fetching them, and the folders in which they are looked for.
+
+Exit status: 0, 1 if a data set cannot be fetched, 2 for an unknown name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from dynascope.lab.errors import UsageError
+
+Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands over an instance
+
+app = typer.Typer(help="Data sets: list them, fetch them, see where they are looked for.")
+
+
+@app.callback(invoke_without_command=True)
+def list_(
+    context: Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
+) -> None:
+    """Data sets: what they are, where they were found, their size and license."""
+    if context.invoked_subcommand is not None:
+        return
+    from dynascope.tasks.data import catalog
+
+    if as_json:
+        rows = [
+            {"name": entry.name, "what": entry.what, "where": entry.where, "paths": [str(path) for path in entry.paths],
+             "size": entry.size, "sha256": entry.sha256, "license": entry.license, "source": entry.source}
+            for entry in catalog.entries()
+        ]  # fmt: skip
+        print(json.dumps(rows, indent=2))
+        return
+    from rich.table import Table
+
+    from dynascope.lab.terminal import console, escape
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("data set", no_wrap=True)
+    for name in ("what", "where"):
+        table.add_column(name)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("license")
+    for row in catalog.listed():
+        where = f"[yellow]{row.where}[/]" if row.where == "missing" else row.where
+        table.add_row(
+            f"[bold]{escape(row.name)}[/]", escape(row.what), where, row.size, f"[dim]{escape(row.license)}[/]"
+        )
+    console().print(table)
+
+
+@app.command()
+def fetch(names: Annotated[list[str], typer.Argument(help="Data sets, as `dynascope data` names them.")]) -> None:
+    """Fetch data sets from their official sources, check their sums, and keep them in the cache."""
+    from dynascope.tasks.data import download
+    from dynascope.tasks.data.files import DataNotFoundError
+
+    try:
+        for name in names:
+            download.check(name)
+    except download.UnknownDataError as error:
+        raise UsageError(str(error)) from None
+    failed = False
+    for name in names:
+        try:
+            for path in download.fetch(name, _show if sys.stderr.isatty() else None):
+                print(path)
+        except (download.FetchError, DataNotFoundError) as error:
+            failed = True
+            print(f"dynascope: {error}", file=sys.stderr)
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command()
+def where() -> None:
+    """The folders in which data sets are looked for, in this order."""
+    from dynascope.tasks.data import catalog
+
+    for what, folder in catalog.where():
+        print(f"{folder}  ({what})")
+
+
+def _show(file: str, done: int, total: int | None) -> None:
+    """The progress of a download, on one line of standard error."""
+    of = f" of {total / 1e6:.1f}" if total else ""
+    end = "\n" if done == total else ""
+    print(f"\r{file}: {done / 1e6:.1f}{of} MB", end=end, file=sys.stderr, flush=True)
