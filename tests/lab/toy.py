@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.dynamics.monitor import current_monitor
-from dynascope.lab.claims import claim, share_of
+from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Experiment, Source
 
 
@@ -29,7 +29,7 @@ class Walk(Experiment):
     noise: Literal["normal", "uniform"] = "normal"
     pause: float = Field(default=0.0, ge=0.0, description="seconds between two steps")
     members: int = 4
-    crash_in: Literal["", "measure", "predict", "judge", "draw"] = ""
+    crash_in: Literal["", "measure", "predict", "reduce", "judge", "draw"] = ""
     note: str = ""
 
     presets = {"quick": {"steps": 20}}
@@ -59,22 +59,16 @@ class Walk(Experiment):
         self._perhaps("predict")
         return xr.Dataset({"position": self.drift * measured.step})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None):
-        self._perhaps("judge")
-        end = measured.position.isel(step=-1)
-        climbs = (end.values > self.steps / 2).tolist()
-        yield claim(
-            "climbs",
-            "the walk climbs",
-            source=str(self.source),
-            measured=share_of(climbs),
-            expected="all of them",
-            holds=all(climbs),
-            seeds=self.members,
-        )
-        yield claim("end", "it ends somewhere", source="", measured=float(end.mean()), expected="finite", holds=True)
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        self._perhaps("reduce")
+        return xr.Dataset({"end": measured.position.isel(step=-1, drop=True)})
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> dict[str, Figure]:
+    def judge(self, reduced: xr.Dataset):
+        self._perhaps("judge")
+        yield every("climbs", "the walk climbs", reduced.end > self.steps / 2, seeds=self.members)
+        yield below("end", "it ends somewhere", abs(reduced.end.mean()), 1e9)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> dict[str, Figure]:
         self._perhaps("draw")
         figure = Figure(figsize=(2, 2))
         figure.subplots().plot(measured.step, measured.position.T)

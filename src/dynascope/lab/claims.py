@@ -95,7 +95,7 @@ def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
 def plain(value: Any) -> Any:
     """`value` as JSON can hold it: arrays become lists, short labeled ones mappings (except over seeds), numbers keep
     six significant digits, NaN becomes a word."""
-    if isinstance(value, Mapping) and not hasattr(value, "dims"):
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     dims = getattr(value, "dims", ())
     if len(dims) == 1 and dims[0] != "seed" and dims[0] in value.coords and 1 < value.size <= LONGEST:

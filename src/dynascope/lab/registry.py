@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping
@@ -74,6 +75,47 @@ def match(patterns: Iterable[str]) -> list[Entry]:
             raise UsageError(f"no experiment {glob!r}{place}{hint}")
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())
+
+
+def of_place(found: Iterable[Entry], place: str) -> list[Entry]:
+    """Those whose source names a place such as "Figure 5" (also as part of "Figures 4-6", or by its panel 5a)."""
+    wanted = _places(place if re.match(r"[A-Za-z]+\.? *[A-Z]?[.\d]", place) else f"Figure {place}")
+    if not wanted:
+        raise UsageError(f"--figure must be a place in a document, such as 'Figure 5' or 'Theorem 4.1'; got {place!r}")
+    hits = []
+    for entry in found:
+        named = _places(entry.place)
+        if any(kind == other and re.fullmatch(re.escape(label) + "[a-z]?", name)
+               for kind, label in wanted for other, name in named):  # fmt: skip
+            hits.append(entry)
+    if not hits:
+        raise UsageError(f"no experiment is on {place!r}; `dynascope list` shows the source of each")
+    return hits
+
+
+_LABEL = r"(?:[A-Z]?\.?\d+(?:\.\d+)*[a-z]?|[A-Z]\b)"
+_JOINED = re.compile(rf"([A-Za-z]+?)s? ((?:{_LABEL})(?:(?:, | and |, and |-|–| to )(?:{_LABEL}))*)")
+
+
+def _places(text: str) -> set[tuple[str, str]]:
+    """The places a text names, as (kind, label): "Figures 4.2, C.2-C.4" names four figures."""
+    found: set[tuple[str, str]] = set()
+    for word, labels in _JOINED.findall(text):
+        kind, last = word.lower().replace("appendice", "appendix"), ""
+        for join, label in re.findall(rf"(, and |, | and |-|–| to |^)({_LABEL})", labels):
+            found.add((kind, label))
+            head, low = _numbered(last)
+            other, high = _numbered(label)
+            if join in ("-", "–", " to ") and head == other and low is not None and high is not None:
+                found |= {(kind, f"{head}{number}") for number in range(low, high)}
+            last = label
+    return found
+
+
+def _numbered(label: str) -> tuple[str, int | None]:
+    """A label as its beginning and its last number: C.12 is ("C.", 12)."""
+    parts = re.fullmatch(r"(.*?)(\d+)[a-z]?", label)
+    return (parts[1], int(parts[2])) if parts else (label, None)
 
 
 def load(address: str | Entry) -> type[Experiment]:

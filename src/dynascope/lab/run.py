@@ -1,7 +1,8 @@
-"""One run of one experiment: measure, predict, judge, draw, and store.
+"""One run of one experiment: measure, predict, reduce, judge, draw, and store.
 
-The measurement is written to disk first, and everything after works on what is read back from there. A crash while
-judging, a Ctrl-C or a kill loses nothing, and a resumed run has the same bits as one that was never interrupted.
+Each step is written to disk, and the steps after it work on what is read back from there. A crash while judging, a
+Ctrl-C or a kill loses nothing, and a resumed run has the same bits as one that was never interrupted. A step whose code
+has not changed is taken from the stored run.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import shutil
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import xarray as xr
@@ -19,18 +22,27 @@ from dynascope import __version__
 from dynascope.checks import whole
 from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.claims import Claim
-from dynascope.lab.drawing import draw_into
-from dynascope.lab.errors import ExperimentCrash, LabError, disk_full, explain_os_error, one_line
+from dynascope.lab.drawing import drawn
+from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import checksum, pretty, write_whole
+from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.provenance import command_of, device_name, fingerprint, package_versions
+from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
-from dynascope.lab.store import Draft, Store, StoredRun
+from dynascope.lab.store import Draft, Store, StoredRun, read_claims
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
+FILES = {
+    "measure": "measured.nc",
+    "predict": "predicted.nc",
+    "reduce": "reduced.nc",
+    "judge": "claims.json",
+    "draw": "figures",
+}
+"""The file or folder that each step writes."""
 LARGEST_SEED = 2**32 - 1
 """`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
@@ -57,15 +69,16 @@ def run(
     """
     seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
     store = store or Store()
+    data = data_checksums(experiment)
     try:
-        with store.draft(experiment, seed) as draft:
-            code = fingerprint(type(experiment))
+        with store.draft(experiment, seed, data) as draft:
+            code = fingerprints(type(experiment))
             stored = None if force else _current(store, draft, code, draw, warn)
             if stored:
                 return stored
             _open(draft, code, force)
             try:
-                return _carry_out(experiment, draft, preset, on_progress, warn, keep_every, draw)
+                return _Run(experiment, draft, draw, data).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
             except Exception as error:
@@ -78,26 +91,63 @@ def run(
         raise explain_os_error(error, f"running {experiment.id}") from error
 
 
+def data_checksums(experiment: Experiment) -> dict[str, str]:
+    """The checksums of the data sets that an experiment reads. A missing one ends the run before it begins."""
+    names = experiment.data_sets()
+    if not names:
+        return {}
+    from dynascope.tasks.data import catalog
+
+    try:
+        return {name: catalog.checksum(name) for name in names}
+    except FileNotFoundError as error:
+        raise UsageError(f"{experiment.id}: {error}") from None
+
+
+def on_record(experiment: Experiment, main: str) -> Mapping[str, str]:
+    """The claims that are known to fail in this setting, with the reason; of a control that is its main claim."""
+    kind = type(experiment)
+    quick = kind.presets.get("quick", {})
+    if experiment in (kind(**kind.control), kind(**{**quick, **kind.control})):
+        return {main: "This is the control: the phenomenon is absent here."}
+    settings = {"full": kind(), "quick": kind(**quick)}
+    here = [name for name, setting in settings.items() if setting == experiment]
+    known = {}
+    for key, why in kind.known_failures.items():
+        setting, _, claim = key.rpartition("/")
+        if not setting or setting in here:
+            known[claim] = why
+    return known
+
+
 def _current(
     store: Store, draft: Draft, code: Mapping[str, str], draw: bool, warn: Callable[[str], None] | None
 ) -> StoredRun | None:
-    """The stored run, if this code made it. If only judging or drawing changed, or it was never drawn, the draft starts
-    from its measurement."""
+    """The stored run, if this code made it. Else the draft starts from those of its steps that have the same code."""
     stored = store.find(draft.id, draft.final.name)
     if stored is None:
         return None
     same_version = stored.manifest["dynascope"] == __version__
-    same_code = same_version and stored.manifest.get("code") == code
-    if same_code and (stored.figures or not draw):
+    known = stored.manifest.get("code") or {}
+    if same_version and known == code and (stored.figures or not draw):
         return stored
-    if warn and not same_code:
-        warn(f"{draft.id}: the code has changed since this was stored, so it runs again")
-    if same_version and stored.manifest["code"].get("measure") == code["measure"] and not draft.state:
+    same = [step for step in STEPS if same_version and known.get(step) == code[step]]
+    if warn and len(same) < len(STEPS):
+        again = next(step for step in STEPS if step not in same)
+        warn(f"{draft.id}: the code has changed since this was stored, so it runs again from the step {again!r}")
+    if "measure" in same and not draft.state:
         draft.clear()
-        shutil.copyfile(stored.folder / "measured.nc", draft.folder / "measured.nc")
-        known = {key: stored.manifest.get(key) for key in ("device", "started", "resumed", *TIMINGS)}
-        known["sha256"] = stored.manifest["files"]["measured.nc"]
-        draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "measured": known})
+        done = {}
+        for step in same:
+            names = [name for name in stored.manifest["files"] if name.startswith(FILES[step])]
+            if step == "draw" and not names:
+                continue
+            for name in names:
+                (draft.folder / name).parent.mkdir(exist_ok=True)  # figures
+                shutil.copyfile(stored.folder / name, draft.folder / name)
+            done[step] = {name: stored.manifest["files"][name] for name in names}
+        facts = {key: stored.manifest.get(key) for key in ("device", "started", "resumed", *TIMINGS)}
+        draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return None
 
 
@@ -107,87 +157,134 @@ def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
     Forced runs start with an empty folder too, except where a forced run was cut short in the middle of measuring.
     """
     state = draft.state
-    same = state.get("dynascope") == __version__ and (state.get("code") or {}).get("measure") == code["measure"]
-    if not same or (force and (not state.get("forced") or state.get("measured"))):
+    before = state.get("code") or {}
+    same = state.get("dynascope") == __version__ and before.get("measure") == code["measure"]
+    if not same or (force and (not state.get("forced") or state.get("done"))):
         draft.clear()
-        state = {"measured": None}
-    draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "measured": state.get("measured")})
+        state = {}
+    done = {step: files for step, files in (state.get("done") or {}).items() if before.get(step) == code[step]}
+    facts = state.get("facts") or {}
+    draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "facts": facts, "done": done})
 
 
-def _carry_out(
-    experiment: Experiment,
-    draft: Draft,
-    preset: str | None,
-    on_progress: Callable[[Progress], None] | None,
-    warn: Callable[[str], None] | None,
-    keep_every: float,
-    draw: bool,
-) -> StoredRun:
-    clock = time.perf_counter()
-    make_room()
-    with compilation_cache():
-        known = _measured_before(draft)
-        if known is None:
-            with remembered_interrupts() as interrupted:
-                monitor = LabMonitor(draft.checkpoints, on_progress, warn, keep_every, interrupted)
-                known = _measure(experiment, draft, monitor)
-                interrupted()
-            clock = time.perf_counter()
-        measured = load(draft.folder / "measured.nc")
-        draft.drop("predicted.nc", "claims.json", "figures")
-        with precision(True, "highest"):
-            predicted = experiment.predict(measured)
-            if predicted is not None:
-                _take_timings(predicted, "predict")
-                draft.write("predicted.nc", pack(predicted))
-            claims = _checked_claims(experiment.judge(measured, predicted))
-            draft.write("claims.json", pretty([claim.model_dump(mode="json") for claim in claims]))
-            figures = draw_into(draft, experiment, measured, predicted) if draw else []
-    verdicts = [claim.verdict for claim in claims]
-    return draft.finish(
-        {
-            "title": experiment.title(),
-            "preset": preset,
-            "command": command_of(experiment, preset, draft.seed),
-            "claims": {verdict: verdicts.count(verdict) for verdict in ("holds", "fails", "erratum")}
-            | {"main": verdicts[0]},
-            "figures": figures,
-            **{key: value for key, value in known.items() if key != "sha256"},
-            "judge_seconds": round(time.perf_counter() - clock, 3),
-            "finished": _now(),
-            "versions": package_versions(),
-            "code": fingerprint(type(experiment)),
-        }
-    )
+class _Run:
+    """The steps of one run, each carried out unless its files are there already."""
 
+    def __init__(self, experiment: Experiment, draft: Draft, draw: bool, data: Mapping[str, str]):
+        self.experiment, self.draft, self.draw, self.data = experiment, draft, draw, data
+        self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
-def _measured_before(draft: Draft) -> dict[str, Any] | None:
-    """The facts of a measurement that an earlier attempt finished, if its file is intact."""
-    known = draft.state.get("measured")
-    path = draft.folder / "measured.nc"
-    return known if known and path.exists() and checksum(path) == known["sha256"] else None
+    def carried_out(
+        self,
+        preset: str | None,
+        on_progress: Callable[[Progress], None] | None,
+        warn: Callable[[str], None] | None,
+        keep_every: float,
+    ) -> StoredRun:
+        clock = time.perf_counter()
+        make_room()
+        with compilation_cache():
+            if not self._done("measure"):
+                with remembered_interrupts() as interrupted:
+                    monitor = LabMonitor(self.draft.checkpoints, on_progress, warn, keep_every, interrupted)
+                    self._measure(monitor)
+                    interrupted()
+                clock = time.perf_counter()
+            with precision(True, "highest"):
+                for step in ("predict", "reduce", "judge", *(["draw"] if self.draw else [])):
+                    if not self._done(step):
+                        self.draft.drop(FILES[step])
+                        self._keep(step, getattr(self, f"_{step}")())
+        return self._finish(preset, round(time.perf_counter() - clock, 3))
 
+    def _done(self, step: str) -> bool:
+        """Whether an earlier attempt has carried out the step, and its files are intact."""
+        files = (self.draft.state.get("done") or {}).get(step)
+        paths = {self.draft.folder / name: sha256 for name, sha256 in (files or {}).items()}
+        return files is not None and all(path.exists() and checksum(path) == sum for path, sum in paths.items())
 
-def _measure(experiment: Experiment, draft: Draft, monitor: LabMonitor) -> dict[str, Any]:
-    """Measure, write the data to disk, and return its facts for the manifest."""
-    started, clock = _now(), time.perf_counter()
-    with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
-        measured = experiment.measure(draft.seed)
-    seconds = time.perf_counter() - clock
-    compiling = _take_timings(measured, "measure").get("compile_seconds")
-    data = pack(measured)
-    draft.write("measured.nc", data)
-    known = {
-        "started": started,
-        "device": device_name(),
-        "compile_seconds": None if compiling is None else round(float(compiling), 3),
-        "run_seconds": round(seconds, 3),
-        "resumed": monitor.restored,
-        "sha256": checksum(data),
-    }
-    draft.keep_state({**draft.state, "measured": known})
-    shutil.rmtree(draft.checkpoints, ignore_errors=True)
-    return known
+    def _keep(self, step: str, files: Mapping[str, bytes], **facts: Any) -> None:
+        for name, data in files.items():
+            self.draft.write(name, data)
+        state = self.draft.state
+        done = {**state["done"], step: {name: checksum(data) for name, data in files.items()}}
+        self.draft.keep_state({**state, "facts": {**state["facts"], **facts}, "done": done})
+
+    def _measure(self, monitor: LabMonitor) -> None:
+        experiment, started, clock = self.experiment, _now(), time.perf_counter()
+        with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
+            measured = experiment.measure(self.draft.seed)
+        seconds = time.perf_counter() - clock
+        compiling = _take_timings(measured, "measure").get("compile_seconds")
+        self._keep(
+            "measure",
+            {"measured.nc": pack(measured)},
+            started=started,
+            device=device_name(),
+            compile_seconds=None if compiling is None else round(float(compiling), 3),
+            run_seconds=round(seconds, 3),
+            resumed=monitor.restored,
+        )
+        shutil.rmtree(self.draft.checkpoints, ignore_errors=True)
+
+    def _predict(self) -> dict[str, bytes]:
+        predicted = self.experiment.predict(self.read("measured.nc"))
+        if predicted is None:
+            return {}
+        _take_timings(predicted, "predict")
+        return {"predicted.nc": pack(predicted)}
+
+    def _reduce(self) -> dict[str, bytes]:
+        reduced = self.experiment.reduce(self.read("measured.nc"), self.read("predicted.nc"))
+        _take_timings(reduced, "reduce")
+        return {"reduced.nc": pack(reduced)}
+
+    def _judge(self) -> dict[str, bytes]:
+        claims = _checked_claims(self.experiment.judge(self.read("reduced.nc")))
+        known = on_record(self.experiment, claims[0].id)
+        place, seeds = self.experiment.source.place, getattr(self.experiment, "seeds", 1)
+        filled = [
+            item.model_copy(
+                update={
+                    "source": item.source or place,
+                    "seeds": item.seeds or seeds,
+                    "known": known.get(item.id, ""),
+                }
+            )
+            for item in claims
+        ]
+        return {"claims.json": pretty([item.model_dump(mode="json") for item in filled]).encode()}
+
+    def _draw(self) -> dict[str, bytes]:
+        parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
+        return drawn(self.experiment, *parts)
+
+    def _finish(self, preset: str | None, seconds: float) -> StoredRun:
+        state = self.draft.state
+        claims = read_claims(self.draft.folder / "claims.json")
+        verdicts = Counter(item.verdict for item in claims)
+        kinds = Counter(item.kind for item in claims if item.verdict == "erratum")
+        figures = [name for name in state["done"].get("draw", {}) if name.endswith(".png")]
+        return self.draft.finish(
+            {
+                "title": self.experiment.title(),
+                "preset": preset,
+                "command": command_of(self.experiment, preset, self.draft.seed),
+                "data": dict(self.data),
+                "claims": {verdict: verdicts[verdict] for verdict in ("holds", "fails", "erratum")}
+                | {
+                    "main": claims[0].verdict,
+                    "news": [item.id for item in claims if item.is_news],
+                    "errata": dict(kinds),
+                },
+                "figures": [name.removeprefix("figures/").removesuffix(".png") for name in figures],
+                **state["facts"],
+                "judge_seconds": seconds,
+                "finished": _now(),
+                "versions": package_versions(),
+                "code": state["code"],
+            }
+        )
 
 
 def _take_timings(data: Any, method: str) -> dict[str, float]:
@@ -209,7 +306,9 @@ def _checked_claims(judged: Any) -> list[Claim]:
     claims = list(judged)
     for item in claims:
         if not isinstance(item, Claim):
-            raise TypeError(f"judge yielded {type(item).__name__}, not a Claim: use claim(...) or erratum(...)")
+            raise TypeError(
+                f"judge yielded {type(item).__name__}, not a Claim: use a function of lab.criteria, or claim(...)"
+            )
     ids = [item.id for item in claims]
     if repeated := sorted({id for id in ids if ids.count(id) > 1}):
         raise ValueError(f"judge yielded two claims with the id {repeated[0]!r}: each claim needs an id of its own")

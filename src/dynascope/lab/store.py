@@ -27,9 +27,13 @@ if TYPE_CHECKING:  # listing must not wait for them
     from dynascope.lab.claims import Claim
     from dynascope.lab.experiment import Experiment
 
-FORMAT = 1
+FORMAT = 2
 UNFINISHED, OLD = ".unfinished", ".old"
 SWEEPS = "sweeps"
+
+
+class OldRunError(StoreError):
+    """A run that an earlier version stored in a form that this one does not read."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class StoredRun:
             raise StoreError(f"{path} cannot be read ({error.strerror})") from error
         except ValueError as error:
             raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
+        if isinstance(manifest, dict) and manifest.get("format") in range(1, FORMAT):
+            raise OldRunError(f"{path} was written by an earlier version of dynascope: run it again, or remove it")
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
             raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
         missing = {"id", "digest", "seed", "files", "figures", "claims", "command", "finished"} - manifest.keys()
@@ -88,16 +94,13 @@ class StoredRun:
     @cached_property
     def claims(self) -> list[Claim]:
         """The claims, the main one first."""
-        from dynascope.lab.claims import Claim
-
-        stored = json.loads(self._checked("claims.json").read_text(encoding="utf-8"))
-        return [Claim.model_validate(claim) for claim in stored]
+        return read_claims(self._checked("claims.json"))
 
     @property
     def verdict(self) -> str:
-        """`fails` where some claim fails; else the main claim's verdict."""
+        """`fails` where a verdict differs from the record; else the main claim's verdict."""
         counts = self.manifest["claims"]
-        return "fails" if counts.get("fails") else counts.get("main", "holds")
+        return "fails" if counts["news"] else counts["main"]
 
     @property
     def figures(self) -> dict[str, Path]:
@@ -111,6 +114,10 @@ class StoredRun:
     def predicted(self) -> xr.Dataset | xr.DataTree | None:
         """What theory predicted, or None where there is no theory."""
         return _load(self._checked("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
+
+    def reduced(self) -> xr.Dataset | xr.DataTree:
+        """The few numbers that were judged and drawn."""
+        return _load(self._checked("reduced.nc"))
 
     def verify(self) -> StoredRun:
         """Check every file of the run against the manifest."""
@@ -139,9 +146,12 @@ class Store:
             raise UsageError(f"the run store must be a folder; got the file {self.root}")
 
     def find(self, id: str, digest: str) -> StoredRun | None:
-        """The stored run, every file checked, or None where there is none."""
+        """The stored run, every file checked, or None where there is none (or one of an earlier version)."""
         folder = self._readable(self.root / id / digest)
-        return StoredRun.open(folder, reused=True).verify() if folder else None
+        try:
+            return StoredRun.open(folder, reused=True).verify() if folder else None
+        except OldRunError:
+            return None
 
     def runs(self, id: str | None = None) -> tuple[list[StoredRun], list[str]]:
         """All complete runs (of one experiment), oldest first; and a line for each folder that is not one."""
@@ -178,10 +188,11 @@ class Store:
         return next((path for path in (folder, aside) if path.exists()), None)
 
     @contextmanager
-    def draft(self, experiment: Experiment, seed: int) -> Iterator[Draft]:
-        """The unfinished folder of a run, locked against other processes while the block lasts."""
+    def draft(self, experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> Iterator[Draft]:
+        """The unfinished folder of a run, locked against other processes while the block lasts. `data` has the
+        checksums of the data sets that it reads: a run on other data is another run."""
         fields = experiment.model_dump(mode="json")
-        digest = digest_of({"id": experiment.id, "fields": fields, "seed": seed})
+        digest = digest_of({"id": experiment.id, "fields": fields, "seed": seed} | ({"data": data} if data else {}))
         final = self.root / experiment.id / digest
         busy = f"another process is working on {final}: wait for it, or choose another seed or setting"
         with locked(final.with_name(digest + ".lock"), busy):
@@ -190,7 +201,7 @@ class Store:
 
 
 class Draft:
-    """A run that is being made. `state` says which code makes it and whether the measurement is done."""
+    """A run that is being made. `state` says which code makes it and which steps are done."""
 
     def __init__(self, final: Path, id: str, fields: Mapping[str, Any], seed: int):
         self.final, self.id, self.fields, self.seed = final, id, fields, seed
@@ -228,7 +239,7 @@ class Draft:
     def finish(self, manifest: Mapping[str, Any]) -> StoredRun:
         """Write the manifest and give the folder its final name."""
         self.write("config.json", pretty({"id": self.id, "seed": self.seed, "fields": self.fields}))
-        names = ["config.json", "measured.nc", "predicted.nc", "claims.json"]
+        names = ["config.json", "measured.nc", "predicted.nc", "reduced.nc", "claims.json"]
         names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
         files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
         head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
@@ -257,6 +268,13 @@ def settle(final: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
     elif old.exists():
         old.rename(final)
+
+
+def read_claims(path: Path) -> list[Claim]:
+    """The claims of a file that a run wrote."""
+    from dynascope.lab.claims import Claim
+
+    return [Claim.model_validate(claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def _load(path: Path) -> xr.Dataset | xr.DataTree:

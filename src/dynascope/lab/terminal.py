@@ -49,9 +49,8 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
         costs = [words.duration(entry.cost.get(name)) for name in ("quick", "full")]
-        table.add_row(
-            f"[bold]{escape(entry.id)}[/]", escape(entry.title), f"[dim]{escape(entry.place)}[/]", *costs, verdict
-        )
+        source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
+        table.add_row(f"[bold]{escape(entry.id)}[/]", escape(entry.title), source, *costs, verdict)
     return table
 
 
@@ -63,13 +62,35 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     table.add_column(ratio=2)
     table.add_column(ratio=2, style="dim")
     for claim in claims:
-        statement = escape(claim.statement) + (f"\n[dim]{escape(claim.diagnosis)}[/]" if claim.diagnosis else "")
-        table.add_row(
-            f"  {MARKS[claim.verdict]}",
-            statement,
-            escape(words.human(claim.measured)),
-            escape(words.human(claim.expected)),
-        )
+        statement = escape(claim.statement)
+        if claim.printed:
+            statement += f"\n[dim]printed in {escape(claim.source)}:[/] [italic]{escape(claim.printed)}[/]"
+        for name, text in (("known failure", claim.known), ("settled after looking", claim.post_hoc)):
+            statement += f"\n[dim]{name}: {escape(text)}[/]" if text else ""
+        measured, expected = (escape(words.human(value)) for value in (claim.measured, claim.expected))
+        table.add_row(f"  {mark(claim)}", statement, measured, expected)
+    return table
+
+
+def mark(claim: Claim) -> str:
+    """The verdict of a claim; an erratum with its kind, and a verdict beside the record where they differ."""
+    if claim.verdict == "fails":
+        return "[yellow]✗ fails, as known[/]" if claim.known else MARKS["fails"]
+    if claim.known:
+        return "[red]✓ holds, but is recorded as failing[/]"
+    return f"[yellow]! {claim.kind}[/]" if claim.kind else MARKS[claim.verdict]
+
+
+def audit_table(rows: Sequence[Any]) -> Table:
+    """The claims of an audit, a row for each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("experiment", "claim", "holds in", "fails at seeds", "on record"):
+        table.add_column(name)
+    for row in rows:
+        share = words.share({"share": row.holds / row.of, "interval": row.interval, "of": row.of})
+        failing = ", ".join(map(str, row.failing_seeds[:12])) + (", …" if len(row.failing_seeds) > 12 else "")
+        name = f"{escape(row.claim)} [dim](main)[/]" if row.main else escape(row.claim)
+        table.add_row(escape(row.id), name, share, failing, "[dim]fails[/]" if row.known else "")
     return table
 
 

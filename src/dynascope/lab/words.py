@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -54,6 +55,14 @@ def share(value: Mapping[str, Any]) -> str:
         low, high = value["interval"]
         text += f" [{100 * low:.{decimals}f}, {100 * high:.{decimals}f}]"
     return text + (f" of {number(of)}" if of is not None else "")
+
+
+def errata(counts: Iterable[Mapping[str, int]]) -> str:
+    """Errata by kind: 12 errors, 3 gaps, 20 misprints, 4 on programs."""
+    total = sum((Counter(count) for count in counts), Counter())
+    names = {"error": "error", "gap": "gap", "misprint": "misprint", "program": "on a program"}
+    plural = {"error": "errors", "gap": "gaps", "misprint": "misprints", "program": "on programs"}
+    return ", ".join(f"{total[k]} {(names if total[k] == 1 else plural)[k]}" for k in names if total[k])
 
 
 def is_share(value: Any) -> bool:

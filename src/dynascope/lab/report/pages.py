@@ -17,6 +17,7 @@ Kind = Literal["full", "quick", "varied", "control"]
 FILES = {
     "measured.nc": "what was measured",
     "predicted.nc": "what theory predicts",
+    "reduced.nc": "the numbers that are judged and drawn",
     "claims.json": "the claims",
     "config.json": "the configuration",
     "manifest.json": "versions, cost, checksums",
@@ -58,8 +59,15 @@ class RunPage:
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many claims hold, fail and are errata."""
-        return Counter(claim.verdict for claim in self.claims)
+        """How many claims hold and fail, and the errata by kind."""
+        return Counter(
+            claim.kind if claim.kind and claim.verdict == "erratum" else claim.verdict for claim in self.claims
+        )
+
+    @property
+    def verdicts(self) -> str:
+        """The verdicts that occur, for the filter of the atlas."""
+        return " ".join(dict.fromkeys(claim.verdict for claim in self.claims))
 
     @cached_property
     def fields(self) -> list[Field]:
@@ -111,6 +119,10 @@ class RunPage:
             ("compilation", words.duration(manifest.get("compile_seconds"))),
             ("theory, verdicts, figures", words.duration(manifest.get("judge_seconds"))),
             ("device", words.human(manifest.get("device"))),
+            (
+                "data",
+                ", ".join(f"{name} (sha256 {sum[:12]}…)" for name, sum in (manifest.get("data") or {}).items()) or "–",
+            ),
             ("started", words.timestamp(manifest.get("started"))),
             ("finished", self.finished),
             ("dynascope", words.human(manifest.get("dynascope"))),
