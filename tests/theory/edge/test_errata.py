@@ -1,32 +1,37 @@
-"""Every erratum is refuted by its own counter-example."""
+"""The numbers of the counter-examples."""
 
+import jax
 import numpy as np
 import pytest
 
 from dynascope.theory.edge import errata
-from dynascope.theory.edge.proof_errata import angle_ratio
-
-REFUTED = {erratum.id: erratum for erratum in errata.ERRATA}
-
-
-@pytest.mark.parametrize("id", REFUTED)
-def test_the_counter_example_refutes_what_is_printed(id):
-    evidence = REFUTED[id].evidence()
-    assert evidence.refutes, evidence.numbers
 
 
 def test_the_margins_of_the_strict_counter_example():
-    numbers = errata.composition().numbers
-    assert numbers["margin of p"] == pytest.approx(0.1)
-    assert numbers["margin of q"] == pytest.approx(0.1)
-    assert numbers["margin of q(p)"] == pytest.approx(-8.8)
-
-
-def test_ids_are_distinct():
-    assert len(REFUTED) == len(errata.ERRATA)
+    with jax.enable_x64(True):
+        found, other = errata.composition(), errata.composition(bend=-0.5)
+    assert found["inner_margin"] == found["outer_margin"] == pytest.approx(0.1)
+    assert found["composite_margin"] == pytest.approx(-8.8)
+    assert other["composite_margin"] > 0
 
 
 def test_the_cube_bounds_the_ratio_above_one_only():
     x = np.geomspace(0.1, 10, 20)
-    assert np.all(angle_ratio(3.0, x) <= 27)
-    assert np.all(angle_ratio(0.1, x) > 1e-3)
+    assert np.all(errata.angle_ratio(3.0, x) <= 27)
+    assert np.all(errata.angle_ratio(0.1, x) > 1e-3)
+
+
+def test_a_second_eigenvalue_above_one_leaves_some_starts_bounded():
+    with jax.enable_x64(True):
+        assert errata.bounded_share(1.1, 1.02, starts=100) > 0.1
+        assert errata.bounded_share(1.5, 1.4, starts=100) == 0
+        assert errata.bounded_share(0.8, 0.7, starts=100) == 1
+
+
+def test_names_of_numbers_are_distinct():
+    parts = [errata.composition, errata.second_eigenvalue, errata.literal_manifold, errata.observation_range,
+             errata.missing_scale, errata.largest_singular_values, errata.existence_limit, errata.log_derivative,
+             errata.height_bounds, errata.cube_bound, errata.half_step, errata.missing_square,
+             errata.spectral_condition, errata.remark_start]  # fmt: skip
+    with jax.enable_x64(True):
+        assert len(errata.every_counter_example()) == sum(len(part()) for part in parts)

@@ -14,15 +14,21 @@ from pydantic import PositiveInt
 from dynascope.experiments.edge import example_losses, rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, erratum, share_of
+from dynascope.lab.claims import Claim, claim, erratum
+from dynascope.lab.criteria import above, agrees, below, every, within
 from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
 from dynascope.theory.edge import quartic_orbit
-from dynascope.theory.edge.errata import COUNTER_OUTER, ERRATA, SLOPE
-from dynascope.theory.edge.neuron_intervals import propagate
-from dynascope.theory.edge.proof_errata import ARGUMENTS, I8, RATIOS, angle_ratio
-from dynascope.theory.edge.squared_margins import composition_condition, margin
+from dynascope.theory.edge.errata import (
+    ARGUMENTS,
+    COUNTER_OUTER,
+    I4,
+    RATIOS,
+    SLOPE,
+    angle_ratio,
+    every_counter_example,
+)
 
 
 class Errata(EdgeExperiment):
@@ -33,11 +39,10 @@ class Errata(EdgeExperiment):
     cost = {"quick": 10, "full": 7}
     presets = {"quick": {"states": 20_000}}
     control = {"bend": -0.5}
-    notes = """Each erratum says what is printed, what holds, and which numbers decide. The main results of the document
-    stand. Proposition 2 (compositions inherit the condition) does not, nor does the literal reading of the constraint
-    manifolds; the enclosures of Appendix B.9 have a gap, and some constants are wrong. Errors that change no number
-    (indices, cross references, mixed symbols) are not listed. The control bends p the other way, so that
-    q' q'' p'' > 0: there Proposition 2 holds, and there is no counter-example."""
+    notes = """The main results of the document stand. Proposition 2 (compositions inherit the condition) does not, the
+    enclosures of Appendix B.9 have a gap, and two remarks on factorization are too broad; the rest are misprints. Slips
+    that change no number (indices, cross references, mixed symbols) are not listed. The control bends p the other way,
+    so that q' q'' p'' > 0: there Proposition 2 holds, and there is no counter-example."""
 
     bend: float = 0.5
     """p = x - bend x² + 59 x³/60; its margin at 0 is 0.1 for ± 1/2, and so is that of q = y + y²/2 + 59 y³/60."""
@@ -47,8 +52,6 @@ class Errata(EdgeExperiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         inner = power_series((0.0, 1.0, -self.bend, SLOPE))
-        condition = composition_condition(inner, COUNTER_OUTER, 0.0)
-        margins = [float(value) for value in (margin(inner, 0.0), margin(COUNTER_OUTER, 0.0), condition.margin)]
         exp, log = (BASE_MODELS[name].function for name in ("exp", "log"))
         losses = {
             "(q(p(x)))²": squared_loss(compose(COUNTER_OUTER, inner), 0.0),
@@ -56,104 +59,158 @@ class Errata(EdgeExperiment):
             "(exp x - y)²": squared_loss(exp, 0.5),
             "(log x - y)²": squared_loss(log, float(np.exp(0.5))),
         }
-        every = example_losses.LossFamily(losses)
-        thresholds, minima = every.each(lambda loss: loss.threshold), every.each(lambda loss: loss.minimum)
+        family = example_losses.LossFamily(losses)
+        thresholds, minima = family.each(lambda loss: loss.threshold), family.each(lambda loss: loss.minimum)
         runs = rate_scans.run_at_rates(
-            lambda x, factor: every.step(x, factor * thresholds), minima + 1e-3, [1.002], self.steps, record=4
+            lambda x, factor: family.step(x, factor * thresholds), minima + 1e-3, [1.002], self.steps, record=4
         )
-        evidence = {entry.id: entry.evidence() for entry in ERRATA}
-        numbers = {f"{name}: {key}": value for name, found in evidence.items() for key, value in found.numbers.items()}
         return xr.Dataset(
             {
-                "margin": ("part", margins),
+                **every_counter_example(seed, self.bend),
                 "away": (("step", "loss"), np.abs(runs.state.values[0] - minima)),
-                "number": ("what", np.array(list(numbers.values()), float)),
-                "refutes": ("erratum", np.array([found.refutes for found in evidence.values()])),
                 "height": ("state", self._heights(seed)),
             },
-            {"part": ["p", "q", "q(p)"], "step": runs.step.values, "loss": list(losses), "what": list(numbers),
-             "erratum": list(evidence)},
-        )  # fmt: skip
+            {"step": runs.step.values, "loss": list(losses)},
+        )
 
     def _heights(self, seed: int) -> np.ndarray:
-        """wy after one step from random states of the box at its full height, for K in (1, 1.1]."""
+        """wy after one step from random states of box I4 at its full height, for K in (1, 1.1]."""
         rng = np.random.default_rng(seed)
-        product = rng.uniform(I8.product_low, I8.product_high, self.states)
-        gap = rng.uniform(I8.gap_low, I8.gap_high, self.states)
+        product = rng.uniform(I4.product_low, I4.product_high, self.states)
+        gap = rng.uniform(I4.gap_low, I4.gap_high, self.states)
         mean, K = np.sqrt(product + gap**2 / 4), rng.uniform(1.0, 1.1, self.states)
-        state = {"v": mean + gap / 2, "wx": mean - gap / 2, "wy": np.full(self.states, I8.height)}
+        state = {"v": mean + gap / 2, "wx": mean - gap / 2, "wy": np.full(self.states, I4.height)}
         return np.asarray(reduced_step({name: jnp.asarray(value) for name, value in state.items()}, K)["wy"])
 
-    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
-        inner, outer, both = measured.margin.values
-        end = dict(zip(measured.loss.values.tolist(), measured.away.values[-1], strict=True))
-        left = {name: not value < 0.5 for name, value in end.items()}
-        yield erratum(
-            "composition", "Proposition 2: if p and q satisfy 6 g''² > g' g''', so does q(p(x)). It need not: the "
-            "margin of the composite has a third term, 9 q' q'' p'² p''. Two cubics with positive margins have a "
-            "negative one; and with exp or log alone gradient descent stays near the minimum (at 1.002 × 2/f''), with "
-            "log(exp x) = x it does not", source="Proposition 2",
-            measured={"margins of p, q, q(p)": [inner, outer, both], "distance at the end": end},
-            expected={"margins": [0.1, 0.1, -8.8], "distance": "> 0.5 for the composites, smaller for exp and log"},
-            refuted=inner > 0 and outer > 0 and both < 0 and left["(q(p(x)))²"] and left["(log(exp x) - y)²"]
-            and not left["(exp x - y)²"] and not left["(log x - y)²"],
-        )  # fmt: skip
-        for entry in ERRATA:
-            if entry.id == "composition":
-                continue
-            numbers = {
-                str(name).split(": ", 1)[1]: value
-                for name, value in zip(measured.what.values, measured.number.values, strict=True)
-                if name.startswith(f"{entry.id}: ")
-            }
-            yield erratum(
-                entry.id, f"Printed: {entry.printed}. Right: {entry.holds}", source=entry.where, measured=numbers,
-                expected=EXPECTED[entry.id], refuted=measured.refutes.sel(erratum=entry.id).item(),
-            )  # fmt: skip
-        printed, valid = propagate(I8, "printed").height, propagate(I8, "valid").height
-        beyond = measured.height.values > printed
-        yield erratum(
-            "enclosure-share", "Printed: every state of box I8 has wy ≤ 0.214 a step later. Right: 0.285. Random "
-            "states at the full height of the box exceed the printed bound, none the valid one", source="(B.90), I8",
-            measured={"largest wy": measured.height.max(), "printed": printed, "valid": valid,
-                      "beyond": share_of(beyond)},
-            expected="some beyond 0.214, none beyond 0.285", seeds=self.states,
-            refuted=bool(beyond.any() and measured.height.max() <= valid),
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        numbers = measured.drop_dims(("step", "state"))
+        beyond = (measured.height > measured.height_printed).mean()
+        return numbers.assign(away=measured.away[-1].fillna(np.inf), height=measured.height.max(), beyond=beyond)
 
-    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
-        return {"errata": draw_errata(measured, self.bend)}
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        yield from self._judge_statements(reduced)
+        yield from self._judge_proofs(reduced)
+        yield from self._judge_misprints(reduced)
 
+    def _judge_statements(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        margins = [reduced[f"{name}_margin"].item() for name in ("inner", "outer", "composite")]
+        statement = "The margin 6 g''² - g' g''' of q(p) has a third term, 9 q' q'' p'² p'', which may make it negative"
+        statement += " where those of p and q are positive"
+        counter = claim(
+            "composition",
+            statement,
+            measured={"p": margins[0], "q": margins[1], "q(p)": margins[2]},
+            expected="p > 0, q > 0, q(p) < 0",
+            holds=min(margins[:2]) > 0 > margins[2],
+        )
+        printed = (
+            "Assume both p(x), q(y) at x = x̄, y = p(x̄) satisfies the conditions of g in Prop 1. Then q(p(x)) also "
+        )
+        printed += "satisfies the conditions to have a fixed point of F_η² around x = x̄"
+        yield erratum(counter, kind="error", printed=printed, at="Proposition 2")
+        statement = "At 1.002 × 2/f'' gradient descent stays near the minimum of (exp x - y)² and (log x - y)², and "
+        statement += "leaves that of (log(exp x) - y)² and (q(p(x)))²: distance at the end"
+        composite, part = reduced.away.values[:2], reduced.away.values[2:]
+        leaves = np.concatenate([composite > 0.5, part < 0.5])
+        distances = {"composites": composite, "exp, log": part}
+        counter = every("composition-descent", statement, leaves, shown=distances)
+        yield erratum(counter, kind="error", printed=printed, at="Proposition 2")
+        statement = "On the low phase of an orbit |uᵀY| = |uᵀZ|, but a largest singular value may belong to the bulk: "
+        statement += "σ_max(Z)/σ_max(Y) - 1 for X₀ = diag(1, 0.75), α = 0.8"
+        counter = above(
+            "largest-singular-values",
+            statement,
+            reduced.phase_Z_norm / reduced.phase_Y_norm - 1,
+            0.01,
+            shown={"|uᵀZ|/|uᵀY| - 1": reduced.phase_Z / reduced.phase_Y - 1},
+        )
+        printed = (
+            "Note that the top singular values of Y, Z are always the same in the orbit although it is unbalanced "
+        )
+        printed += "at initialization"
+        yield erratum(counter, kind="error", printed=printed, at="Remark 4")
+        statement = "A share of generic starts stays bounded at (η σ₁², η σ₂²) = (1.1, 1.02)"
+        others = {"at (1.2, 0.95)": reduced.share_beyond_line, "at (1.2, 0.6)": reduced.share_within_line}
+        counter = above("second-eigenvalue", statement, reduced.share_beyond_one, 0.1, shown=others)
+        printed = "our experiments in Figure 3.2 have shown that GD will blow up once η σ_2 > 1"
+        yield erratum(counter, kind="error", printed=printed, at="Section 3.6.2 (η σ_2² is meant)")
 
-EXPECTED = {
-    "literal-manifold": "loss > 0 at a point of M and M_c, with sharpness 0.75 < 2/η",
-    "symmetric-motivation": "symmetric: all 40 starts bounded; asymmetric: at most 5 %",
-    "second-eigenvalue": "unbounded at 2.15, bounded at 1.8",
-    "observation-range": "|multiplier| > 1 at K = 2.1; it is within 1 up to K = √5 - 1",
-    "missing-scale": "residual 0 for σ1 ρ only",
-    "largest-singular-values": "|uᵀY| = |uᵀZ|, the largest singular values differ",
-    "existence-limit": "residual 0 at K = 1.55, where (3.4) gives another rate (1.454)",
-    "log-derivative": "positive",
-    "height-enclosure": "0.214 < wy ≤ 0.285",
-    "cube-bound": "≤ 1, > 1, above 100",
-    "half-step": 1.5,
-    "missing-square": {"squared": "≥ 3.28"},
-    "spectral-condition": "below -1 though below 2",
-    "remark-start": {"Y Zᵀ": 4.0},
-}
-"""What each counter-example should show."""
+    def _judge_proofs(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = "Box I4 is mapped higher: (B.90) needs the inverse of its ratio. The largest wy after a step from "
+        statement += "random states of I4 lies between the printed and the valid bound (Theorem 3.5 stands every test)"
+        bounds = reduced.height_printed.item(), reduced.height_valid.item()
+        share = {"share of states above the printed bound": reduced.beyond}
+        counter = within("height-enclosure", statement, reduced.height, *bounds, shown=share, seeds=self.states)
+        printed = "I_4 mapps to I_8 = {w_y ≤ 0.214, v - w_x ∈ [-0.309, 0.0545], vw_x ∈ [0.942, 1.25786]}"
+        yield erratum(counter, kind="gap", printed=printed, at="Appendix B.9, (B.90)")
+        statement = "The ratio is at most m³ for m ≥ 1, where it is used, and above m³ for m < 1: least ratio over m³"
+        largest = {"largest, m ≥ 1": reduced.cube_from_one}
+        counter = above("cube-bound", statement, reduced.cube_below_one, 1.0, shown=largest)
+        printed = "(arctan(mx) - mx/(1 + m²x²))/(arctan(x) - x/(1 + x²)) ≤ m³, for any m > 0, x > 0"
+        yield erratum(counter, kind="gap", printed=printed, at="(B.100)")
+        statement = (
+            "(B.17) is the limit of the branch (3.4), not of existence: at K = 1.55 two steps leave the closed-form "
+        )
+        statement += "orbit where it is, and (3.4) gives another K for its upper point"
+        gap = {"|F(F(x)) - x|": reduced.orbit_moves, "K by (3.4)": reduced.branch_K}
+        counter = above("existence-limit", statement, reduced.orbit_K - reduced.branch_K, 0.05, shown=gap)
+        printed = "One necessary condition for existence is μ ≥ ¾x_0² … and achieve the upper bound as ημ ≤ 3/2"
+        yield erratum(counter, kind="gap", printed=printed, at="Appendix B.6, (B.17)")
 
+    def _judge_misprints(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = (
+            "Among minimizers this is so. As defined, M and M_c also contain x = y < 1/√2: the loss at (½, ½), where "
+        )
+        statement += "∇L · u = 0"
+        numbers = {"λ": reduced.manifold_sharpness, "2/η": reduced.manifold_limit}
+        counter = above("literal-manifold", statement, reduced.manifold_loss, 0.0, shown=numbers)
+        printed = "For L(x, y) = 1/2(xy - 1)² with η > 1 on {x > 0, y > 0}, such a manifold M does not exist"
+        yield erratum(counter, kind="misprint", printed=printed, at="Propositions 5 and 6, Definition 4")
+        statement = (
+            "√4.5 - 2 is meant, since η = 1/σ₁² + β: at β σ₁² = 1.1 the multiplier of the orbit is far outside [-1, 1]"
+        )
+        counter = below("observation-range", statement, reduced.multiplier_at_21, -1.0)
+        printed = "Assume 0 < β σ_1² < √4.5 - 1 ≈ 1.121"
+        yield erratum(counter, kind="misprint", printed=printed, at="Observation 5")
+        statement = "The limit is σ₁ρ_i, as in Observation 2: two steps move ρ₁, not σ₁ρ₁"
+        counter = above(
+            "missing-scale", statement, reduced.rho_moves, 1.0, shown={"σ₁ρ₁ moves by": reduced.scaled_rho_moves}
+        )
+        yield erratum(counter, kind="misprint", printed="Y = ρ_i uvᵀ + …", at="Observation 1, Remark 4")
+        statement = "It is +2/x³, and the corollary holds: g''' x³/2 at x = 0.7"
+        counter = agrees("log-derivative", statement, reduced.log_third, 1.0, absolute=1e-6)
+        yield erratum(counter, kind="misprint", printed="g^(3)(x̄) = -2/x̄³", at="Corollary 7, proof")
+        statement = "The printed expression is ½; with μ + 1/(2η), the bound derived above it, it is 3/2"
+        meant = {"with μ + 1/(2η)": reduced.half_step_meant}
+        counter = agrees("half-step", statement, reduced.half_step_printed, 0.5, absolute=1e-9, shown=meant)
+        yield erratum(counter, kind="misprint", printed="1 - η(μ - (μ - 1/(2η))) = 3/2", at="(B.41)")
+        statement = "The bracket is to be squared: at wy = 0.1 the printed growth is smaller, the squared one is not"
+        squared = {"squared": reduced.growth_squared}
+        counter = below("missing-square", statement, reduced.growth_printed, 3.28, shown=squared)
+        printed = "v^(t+1) w_x^(t+1) ≥ v^(t) w_x^(t) (1 - 0.181 + 1 - … - 1.1w_y²) ≥ 3.28 v^(t) w_x^(t)"
+        yield erratum(counter, kind="misprint", printed=printed, at="(B.125), (B.126)")
+        statement = (
+            "The printed condition always holds; η σ₁²α² + η σ_p²/α² < 2 is meant. An eigenvalue that satisfies the "
+        )
+        statement += "printed one and is below -1"
+        counter = below("spectral-condition", statement, reduced.spectral_eigenvalue, -1.0)
+        printed = "and 1 - η σ_1² α² - η σ_p²/α² < 2"
+        yield erratum(counter, kind="misprint", printed=printed, at="Appendix B.10.2, (B.184)")
+        statement = "Z begins with σ₁/α: the top entry of YZᵀ, over σ₁², with α = 0.8 as printed"
+        meant = {"with σ₁/α": reduced.start_meant}
+        counter = agrees("remark-start", statement, reduced.start_printed, 0.64, absolute=1e-9, shown=meant)
+        printed = "Z = [α σ_1, 0; 0, diag([σ_i/α])] + O(ε)"
+        yield erratum(counter, kind="misprint", printed=printed, at="Remark 4, Appendix B.10.2")
 
-def draw_errata(measured: xr.Dataset, bend: float) -> Figure:
-    """Where Proposition 2 fails and what gradient descent does there; the manifold, (3.4), (B.90) and (B.100)."""
-    figure, grid = panels(3, 2, size=(4.7, 3.6))
-    _where_composition_fails(figure, grid[0, 0], bend)
-    _descent(grid[0, 1], measured)
-    _literal_manifold(grid[0, 2])
-    _implicit_rate(grid[1, 0])
-    _enclosure(grid[1, 1], measured)
-    _cubes(grid[1, 2])
-    return figure
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure, grid = panels(3, 2, size=(4.7, 3.6))
+        _where_composition_fails(figure, grid[0, 0], self.bend)
+        _descent(grid[0, 1], measured)
+        _literal_manifold(grid[0, 2])
+        _implicit_rate(grid[1, 0])
+        _enclosure(grid[1, 1], measured)
+        _cubes(grid[1, 2])
+        return {"errata": figure}
 
 
 def _where_composition_fails(figure: Figure, axes: Axes, bend: float) -> None:
@@ -175,16 +232,16 @@ def _descent(axes: Axes, measured: xr.Dataset) -> None:
     for color, style, name in zip(settings_colors(4), styles, measured.loss.values, strict=True):
         path = measured.away.sel(loss=name)
         axes.plot(path.step, path.where(path < 1e2), color=color, linestyle=style, label=name)
-    axes.set(yscale="log", ylim=(3e-4, 3e2), xlabel="step", ylabel="distance from the minimum",
-             title="Descent, 0.2 % above the threshold")  # fmt: skip
+    axes.set(yscale="log", ylim=(3e-4, 3e2), title="Descent, 0.2 % above the threshold")
+    axes.set(xlabel="step", ylabel="distance from the minimum")
     axes.legend(loc="upper left", ncols=2, fontsize=8)
 
 
 def _literal_manifold(axes: Axes) -> None:
     x, edge = np.linspace(0.35, 2, 200), 1 / np.sqrt(2)
     axes.plot(x, 1 / x, color=FAINT, label="minima")
-    axes.plot([0.05, edge], [0.05, edge], color=PALETTE[0], linewidth=4, alpha=0.8,
-              label="∇L · u = 0, λ = 1 - x² < 2/η")  # fmt: skip
+    label = "∇L · u = 0, λ = 1 - x² < 2/η"
+    axes.plot([0.05, edge], [0.05, edge], color=PALETTE[0], linewidth=4, alpha=0.8, label=label)
     axes.annotate("", (0.5 + 0.2, 0.5 - 0.2), (0.5, 0.5), arrowprops={"arrowstyle": "->", "color": INK})
     axes.annotate("", (0.5 + 0.25, 0.5 + 0.25), (0.5, 0.5), arrowprops={"arrowstyle": "->", "color": PALETTE[1]})
     axes.text(0.73, 0.26, "u, top eigenvector", fontsize=8)
@@ -207,10 +264,10 @@ def _implicit_rate(axes: Axes) -> None:
 def _enclosure(axes: Axes, measured: xr.Dataset) -> None:
     counts, _, _ = axes.hist(measured.height, bins=60, color=PALETTE[1], alpha=0.6)
     axes.set_ylim(0, 1.3 * np.max(counts))
-    printed, valid = propagate(I8, "printed").height, propagate(I8, "valid").height
+    printed, valid = measured.height_printed.item(), measured.height_valid.item()
     axes.axvline(printed, color=PALETTE[0], linewidth=1.6, label=f"printed bound, {printed:.3f}")
     axes.axvline(valid, **THEORY, label=f"valid bound, {valid:.3f}")
-    axes.set(xlabel="wy after a step from box I8", ylabel="random states", title="(B.90): not an enclosure", yticks=[])
+    axes.set(xlabel="wy after a step from box I4", ylabel="random states", title="(B.90): not an enclosure", yticks=[])
     axes.legend(loc="upper left")
 
 

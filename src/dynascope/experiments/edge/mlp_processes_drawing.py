@@ -10,24 +10,19 @@ from matplotlib.figure import Figure
 
 from dynascope.figures import INK, THEORY, panels, settings_colors
 
-Distances = tuple[np.ndarray, np.ndarray]
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
 """Colors of gradient descent, its time average, and gradient flow; the central flow is drawn as theory."""
 
 
 def draw_processes(
-    measured: xr.Dataset, predicted: xr.Dataset, distances: Distances, edge: float
+    measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset, edge: float
 ) -> Mapping[str, Figure]:
-    """The four processes of the first seed; distances and accumulated variances of all seeds. `distances` (seed, step)
-    are those of the central flow and of gradient flow from the averaged iterates."""
-    one, theory = measured.isel(seed=0), predicted.isel(seed=0)
-    return {
-        "mlp-processes": _first_seed(one, theory, distances[0][0], distances[1][0], edge),
-        "all-seeds": _all_seeds(measured, predicted, distances),
-    }
+    """The four processes of the first seed; distances and accumulated variances of all seeds."""
+    first = _first_seed(*(trace.isel(seed=0) for trace in (measured, predicted, reduced)), edge)
+    return {"mlp-processes": first, "all-seeds": _all_seeds(measured, predicted, reduced)}
 
 
-def _first_seed(one: xr.Dataset, theory: xr.Dataset, central: np.ndarray, flow: np.ndarray, edge: float) -> Figure:
+def _first_seed(one: xr.Dataset, theory: xr.Dataset, reduced: xr.Dataset, edge: float) -> Figure:
     figure, ((loss, sharpness), (distance, variance)) = panels(2, 2, size=(5.4, 3.5))
     step = one.step.values
     reached = step[theory.oscillation.values > 0]
@@ -58,8 +53,8 @@ def _first_seed(one: xr.Dataset, theory: xr.Dataset, central: np.ndarray, flow: 
     sharpness.set_title("Sharpness" if edge < 2 * top else f"Sharpness: 2/η = {edge:.3g} is far above")
     sharpness.legend(loc="upper right" if edge < 2 * top else "upper left")
 
-    distance.plot(step, flow, color=FLOW, label="gradient flow")
-    distance.plot(step, central, label="central flow", **THEORY)
+    distance.plot(step, reduced.flow_distance, color=FLOW, label="gradient flow")
+    distance.plot(step, reduced.central_distance, label="central flow", **THEORY)
     distance.set_ylim(bottom=0)
     distance.set_title("Distance from the averaged weights")
     distance.legend(loc="upper left")
@@ -73,14 +68,13 @@ def _first_seed(one: xr.Dataset, theory: xr.Dataset, central: np.ndarray, flow: 
     return figure
 
 
-def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset, distances: Distances) -> Figure:
+def _all_seeds(measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figure:
     figure, (distance, variance) = panels(2, size=(5.4, 3.5))
     step, colors = measured.step.values, settings_colors(measured.sizes["seed"])
-    central, flow = distances
     every = step[1] - step[0]
     for seed, color in enumerate(colors):
-        distance.plot(step, flow[seed], color=color, linewidth=1.1)
-        distance.plot(step, central[seed], color=color, linestyle=THEORY["linestyle"])
+        distance.plot(step, reduced.flow_distance[seed], color=color, linewidth=1.1)
+        distance.plot(step, reduced.central_distance[seed], color=color, linestyle=THEORY["linestyle"])
         sums = (every * np.cumsum(trace.oscillation.values[seed]) for trace in (measured, predicted))
         variance.plot(step, next(sums), color=color, label=f"seed {measured.seed.values[seed]}")
         variance.plot(step, next(sums), color=color, linestyle=THEORY["linestyle"])

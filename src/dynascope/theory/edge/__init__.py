@@ -9,7 +9,6 @@ from dynascope.theory.edge import (
     neuron_intervals as neuron_intervals,
     period_two as period_two,
     product_orbit as product_orbit,
-    proof_errata as proof_errata,
     quartic_orbit as quartic_orbit,
     single_neuron as single_neuron,
     squared_margins as squared_margins,

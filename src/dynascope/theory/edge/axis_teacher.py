@@ -6,7 +6,7 @@ a closed form that the document does not give.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,32 +15,33 @@ from jaxtyping import Array, Float
 from scipy.linalg import eigvalsh
 from scipy.optimize import minimize_scalar
 
-from dynascope import checks
 from dynascope.tasks.axis_teacher import AxisTeacher
+from dynascope.theory.arguments import POSITIVE, PositiveNumber, Whole
+
+Dim = Annotated[int, Whole(2)]
 
 
-def common_sharpness(x: Float[Array, "n d"], squares: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+def common_sharpness(
+    x: Float[Array, "n d"], squares: Annotated[Float[np.ndarray, " k"], POSITIVE]
+) -> Float[np.ndarray, " k"]:
     """The sharpness on a sample, for several k^2.
 
     At these minima the residual is 0, and k enters the Jacobian as a factor: k in the columns of v, 1/k in those of w.
     """
-    checks.positive(squares=squares)
-    task = AxisTeacher(checks.array("x", x, ndim=2).shape[1])
+    task = AxisTeacher(x.shape[1])
     unit = np.asarray(jax.jit(task.hessian)(task.minimum(jnp.ones(task.dim, x.dtype)), x))
     last = [unit.shape[0] - 1] * 2
     scales = np.repeat(np.stack([squares**0.5, squares**-0.5], axis=1), (task.dim, task.dim**2), axis=1)
     return np.concatenate([eigvalsh(scale[:, None] * unit * scale, subset_by_index=last) for scale in scales])
 
 
-def expected_common_sharpness(square: float, dim: int) -> float:
+def expected_common_sharpness(square: PositiveNumber, dim: Dim) -> float:
     """The sharpness over the whole sphere, at k^2 = `square`.
 
     By symmetry the top eigenvector has equal entries on all v_i, on all w_ii, and on all w_ij. Along it the output
     moves by a multiple of S = sum_i relu(x_i) and one of T = sum_i 1[x_i > 0] sum_{j != i} x_j, of which the sphere
     gives E S^2 = 1/2 + (d-1)/(2 pi), E ST = (d-1)/4 and E T^2 = (d-1)(1/2 + (d-2)/4 + 1/(2 pi)).
     """
-    checks.real("square", square, above=0)
-    checks.whole("dim", dim, at_least=2)
     first = (1 / 2 + (dim - 1) / (2 * np.pi)) / dim
     mixed = (dim - 1) ** 0.5 / (4 * dim)
     second = (1 / 2 + (dim - 2) / 4 + 1 / (2 * np.pi)) / dim
@@ -49,7 +50,7 @@ def expected_common_sharpness(square: float, dim: int) -> float:
     return 2 * float(np.linalg.eigvalsh([[both * first, off], [off, second / square]])[-1])
 
 
-def flattest_square(dim: int) -> float:
+def flattest_square(dim: Dim) -> float:
     """The common k^2 at which the sharpness over the whole sphere is least."""
     found: Any = minimize_scalar(lambda square: expected_common_sharpness(square, dim), bounds=(0.5, 3.0))
     return float(found.x)

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from dynascope import checks
 from dynascope.tasks.products import ProductLoss
-from dynascope.tasks.scalar_losses import Reals, real
+from dynascope.tasks.scalar_losses import real
+from dynascope.theory.arguments import NotNegativeNumber, Positive, PositiveNumber
 
 Which = Literal["M", "M_c"]
 
@@ -30,17 +30,14 @@ NEWTON_STEPS = 30
 
 def in_manifold(
     factors: Float[Array, " n"],
-    rate: Reals,
+    rate: PositiveNumber,
     which: Which = "M",
-    tolerance: float = 1e-9,
+    tolerance: NotNegativeNumber = 1e-9,
     task: ProductLoss | None = None,
     minimizers_only: bool = True,
 ) -> Bool[Array, ""]:
     """Whether a point lies on the manifold. `minimizers_only=False` takes the literal definition, grad L . u = 0
     instead of a zero gradient, which also admits x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
-    checks.positive(rate=rate)
-    checks.one_of("which", which, ("M", "M_c"))
-    checks.real("tolerance", tolerance, at_least=0)
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
     gradient = task.gradient(factors)
@@ -49,23 +46,21 @@ def in_manifold(
     return flat & (still <= tolerance)
 
 
-def on_hyperbola(x: Reals, rate: Reals) -> Bool[Array, " ..."]:
+def on_hyperbola(x: Positive, rate: Positive) -> Bool[Array, " ..."]:
     """Whether (x, 1/x) lies on M: x + 1/x < sqrt(2 + 2/eta)."""
-    checks.positive(x=x, rate=rate)
     return real(x) + 1 / real(x) < jnp.sqrt(2 + 2 / real(rate))
 
 
-def extent(rate: Reals) -> Float[Array, " 2"]:
+def extent(rate: Positive) -> Float[Array, " 2"]:
     """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
-    checks.positive(rate=rate)
     total = jnp.sqrt(2 + 2 / real(rate))
     spread = jnp.sqrt(total**2 - 4)
     return jnp.stack([(total - spread) / 2, (total + spread) / 2])
 
 
-def project(factors: Float[Array, " 2"], rate: Reals, which: Which = "M") -> Float[Array, " 2"]:
+def project(factors: Float[Array, " 2"], rate: PositiveNumber, which: Which = "M") -> Float[Array, " 2"]:
     """The nearest point of the closure of the manifold on xy = 1 (x > 0); nan where M has none (eta > 1)."""
-    if checks.one_of("which", which, ("M", "M_c")) == "M_c":
+    if which == "M_c":
         reach = jnp.max(jnp.abs(factors)) + 2
         return _nearest(factors, jnp.stack([1 / reach, reach]))
     return _nearest(factors, extent(rate))

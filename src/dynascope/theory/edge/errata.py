@@ -1,187 +1,170 @@
-"""Statements of Chapter 3 and Appendix B of "Simple structures in neural networks" that do not hold as printed.
+"""Counter-examples to statements of Chapter 3 and Appendix B of "Simple structures in neural networks".
 
-Each erratum has the printed statement, what holds instead, and `evidence()`, which computes the numbers of a
-counter-example and whether they refute the statement. Typographical errors without consequence are not listed.
+Each function returns the numbers of one; `experiments.edge.errata` says what is printed and judges them.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
 from dynascope import checks
 from dynascope.dynamics.bifurcation import escape_times
 from dynascope.geometry.orbits import leading_components, residual
-from dynascope.tasks.factorization import Factorization, SymmetricFactorization, generic_start
+from dynascope.tasks.factorization import Factorization, generic_start
 from dynascope.tasks.products import two_factors
-from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, quartic, squared_loss
+from dynascope.tasks.scalar_losses import BASE_MODELS, derivatives, power_series, quartic
 from dynascope.theory.edge import constraint_manifolds, factorization, quartic_orbit
-from dynascope.theory.edge.proof_errata import PROOF_ERRATA
+from dynascope.theory.edge.factorization_stability import eigenvalues_at_minimum
+from dynascope.theory.edge.neuron_intervals import Box, propagate
 from dynascope.theory.edge.squared_margins import composition_condition, margin
-from dynascope.theory.erratum import Erratum, Evidence
 
 SLOPE = 59 / 60
-COUNTER_INNER = power_series((0, 1, -1 / 2, SLOPE))
-"""p = x - x^2/2 + 59 x^3/60: margin 0.1 at 0."""
 COUNTER_OUTER = power_series((0, 1, 1 / 2, SLOPE))
-"""q = y + y^2/2 + 59 y^3/60: margin 0.1 at 0; the composite's is -8.8."""
+"""q = y + y^2/2 + 59 y^3/60: margin 0.1 at 0."""
+I4 = Box(0.55, 0.8, -0.162, 0.068, 0.416)
+"""A box of Appendix B.9; the document maps it to I8, where wy <= 0.214."""
+RATIOS, ARGUMENTS = np.geomspace(0.05, 10, 61), np.geomspace(0.05, 50, 41)
+"""m and x at which (B.100) is tested."""
+Numbers = Float[np.ndarray, "..."] | float
+Found = dict[str, float]
 
 
-def composition() -> Evidence:
-    """log(exp x) = x has margin 0 although exp and log have positive ones, and gradient descent on (x - y)^2 diverges;
-    for two cubics with positive margins the margin of the composite is negative."""
-    exp, log = BASE_MODELS["exp"].function, BASE_MODELS["log"].function
-    strict = composition_condition(COUNTER_INNER, COUNTER_OUTER, 0.0)
-    loss = squared_loss(compose(log, exp), 0.5)
-    far = jax.lax.fori_loop(0, 2000, lambda _, x: loss.step(x, 1.01 * loss.threshold), loss.minimum + 1e-3)
-    numbers = {
-        "margin of exp at 0.5": float(margin(exp, 0.5)),
-        "margin of log at exp 0.5": float(margin(log, math.exp(0.5))),
-        "margin of log(exp)": float(composition_condition(exp, log, 0.5).margin),
-        "distance from 1e-3 after 2000 steps": float(jnp.abs(far - loss.minimum)),
-        "margin of p": float(margin(COUNTER_INNER, 0.0)),
-        "margin of q": float(margin(COUNTER_OUTER, 0.0)),
-        "margin of q(p)": float(strict.margin),
-    }
-    parts = numbers["margin of p"] > 0 and numbers["margin of q"] > 0
-    return Evidence(numbers, parts and not bool(strict.holds))
+def composition(bend: float = 0.5) -> Found:
+    """Proposition 2: margins of p = x - bend x^2 + 59 x^3/60, of q, and of q(p), at 0."""
+    inner = power_series((0.0, 1.0, -bend, SLOPE))
+    both = composition_condition(inner, COUNTER_OUTER, 0.0).margin
+    margins = {"inner": margin(inner, 0.0), "outer": margin(COUNTER_OUTER, 0.0), "composite": both}
+    return {f"{name}_margin": float(value) for name, value in margins.items()}
 
 
-def literal_manifold(rate: float = 1.08) -> Evidence:
-    """(1/2, 1/2): the gradient is orthogonal to the top eigenvector (1, -1), and lambda = 3/4 < 2/eta."""
+def literal_manifold(rate: float = 1.08) -> Found:
+    """(1/2, 1/2) is in M and M_c as defined: its gradient is orthogonal to the top eigenvector, and lambda = 3/4."""
     point, task = jnp.full(2, 0.5), two_factors()
-    top = float(jnp.linalg.eigvalsh(task.hessian(point))[-1])
-    inside = [
-        bool(constraint_manifolds.in_manifold(point, rate, which, minimizers_only=False)) for which in ("M", "M_c")
-    ]
-    return Evidence({"sharpness": top, "2/eta": 2 / rate, "loss": float(task(point))}, all(inside))
+    inside = [constraint_manifolds.in_manifold(point, rate, which, minimizers_only=False) for which in ("M", "M_c")]
+    top = jnp.linalg.eigvalsh(task.hessian(point))[-1]
+    loss = float(task(point)) if all(inside) else math.nan
+    return {"manifold_loss": loss, "manifold_sharpness": float(top), "manifold_limit": 2 / rate}
 
 
-class BoundedShares(NamedTuple):
-    """The share of random starts that stay bounded."""
-
-    symmetric: float
-    asymmetric: float
-
-
-def bounded_shares(
-    first: float, second: float, starts: int = 40, steps: int = 1000, scale: float = 0.3
-) -> BoundedShares:
-    """Factorizations of diag(first, second) at eta = 1 from N(0, scale^2) starts: X X^T, and Y Z^T."""
+def bounded_share(
+    first: float, second: float, *, starts: int = 40, steps: int = 1000, scale: float = 0.3, seed: int = 0
+) -> float:
+    """The share of N(0, scale^2) starts of ||Y Z^T - diag(first, second)||^2/2 that stay bounded at eta = 1."""
     checks.sizes(starts=starts, steps=steps)
-    target, keys = jnp.diag(jnp.asarray([first, second])), jax.random.split(jax.random.key(0), starts)
-    factors, rates = jax.vmap(lambda key: generic_start(key, (2, 2, 2), scale))(keys), jnp.ones(starts)
-    one = escape_times(SymmetricFactorization(target).step, rates, factors["Y"], steps=steps)
-    two = escape_times(Factorization(target).step, rates, factors, steps=steps)
-    return BoundedShares(float(jnp.mean(one < 0)), float(jnp.mean(two < 0)))
+    keys = jax.random.split(jax.random.key(seed), starts)
+    factors = jax.vmap(lambda key: generic_start(key, (2, 2, 2), scale))(keys)
+    task = Factorization(jnp.diag(jnp.asarray([first, second])))
+    return float(jnp.mean(escape_times(task.step, jnp.ones(starts), factors, steps=steps) < 0))
 
 
-def symmetric_motivation() -> Evidence:
-    """Symmetric factorization stays bounded with both eta sigma_i^2 above 1; only the asymmetric one does not."""
-    shares = bounded_shares(1.2, 1.1)
-    return Evidence({"symmetric": shares.symmetric, "asymmetric": shares.asymmetric}, shares.symmetric == 1)
+def second_eigenvalue(starts: int = 400, seed: int = 0) -> Found:
+    """Shares bounded at (eta sigma_1^2, eta sigma_2^2), of which the first has eta sigma_2^2 > 1."""
+    pairs = {"beyond_one": (1.1, 1.02), "beyond_line": (1.2, 0.95), "within_line": (1.2, 0.6)}
+    return {f"share_{name}": bounded_share(*pair, starts=starts, seed=seed) for name, pair in pairs.items()}
 
 
-def second_eigenvalue() -> Evidence:
-    """eta sigma_2^2 = 0.95 < 1 blows up at eta sigma_1^2 = 1.2, where the sum is above 2."""
-    beyond, within = bounded_shares(1.2, 0.95, starts=16).asymmetric, bounded_shares(1.2, 0.6, starts=16).asymmetric
-    return Evidence({"bounded at sum 2.15": beyond, "bounded at sum 1.8": within}, beyond < 0.5 < within)
+def observation_range() -> Found:
+    """eta = 1/sigma_1^2 + beta: with beta sigma_1^2 = 1.1 < sqrt(4.5) - 1, K is 2.1."""
+    return {"multiplier_at_21": float(quartic_orbit.multiplier(2.1))}
 
 
-def observation_range() -> Evidence:
-    """eta = 1/sigma_1^2 + beta: beta sigma_1^2 just below sqrt(4.5) - 1 is K = 2.1, where the orbit repels."""
-    K = 2.1
-    multiplier = float(quartic_orbit.multiplier(K))
-    return Evidence({"K": K, "multiplier": multiplier}, abs(multiplier) > 1)
+def missing_scale(scale: float = 5.6955, K: float = 1.02) -> Found:
+    """By how much two steps move rho and sigma_1 rho."""
+    task, rho = quartic(scale**2), quartic_orbit.normalized_orbit(K).low
+
+    def moved(point: jax.Array) -> float:
+        return float(residual(lambda x: task.step(x, K / scale**2), point))
+
+    return {"rho_moves": moved(rho), "scaled_rho_moves": moved(scale * rho)}
 
 
-def missing_scale() -> Evidence:
-    """Without the factor sigma_1 the limit of Observation 1 is not an orbit."""
-    scale = 5.6955
-    task, K = quartic(scale**2), 1.02
-    rho = quartic_orbit.normalized_orbit(K).low
-    off = float(residual(lambda x: task.step(x, K / scale**2), rho))
-    on = float(residual(lambda x: task.step(x, K / scale**2), scale * rho))
-    return Evidence({"residual of rho": off, "residual of sigma_1 rho": on}, on < 1e-9 < off)
-
-
-def largest_singular_values(alpha: float = 0.8, second: float = 0.75, K: float = 1.02) -> Evidence:
+def largest_singular_values(alpha: float = 0.8, second: float = 0.75, K: float = 1.02) -> Found:
     """On the low phase of the limit from X0 = diag(1, 0.75), sigma_max(Z) belongs to the bulk, 0.75/0.8."""
     root = jnp.diag(jnp.asarray([1.0, second]))
     low = factorization.quasi_symmetric_limit(root, alpha, K)[0]
     sizes = leading_components(low["Y"], low["Z"], root**2, jnp.asarray([1.0, 0.0]))
-    numbers = {name: float(sizes[name]) for name in ("Y", "Z", "Y_norm", "Z_norm")}
-    equal, differ = abs(numbers["Y"] - numbers["Z"]), abs(numbers["Y_norm"] - numbers["Z_norm"])
-    return Evidence(numbers, equal < 1e-9 < differ)
+    return {f"phase_{name}": float(sizes[name]) for name in ("Y", "Z", "Y_norm", "Z_norm")}
 
 
-def existence_limit(K: float = 1.55) -> Evidence:
+def existence_limit(K: float = 1.55) -> Found:
     """Beyond K = 1.5 the orbit is still there; (3.4) has lost its upper point."""
-    orbit = quartic_orbit.normalized_orbit(K)
-    closes = float(residual(lambda x: quartic_orbit.step(x, K), orbit.high))
-    rate = float(quartic_orbit.implicit_rate(1.0, orbit.high))
-    return Evidence({"K": K, "residual of the orbit": closes, "rate by (3.4)": rate}, closes < 1e-9 < abs(rate - K))
+    high = quartic_orbit.normalized_orbit(K).high
+    moves = residual(lambda x: quartic_orbit.step(x, K), high)
+    return {"orbit_K": K, "orbit_moves": float(moves), "branch_K": float(quartic_orbit.implicit_rate(1.0, high))}
 
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        "composition",
-        "Proposition 2",
-        "if p and q satisfy 6 g''^2 > g' g''', so does q(p(x))",
-        "it does if q' q'' p'' >= 0; in general the margin has a third term 9 q' q'' p'^2 p''",
-        composition,
-    ),
-    Erratum(
-        "literal-manifold",
-        "Propositions 5 and 6, Definition 4",
-        "M is empty for eta > 1, and M_c = {xy = 1}",
-        "this is so among minimizers; both sets hold x = y < 1/sqrt(2) too",
+def log_derivative(x: float = 0.7) -> Found:
+    """The third derivative of log, over 2/x^3."""
+    return {"log_third": float(derivatives(BASE_MODELS["log"].function, x, 3)[3]) * x**3 / 2}
+
+
+def height_bounds() -> Found:
+    """The height of the box to which I4 is mapped: by (B.90) as printed, and by a valid bound."""
+    return {
+        "height_printed": propagate(I4, "printed").height,
+        "height_valid": propagate(I4, "valid").height,
+    }
+
+
+def angle_ratio(m: Numbers, x: Numbers) -> Float[np.ndarray, " ..."]:
+    """(arctan mx - mx/(1 + m^2 x^2)) / (arctan x - x/(1 + x^2)), which (B.100) bounds by m^3."""
+    return np.asarray(_segment(m * x) / _segment(x))
+
+
+def _segment(x: Numbers) -> Numbers:
+    return np.arctan(x) - x / (1 + x**2)
+
+
+def cube_bound() -> Found:
+    """The ratio of (B.100) over m^3: its least value for m < 1, its largest for m >= 1."""
+    over_cube = angle_ratio(RATIOS[:, None], ARGUMENTS) / RATIOS[:, None] ** 3
+    return {"cube_below_one": over_cube[RATIOS < 0.999].min(), "cube_from_one": over_cube[RATIOS >= 1].max()}
+
+
+def half_step(mu: float = 1.0, rate: float = 1.2) -> Found:
+    """1 - eta (mu - x) at the x that (B.41) prints, and at the one it means."""
+    printed, meant = mu - 1 / (2 * rate), mu + 1 / (2 * rate)
+    return {"half_step_printed": 1 - rate * (mu - printed), "half_step_meant": 1 - rate * (mu - meant)}
+
+
+def missing_square() -> Found:
+    """The growth of v wx at wy = 0.1: (B.125) as printed, and with its bracket squared."""
+    bracket, last = 2 - 0.181 - float(_segment(2 - math.sqrt(3))) / math.pi, 1.1 * 0.1**2
+    return {"growth_printed": bracket - last, "growth_squared": bracket**2 - last}
+
+
+def spectral_condition(alpha: float = 1.4, K: float = 1.02, bulk: float = 0.3) -> Found:
+    """An eigenvalue of (B.183) and the side of its printed condition that must be below 2: they are the same."""
+    eigenvalue = float(eigenvalues_at_minimum(K, bulk, alpha)[3])
+    return {"spectral_printed": 1 - K * alpha**2 - bulk / alpha**2, "spectral_eigenvalue": eigenvalue}
+
+
+def remark_start(alpha: float = 0.8, size: float = 2.0) -> Found:
+    """The top entry of Y Z^T over that of C, at the printed start and with Z = sigma_1/alpha."""
+    return {"start_printed": (alpha * size) ** 2 / size**2, "start_meant": alpha * size * size / alpha / size**2}
+
+
+def every_counter_example(seed: int = 0, bend: float = 0.5) -> Found:
+    """The numbers of all of them."""
+    found = composition(bend) | second_eigenvalue(seed=seed)
+    for function in (
         literal_manifold,
-    ),
-    Erratum(
-        "symmetric-motivation",
-        "Section 3.6.2, (3.12)",
-        "symmetric factorization allows no second eigenvalue above 2/eta",
-        "it stays bounded with all of them above; the restriction belongs to the asymmetric problem",
-        symmetric_motivation,
-    ),
-    Erratum(
-        "second-eigenvalue",
-        "Section 3.6.2",
-        "factorization blows up once eta sigma_2 > 1",
-        "it does once eta (sigma_1^2 + sigma_2^2) > 2",
-        second_eigenvalue,
-    ),
-    Erratum(
-        "observation-range",
-        "Observation 5",
-        "0 < beta sigma_1^2 < sqrt(4.5) - 1",
-        "0 < beta sigma_1^2 < sqrt(4.5) - 2, since eta = 1/sigma_1^2 + beta",
         observation_range,
-    ),
-    Erratum(
-        "missing-scale",
-        "Observation 1, Remark 4",
-        "the limit of the leading component is rho_i",
-        "it is sigma_1 rho_i (as in Observation 2)",
         missing_scale,
-    ),
-    Erratum(
-        "largest-singular-values",
-        "Section 3.6, Figures 3.3 and B.3",
-        "balance is sigma_max(Y) = sigma_max(Z)",
-        "it is |u^T Y| = |u^T Z|; in the low phase sigma_max may belong to the bulk",
         largest_singular_values,
-    ),
-    Erratum(
-        "existence-limit",
-        "(B.17)",
-        "the orbit of the quartic exists for K <= 1.5 only",
-        "it exists for every K > 1; (3.4) drops a branch of the square root",
         existence_limit,
-    ),
-    *PROOF_ERRATA,
-)
+        log_derivative,
+        height_bounds,
+        cube_bound,
+        half_step,
+        missing_square,
+        spectral_condition,
+        remark_start,
+    ):
+        found |= function()
+    return found

@@ -7,16 +7,18 @@ eta = K. (3.8) is in units of sigma_1; Observation 1 and Remark 4 omit that fact
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Shaped
 
-from dynascope import checks
 from dynascope.tasks.factorization import Factors, matmul
-from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.tasks.scalar_losses import Values, real
+from dynascope.theory.arguments import Keys, NotNegative, Positive, PositiveNumber
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
+
+Pair = Annotated[Factors, Keys(("Y", "Z"))]
 
 
 class TopDirection(NamedTuple):
@@ -31,7 +33,7 @@ class TopDirection(NamedTuple):
     """D = 96 s_y^2 s_z^2 c^2 / (s_y^2 + s_z^2)."""
 
 
-def top_direction(factors: Factors) -> TopDirection:
+def top_direction(factors: Pair) -> TopDirection:
     """Theorem B.3 with X = Y, Y = Z^T: ( s_z u_y v_z'^T, s_y v_y u_z'^T )/sqrt(s_y^2 + s_z^2) from the top singular
     triples of the factors, eigenvalue s_y^2 + s_z^2. Along it f'' = |A|^2, f3 = 6 <A, B>, f4 = 12 |B|^2 with A = dY Z^T
     + Y dZ^T, B = dY dZ^T, and D = 96 |A|^2 |B|^2 > 0 where the inner singular vectors are not orthogonal."""
@@ -61,21 +63,19 @@ def flattest_sharpness(C: Float[Array, "m q"]) -> Float[Array, ""]:
     return 2 * jnp.linalg.norm(C, ord=2)
 
 
-def orbit_sizes(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
+def orbit_sizes(sigma: Positive, K: Positive) -> Float[Array, "... 2"]:
     """r_i = sigma_1 rho_i: |u^T Y| = |u^T Z| on the orbit, for C with top eigenvalue sigma_1^2 (Observation 1)."""
-    checks.positive(sigma=sigma)
     return real(sigma)[..., None] * jnp.stack(normalized_orbit(K), axis=-1)
 
 
-def orbit_losses(sigma: Reals, K: Reals) -> Float[Array, "... 2"]:
+def orbit_losses(sigma: Positive, K: Positive) -> Float[Array, "... 2"]:
     """(r_i^2 - sigma_1^2)^2 / 2 on the orbit."""
     return (orbit_sizes(sigma, K) ** 2 - real(sigma)[..., None] ** 2) ** 2 / 2
 
 
-def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: Reals, rate: Reals) -> list[Factors]:
+def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: PositiveNumber, rate: PositiveNumber) -> list[Factors]:
     """Observations 2 and 5: (alpha X0 + (rho_i - alpha) s1 u1 v1^T, X0/alpha + (rho_i - 1/alpha) s1 u1 v1^T) for the
     two points, with X0 = sum_k s_k u_k v_k^T; up to the size of the noise at the start."""
-    checks.positive(alpha=alpha, rate=rate)
     left, size, right = _top_triple(root)
     alpha = real(alpha)
     top = size * jnp.outer(left, right)
@@ -85,26 +85,24 @@ def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: Reals, rate: Reals) 
     ]
 
 
-def generic_condition(first: Reals, second: Reals) -> Bool[Array, " ..."]:
+def generic_condition(first: Positive, second: NotNegative) -> Bool[Array, " ..."]:
     """eta (sigma_1^2 + sigma_2^2) < 2 (Observation 1); arguments are eta sigma_1^2 and eta sigma_2^2."""
     return real(first) + real(second) < 2
 
 
-def quasi_symmetric_condition(first: Reals, second: Reals, alpha: Reals) -> Bool[Array, " ..."]:
+def quasi_symmetric_condition(first: Positive, second: NotNegative, alpha: Positive) -> Bool[Array, " ..."]:
     """(3.9): eta max(s1^2/al^2 + s2^2 al^2, s2^2/al^2 + s1^2 al^2) <= 2, sufficient; arguments eta s1^2, eta s2^2."""
-    checks.positive(alpha=alpha)
     first, second, square = real(first), real(second), real(alpha) ** 2
     return jnp.maximum(first / square + second * square, second / square + first * square) <= 2
 
 
-def largest_bulk(first: Reals, alpha: Reals) -> Values:
+def largest_bulk(first: Positive, alpha: Positive) -> Values:
     """The largest eta sigma_2^2 that (3.9) admits."""
-    checks.positive(alpha=alpha)
     first, square = real(first), real(alpha) ** 2
     return jnp.minimum((2 - first / square) / square, (2 - first * square) * square)
 
 
-def gram_difference_change(factors: Factors, C: Float[Array, "m q"], rate: Reals) -> Float[Array, "p p"]:
+def gram_difference_change(factors: Pair, C: Float[Array, "m q"], rate: PositiveNumber) -> Float[Array, "p p"]:
     """What a step adds to Y^T Y - Z^T Z, exactly: eta^2 (Z^T M^T M Z - Y^T M M^T Y), M = Y Z^T - C."""
     Y, Z = factors["Y"], factors["Z"]
     M = matmul(Y, Z.T) - C
@@ -122,7 +120,7 @@ def extended_spectrum(
     return np.sort(np.concatenate([sums, np.zeros(k * k - len(sums))]))
 
 
-def line_orbit(excess: Reals) -> Float[Array, "... 2"]:
+def line_orbit(excess: NotNegative) -> Float[Array, "... 2"]:
     """The orbit of gradient descent along the top direction of a minimum at eta f'' = 2 + `excess`, in units of
     6 f''/f3. On this line the loss is (t + t^2)^2 / 2 up to a factor: the quartic, shifted."""
     return (jnp.stack(normalized_orbit(1 + real(excess) / 2), axis=-1) - 1) / 2

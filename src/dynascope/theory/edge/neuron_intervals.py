@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from dynascope import checks
-
 STEP = 1.1
 
 
@@ -34,7 +32,6 @@ def split(box: Box) -> list[Box]:
 
 def propagate(box: Box, ratio: Literal["printed", "valid"] = "valid", cap: bool = False) -> Box:
     """One step. `cap` keeps wy from growing, which is known in stage 2."""
-    checks.one_of("ratio", ratio, ("printed", "valid"))
     m1, m2, d1, d2, e = (float(end) for end in box)
     if m1 < 1 < m2 or not (d1 < 0 < d2 and 0 < m1 <= m2 and e >= 0):
         raise ValueError(f"box must lie on one side of v wx = 1 (see split) and contain v = wx > 0; got {box}")

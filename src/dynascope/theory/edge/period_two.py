@@ -11,7 +11,7 @@ a quadratic has D = 0. The expansions in nu follow from the proof of the theorem
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +19,12 @@ from jax import lax
 from jaxtyping import Array, Bool
 from scipy.optimize import root_scalar
 
-from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, ScalarLoss, Values, real
+from dynascope.theory.arguments import NotNegativeNumber, Positive, PositiveNumber, Whole
 
 BISECTIONS = 64
+Order = Annotated[int, Whole(3, 11)]
+"""Of a derivative at the minimum, above the second."""
 
 
 class Window(NamedTuple):
@@ -45,10 +47,11 @@ def flip_quantity(loss: ScalarLoss) -> Values:
     return 3 * third**2 - second * fourth
 
 
-def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -> int:
+def leading_order(
+    loss: ScalarLoss, highest: Annotated[int, Whole(3, 12)] = 8, tolerance: NotNegativeNumber = 1e-9
+) -> int:
     """k: the lowest order above 2 whose derivative at the minimum is not zero (compared with f'')."""
-    checks.real("tolerance", tolerance, at_least=0)
-    for k in range(3, checks.whole("highest", highest, at_least=3, at_most=12) + 1):
+    for k in range(3, highest + 1):
         found = np.asarray(loss.derivatives(order=k))
         if np.all(np.abs(found[k]) > tolerance * np.abs(found[2])):
             return k
@@ -57,29 +60,28 @@ def leading_order(loss: ScalarLoss, highest: int = 8, tolerance: float = 1e-9) -
     )
 
 
-def condition_holds(loss: ScalarLoss, order: int | None = None) -> bool:
+def condition_holds(loss: ScalarLoss, order: Order | None = None) -> bool:
     """Whether Theorem 3.1 (k = 3: D > 0) or Lemma 3.2 (even k: f^(k) < 0; odd k: f^(k+1) < 0) gives an orbit."""
-    k = leading_order(loss) if order is None else checks.whole("order", order, at_least=3, at_most=11)
+    k = leading_order(loss) if order is None else order
     if k == 3:
         return bool(np.all(np.asarray(flip_quantity(loss)) > 0))
     return bool(np.all(np.asarray(loss.derivatives(order=k + 1)[k + k % 2]) < 0))
 
 
-def window(loss: ScalarLoss, reach: Reals, order: int = 3) -> Window:
+def window(loss: ScalarLoss, reach: Reals, order: Order = 3) -> Window:
     """The rates that contain, for every x0 between the minimum and minimum - eps (eps = `reach`), one of period two.
 
     (2/f'', 2/(f'' - f^(k) eps^(k-2))) for odd k (k = 3: Theorem 3.1), with eps of the sign of f^(k);
     (2/f'', 2/(f'' + f^(k) eps^(k-2))) for even k (Lemma 3.2).
     """
-    found = loss.derivatives(order=checks.whole("order", order, at_least=3))
+    found = loss.derivatives(order=order)
     bend = found[order] * real(reach) ** (order - 2)
     sharper = found[2] - bend if order % 2 else found[2] + bend
     return Window(2 / found[2], 2 / sharper)
 
 
-def reach_of(loss: ScalarLoss, size: Reals, order: int = 3) -> Values:
+def reach_of(loss: ScalarLoss, size: Positive, order: Order = 3) -> Values:
     """eps of this size with the sign that `window` needs."""
-    checks.whole("order", order, at_least=3)
     return jnp.sign(loss.derivatives(order=order)[order]) * size if order % 2 else real(size)
 
 
@@ -104,24 +106,24 @@ def orbit_rate(loss: ScalarLoss, x: Reals, between: Window) -> OrbitRate:
     return OrbitRate((low + high) / 2, found)
 
 
-def excess(loss: ScalarLoss, rate: Reals) -> Values:
+def excess(loss: ScalarLoss, rate: Positive) -> Values:
     """nu = eta f'' - 2: the distance from the threshold."""
     return real(rate) * loss.derivatives(order=2)[2] - 2
 
 
-def half_width(loss: ScalarLoss, rate: Reals) -> Values:
+def half_width(loss: ScalarLoss, rate: Positive) -> Values:
     """sqrt(3 f''^2 nu / D), the half-width of the orbit to leading order; nan where there is none."""
     return jnp.sqrt(3 * loss.derivatives(order=2)[2] ** 2 * excess(loss, rate) / flip_quantity(loss))
 
 
-def multiplier(loss: ScalarLoss, rate: Reals) -> Values:
+def multiplier(loss: ScalarLoss, rate: Positive) -> Values:
     """1 - 4 nu, the multiplier of two steps on the orbit to leading order, for every loss."""
     return 1 - 4 * excess(loss, rate)
 
 
-def sine_half_width(rate: float) -> float:
+def sine_half_width(rate: PositiveNumber) -> float:
     """a > 0 with sin(a)/a = 1/eta: the orbit of 2 sin x is its minimum -+ a, exactly; nan below the threshold, 1."""
-    if checks.real("rate", rate, above=0) <= 1:
+    if rate <= 1:
         return float("nan")
     return float(root_scalar(lambda a: rate * np.sin(a) - a, bracket=(1e-3, 3.0), xtol=1e-15).root)
 

@@ -9,14 +9,14 @@ Balanced (x = y), the map is that of the quartic, and the orbit its orbit. K = e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from dynascope import checks
 from dynascope.tasks.products import ProductLoss
-from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.tasks.scalar_losses import Values, real
+from dynascope.theory.arguments import NotNegative, Positive, Whole
 from dynascope.theory.edge.quartic_orbit import critical_point
 
 
@@ -31,7 +31,7 @@ class Successor(NamedTuple):
     """x+^2 - y+^2."""
 
 
-def successor(x: Values, y: Values, mu: Reals, rate: Reals) -> Successor:
+def successor(x: Values, y: Values, mu: Positive, rate: Positive) -> Successor:
     """The three identities (B.4, B.33)."""
     e = rate * (x * y - mu)
     return Successor((y - x) * (1 + e), x * y * (1 - e) ** 2 - e * (x - y) ** 2, (x**2 - y**2) * (1 - e**2))
@@ -46,7 +46,7 @@ class Contraction(NamedTuple):
     case: Int[Array, " ..."]
 
 
-def contraction(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Contraction:
+def contraction(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive) -> Contraction:
     """The ratio from a point with xy > mu, its bounds for 1 < K < 1.5, and which case of the proof applies (x1, y1 the
     next point, x_s^2 = (mu + 1/eta)/3):
 
@@ -54,7 +54,6 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Co
     2: otherwise, x1 y1 <= x_s^2: r < 2 - K;
     3: otherwise: r < 1 - 2 (K - 1)(xy/mu - 1). Always r > 2 - 2K.
     """
-    checks.positive(mu=mu, rate=rate)
     mu, rate = real(mu), real(rate)
     task, K = ProductLoss(mu), rate * mu
     product = jnp.prod(factors, axis=-1)
@@ -67,12 +66,12 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Co
     return Contraction(ratio, jnp.where(far, (1 + share) / 2, near), lower, jnp.where(far, 1, jnp.where(below, 2, 3)))
 
 
-def orbit_contraction(K: Reals) -> Values:
+def orbit_contraction(K: Positive) -> Values:
     """3 - 2K: the factor of the imbalance per two steps, on the orbit, exactly; 0 at K = 1.5."""
     return 3 - 2 * real(K)
 
 
-def transverse_exponent(K: Reals) -> Values:
+def transverse_exponent(K: Positive) -> Values:
     """ln|3 - 2K| / 2: the exponent of the imbalance per step, on the orbit."""
     return jnp.log(jnp.abs(orbit_contraction(K))) / 2
 
@@ -85,16 +84,15 @@ class Positivity(NamedTuple):
     sure: Bool[Array, " ..."]
 
 
-def positivity(factors: Float[Array, "*batch 2"], mu: Reals, rate: Reals) -> Positivity:
+def positivity(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive) -> Positivity:
     """Lemma B.2, for x0 y0 > mu: max{eta (x0 y0 - mu), polynomial} < p, see `positivity_terms`."""
-    checks.positive(mu=mu, rate=rate)
     polynomial, p = positivity_terms(jnp.abs(factors[..., 1] - factors[..., 0]) / jnp.sqrt(real(mu)), rate * mu)
     product = jnp.prod(factors, axis=-1)
     left = jnp.maximum(rate * (product - mu), polynomial)
     return Positivity(left, p, (left < p) & (product > mu) & jnp.all(factors > 0, axis=-1))
 
 
-def positivity_terms(gap: Reals, K: Reals) -> tuple[Values, Values]:
+def positivity_terms(gap: NotNegative, K: Positive) -> tuple[Values, Values]:
     """(4/27)(1 + K)^3 + (2K^2/3 - K/3 + q K^2 m^2/(2(K+1))) q m^2 - K, and p; m = |y0 - x0|/sqrt(mu),
     p = 4/(m + sqrt(m^2 + 4))^2, q = (1 + p)^2."""
     m, K = real(gap), real(K)
@@ -104,19 +102,17 @@ def positivity_terms(gap: Reals, K: Reals) -> tuple[Values, Values]:
     return 4 / 27 * (1 + K) ** 3 + middle * q * m**2 - K, p
 
 
-def largest_gap(K: Reals, resolution: int = 2001) -> Values:
+def largest_gap(K: Positive, resolution: Annotated[int, Whole(2)] = 2001) -> Values:
     """The largest m = |y0 - x0|/sqrt(mu) that Lemma B.2 admits (for x0 y0 just above mu), on a grid over [0, 1]."""
-    checks.positive(K=K)
-    gaps = jnp.linspace(0, 1, checks.whole("resolution", resolution, at_least=2))
+    gaps = jnp.linspace(0, 1, resolution)
     polynomial, p = positivity_terms(gaps, real(K)[..., None])
     return jnp.max(jnp.where(polynomial < p, gaps, 0), axis=-1)
 
 
-def flow_limit(factors: Float[Array, "*batch 2"], mu: Reals) -> Float[Array, "*batch 2"]:
+def flow_limit(factors: Float[Array, "*batch 2"], mu: Positive) -> Float[Array, "*batch 2"]:
     """The limit of gradient flow: the minimum with the same x^2 - y^2, in the positive quadrant. Small rates end near
     it, at sharpness x^2 + y^2; lowering the rate after the oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
     (Remarks 2, 6)."""
-    checks.positive(mu=mu)
     half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
     size = jnp.sqrt(half**2 + mu**2)
     return jnp.sqrt(jnp.stack([size + half, size - half], axis=-1))

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.arguments import Domain, Positive, Whole
 
 SUPERSTABLE = math.sqrt(4.5) - 1
 """Where the multiplier is 0, and up to where Theorem 3.3 proves convergence: 1.12132."""
@@ -40,72 +40,67 @@ class Orbit(NamedTuple):
     high: Values
 
 
-def orbit(mu: Reals, rate: Reals) -> Orbit:
+def orbit(mu: Positive, rate: Positive) -> Orbit:
     """{d_1, d_2}; nan below the threshold rate 1/mu."""
-    checks.positive(mu=mu, rate=rate)
     wide, narrow = jnp.sqrt(real(mu) + 3 / real(rate)), jnp.sqrt(real(mu) - 1 / real(rate))
     return Orbit((wide - narrow) / 2, (wide + narrow) / 2)
 
 
-def normalized_orbit(K: Reals) -> Orbit:
+def normalized_orbit(K: Positive) -> Orbit:
     """The orbit for mu = 1, eta = K: rho_1, rho_2. Those of products, neurons and factorizations reduce to it."""
     return orbit(1.0, K)
 
 
-def implicit_rate(mu: Reals, x: Reals) -> Values:
+def implicit_rate(mu: Positive, x: Positive) -> Values:
     """eta = 1 / (d^2 (sqrt(mu/d^2 - 3/4) + 1/2)), the rate whose orbit passes through d (3.4); for d^2 <= 4 mu/3 and,
     of the upper points, K <= 1.5 only."""
-    checks.positive(mu=mu, x=x)
     square = real(x) ** 2
     return 1 / (square * (jnp.sqrt(real(mu) / square - 3 / 4) + 1 / 2))
 
 
-def multiplier(K: Reals) -> Values:
+def multiplier(K: Positive) -> Values:
     """9 - 2 (1 + K)^2, of two steps on the orbit: 1 at K = 1, 0 at sqrt(4.5) - 1, -1 at sqrt(5) - 1."""
     return 9 - 2 * (1 + real(K)) ** 2
 
 
-def steps_needed(K: Reals, tolerance: Reals) -> Values:
+def steps_needed(
+    K: Positive, tolerance: Annotated[Reals, Domain("between 0 and 1", lambda x: (x > 0) & (x < 1))]
+) -> Values:
     """Roughly how many steps the orbit takes to be reached to this tolerance: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|."""
-    checks.real("tolerance", tolerance, above=0, below=1)
     return 2 * jnp.log(real(tolerance)) / jnp.log(jnp.abs(multiplier(K)))
 
 
-def critical_point(mu: Reals, rate: Reals) -> Values:
+def critical_point(mu: Positive, rate: Positive) -> Values:
     """x_s = sqrt((mu + 1/eta)/3), where F' = 0; [x_s, sqrt(mu)) is the invariant interval of the proof."""
-    checks.positive(mu=mu, rate=rate)
     return jnp.sqrt((real(mu) + 1 / real(rate)) / 3)
 
 
-def lower_bound(mu: Reals) -> Values:
+def lower_bound(mu: Positive) -> Values:
     """d_1^2 >= (3 + sqrt 2) mu / 7 for K up to sqrt(4.5) - 1 (B.18), as a bound on d_1."""
-    checks.positive(mu=mu)
     return jnp.sqrt((3 + math.sqrt(2)) / 7 * real(mu))
 
 
-def invariance(K: Reals) -> Values:
+def invariance(K: Positive) -> Values:
     """(2/3)(1 + K)(1 + K - (4/27)(1 + K)^3), larger than 1 for K in (1, sqrt(4.5) - 1) (B.20); it is 1 where
     (1 + K)^2 is 2.25 or 4.5."""
     grown = 1 + real(K)
     return 2 / 3 * grown * (grown - 4 / 27 * grown**3)
 
 
-def outer_orbit(mu: Reals, rate: Reals) -> Values:
+def outer_orbit(mu: Positive, rate: Positive) -> Values:
     """sqrt(mu + 2/eta): with its negative an unstable orbit; starts beyond it diverge."""
-    checks.positive(mu=mu, rate=rate)
     return jnp.sqrt(real(mu) + 2 / real(rate))
 
 
-def step(x: Values, K: Reals) -> Values:
+def step(x: Values, K: Positive) -> Values:
     """x (1 + K - K x^2), gradient descent in units of sqrt(mu)."""
     return x * (1 + K - K * x**2)
 
 
-def cascade(doublings: int = 4) -> Float[Array, " doubling"]:
+def cascade(doublings: Annotated[int, Whole(1, 12)] = 4) -> Float[Array, " doubling"]:
     """The K at which periods 1, 2, 4, ... lose their stability: 1, sqrt(5) - 1, 1.28803, 1.29923, ..., with limit
     1.3023. Newton's method on F^p(x) = x, (F^p)'(x) = -1, from a guess by the ratio of successive gaps (Feigenbaum's
     4.669)."""
-    checks.whole("doublings", doublings, at_least=1, at_most=12)
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
     for doubling in range(2, doublings):
         guess = found[-1] + (found[-1] - found[-2]) / gap

@@ -7,15 +7,17 @@ eta = K d, in the variables v, wx, wy of `tasks.single_neuron.reduced_step`.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from dynascope import checks
-from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.tasks.scalar_losses import Values, real
 from dynascope.tasks.single_neuron import Reduced, reduced_step
+from dynascope.theory.arguments import Keys, NotNegative, Positive, PositiveNumber
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
+State = Annotated[Reduced, Keys(("v", "wx", "wy"))]
 GROWTH = 2.56
 """In stage 1 the product v wx grows by at least this factor per step."""
 
@@ -25,38 +27,37 @@ BASIN = {"gap_below": (-0.735, 0.23), "gap_above": (-0.474, 0.148), "product": (
 """Where v wx and v - wx are from t = T1 + 4 on; the gap v - wx while v wx <= 1, and while it is above."""
 
 
-def growth_steps(size: Reals) -> Values:
+def growth_steps(size: Positive) -> Values:
     """T1 = ceil(log_2.56(1.35/(pi beta^2))), beta = (1 + 1.1/pi) eps: the bound of Theorem 3.5 on stage 1, for
     |w0| = v0 = eps <= 0.1."""
-    checks.positive(size=size)
     beta = (1 + 1.1 / math.pi) * real(size)
     return jnp.ceil(jnp.log(1.35 / (math.pi * beta**2)) / math.log(GROWTH))
 
 
-def height_bound(steps: Reals, K: Reals, size: Reals) -> Values:
+def height_bound(steps: NotNegative, K: Positive, size: Positive) -> Values:
     """wy < 0.1 (1 - 0.030 K)^(t - T1 - 4) for t >= T1 + 4 (Theorem 3.5, K in (1, 1.1]); infinite before."""
     since = real(steps) - growth_steps(size) - 4
     return jnp.where(since >= 0, 0.1 * (1 - 0.030 * real(K)) ** jnp.maximum(since, 0), jnp.inf)
 
 
-def height_decay(K: Reals) -> Values:
+def height_decay(K: Positive) -> Values:
     """|1 - K|: the factor of wy per two steps, on the orbit, since (1 - K d1^2)(1 - K d2^2) = 1 - K."""
     return jnp.abs(1 - real(K))
 
 
-def limit(K: Reals) -> Reduced:
+def limit(K: Positive) -> Reduced:
     """Proposition 4: wy = 0, v = wx = d_i, as arrays over the two points of the orbit."""
     points = jnp.stack(normalized_orbit(K), axis=-1)
     return {"v": points, "wx": points, "wy": jnp.zeros_like(points)}
 
 
-def in_stage_one(state: Reduced) -> Bool[Array, " ..."]:
+def in_stage_one(state: State) -> Bool[Array, " ..."]:
     """v wx <= wx wy / (pi |w|^2): while the angle to the teacher decreases."""
     v, wx, wy = state["v"], state["wx"], state["wy"]
     return v * wx <= wx * wy / (math.pi * (wx**2 + wy**2))
 
 
-def update_defect(state: Reduced, K: Reals) -> Values:
+def update_defect(state: State, K: Positive) -> Values:
     """v Dv - wx Dwx - wy Dwy, which is 0 (before the absolute value is taken of wy)."""
     v, wx, wy = state["v"], state["wx"], state["wy"]
     after, square = reduced_step(state, K), wx**2 + wy**2
@@ -64,10 +65,8 @@ def update_defect(state: Reduced, K: Reals) -> Values:
     return v * (after["v"] - v) - wx * (after["wx"] - wx) - wy * height_change
 
 
-def spread_of_sampled_K(rate: float, dim: int, samples: int) -> float:
+def spread_of_sampled_K(rate: PositiveNumber, dim: int, samples: int) -> float:
     """The standard deviation of K = 2 eta mean(relu(x1)^2) over samples of n points on the sphere:
     2 eta sd(relu(x1)^2)/sqrt(n), with E x1^4 = 3/(d(d+2))."""
-    checks.real("rate", rate, above=0)
-    checks.sizes(dim=dim, samples=samples)
     fourth = 1.5 / (dim * (dim + 2))
     return 2 * rate * math.sqrt((fourth - (0.5 / dim) ** 2) / samples)

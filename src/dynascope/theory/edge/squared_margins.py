@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from dynascope import checks
 from dynascope.tasks.scalar_losses import Function, Reals, Values, derivatives, real
 
 
@@ -31,7 +30,6 @@ def flip_from_margin(model: Function, x: Reals) -> Values:
 
 def monomial_margin(alpha: int, x: Reals) -> Values:
     """alpha^2 (alpha - 1)(5 alpha - 4) x^(2 alpha - 4), of x^alpha."""
-    checks.sizes(alpha=alpha)
     return alpha**2 * (alpha - 1) * (5 * alpha - 4) * real(x) ** (2 * alpha - 4)
 
 
