@@ -41,7 +41,7 @@ class KernelChange(Experiment):
             "steps": 300,
             "seeds": 6,
         },
-        "digits": {"data": "mnist", "widths": (16, 32, 64, 128, 256, 512)},
+        "digits": {"data": "digits", "widths": (16, 32, 64, 128, 256, 512)},
     }
     control = {"output": "shifted tanh", "label": 0.5}
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
