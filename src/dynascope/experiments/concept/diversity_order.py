@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import learning_order
 from dynascope.experiments.concept.learning_order import SINGLE_SPEEDS
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below, falling, share
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.one_layer import predicted_outputs, spread_of_equal_strengths
-from dynascope.theory.concept.terminal_rates import settled_step
+from dynascope.theory.concept.one_layer import spread_of_equal_strengths
 
 
 class DiversityOrder(SimExperiment):
@@ -26,16 +26,15 @@ class DiversityOrder(SimExperiment):
     cost = {"quick": 6, "full": 20}
     presets = {
         "quick": {"seeds": 3},
-        "code": {"first_spreads": (0.2236, 0.3162, 0.7071, 1.0, 1.4142), "second_spread": 0.2236, "origin": True,
-                 "bias": True, "reshuffle": False, "test_samples": 5000},
-    }  # fmt: skip
+        "code": PUBLISHED | {"first_spreads": (0.2236, 0.3162, 0.7071, 1.0, 1.4142), "second_spread": 0.2236},
+    }
     control = {"first_spreads": (0.05, 0.25, 0.5, 0.75, 1.0)}
     notes = """Concept 2 has the stronger signal (μ = (1, 2)); the diversity σ₁ of concept 1 rises until its strength
     a₁ = σ₁² + μ₁²/2 passes a₂ = 2.0025, at σ₁ = 1.226. The control stays below that, so nothing flips. Preset `code` is
     what the authors' published program runs: σ₁ in {.05, .1, .5, 1, 2} and σ₂ = .05 are read as variances, a third
-    cluster lies at the origin (strengths then are σ² + μ²/3, and the flip is at σ₁² = 1.05: its run with variance 1 is
-    almost a tie), there are biases, all epochs use one shuffle, and the loss is averaged over a test cluster. Speeds
-    are read down to 1e-4 of the largest, where the rounding of single precision begins to show."""
+    cluster lies at the origin (strengths then are σ² + μ²/3, and the flip is at σ₁² = 1.05), there are biases, all
+    epochs use one shuffle, and the loss is averaged over a test cluster. Speeds are read down to 1e-4 of the largest,
+    where the rounding of single precision begins to show."""
 
     first_spreads: Values = (0.05, 0.5, 1.0, 1.5, 2.0)
     second_spread: float = 0.05
@@ -49,107 +48,87 @@ class DiversityOrder(SimExperiment):
         return self.train(self.signals(), seed)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
+        return self.theorem(measured)
 
     def flip(self) -> float:
         """The spread at which both strengths are equal."""
         return spread_of_equal_strengths(self.mu, self.second_spread, self.origin)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        a, spreads = self.strengths(self.signals()), np.array(self.first_spreads)
-        area, gap = learning_order.bulge(measured), a[:, 1] - a[:, 0]
-        apart = np.abs(gap) > 0.1 * a.max(axis=1)
-        agree = np.sign(area[apart]) == np.sign(gap[apart])[:, None]
-        flips = bool((gap[apart] > 0).any() and (gap[apart] < 0).any())
-        flip, medians = self.flip(), np.median(area, axis=1)
-        yield claim(
-            "order-flips",
-            "As σ₁ grows the order flips where σ₁² + μ₁²/s = a₂: concept 2 first below, concept 1 first above, "
-            "in 95 % of runs (strengths more than 10 % apart)",
-            source="Figure 2b", expected=f"share ≥ 0.95 and a change of sign, predicted at σ₁ = {flip:.4g}",
-            measured=share_of(agree.ravel()) | {"flip": zero_of(spreads, medians)},
-            holds=bool(flips and agree.mean() >= 0.95), seeds=self.seeds,
-        )  # fmt: skip
-        order, leads = np.argsort(spreads), np.median(learning_order.lead(measured), axis=1)
-        for name, what, values in (("lead", "largest lead of concept 2 over concept 1", leads),
-                                   ("area", "signed area of the path", medians)):  # fmt: skip
-            falls = bool(np.all(np.diff(values[order]) < 0))
-            yield claim(
-                f"{name}-falls", f"The {what} (median over seeds) falls as σ₁ rises",
-                source="Figure 2b", measured=dict(zip(map(str, spreads.tolist()), values.tolist(), strict=True)),
-                expected="falling", holds=falls, seeds=self.seeds,
-                diagnosis="" if falls or name == "area" else "Of a nearly straight path it can be the start's own.",
-            )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        a = self.strengths(self.signals())
+        measured = measured.assign_coords(signal=list(self.first_spreads))
+        area = learning_order.bulge(measured)
+        reduced = xr.Dataset({"bulge": area, "lead": learning_order.lead(measured), "flip": zero_of(area)})
+        reduced["strength"] = ("signal", "concept"), a
         if self.epochs >= 20 and not self.test_samples:
-            yield self._sooner(measured, a)
-        if self.depth == 1 and not self.bias:
-            yield from self._slowing(measured, predicted, a)
+            loss = measured.test_loss.sel(
+                step=[epoch * self.steps(2) // self.epochs for epoch in (10, 20)], method="nearest"
+            )
+            least, most = loss.isel(signal=a.min(axis=1).argmin()), loss.isel(signal=a[:, 0].argmax())
+            reduced["loss_ratio"] = (most / least).drop_vars("step").rename(step="epoch")
+        if predicted is not None:
+            predicted = predicted.assign_coords(signal=measured.signal)
+            reduced["deviation"] = learning_order.deviation(measured, predicted)
+            slopes = learning_order.settled_slopes(measured, a, self.step_size, speed_share=SINGLE_SPEEDS)
+            reduced["settled_ratio"] = slopes / xr.DataArray(-self.step_size * a.min(axis=1), dims="signal")
+            ends = [
+                learning_order.rate_between(trace, speed_share=SINGLE_SPEEDS).slope for trace in (measured, predicted)
+            ]
+            reduced["end_ratio"] = ("signal", "seed"), ends[0] / ends[1]
+        return reduced
 
-    def _sooner(self, measured: xr.Dataset, a: np.ndarray) -> Claim:
-        per_epoch = self.steps(2) // self.epochs
-        loss = measured.test_loss.sel(step=[10 * per_epoch, 20 * per_epoch], method="nearest")
-        slow, fast = np.argmin(a.min(axis=1)), np.argmax(a[:, 0])
-        ratio = (loss.isel(signal=fast) / loss.isel(signal=slow)).transpose("seed", "step").values
-        medians = {f"σ₁ = {self.first_spreads[i]:g}": np.median(loss.isel(signal=i), axis=0) for i in (slow, fast)}
-        return claim(
-            "still-short",
-            "When the most diverse setting has converged the least diverse is still short of the target: "
-            "at epochs 10 and 20 its test loss is over ten times as large, in every run",
-            source="Figure 2b, Section 3.2", measured=medians | {"largest ratio": ratio.max()}, expected="ratio < 0.1",
-            holds=bool(ratio.max() < 0.1), seeds=self.seeds,
-        )  # fmt: skip
-
-    def _slowing(self, measured: xr.Dataset, predicted: xr.Dataset | None, a: np.ndarray) -> Iterable[Claim]:
-        apart = np.flatnonzero(a.max(axis=1) >= 2 * a.min(axis=1))
-        ratio: dict[str, list[float]] = {"first factor 100 of the loss": [], "second": []}
-        for k in apart:
-            begin = settled_step(a[k], np.array(self.mu), self.step_size)
-            late = measured.isel(signal=k).sel(step=slice(begin, None))
-            for name, window in zip(ratio, ((1.0, 1e-2), (1e-2, 1e-4)), strict=True):
-                slope = learning_order.rate_between(late, *window, SINGLE_SPEEDS).slope
-                ratio[name].append(float(np.median(slope) / (-self.step_size * a[k].min())))
-        off = np.abs(np.array([*ratio.values()]) - 1)
-        yield claim(
-            "slope-at-any-loss",
-            "Once one exponential is left (the other below 5 % of it, by the theorem) the log speed "
-            "falls at -lr (2/d) min a per step, whatever the loss (strengths a factor 2 apart; median over seeds)",
-            source="Section 3.2", measured=ratio | {"σ₁": [self.first_spreads[k] for k in apart]},
-            expected="measured / predicted slope within 5 % of 1", holds=bool(off.size and np.all(off < 0.05)),
-            seeds=self.seeds,
-        )  # fmt: skip
-        if predicted is None:
-            return
-        slope, theory = (
-            learning_order.rate_between(trace, 0.05, 0.0, SINGLE_SPEEDS).slope for trace in (measured, predicted)
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        a, flip = reduced.strength, self.flip()
+        gap = a.diff("concept").isel(concept=0, drop=True)
+        statement = "As σ₁ grows the order flips where σ₁² + μ₁²/s = a₂ (zero of the median area, interpolated)"
+        yield agrees("order-flips", statement, reduced.flip, flip, absolute=0.1)
+        right = (np.sign(reduced.bulge) == np.sign(gap)).where(np.abs(gap) > 0.1 * a.max("concept"))
+        yield share(
+            "order", "Concept 2 is first below the flip, concept 1 above it (strengths 10 % apart)", right, 0.95
         )
-        off = np.abs(slope / theory - 1)
-        yield claim(
-            "theorem-slope", "In every run the slope of the log speed is that of Theorem 4.1, from the run's own start",
-            source="Theorem 4.1",
-            measured={"median deviation": np.median(off), "share within 10 %": (off < 0.1).mean()},
-            expected="median ≤ 0.05, share ≥ 0.95", seeds=self.seeds,
-            holds=bool(np.median(off) <= 0.05 and (off < 0.1).mean() >= 0.95),
-        )  # fmt: skip
-        yield learning_order.judge_theorem(measured, predicted, self.seeds)
+        statement = "The largest lead of concept 2 over concept 1 (median over seeds) falls as σ₁ rises"
+        yield falling("lead-falls", statement, reduced.lead.median("seed").sortby("signal"), along="signal")
+        statement = "The signed area of the path (median over seeds) falls as σ₁ rises"
+        yield falling("area-falls", statement, reduced.bulge.median("seed").sortby("signal"), along="signal")
+        if "loss_ratio" in reduced:
+            statement = (
+                "When the most diverse setting has converged, the least diverse one is still short of the target: "
+                "the ratio of their test losses at epochs 10 and 20, in every run"
+            )
+            yield below("still-short", statement, reduced.loss_ratio, 0.1, source="Figure 2b, Section 3.2")
+        if "deviation" in reduced:
+            yield from self._slowing(reduced)
+            yield learning_order.overlays(reduced.deviation)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def _slowing(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        apart = reduced.strength.max("concept") >= 2 * reduced.strength.min("concept")
+        ratio = reduced.settled_ratio.median("seed").where(apart, drop=True)
+        statement = (
+            "Once one exponential is left (the other below 5 % of it, by the theorem), the log speed falls at "
+            "-lr (2/d) min a per step, whatever the loss: measured over predicted slope, in two bands of the loss "
+            "(strengths a factor 2 apart, median over seeds)"
+        )
+        yield agrees("slope-at-any-loss", statement, ratio, 1.0, relative=0.05, source="Section 3.2")
+        statement = "The slope of the log speed at the end is that of Theorem 4.1, from the run's own start, to 10 %"
+        near = np.abs(reduced.end_ratio - 1) < 0.1
+        yield share("theorem-slope", statement, near, 0.95, source="Theorem 4.1")
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (plane, first) = panels(2)
         learning_order.draw_plane(plane, measured, predicted, "sigma")
         plane.set_title("Output at the test point, seed 0")
-        area = learning_order.bulge(measured)
-        learning_order.draw_bulge(first, self.first_spreads, area, "diversity of concept 1, σ₁", self.flip())
+        learning_order.draw_bulge(first, reduced.bulge, "diversity of concept 1, σ₁", self.flip())
         first.set_title("Which concept is first")
-        return {"diversity-order": figure, "slow-down": self._draw_slowing(measured)}
+        return {"diversity-order": figure, "slow-down": self._draw_slowing(measured, reduced.strength.values)}
 
-    def _draw_slowing(self, measured: xr.Dataset) -> Figure:
+    def _draw_slowing(self, measured: xr.Dataset, a: np.ndarray) -> Figure:
         figure, (loss, speed) = panels(2)
-        rates = -self.step_size * self.strengths(self.signals()).min(axis=1)
         middle, values = learning_order.speeds(measured.isel(seed=0))
-        for k, color in enumerate(settings_colors(len(self.first_spreads))):
+        for k, color in enumerate(settings_colors(len(a))):
             loss.semilogy(measured.step, measured.test_loss.isel(seed=0, signal=k), color=color)
             label = learning_order.signal_label("sigma", measured.sigma.values[k])
             style = {"color": color, "linewidth": 1.1, "label": label}
-            learning_order.draw_speed(speed, middle, values[k], float(rates[k]), SINGLE_SPEEDS, **style)
+            learning_order.draw_speed(speed, middle, values[k], -self.step_size * a[k].min(), SINGLE_SPEEDS, **style)
         speed.plot([], [], **THEORY, label="slope −η min a")
         loss.set(xlabel="step", ylabel="test loss", title="The loss, seed 0", ylim=(1e-9, None))  # float32 below
         speed.set(xlabel="step", ylabel="speed of the output per step", title="Its slowing is set by the data")
@@ -157,10 +136,10 @@ class DiversityOrder(SimExperiment):
         return figure
 
 
-def zero_of(x: np.ndarray, y: np.ndarray) -> float | None:
-    """Where the piecewise linear curve through the points first crosses zero."""
-    order = np.argsort(x)
-    x, y = x[order], y[order]
+def zero_of(area: xr.DataArray) -> float:
+    """The signal at which the median over seeds, interpolated linearly, first crosses zero; NaN if it never does."""
+    median = area.median("seed").sortby("signal")
+    x, y = median.signal.values, median.values
     for k in np.flatnonzero(np.sign(y[:-1]) != np.sign(y[1:])):
         return float(x[k] - y[k] * (x[k + 1] - x[k]) / (y[k + 1] - y[k]))
-    return None
+    return np.nan

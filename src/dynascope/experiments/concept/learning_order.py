@@ -15,6 +15,7 @@ from dynascope.curves.paths import TerminalRate
 from dynascope.figures import INK, THEORY, concept_plane, legend_beside, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below
+from dynascope.theory.concept.terminal_rates import settled_step
 
 SINGLE_SPEEDS = 1e-4
 """Share of the largest speed down to which a speed is read: in float32, rounding of the outputs sets in below it."""
@@ -66,6 +67,25 @@ def rate_between(
     return paths.terminal_rate(held, trace.step.values, loss, loss_share=upper, speed_share=speed_share)
 
 
+def settled_slopes(
+    trace: xr.Dataset,
+    a: np.ndarray,
+    step_size: float,
+    bands: Sequence[tuple[float, float]] = ((1.0, 1e-2), (1e-2, 1e-4)),
+    speed_share: float = DOUBLE_SPEEDS,
+) -> xr.DataArray:
+    """The slope of the log speed from the step at which, by Theorem 4.1, one exponential is left, as (signal, band,
+    seed). A band is two shares of the loss at that step. NaN where the run ends too soon."""
+    rows = []
+    for k, strength in enumerate(a):
+        run = trace.isel(signal=k)
+        late = run.sel(step=slice(settled_step(strength, run.mu.values, step_size), None))
+        enough = late.sizes["step"] > 2
+        nothing = np.full(run.sizes["seed"], np.nan)
+        rows.append([rate_between(late, *band, speed_share).slope if enough else nothing for band in bands])
+    return xr.DataArray(rows, dims=("signal", "band", "seed"))
+
+
 def deviation(measured: xr.Dataset, predicted: xr.Dataset) -> xr.DataArray:
     """The largest difference of an output from that of Theorem 4.1, in each run."""
     return np.abs(measured.output - predicted.output).max(("step", "concept"))
@@ -100,13 +120,11 @@ def draw_plane(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset | None, l
     legend_beside(axes)
 
 
-def draw_bulge(axes: Axes, x: Sequence[float] | np.ndarray, area: xr.DataArray, name: str, flip: float) -> None:
-    """Signed area against the varied setting: every seed a dot, the median a line, the predicted flip dashed."""
-    order = np.argsort(x)
-    values, areas = np.asarray(x)[order], area.transpose("signal", "seed").values[order]
-    for column in areas.T:
-        axes.plot(values, column, "o", color="#00798c", alpha=0.35, markersize=3.5, markeredgewidth=0)
-    axes.plot(values, np.median(areas, axis=1), color="#00798c", label="median over seeds")
+def draw_bulge(axes: Axes, area: xr.DataArray, name: str, flip: float) -> None:
+    """Signed area against the varied signal: every seed a dot, the median a line, the predicted flip dashed."""
+    area = area.sortby("signal").transpose("signal", "seed")
+    axes.plot(area.signal, area, "o", color="#00798c", alpha=0.35, markersize=3.5, markeredgewidth=0)
+    axes.plot(area.signal, area.median("seed"), color="#00798c", label="median over seeds")
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.axvline(flip, **THEORY, label="a₁ = a₂")
     axes.set(xlabel=name, ylabel="signed area (> 0: concept 2 first)")

@@ -10,12 +10,11 @@ from matplotlib.figure import Figure
 
 from dynascope.curves import stages
 from dynascope.experiments.concept.learning_order import bulge, deviation, draw_bulge, draw_plane, lead, overlays
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, share
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.one_layer import predicted_outputs
 
 
 class SignalOrder(SimExperiment):
@@ -26,9 +25,8 @@ class SignalOrder(SimExperiment):
     cost = {"quick": 8, "full": 60}
     presets = {
         "quick": {"seeds": 3},
-        "code": {"first_signals": (1.0, 2.0, 3.0), "origin": True, "sigma": (0.2236, 0.2236), "bias": True,
-                 "reshuffle": False, "test_samples": 5000},
-    }  # fmt: skip
+        "code": PUBLISHED | {"first_signals": (1.0, 2.0, 3.0), "sigma": (0.2236, 0.2236)},
+    }
     control = {"sigma": (3.0, 0.05), "first_signals": (0.5, 1.0, 1.5)}
     notes = """A path that bulges to the upper left learns concept 2 first. The control gives the weaker signal so much
     diversity that it is still learned first: signal strength alone then orders nothing. Preset `code` is what the
@@ -48,7 +46,7 @@ class SignalOrder(SimExperiment):
         return self.train(self.signals(), seed)
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
+        return self.theorem(measured)
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
         mu = measured.mu.assign_coords(signal=measured.mu.values[:, 0])
@@ -94,6 +92,6 @@ class SignalOrder(SimExperiment):
         figure, (plane, first) = panels(2)
         draw_plane(plane, measured, predicted, "mu")
         plane.set_title("Output at the test point, seed 0")
-        draw_bulge(first, self.first_signals, reduced.bulge, "signal of concept 1, μ₁", self.second_signal)
+        draw_bulge(first, reduced.bulge, "signal of concept 1, μ₁", self.second_signal)
         first.set_title("Which concept is first")
         return {"signal-order": figure}

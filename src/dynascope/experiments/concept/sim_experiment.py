@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 import equinox as eqx
@@ -22,12 +23,14 @@ from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
-from dynascope.theory.concept.one_layer import strengths
+from dynascope.theory.concept.one_layer import predicted_outputs, strengths
 
 Optimizer = Literal["sgd", "adam"]
 PAPER = "Dynamics of Concept Learning and Compositional Generalization"
 Signals = Sequence[tuple[Sequence[float], Sequence[float]]]
 """Pairs (mu, sigma)."""
+PUBLISHED = {"origin": True, "bias": True, "reshuffle": False, "test_samples": 5000}
+"""What the authors' published program does in every run, other than the text: preset `code`."""
 
 
 class ConceptLearner(eqx.Module):
@@ -63,26 +66,20 @@ class ConceptLearner(eqx.Module):
         turn, init, data, order, test = jax.random.split(jax.random.key(seed), 5)
         rotation = random_rotation(turn, self.dim) if self.rotate else None
         mu, sigma = signal
-        task = StructuredIdentity(
-            mu, sigma, self.dim,
-            origin=self.origin, norm=self.norm, rotation=rotation, truncate_radius=truncate_radius,
-        )  # fmt: skip
+        kind = {"origin": self.origin, "norm": self.norm, "truncate_radius": truncate_radius}
+        task = StructuredIdentity(mu, sigma, self.dim, rotation=rotation, **kind)
         if weights is None:
-            model = ds.models.MLP(
-                self.dim, self.depth,
-                key=init, width=self.width, activation=self.activation, bias=self.bias, scale=init_scale,
-            )  # fmt: skip
+            shape = {"width": self.width, "activation": self.activation, "bias": self.bias}
+            model = ds.models.MLP(self.dim, self.depth, key=init, scale=init_scale, **shape)
         else:
             model = ds.models.MLP.from_weights(weights, self.activation)
         probes = self._probes(task, test)
         optimizer = {"sgd": optax.sgd, "adam": optax.adam}[self.optimizer](learning_rate)
         if self.samples is None:
             return ds.Descent(model, task, optimizer, probes=probes)
-        samples = task.dataset(data, self.samples)
-        return ds.Descent(
-            model, task, optimizer,
-            data=samples.x, batch=self.batch, key=order, reshuffle=self.reshuffle, probes=probes,
-        )  # fmt: skip
+        points = task.dataset(data, self.samples).x
+        batches = {"batch": self.batch, "key": order, "reshuffle": self.reshuffle}
+        return ds.Descent(model, task, optimizer, data=points, probes=probes, **batches)
 
     def _probes(self, task: StructuredIdentity, test: Array) -> dict[str, Any]:
         s = task.concept_count
@@ -108,15 +105,15 @@ class ConceptLearner(eqx.Module):
         def start(snapshot: Snapshot) -> Array:
             return task.unrotated(jax.jacfwd(snapshot.model)(task.test_point))
 
+        def output(snapshot: Snapshot) -> Array:
+            return task.concepts(snapshot.model(task.test_point))[:s]
+
         whole = {"hierarchy_loss": probe(hierarchy_loss, dims=("node",))} if self.hierarchy else {}
         return whole | {
-            "output": probe(
-                lambda snapshot: task.concepts(snapshot.model(task.test_point))[:s],
-                dims=("concept",), coords={"concept": np.arange(1, s + 1)},
-            ),
+            "output": probe(output, dims=("concept",), coords={"concept": np.arange(1, s + 1)}),
             "test_loss": probe(lambda snapshot: losses(snapshot.model, task.test_point[None, :])[0]),
             "start": probe(start, dims=("row", "column"), every=(0,)),
-        }  # fmt: skip
+        }
 
 
 class SimExperiment(Experiment):
@@ -160,19 +157,19 @@ class SimExperiment(Experiment):
         mu, sigma = zip(*signals, strict=True)
         return strengths(mu, sigma, self.origin)
 
-    def has_defaults(self, *fields: str) -> bool:
+    def has_defaults(self, *names: str) -> bool:
         """Whether these fields have their default values."""
-        return all(getattr(self, field) == type(self).model_fields[field].default for field in fields)
+        return all(getattr(self, name) == type(self).model_fields[name].default for name in names)
+
+    def theorem(self, measured: xr.Dataset) -> xr.Dataset | None:
+        """Theorem 4.1 from the runs' own starts. It covers one layer without biases."""
+        return None if self.depth > 1 or self.bias else predicted_outputs(measured, self.step_size, self.origin)
 
     def learner(self, hierarchy: bool = False) -> ConceptLearner:
         """The ensemble member that these fields describe."""
-        return ConceptLearner(
-            **{name: getattr(self, name) for name in
-               ("dim", "depth", "activation", "bias", "norm", "origin", "rotate", "samples", "batch", "reshuffle",
-                "test_samples", "optimizer")},
-            width=self.width or self.dim,
-            hierarchy=hierarchy,
-        )  # fmt: skip
+        names = [field.name for field in fields(ConceptLearner) if field.name not in ("width", "hierarchy")]
+        same = {name: getattr(self, name) for name in names}
+        return ConceptLearner(**same, width=self.width or self.dim, hierarchy=hierarchy)
 
     def train(
         self,

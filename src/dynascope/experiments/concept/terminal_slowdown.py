@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.experiments.concept.learning_order import draw_speed, rate_between, signal_label, speeds
+from dynascope.experiments.concept.learning_order import draw_speed, rate_between, settled_slopes, signal_label, speeds
 from dynascope.experiments.concept.sim_experiment import PAPER, Optimizer, SimExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, within
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import probe
-from dynascope.theory.concept.terminal_rates import settled_step, terminal_slopes
+from dynascope.theory.concept.terminal_rates import terminal_slopes
 
 MODELS = ("one layer", "symmetric model", "one layer, SGD")
 """The nodes of the measurement: the first two are trained on the population."""
@@ -95,66 +96,52 @@ class TerminalSlowdown(SimExperiment):
         rates = (self.step_size, 4 * self.symmetric_rate, self.step_size)
         return terminal_slopes(self.strengths(self.signals), dict(zip(MODELS, rates, strict=True)))
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
-        models = {name: measured[name].to_dataset() for name in MODELS}
-        rates = {name: rate_between(trace) for name, trace in models.items()}
-        ratio = {name: rate.slope / predicted.flow.sel(model=name).values[:, None] for name, rate in rates.items()}
-        population = MODELS[:2]
-        straight = np.stack([rates[name].r_squared > 0.98 for name in population])
-        right = np.stack([np.abs(ratio[name] - 1) < 0.1 for name in population])
-        yield claim(
-            "exponential", "On the population the log speed ends as a straight line (R² > 0.98) with the predicted "
-            "slope within 10 %, in every run of the one-layer and the symmetric model", source="Section 3.2",
-            measured=share_of((straight & right).ravel()) | {
-                "smallest R²": np.min([rates[name].r_squared for name in population]),
-                "measured / predicted": {name: np.median(ratio[name], axis=1) for name in population}},
-            expected="share = 1", holds=bool(np.all(straight & right)), seeds=self.seeds,
-        )  # fmt: skip
-        slope = np.median(rate_between(models["symmetric model"], 1e-5, speed_share=1e-9).slope, axis=1)
-        exact = predicted.descent.sel(model="symmetric model").values
-        yield claim(
-            "symmetric-rate", "The symmetric model slows at -4 η min a per step, to be exact at log(1 - 4 η min a): "
-            "within 1 % once the loss is below 1e-5 of its first value", source="Section 4.2",
-            measured=slope, expected={"flow": predicted.flow.sel(model="symmetric model").values, "descent": exact},
-            holds=bool(np.all(np.abs(slope / exact - 1) < 0.01)), seeds=self.seeds,
-        )  # fmt: skip
-        bands = self._bands(models["one layer"])
-        off = np.abs(bands / predicted.descent.sel(model="one layer").values[:, None] - 1)
-        known = np.isfinite(off)
-        yield claim(
-            "not-distance", "Data and time set the slowing, not the distance to the target: while the loss falls by "
-            "100, and by the next 100, the slope of a setting stays log(1 - η min a)", source="Section 3.2 (arXiv)",
-            measured={"deviation, largest": off[known].max(initial=0), "bands": int(known.sum()),
-                      "slope of each setting": bands[:, 0]},
-            expected="deviation ≤ 0.02", holds=bool(known.sum(axis=1).min() >= 2 and np.all(off[known] <= 0.02)),
-            seeds=self.seeds,
-        )  # fmt: skip
-        sgd, flow = (self._bands(models["one layer, SGD"], 1)[:, 0], predicted.flow.sel(model="one layer, SGD").values)
-        yield claim(
-            "sgd-rate",
-            "SGD on samples slows at the same rate, -lr (2/d) min a per step (median over seeds, within 2 %)",
-            source="Section 3.2", measured=sgd, expected=flow, holds=bool(np.all(np.abs(sgd / flow - 1) < 0.02)),
-            seeds=self.seeds,
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.Dataset:
+        models = [measured[name].to_dataset() for name in MODELS]
+        ends = [rate_between(trace) for trace in models]
+        mu = xr.DataArray([mu for mu, _ in self.signals], dims=("signal", "concept"))
+        one_layer, sgd = models[0].assign(mu=mu), models[2].assign(mu=mu)
+        a, each = self.strengths(self.signals), ("model", "signal", "seed")
+        return predicted.assign(
+            slope=(each, np.stack([end.slope for end in ends])),
+            r_squared=(each, np.stack([end.r_squared for end in ends])),
+            late_slope=(each[1:], rate_between(models[1], 1e-5, speed_share=1e-9).slope),
+            band_slope=settled_slopes(one_layer, a, self.step_size),
+            sgd_slope=settled_slopes(sgd, a, self.step_size, [(1.0, 0.0)]).isel(band=0),
+        )
 
-    def _bands(self, trace: xr.Dataset, count: int = 4) -> np.ndarray:
-        """Median slope (signal, band) while the loss falls by a factor of 100, and the next, from where one
-        exponential is left; with one band, over the whole rest of the run."""
-        rows = []
-        for k, (a, (mu, _)) in enumerate(zip(self.strengths(self.signals), self.signals, strict=True)):
-            late = trace.isel(signal=k).sel(step=slice(settled_step(a, np.array(mu), self.step_size), None))
-            edges = [(1.0, 0.0)] if count == 1 else [(10.0 ** (-2 * b), 10.0 ** (-2 * b - 2)) for b in range(count)]
-            rows.append([np.median(rate_between(late, *edge).slope) for edge in edges])
-        return np.array(rows)
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        one_layer, symmetric, sgd = MODELS
+        end = reduced.sel(model=[one_layer, symmetric])
+        statement = "On the population the log speed of the output ends with the predicted slope: measured / predicted"
+        yield within("exponential", statement, end.slope / end.flow, 0.9, 1.1)
+        yield above("straight", "It ends as a straight line: R² of the fit, in every run", end.r_squared, 0.98)
+        statement = (
+            "The symmetric model slows at -4 η min a per step, to be exact at log(1 - 4 η min a), once the loss is "
+            "below 1e-5 of its first value (median over seeds)"
+        )
+        exact = reduced.descent.sel(model=symmetric)
+        late = reduced.late_slope.median("seed")
+        yield agrees("symmetric-rate", statement, late, exact, relative=0.01, source="Section 4.2")
+        statement = (
+            "Data and time set the slowing, not the distance to the target: while the loss falls by 100, and by the "
+            "next 100, the slope of one layer stays log(1 - η min a) (median over seeds)"
+        )
+        exact, bands = reduced.descent.sel(model=one_layer), reduced.band_slope.median("seed")
+        yield agrees("not-distance", statement, bands, exact, relative=0.02, source="Section 3.2 (arXiv)")
+        statement = "SGD on samples slows at the same rate, -lr (2/d) min a per step (median over seeds)"
+        yield agrees(
+            "sgd-rate", statement, reduced.sgd_slope.median("seed"), reduced.flow.sel(model=sgd), relative=0.02
+        )
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, axes = panels(3, size=(3.9, 3.6))
         for panel, name in zip(axes, MODELS, strict=True):
             middle, values = speeds(measured[name].to_dataset().isel(seed=0))
             for k, color in enumerate(settings_colors(len(self.signals))):
                 mu, sigma = self.signals[k]
                 label = f"{signal_label('mu', mu)}, {signal_label('sigma', sigma)}"
-                rate = float(predicted.descent.sel(model=name)[k])
+                rate = float(reduced.descent.sel(model=name)[k])
                 draw_speed(panel, middle, values[k], rate, 1e-6, color=color, label=label, linewidth=1.2)
             panel.set(xlabel="step", title=name[0].upper() + name[1:])
         axes[0].set_ylabel("speed of the output per step")
