@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
@@ -12,13 +11,14 @@ from pydantic import Field, PositiveInt
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
 from dynascope.experiments.edge.edge_experiment import DOCUMENT
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Source
 
 NEAR, LAST = 10, 20
 """A run is at the edge if it exceeded 2 / rate in the `NEAR` steps before a drop; the end is a mean over `LAST`."""
-LONG = 400
-"""Steps after a drop before the sharpness is compared with the new edge."""
+LONG, ARRIVED = 400, 0.9
+"""Steps after a drop before the sharpness is compared with the new edge, and the share of it that is asked for."""
 KEPT, *LOWERED = PALETTE
 
 
@@ -32,10 +32,13 @@ class DecaySharpens(DigitExperiment):
     control = {"learning_rate": 0.1, "lowered_rate": 0.05}
     notes = """Prior work quoted in Section 3.3 finds that after the rate is lowered the sharpness rises toward 2
     over the lowered rate. No setting is stated. Here runs of Figure 3.6 continue at half their rate from an early or a
-    late step, next to copies that keep the rate. In this setting the answer is no: after an early drop the sharpness
-    ends above that of the copies but does not reach the new edge, and after a late drop it hardly changes, since the
-    two classes of digits are fitted by then. At the control's rate, 0.1, the sharpness is never near the edge, so
+    late step, next to copies that keep the rate. At the control's rate, 0.1, the sharpness is never near the edge, so
     nothing limits it before the drop."""
+    known_failures = {
+        "full/to-the-new-edge-20": "Two classes of digits are fitted within some dozens of steps. The gradient that is "
+        "left is too small to sharpen the network up to the new edge.",
+        "full/to-the-new-edge-100": "The digits are fitted by then: the sharpness hardly changes after the drop.",
+    }
 
     learning_rate: float = Field(0.5, gt=0)
     lowered_rate: float = Field(0.25, gt=0)
@@ -48,43 +51,42 @@ class DecaySharpens(DigitExperiment):
         dropped = [(self.learning_rate, self.lowered_rate, drop) for drop in self.drops]
         return self.train([kept, *dropped], self.steps, seed, flips=False)
 
-    def judge(self, measured: xr.Dataset, predicted: None) -> Iterable[Claim]:
-        edge, new_edge = 2 / self.learning_rate, 2 / self.lowered_rate
-        sharpness = measured.sharpness.values
-        kept, *ends = sharpness[:, :, -LAST:].mean(axis=2)
-        at_edge = np.stack([(sharpness[0, :, drop - NEAR : drop + 1] > edge).any(axis=1) for drop in self.drops])
-        first, sharper = at_edge[0], (ends[0] > kept)[at_edge[0]]
-        holds = bool(first.sum() >= 2 and sharper.all())
-        yield claim(
-            "released", f"Every seed at the edge ends sharper with the rate lowered at step {self.drops[0]} than with "
-            f"the rate kept, and at least 2 seeds are at the edge ({measured.attrs['data']})", source="Section 3.3",
-            measured=share_of(sharper) | {"lowered": ends[0][first], "kept": kept[first]}, expected="share = 1, of ≥ 2",
-            holds=holds, seeds=self.seeds,
-            diagnosis="" if holds else f"{first.sum()} seeds are at the edge at the drop.",
-        )  # fmt: skip
-        after = slice(self.drops[0] + NEAR, None)
-        rising = np.mean(np.diff(measured.loss.values[:2, :, after], axis=2) > 0, axis=(1, 2))
-        yield claim(
-            "calms", "Below the new edge the loss falls again: it rises in fewer steps than with the rate kept",
-            source="Section 3.3", measured={"kept": rising[0], "lowered": rising[1]}, expected="fewer",
-            holds=rising[1] < rising[0], seeds=self.seeds,
-            diagnosis="" if rising[1] < rising[0] else "Where no run is at the edge, the loss falls in all runs.",
-        )  # fmt: skip
-        for drop, end, there in zip(self.drops, ends, at_edge, strict=True):
-            if self.steps - drop < LONG:
-                continue
-            arrived = end[there] >= 0.9 * new_edge
-            yield claim(
-                f"to-the-new-edge-{drop}", f"With the rate lowered at step {drop}, the sharpness rises to at least 0.9 "
-                f"of 2/η = {new_edge:g} in every seed that was at the edge", source="Section 3.3",
-                expected="share = 1", seeds=self.seeds, holds=bool(there.any() and arrived.all()),
-                measured=share_of(arrived) | {"of the new edge": end[there] / new_edge,
-                                              "above the copy": (end - kept)[there]},
-                diagnosis="" if arrived.all() else "Two classes of digits are fitted within some dozens of steps; the "
-                "gradient that remains is too small to sharpen the network further.",
-            )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        sharpness, end = measured.sharpness, measured.sharpness.isel(step=slice(-LAST, None)).mean("step")
+        before = [sharpness[0].sel(step=slice(drop - NEAR, drop)).max("step") for drop in self.drops]
+        later = measured.loss.isel(rate=slice(0, 2)).sel(step=slice(self.drops[0] + NEAR, None))
+        return xr.Dataset(
+            {
+                "before": xr.concat(before, "lowered_at") * self.learning_rate / 2,
+                "end": (("lowered_at", "seed"), end.values[1:]),
+                "kept": ("seed", end.values[0]),
+                "rising": ("run", (later.diff("step") > 0).mean(("seed", "step")).values),
+            },
+            {"lowered_at": list(self.drops), "run": ["kept", "lowered"]},
+        )
 
-    def draw(self, measured: xr.Dataset, predicted: None) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        at_edge = reduced.before > 1
+        first = reduced.isel(lowered_at=0)
+        sharper = (first.end > first.kept).where(at_edge.isel(lowered_at=0))
+        statement = (
+            f"Every seed at the edge ends sharper with the rate lowered at step {self.drops[0]} than with it kept"
+        )
+        ends = {"lowered": first.end, "kept": first.kept}
+        yield every("released", statement, sharper, cases=2, shown=ends)
+        statement = "The loss rises in a smaller share of the later steps with the rate lowered than with it kept: "
+        rising = reduced.rising.sel(run="lowered") - reduced.rising.sel(run="kept")
+        yield below("calms", statement + "difference", rising, 0.0, shown={"kept": reduced.rising.sel(run="kept")})
+        for drop in [drop for drop in self.drops if self.steps - drop >= LONG]:
+            end = reduced.end.sel(lowered_at=drop) * self.lowered_rate / 2
+            arrived = (end >= ARRIVED).where(at_edge.sel(lowered_at=drop))
+            statement = (
+                f"With the rate lowered at step {drop}, every seed that was at the edge rises to {ARRIVED:g} of "
+            )
+            statement += f"2/η = {2 / self.lowered_rate:g}"
+            yield every(f"to-the-new-edge-{drop}", statement, arrived, shown={"of the new edge": end})
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (loss, sharpness) = panels(2, size=(5.6, 3.8))
         names = ("kept", *(f"lowered at step {drop}" for drop in self.drops))
         for run, (name, begin) in enumerate(zip(names, (0, *self.drops), strict=True)):

@@ -83,15 +83,15 @@ class DigitExperiment(EdgeExperiment):
     width: PositiveInt = 16
     seeds: PositiveInt = 5
 
+    def data_sets(self) -> tuple[str, ...]:
+        return () if self.data == "gaussians" else (self.data,)
+
     def train(self, rates: Sequence[tuple[float, float, int]], steps: int, seed: int, flips: bool) -> xr.Dataset:
         """Train at each (rate, rate after the drop, step of the drop) from the same `seeds` initializations."""
         found = sample(self.data, self.samples)
         before, after, drop_at = zip(*rates, strict=True)
-        number = np.dtype(self.precision)
-        trace = ds.ensemble(
-            DigitDescent(self.depth, self.width, flips),
-            {"rate": (np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)),
-             "seed": member_seeds(seed, self.seeds)},
-            steps=steps, record=1, fixed={"x": found.x.astype(number), "y": found.y.astype(number)},
-        ).trace  # fmt: skip
-        return trace.assign_attrs(data=found.name)
+        number, member = np.dtype(self.precision), DigitDescent(self.depth, self.width, flips)
+        rate = np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)
+        over = {"rate": rate, "seed": member_seeds(seed, self.seeds)}
+        fixed = {"x": found.x.astype(number), "y": found.y.astype(number)}
+        return ds.ensemble(member, over, steps=steps, record=1, fixed=fixed).trace.assign_attrs(data=found.name)
