@@ -43,15 +43,13 @@ def draw_rates(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
     legend_beside(axes)
 
 
-def draw_errors(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset, reference: Mapping[float, float]) -> None:
+def draw_errors(axes: Axes, exact: xr.Dataset, reference: Mapping[float, float]) -> None:
     """The error of both forms at the end against the step size: every start a dot, the median a line."""
-    rates = measured.learning_rate.values
-    forms = {"flow form": predicted.flow_output, "discrete form": predicted.output}
-    for (name, form), color in zip(forms.items(), ("#00798c", "#edae49"), strict=True):
-        gap = np.abs(measured.output - form).max("coordinate").isel(signal=0, point=0, time=-1)
-        error = np.maximum(gap.transpose("learning_rate", "seed").values, 1e-17)
+    rates = exact.learning_rate.values
+    for name, color in (("flow", "#00798c"), ("discrete", "#edae49")):
+        error = np.maximum(exact[f"{name}_end"].transpose("learning_rate", "seed").values, 1e-17)
         axes.loglog(rates, error, "o", color=color, alpha=0.4, markersize=4, markeredgewidth=0)
-        axes.loglog(rates, np.median(error, axis=1), color=color, label=name)
+        axes.loglog(rates, np.median(error, axis=1), color=color, label=f"{name} form")
     axes.loglog(list(reference), list(reference.values()), "x", color="black", label="reference")
     slope = next(iter(reference.values())) / next(iter(reference))
     axes.loglog(rates, slope * rates, **THEORY, label="first order")

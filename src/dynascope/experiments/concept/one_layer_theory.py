@@ -18,11 +18,12 @@ from pydantic import PositiveInt
 import dynascope as ds
 from dynascope.curves import paths, stages
 from dynascope.dynamics.process import Process
-from dynascope.experiments.concept import one_layer_drawing as drawing
+from dynascope.experiments.concept import learning_order, one_layer_drawing as drawing
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
+from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.criteria import About, above, below, every, slope, within
 from dynascope.lab.experiment import Source, Values
 from dynascope.probes.probe import probe
 from dynascope.theory.concept.one_layer import closed_forms, predicted_outputs
@@ -86,12 +87,11 @@ class OneLayerTheory(SimExperiment):
     id = "concept.one-layer-theory"
     source = Source(PAPER, "Theorem 4.1")
     cost = {"quick": 13, "full": 30}
-    presets = {"quick": {"exact_seeds": 5, "small_seeds": 200, "seeds": 2}}
+    presets = {"quick": {"exact_seeds": 5, "seeds": 2}}
     control = {"depth": 2}
     notes = """The theorem is tested where it is exact (d = 5, population loss, double precision) and where it is used
-    (d = 64, SGD on samples). Gradient descent obeys it with (1 - η a)ⁿ instead of e^(-a t). Errata: eq. (4.2) sums
-    the noise over the first s inputs, right only where the others vanish; Section 4.1 of the submission prints the rate
-    as (σ² + μ²)/s, where it is σ² + μ²/s. The control trains two layers, which the theorem does not cover."""
+    (d = 64, SGD on samples). Gradient descent obeys it with (1 - η a)ⁿ instead of e^(-a t). The control trains two
+    layers, which the theorem does not cover."""
 
     precision: Literal["float32", "float64"] = "float64"
     mu: tuple[float, float] = (1.0, 2.0)
@@ -119,112 +119,94 @@ class OneLayerTheory(SimExperiment):
         sgd = predicted_outputs(measured["sgd"].to_dataset(), self.step_size, self.origin)
         return xr.DataTree.from_dict({"exact": closed_forms(measured["exact"].to_dataset()), "sgd": sgd})
 
-    def judge(self, measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Claim]:
-        yield from self._judge_exact(measured["exact"].to_dataset(), predicted["exact"].to_dataset())
-        yield from self._judge_sgd(measured["sgd"].to_dataset(), predicted["sgd"].to_dataset())
-        yield from self._judge_small(measured["small"].to_dataset())
+    def reduce(self, measured: xr.DataTree, predicted: xr.DataTree) -> xr.DataTree:
+        """The node `exact` holds the largest error of each form in every run, `sgd` and `small` the networks."""
+        seen, closed = measured["exact"].to_dataset(), predicted["exact"].to_dataset()
+        largest, curve = np.abs(seen.output).max(("time", "coordinate")), seen.flow_output
+        gaps = {name: np.abs(curve - closed[name]) for name in ("flow_output", "growth", "printed_sum", "printed_rate")}
+        exact = xr.Dataset({name: gap.max(("time", "coordinate")) for name, gap in gaps.items()})
+        for name, form in (("discrete", closed.output), ("flow", closed.flow_output)):
+            gap = np.abs(seen.output - form).max("coordinate")
+            exact[f"{name}_form"] = gap.max("time") / largest
+            exact[f"{name}_end"] = gap.isel(signal=0, point=0, time=-1, drop=True)
+        sgd = learning_order.deviation(measured["sgd"].to_dataset(), predicted["sgd"].to_dataset())
+        small = measured["small"].to_dataset().transpose("scale", "seed", "concept", "step", ...)
+        path, start = small.output.values, small.start.values
+        strong, weak = np.argsort(self.mu)[::-1]
+        starts = xr.Dataset(
+            {
+                "descents": (("scale", "seed"), stages.descents(small.test_loss.transpose("scale", "seed", "step"))),
+                "fall": (("seed", "concept"), paths.reversal(path[1]) / (np.abs(start[1]) @ np.array(self.mu))),
+                "overshoot": ("seed", path[1][:, strong].max(axis=-1) - self.mu[strong]),
+                "weight": ("seed", start[1][:, strong, weak]),
+            }
+        )
+        return xr.DataTree.from_dict({"exact": exact, "sgd": xr.Dataset({"deviation": sgd}), "small": starts})
 
-    def _judge_exact(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        size = np.abs(measured.output).max(("time", "coordinate"))
-        exact = (np.abs(measured.output - predicted.output).max(("time", "coordinate")) / size).values
-        yield claim(
-            "discrete-form", "Full-batch training on the population follows Theorem 4.1 with (1 - η a)ⁿ for e^(-a t), "
-            "growth and noise, at the test point and at a generic input: largest relative error",
-            source="Theorem 4.1", measured=exact.max(), expected="< 1e-10", holds=bool(exact.max() < 1e-10),
-            seeds=self.exact_seeds,
-        )  # fmt: skip
-        last = np.abs(measured.output - predicted.flow_output).max("coordinate").isel(signal=0, point=0, time=-1)
-        errors = last.median("seed").transpose("learning_rate").values
-        reference = np.array([REFERENCE.get(rate, np.nan) for rate in self.learning_rates])
-        close = np.abs(np.log(errors / reference))
-        decades = np.diff(np.log10(errors)) / np.diff(np.log10(self.learning_rates))
-        yield claim(
-            "first-order", "The flow form errs to first order in the step: a factor of 10 per decade (error at the "
-            "test point, t = 3, median over starts)", source="Theorem 4.1",
-            measured={"errors": errors, "orders": decades},
-            expected={"order": "1 ± 0.04", "errors, within a factor 1.5 (another start)": reference},
-            holds=bool(np.all(np.abs(decades - 1) < 0.04) and not np.any(close > np.log(1.5))),
-            seeds=self.exact_seeds,
-        )  # fmt: skip
-        flow = np.abs(measured.flow_output - predicted.flow_output).max().item()
-        yield claim(
-            "gradient-flow", "Gradient flow, integrated, is the theorem's flow form: largest error of an output",
-            source="Theorem 4.1", measured=flow, expected="< 1e-6", holds=flow < 1e-6, seeds=self.exact_seeds,
-        )  # fmt: skip
-        bare = np.abs(measured.flow_output - predicted.growth).max(("time", "point", "coordinate")).values
-        yield claim(
-            "noise-term", "The noise term is needed: without it the formula is off by more than 0.1 in every run",
-            source="Theorem 4.1", measured={"smallest": bare.min(), "median": np.median(bare)}, expected="> 0.1",
-            holds=bool(bare.min() > 0.1), seeds=self.exact_seeds,
-        )  # fmt: skip
-        yield from self._errata(measured, predicted, flow)
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        yield from self._judge_exact(reduced["exact"].to_dataset())
+        statement = f"SGD on samples, d = {self.dim}, stays on the closed form (largest deviation of an output)"
+        yield below("sgd", statement, reduced["sgd"].deviation, 0.1, median=0.03, source="Theorem 4.1, Figure 2")
+        yield from self._judge_small(reduced["small"].to_dataset())
 
-    def _errata(self, measured: xr.Dataset, predicted: xr.Dataset, right: float) -> Iterable[Claim]:
-        def off(name: str, **where: int) -> np.ndarray:
-            gap = np.abs(measured.flow_output - predicted[name]).isel(where)
-            return gap.max(("time", "coordinate")).values
-
-        generic = off("printed_sum", signal=0, point=1)
-        yield erratum(
-            "noise-sum", "Eq. (4.2) stops the noise sum at s; for a generic input it must run to d (at the test point, "
-            "zero beyond s, both agree)", source="Theorem 4.1, eq. (4.2)",
-            measured={"error, sum to s": np.median(generic), "at the test point": off("printed_sum", point=0).max(),
-                      "error, sum to d": right},
-            expected="0.197 for another input and start", refuted=bool(generic.min() > 100 * right),
-            seeds=self.exact_seeds,
-        )  # fmt: skip
-        spreads = [str(self.sigma), str(self.diverse)]
-        printed = {name: off("printed_rate", signal=k, point=0) for k, name in enumerate(spreads)}
-        yield erratum(
-            "coefficient", "Section 4.1 of the submission prints the rate (σ² + μ²)/s; it is σ² + μ²/s",
-            source="Section 4.1 (submission)",
-            measured={f"error with the printed rate, σ = {name}": np.median(gap) for name, gap in printed.items()}
-            | {"error with the right rate": right},
-            expected="printed rate off by more than 0.05 where σ is not small",
-            refuted=bool(printed[str(self.diverse)].min() > 0.05 and right < 1e-6), seeds=self.exact_seeds,
-        )  # fmt: skip
-
-    def _judge_sgd(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        gap = np.abs(measured.output - predicted.output).max(("step", "concept")).values
-        yield claim(
-            "sgd", f"SGD on samples, d = {self.dim}, stays on the closed form (largest deviation of an output)",
-            source="Theorem 4.1, Figure 2", measured={"median": np.median(gap), "largest": gap.max()},
-            expected="≤ 0.1, median ≤ 0.03", holds=bool(gap.max() <= 0.1 and np.median(gap) <= 0.03), seeds=self.seeds,
-        )  # fmt: skip
+    def _judge_exact(self, exact: xr.Dataset) -> Iterable[Claim]:
+        runs: About = {"seeds": self.exact_seeds}
+        statement = (
+            "Full-batch training on the population follows Theorem 4.1 with (1 - η a)ⁿ for e^(-a t), growth and noise, "
+            "at the test point and at a generic input: relative error"
+        )
+        yield below("discrete-form", statement, exact.discrete_form, 1e-10, **runs)
+        end = exact.flow_end.median("seed")
+        statement = "The flow form errs to first order in the step: exponent of its error at t = 3, median over starts"
+        yield slope("first-order", statement, end, "learning_rate", low=0.96, high=1.04, shown={"error": end}, **runs)
+        known = [rate for rate in self.learning_rates if rate in REFERENCE]
+        if known:
+            ratio = end.sel(learning_rate=known) / [REFERENCE[rate] for rate in known]
+            statement = "That error is about the one another program found from another start: ratio"
+            yield within("first-order-size", statement, ratio, 1 / 1.5, 1.5, **runs)
+        statement = "Gradient flow, integrated, is the theorem's flow form: error of an output"
+        yield below("gradient-flow", statement, exact.flow_output, 1e-6, **runs)
+        statement = "The noise term is needed: the error without it, at either input"
+        yield above("noise-term", statement, exact.growth.max("point"), 0.1, **runs)
+        generic = exact.printed_sum.isel(signal=0, point=1)
+        statement = (
+            "The noise sum must run to d, not to s: the error of the printed sum for a generic input, over that of the "
+            "full sum (at the test point, zero beyond s, both agree)"
+        )
+        shown = {
+            "printed, median": generic.median(),
+            "printed, at the test point": exact.printed_sum.isel(point=0).max(),
+        }
+        counter = above("noise-sum", statement, generic / exact.flow_output.max(), 100, shown=shown, **runs)
+        printed = "we have for any z ∈ ℝ^d, f(W(t), z)_k = ... + Σ_{i=1}^s exp(-a_i t) w_{k,i}(0) z_i"
+        yield erratum(counter, kind="error", printed=printed, at="Theorem 4.1, eq. (4.2)")
+        statement = f"The rate is σ² + μ²/s, as (C.13) has it: the error with the printed one, σ = {self.diverse}"
+        counter = above("coefficient", statement, exact.printed_rate.isel(signal=1, point=0), 0.05, **runs)
+        printed = "controlled by the coefficient a_k = (1/s)(σ_k² + μ_k²)"
+        yield erratum(counter, kind="misprint", printed=printed, at="Section 4.1 (submission)")
 
     def _judge_small(self, small: xr.Dataset) -> Iterable[Claim]:
-        bent = stages.descents(small.test_loss.transpose("scale", "seed", "step").values) > 1
-        path = small.output.transpose("scale", "seed", "concept", "step").values
-        back, noise = paths.reversal(path[1]), np.abs(small.start.values[1]) @ np.array(self.mu)
-        yield claim(
-            "monotone", f"From a small start ({SMALL} against 1/(s max μ)) the test loss falls once, and no output "
-            "falls back by more than its noise term", source="Section 4.1",
-            measured=share_of(~bent[1]) | {"largest fall, over its noise term": (back / noise).max()},
-            expected="share = 1, fall ≤ 1", holds=bool(not bent[1].any() and np.all(back <= noise)),
-            seeds=self.small_seeds,
-        )  # fmt: skip
-        strong, weak = np.argsort(self.mu)[::-1]
-        overshoots = path[1][:, strong].max(axis=-1) > self.mu[strong] + 1e-12
-        positive = small.start.values[1][:, strong, weak] > 0
-        yield claim(
-            "overshoot", "Strictly, even then the stronger concept overshoots wherever its noise weight on the weaker "
-            "one is positive: that slower exponential is left last, and the output comes down to its target",
-            source="Theorem 4.1", expected="the sign decides in every run",
-            measured={"sign rule": share_of(overshoots == positive), "overshoots": share_of(overshoots)},
-            holds=bool(np.all(overshoots == positive)), seeds=self.small_seeds,
-        )  # fmt: skip
-        yield claim(
-            "noise-bends", "From starts of order one in two dimensions the noise term alone makes the test loss fall "
-            "twice in a few runs: 2 % of them", source="Section 4.1", measured=share_of(bent[0]),
-            expected="0.02 of 200, compatible at 99 %", seeds=self.small_seeds,
-            holds=bool(bent[0].any() and shares_agree(int(bent[0].sum()), bent[0].size, 0.02, 200)),
-        )  # fmt: skip
+        runs: About = {"seeds": self.small_seeds, "source": "Section 4.1"}
+        bent = small.descents > 1
+        statement = f"From a small start ({SMALL} against 1/(s max μ)) the test loss falls once"
+        yield every("monotone", statement, ~bent.isel(scale=1), **runs)
+        statement = "There no output falls back by more than its noise term: largest fall over that term"
+        yield below("small-fall", statement, small.fall, 1, **runs)
+        statement = (
+            "Even there the stronger concept overshoots its target exactly where its weight on the weaker one is "
+            "positive: that slower exponential is left last"
+        )
+        yield every("overshoot", statement, (small.overshoot > 1e-12) == (small.weight > 0), **runs)
+        statement = (
+            "From starts of order one in two dimensions the noise term alone makes the test loss fall twice, rarely"
+        )
+        yield within("noise-bends", statement, bent.isel(scale=0).mean(), 0.001, 0.06, **runs)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, ((terms, rate), (error, sgd)) = panels(2, rows=2, size=(5.0, 3.4))
         exact = measured["exact"].to_dataset(), predicted["exact"].to_dataset()
         drawing.draw_terms(terms, *exact)
         drawing.draw_rates(rate, *exact)
-        drawing.draw_errors(error, *exact, REFERENCE)
+        drawing.draw_errors(error, reduced["exact"].to_dataset(), REFERENCE)
         drawing.draw_sgd(sgd, measured["sgd"].to_dataset(), predicted["sgd"].to_dataset())
         return {"one-layer-theory": figure}
