@@ -211,3 +211,23 @@ def test_recording_times():
     assert log[-1] == 1000
     assert (np.diff(log) > 0).all()
     assert len(log) > 35
+
+
+@pytest.mark.parametrize("fixed", [{"start": "zero"}, {"start": jnp.sin}, {"start": [1.0, "a"]}, {"start": object()}])
+def test_fixed_settings_are_numbers(fixed):
+    with pytest.raises(TypeError, match="fixed setting 'start' must hold numbers or arrays"):
+        ds.ensemble(lambda r, start: ds.Map(lambda x: r * x, start), {"r": [0.5]}, fixed=fixed, steps=1)
+
+
+@pytest.mark.parametrize(
+    "initial", [jnp.zeros, lambda n: jnp.zeros(()) if n > 2 else jnp.ones(()), lambda n: jnp.zeros(int(n)), range]
+)
+def test_a_setting_is_no_shape_and_no_python_number(initial):
+    with pytest.raises(TypeError, match="must not make a setting a shape, a Python number or the condition"):
+        ds.ensemble(lambda n: ds.Map(lambda x: x, initial(n)), {"n": [2, 3]}, steps=1)
+    with pytest.raises(TypeError, match="slip"):  # an error of the member's own comes through
+        ds.ensemble(lambda n: slips(), {"n": [2, 3]}, steps=1)
+
+
+def slips():
+    raise TypeError("a slip")

@@ -32,3 +32,9 @@ def test_divergence_of_a_map_is_recorded_per_member():
 def test_a_probe_of_the_loss_needs_one():
     with pytest.raises(TypeError, match="a map has no loss"):
         ds.iterate(lambda x: x, jnp.zeros(2), steps=3, probes={"loss": ds.probes.loss()})
+
+
+@pytest.mark.parametrize("rule", [lambda x: 0.5, lambda x: None, lambda x: x[:1], lambda x: x.astype(jnp.int32)])
+def test_a_rule_that_returns_another_kind_of_state_is_refused(rule):
+    with pytest.raises(TypeError, match="rule must return"):
+        ds.iterate(rule, jnp.zeros(2), steps=3)

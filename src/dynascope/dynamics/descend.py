@@ -165,5 +165,7 @@ def descend(
     what the gradient is taken of: see `Descent`, which is also what an `ensemble`'s member returns. `stop(snapshot)`
     ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
     """
+    if key is not None and batch is None:
+        raise ValueError("key= is for drawing batches: give batch= too, or no key=")
     process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
     return solo(process, steps=steps, record=record, stop=stop)

@@ -57,7 +57,7 @@ def ensemble(
     dims = {name: _length(name, values) for name, values in grid.items()}
     index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
-    constants = jax.tree.map(jnp.asarray, dict(fixed or {}))
+    constants = {name: jax.tree.map(_constant(name), values) for name, values in (fixed or {}).items()}
     condition = as_condition(stop)
     shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition)
     run = Run(member, settings, constants, grid, dims, shape, record, condition, keep, width)
@@ -83,6 +83,16 @@ def _column(name: str) -> Callable[[Any], np.ndarray]:
         return found
 
     return column
+
+
+def _constant(name: str) -> Callable[[Any], jax.Array]:
+    def constant(value: Any) -> jax.Array:
+        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind not in "iufbc":
+            what = "numbers or arrays: anything else belongs in the member itself"
+            raise TypeError(f"fixed setting '{name}' must hold {what}; got {checks.shown(value)}")
+        return jnp.asarray(value)
+
+    return constant
 
 
 def _length(name: str, values: PyTree) -> int:

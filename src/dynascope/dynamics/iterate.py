@@ -53,6 +53,8 @@ class Map(Process):
 
     def check(self) -> None:
         there = self.rule(self.initial)
+        if any(not isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(there)):
+            raise TypeError(f"rule must return JAX arrays; got {checks.shown(there)}")
         shapes = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state) for state in (self.initial, there)]
         if shapes[0] != shapes[1]:
             raise TypeError(f"rule must return a state like the one it is given; got {checks.shown(shapes[1])}")

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,12 +38,18 @@ class Plan(NamedTuple):
     """Increasing; from a start they begin at 0, for what goes on after `since`."""
     rows: dict[str, np.ndarray]
     """For each probe and time the row to write; one past the last row where it does not record."""
+    last_rows: dict[str, np.ndarray]
+    """The row to write if the run stops at this time: the next one, unless the probe's steps were listed."""
     sizes: dict[str, int]
     """For each probe the number of rows."""
     tested: np.ndarray
     """For each time whether the stopping condition is tested there."""
     since: np.ndarray
     """The time at which the run begins."""
+
+    def schedule(self) -> PyTree:
+        """What the compiled loop takes of it, on the device."""
+        return jax.tree.map(jnp.asarray, (self.times, self.rows, self.last_rows, self.tested, self.since))
 
 
 class Progress(NamedTuple):
@@ -107,7 +113,7 @@ def _advance(
     batched: bool,
 ) -> tuple[Progress, jax.Array]:
     """Recordings `first` to `end` (not included), for every member that has not stopped; and when each diverged."""
-    times, rows, tested, since = schedule
+    times, rows, last_rows, tested, since = schedule
 
     def one(setting: PyTree, arrays: PyTree, progress: Progress) -> tuple[Progress, jax.Array]:
         process = eqx.combine(arrays, member(**setting, **fixed))  # the compiler drops what is not used of the latter
@@ -117,8 +123,12 @@ def _advance(
             state = process.advance(progress.state, before, times[k])
             snapshot = process.snapshot(state, times[k])
             states, records = dict(progress.probe_states), dict(progress.records)
+            ends, stopped_at = False, progress.stopped_at
+            if stop is not None:
+                ends = lax.cond(tested[k], lambda condition=stop: met(condition, snapshot), lambda: False)
+                stopped_at = jnp.where(ends, times[k], stopped_at)
             for name, probe in process.probes.items():
-                row = rows[name][k]
+                row = rows[name][k] if stop is None else jnp.where(ends, last_rows[name][k], rows[name][k])
 
                 def measure(own: PyTree, probe=probe) -> tuple[PyTree, PyTree]:
                     return probe.measure(snapshot, own)
@@ -136,23 +146,14 @@ def _advance(
                     records[name],
                     value,
                 )
-            return Progress(state, states, progress.stopped_at, records)
-
-        condition = cast(Probe, stop)  # None where it is not called
-
-        def testing(carry: tuple[jax.Array, Progress]) -> tuple[jax.Array, Progress]:
-            k, progress = carry
-            progress = recording(k, progress)
-            stops = lax.cond(
-                tested[k], lambda: met(condition, process.snapshot(progress.state, times[k])), lambda: False
-            )
-            return k + 1, progress._replace(stopped_at=jnp.where(stops, times[k], progress.stopped_at))
+            return Progress(state, states, stopped_at, records)
 
         if stop is None:
             progress = lax.fori_loop(first, end, recording, progress)
         else:
             going = lambda carry: (carry[0] < end) & (carry[1].stopped_at < 0)  # noqa: E731
-            _, progress = lax.while_loop(going, testing, (first, progress))
+            following = lambda carry: (carry[0] + 1, recording(*carry))  # noqa: E731
+            _, progress = lax.while_loop(going, following, (first, progress))
         return progress, process.diverged_at(progress.state)
 
     return _per_member(one, batched)(settings, arrays, progress)
@@ -192,6 +193,7 @@ def run_batch(
     settings: PyTree,
     fixed: PyTree,
     plan: Plan,
+    schedule: PyTree,
     *,
     stop: Probe | None,
     state: PyTree,
@@ -202,10 +204,9 @@ def run_batch(
 ) -> Outcome:
     """Run one batch to its end, in slices of about a second; `on_progress(time)` is called after each.
 
-    It begins at `state` (an earlier outcome's), or at the start where that is None. After a kill it goes on from what
-    the monitor kept under `name`, to the same bits.
+    `schedule` is `plan.schedule()`, made once for all batches. It begins at `state` (an earlier outcome's), or at the
+    start where that is None. After a kill it goes on from what the monitor kept under `name`, to the same bits.
     """
-    schedule = jax.tree.map(jnp.asarray, (plan.times, plan.rows, plan.tested, plan.since))
     clock = time.perf_counter()
     arrays, progress = _begin(member, settings, fixed, plan.sizes, schedule[-1], batched)
     if state is not None:

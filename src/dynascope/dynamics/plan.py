@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -105,6 +106,11 @@ def outline(
         token = inside_member.set(True)
         try:
             process = member(**setting, **fixed)
+        except TypeError as error:
+            if not re.search(r"\btraced array|Tracer\(", str(error)):
+                raise
+            what = "a shape, a Python number or the condition of an `if`, which must be known before it is compiled"
+            raise TypeError(f"the member must not make a setting {what}; give it as a field of the member") from error
         finally:
             inside_member.reset(token)
         if not isinstance(process, Process):
@@ -194,12 +200,17 @@ def plan_run(
         number = np.int32
     tested = tested if stop is not None else np.zeros(0)
     stops = np.unique(np.concatenate([pauses, tested, *recorded.values()])).astype(number)
-    rows, sizes = {}, {}
+    rows, last_rows, sizes = {}, {}, {}
     for name, at in recorded.items():
         rows[name] = np.full(len(stops), len(at), np.int32)
         rows[name][np.searchsorted(stops, at.astype(stops.dtype))] = np.arange(len(at), dtype=np.int32)
         sizes[name] = len(at)
-    return Plan(stops, rows, sizes, np.isin(stops, tested.astype(stops.dtype)), np.asarray(begin, number)), recorded
+        if stop is not None:
+            every = record if np.array_equal(at, common) else shape.probes[name].every
+            listed = every is not None and np.ndim(every) > 0  # exactly these: not where it stops
+            last_rows[name] = rows[name] if listed else np.searchsorted(at.astype(number), stops).astype(np.int32)
+    is_tested = np.isin(stops, tested.astype(stops.dtype))
+    return Plan(stops, rows, last_rows, sizes, is_tested, np.asarray(begin, number)), recorded
 
 
 def _flow_times(times: Times, since: int | float | None) -> np.ndarray:

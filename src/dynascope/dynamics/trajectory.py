@@ -15,7 +15,7 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope import checks
-from dynascope.dynamics.loop import Member, Outcome, run_batch
+from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.plan import (
     LAST_STEP,
@@ -32,7 +32,10 @@ from dynascope.dynamics.plan import (
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 Stop = Callable[[Snapshot], Any] | Probe | None
-"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence."""
+"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence.
+
+A run that stops between two recordings records its last state too, unless its steps were listed. Members of an ensemble
+share their steps: there the recording before is the last one, and `member(...).model` has the last state."""
 SAME = object()
 
 
@@ -177,15 +180,15 @@ def start(
             trace = masked(trace, run.shape)
         elif stopped[0] >= 0:
             at = stopped[0].item()
-            trace = _cut(trace, run.shape, at)
+            trace = _ended(trace, plan, run.shape, at)
     return Trajectory(trace, {**trace.attrs, "members": members}, kept, at, run)
 
 
-def _batches(run: Run, plan: Any, members: int, width: int, state: PyTree) -> Any:
+def _batches(run: Run, plan: Plan, members: int, width: int, state: PyTree) -> Any:
     """All members, `width` at a time: fewer if that many do not fit in the device's memory."""
     monitor = current_monitor()
     name, span = monitor.next_name(), float(plan.times[-1] - plan.since) or 1.0
-    first, batched = 0, bool(run.dims)
+    first, batched, schedule = 0, bool(run.dims), plan.schedule()
     while first < members:
         here = min(width, members - first)
         chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
@@ -203,6 +206,7 @@ def _batches(run: Run, plan: Any, members: int, width: int, state: PyTree) -> An
                 jax.tree.map(rows, run.settings),
                 run.fixed,
                 plan,
+                schedule,
                 stop=run.stop,
                 state=jax.tree.map(rows, state) if batched and state is not None else state,
                 batched=batched,
@@ -252,6 +256,19 @@ def _cut(trace: xr.Dataset, shape: Outline, at: int | float) -> xr.Dataset:
     axes = {axis for variable in trace.data_vars.values() if (axis := recording_axis(variable, shape))}
     clock = np.int32 if shape.axis == "step" else jnp.result_type(float)
     return trace.isel({axis: trace[axis].values.astype(clock) <= at for axis in axes})
+
+
+def _ended(trace: xr.Dataset, plan: Plan, shape: Outline, at: int | float) -> xr.Dataset:
+    """The same of one run: the last recording is of the state in which it stopped, unless the steps were listed."""
+    place = int(np.searchsorted(plan.times, at))
+    for name in shape.probes:
+        own, row = f"{name}_{shape.axis}", plan.last_rows[name][place]
+        axis = own if own in trace.dims else shape.axis
+        if row != plan.rows[name][place]:  # between two recordings: the next one's row has it
+            steps = trace[axis].values[: row + 1].copy()
+            steps[row] = at
+            trace = trace.isel({axis: slice(row + 1)}).assign_coords({axis: steps})
+    return _cut(trace, shape, at)
 
 
 def _joined(before: xr.Dataset, after: xr.Dataset, shape: Outline) -> xr.Dataset:

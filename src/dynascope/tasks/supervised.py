@@ -17,8 +17,9 @@ from dynascope.tasks.task import DataTask
 
 def mean_squared_error(outputs: Float[Array, "n ..."], targets: Float[Array, "n ..."]) -> Float[Array, ""]:
     """The mean of the squared errors over all examples and outputs; (n, 1) and (n,) go together."""
-    if outputs.size != targets.size or outputs.shape[:1] != targets.shape[:1]:
-        raise ValueError(f"outputs and targets must have one shape; got {outputs.shape} and {targets.shape}")
+    if targets.shape not in (outputs.shape, (*outputs.shape, 1)) and outputs.shape != (*targets.shape, 1):
+        got = f"{outputs.shape} and {targets.shape}"
+        raise ValueError(f"outputs and targets must have one shape, but for a last axis of length 1; got {got}")
     return jnp.mean((outputs.reshape(targets.shape) - targets) ** 2)
 
 

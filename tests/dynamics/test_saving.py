@@ -1,0 +1,96 @@
+"""A run written to a file and read again."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+import xarray as xr
+
+import dynascope as ds
+
+TASK = ds.tasks.Supervised("mse")
+OVER = {"seed": [0, 3, 5], "rate": [0.01, 0.1]}
+
+
+def test_it_is_saved_and_loaded_without_loss(tmp_path, train, same_bits):
+    trained = train(40)
+    file = trained.save(tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.npz"]
+    back = ds.load_trajectory(tmp_path / "mine", like=train(0))
+    assert file.name == "mine.npz"
+    assert same_bits(trained.state, back.state)
+    xr.testing.assert_identical(trained.trace, back.trace)
+    assert same_bits(back.resume(steps=60).model, train(100).model)
+
+
+def test_an_ensemble_is_saved_and_loaded(tmp_path, same_bits, member):
+    many = ds.ensemble(member, OVER, steps=20, record=10)
+    many.save(tmp_path / "many.npz")
+    back = ds.load_trajectory(tmp_path / "many.npz", like=ds.ensemble(member, OVER, steps=0))
+    assert same_bits(many.state, back.state)
+    assert same_bits(many.resume(steps=20).state, back.resume(steps=20).state)
+
+
+def test_the_optimizer_may_draw_random_numbers(tmp_path, network, same_bits, data):
+    noisy = optax.chain(optax.add_noise(0.1, 0.5, jax.random.key(7)), optax.sgd(0.1))
+    run = lambda steps: ds.descend(network(), TASK, noisy, data=data, steps=steps, record=5)  # noqa: E731
+    run(10).save(tmp_path / "noisy")
+    back = ds.load_trajectory(tmp_path / "noisy", like=run(0)).resume(steps=10)
+    assert same_bits(back.model, run(20).model)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "is damaged, or no trajectory"),
+        (lambda file: file.write_bytes(b"PK"), "is damaged, or no trajectory"),
+        (lambda file: file.unlink(), "there is no trajectory"),
+    ],
+)
+def test_a_damaged_file_is_one_line(tmp_path, damage, message, train):
+    trained = train(5)
+    damage(trained.save(tmp_path / "mine"))
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        ds.load_trajectory(tmp_path / "mine", like=trained)
+
+
+def test_a_file_of_another_call_is_refused(tmp_path, network, train, data):
+    train(5).save(tmp_path / "mine")
+    with pytest.raises(ValueError, match="of another call"):
+        ds.load_trajectory(tmp_path / "mine", like=ds.descend(network(), TASK, optax.sgd(0.1), data=data, steps=0))
+    wider = eqx.nn.MLP(3, 1, 9, 1, activation=jax.nn.tanh, key=jax.random.key(0))
+    like = ds.descend(wider, TASK, optax.adam(0.1), data=data, batch=8, key=jax.random.key(2), steps=0)
+    with pytest.raises(ValueError, match="of another call"):
+        ds.load_trajectory(tmp_path / "mine", like=like)
+
+
+def test_the_usual_cadence_survives_a_file(tmp_path):
+    def run(steps):
+        return ds.iterate(lambda x: x + 1, jnp.zeros(()), steps=steps)
+
+    run(4000).save(tmp_path / "long")
+    back = ds.load_trajectory(tmp_path / "long", like=run(0)).resume(steps=100)
+    assert back.trace.step.values[-3:].tolist() == [4092, 4096, 4100]
+
+
+def test_a_file_of_other_data_or_members_is_refused(tmp_path, train, member, data):
+    train(5).save(tmp_path / "mine")
+    with pytest.raises(ValueError, match="the data, the key or the settings"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0, data=(data[0][:16], data[1][:16])))
+    with pytest.raises(ValueError, match="the data, the key or the settings"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0, key=jax.random.key(9)))
+    ds.ensemble(member, OVER, steps=2).save(tmp_path / "many")
+    other = ds.ensemble(member, {"seed": [1, 3, 5], "rate": [0.01, 0.1]}, steps=0)
+    with pytest.raises(ValueError, match="the members are others"):
+        ds.load_trajectory(tmp_path / "many", like=other)
+    with pytest.raises(ValueError, match="the members are others"):
+        ds.load_trajectory(tmp_path / "mine", like=other)
+
+
+def test_short_floats_are_kept_bit_by_bit(tmp_path, same_bits):
+    run = lambda steps: ds.descend(jnp.ones(3, jnp.bfloat16), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=steps)  # noqa: E731
+    run(3).save(tmp_path / "short")
+    assert same_bits(ds.load_trajectory(tmp_path / "short", like=run(0)).resume(steps=3).model, run(6).model)
