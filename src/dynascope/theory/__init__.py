@@ -8,3 +8,7 @@ from dynascope.theory import (
     linearity as linearity,
     rank as rank,
 )
+from dynascope.theory.arguments import check_calls
+
+for _system in (catapult, concept, edge, features, linearity, rank):
+    check_calls(_system)

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from dynascope.geometry.kernel_spectrum import Convention, slope
 from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.arguments import NotNegative, Positive, PositiveNumber
 
 QUADRATIC_REACH = 2.0
 """The largest rate at which a quadratic model converges, over the critical one (Theorems 3.3.1 and B.7.1)."""
@@ -27,28 +28,28 @@ RELU_REACH = 6.0
 """The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
 
 
-def critical_rate(top: Reals, count: int, convention: Convention | str) -> Values:
+def critical_rate(top: Positive, count: int, convention: Convention | str) -> Values:
     """2 / (s lambda_max): above it the direction of the eigenvalue `top` grows. Of a batch: its kernel and its size."""
     return 2 / (slope(count, convention) * real(top))
 
 
-def largest_rate(top: Reals, count: int, convention: Convention, reach: float = QUADRATIC_REACH) -> Values:
+def largest_rate(top: Positive, count: int, convention: Convention, reach: PositiveNumber = QUADRATIC_REACH) -> Values:
     """Beyond it training diverges: twice the critical rate for quadratic models."""
     return reach * critical_rate(top, count, convention)
 
 
-def convert(rate: Reals, count: int, convention: Convention, to: Convention) -> Values:
+def convert(rate: Positive, count: int, convention: Convention, to: Convention) -> Values:
     """The rate that makes the same step on the other loss."""
     return real(rate) * slope(count, convention) / slope(count, to)
 
 
-def multipliers(eigenvalues: Reals, rate: Reals, count: int, convention: Convention) -> Values:
+def multipliers(eigenvalues: Reals, rate: Positive, count: int, convention: Convention) -> Values:
     """|1 - s eta lambda_j|: what a step does to the residual in each direction, as long as the kernel stands still."""
     return jnp.abs(1 - slope(count, convention) * real(rate) * real(eigenvalues))
 
 
 def unstable(
-    eigenvalues: Float[Array, "*batch n"], rate: Reals, count: int, convention: Convention
+    eigenvalues: Float[Array, "*batch n"], rate: PositiveNumber, count: int, convention: Convention
 ) -> Int[Array, " ..."]:
     """How many directions can catapult: those whose own critical rate is below the rate, s eta lambda > 2. (Not
     |1 - s eta lambda| > 1, which would count the zero eigenvalues that are computed a little below 0.)"""
@@ -58,7 +59,7 @@ def unstable(
 def linear_residual(
     kernel: Float[Array, "n n"],
     residual: Float[Array, " n"],
-    rate: Reals,
+    rate: PositiveNumber,
     steps: Int[Array, " t"],
     convention: Convention,
 ) -> Float[Array, "t n"]:
@@ -86,7 +87,7 @@ def hessian_split(
     return HessianSplit(scale * jacobian.T @ jacobian, scale * jnp.einsum("i,ijk->jk", residual, hessians))
 
 
-def descent_bound(loss: Reals, squared_gradient: Reals, rate: Reals, smoothness: Reals) -> Values:
+def descent_bound(loss: NotNegative, squared_gradient: NotNegative, rate: Positive, smoothness: NotNegative) -> Values:
     """Lemma 4.2.2: L - eta (1 - eta beta/2) |grad L|^2 bounds the next loss, if beta bounds the Hessian on the way."""
     rate = real(rate)
     return real(loss) - rate * (1 - rate * smoothness / 2) * squared_gradient
@@ -96,7 +97,7 @@ def beyond_linear(
     kernel: Float[Array, "n n"],
     residual: Float[Array, " n"],
     after: Float[Array, " n"],
-    rate: Reals,
+    rate: PositiveNumber,
     convention: Convention,
 ) -> Float[Array, " n"]:
     """Delta of (4.3): what the next residual has beyond (I - s eta K) r. For outputs with Hessians H_i it is
@@ -113,7 +114,7 @@ def batch_critical_rate(
 
 
 def can_rise(
-    kernel: Float[Array, "n n"], rows: Int[Array, " b"], rate: Reals, convention: Convention = "mse"
+    kernel: Float[Array, "n n"], rows: Int[Array, " b"], rate: PositiveNumber, convention: Convention = "mse"
 ) -> Bool[Array, ""]:
     """Whether a step on the batch can raise the loss of the same batch, in a linear model: only above its critical
     rate. The loss on all the data can rise for other reasons."""

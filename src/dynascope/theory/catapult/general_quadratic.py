@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.arguments import Positive, PositiveNumber
 from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.quadratic_model import State
 
@@ -39,14 +40,14 @@ class Remainders(NamedTuple):
     """R_K = eta (G J^T + J G^T) - eta^2 G G^T."""
 
 
-def remainders(jacobian: Jacobian, turning: Jacobian, rate: Reals) -> Remainders:
+def remainders(jacobian: Jacobian, turning: Jacobian, rate: PositiveNumber) -> Remainders:
     """R_f and R_K."""
     eta, cross = real(rate), turning @ jacobian.T
     return Remainders(eta**2 / 2 * cross, eta * (cross + cross.T) - eta**2 * turning @ turning.T)
 
 
 def step(
-    residual: Residual, jacobian: Jacobian, hessians: Float[Array, "n p p"], rate: Reals
+    residual: Residual, jacobian: Jacobian, hessians: Float[Array, "n p p"], rate: PositiveNumber
 ) -> tuple[Residual, Jacobian]:
     """Residual and Jacobian after a step."""
     G, eta = turning(jacobian, hessians, residual), real(rate)
@@ -67,7 +68,7 @@ class TopDirection(NamedTuple):
 
 
 def top_direction(
-    residual: Residual, after: Residual, kernel: Kernel, kernel_after: Kernel, rate: Reals
+    residual: Residual, after: Residual, kernel: Kernel, kernel_after: Kernel, rate: PositiveNumber
 ) -> TopDirection:
     """Both remainders along p_1, from two residuals and two kernels in a row; this serves for networks too.
 
@@ -79,7 +80,7 @@ def top_direction(
     return TopDirection(multiplier, multiplier - 1 + real(rate) * eigenvalues[-1], top @ (kernel - kernel_after) @ top)
 
 
-def pure_step(state: State, rate: Reals, gamma: Reals, squared_norm: Reals) -> State:
+def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive) -> State:
     """Proposition B.13.1, corrected: g = gamma/2 w^T Sigma w without linear term or label, Sigma^2 = |x|^2 I (or only
     Sigma^3 = |x|^2 Sigma, as for a two-layer linear network):
 

@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.arguments import Count, NotNegative, Positive
 from dynascope.theory.catapult import quadratic_model
 
 BISECTIONS = 50
@@ -25,7 +26,7 @@ class Bracket(NamedTuple):
 
 
 def bisect_rate(
-    holds: Callable[[Values], Bool[Array, " ..."]], low: Reals, high: Reals, bisections: int = BISECTIONS
+    holds: Callable[[Values], Bool[Array, " ..."]], low: NotNegative, high: Positive, bisections: int = BISECTIONS
 ) -> Bracket:
     """Halve [low, high] for every entry, keeping `holds(low)` and not `holds(high)`. `holds` takes the array of rates.
 
@@ -44,7 +45,9 @@ def bisect_rate(
     return Bracket(below, above, found)
 
 
-def largest_convergent(residual: Reals, kernel: Reals, label: Reals, curvature: Reals, steps: int = 3000) -> Bracket:
+def largest_convergent(
+    residual: Reals, kernel: Positive, label: Reals, curvature: NotNegative, steps: Count = 3000
+) -> Bracket:
     """The largest rate, times lambda_0, at which the quadratic model converges on one example; near 4 when wide."""
     start = quadratic_model.State(real(residual), real(kernel))
 

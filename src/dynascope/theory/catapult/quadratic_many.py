@@ -15,7 +15,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.tasks.scalar_losses import Values, real
+from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.quadratic_model import State
 
@@ -54,12 +55,14 @@ def along(vector: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Float[Arra
     return vector @ unit_directions(x).T
 
 
-def curvatures(x: Float[Array, " n"], width: Reals) -> Float[Array, " 2"]:
+def curvatures(x: Float[Array, " n"], width: PositiveNumber) -> Float[Array, " 2"]:
     """c_i = |p_i|^2 / m."""
     return quadratic_model.curvature(jnp.sum(directions(x) ** 2, axis=1), width)
 
 
-def step(state: State, rate: Reals, labels: Float[Array, "*batch 2"], curvatures: Float[Array, "*batch 2"]) -> State:
+def step(
+    state: State, rate: PositiveNumber, labels: Float[Array, "*batch 2"], curvatures: Float[Array, "*batch 2"]
+) -> State:
     """One step in both directions: (3.11-3.12) with |x|^2 -> |p|^2, d -> 1, y -> <y, p>/|p|."""
     return quadratic_model.step(state, rate, labels, curvatures)
 
@@ -69,8 +72,8 @@ def matrix_step(
     kernel: Float[Array, "n n"],
     labels: Float[Array, " n"],
     x: Float[Array, " n"],
-    rate: Reals,
-    width: Reals,
+    rate: PositiveNumber,
+    width: PositiveNumber,
 ) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
     """The same step as a matrix recursion (B.7-B.8), with Q = <r o mask, g o mask> p p^T for each sign."""
     p, eta, m = directions(x), real(rate), real(width)

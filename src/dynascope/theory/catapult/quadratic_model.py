@@ -24,6 +24,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
+from dynascope.theory.arguments import Count, NotNegative, NotNegativeNumber, Number, Positive, PositiveNumber
 
 CRITICAL, LARGEST = 2.0, 4.0
 """eta lambda_0 above which the loss rises, and above which it never comes back (Theorems 3.3.1 and B.7.1)."""
@@ -46,12 +47,12 @@ class Normalized(NamedTuple):
     v: Values
 
 
-def curvature(squared_norm: Reals, width: Reals, dim: Reals = 1) -> Values:
+def curvature(squared_norm: Positive, width: Positive, dim: Positive = 1) -> Values:
     """c = |x|^2 / (m d)."""
     return real(squared_norm) / (real(width) * real(dim))
 
 
-def step(state: State, rate: Reals, label: Reals, curvature: Reals) -> State:
+def step(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> State:
     """One step of gradient descent, exactly (3.11-3.12)."""
     r, kernel = state
     c, eta, output = real(curvature), real(rate), r + real(label)
@@ -61,7 +62,13 @@ def step(state: State, rate: Reals, label: Reals, curvature: Reals) -> State:
     )
 
 
-def normalize(state: State, rate: Reals, label: Reals, curvature: Reals) -> Normalized:
+def path(state: State, rate: Positive, label: Reals, curvature: NotNegative, steps: Count) -> State:
+    """The states at 0..steps, along a new first axis."""
+    start = State(*jnp.broadcast_arrays(state.residual, state.kernel))
+    return lax.scan(lambda now, _: (step(now, rate, label, curvature), now), start, None, length=steps + 1)[1]
+
+
+def normalize(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> Normalized:
     """u, w and v of a state."""
     scale = real(curvature) * real(rate) ** 2
     return Normalized(scale * state.residual**2, scale * state.residual * real(label), real(rate) * state.kernel)
@@ -79,14 +86,14 @@ def normalized_step(state: Normalized) -> Normalized:
     return Normalized(k**2 * u, k * w, v - u * (4 - v) - 4 * w)
 
 
-def normalized_path(state: Normalized, steps: int) -> Normalized:
+def normalized_path(state: Normalized, steps: Count) -> Normalized:
     """The states at 0..steps, along a new first axis."""
     start = Normalized(*jnp.broadcast_arrays(*state))
     _, path = lax.scan(lambda now, _: (normalized_step(now), now), start, None, length=steps + 1)
     return path
 
 
-def bounded(state: Normalized, steps: int = 3000, bound: float = 1e3) -> Bool[Array, " ..."]:
+def bounded(state: Normalized, steps: Count = 3000, bound: PositiveNumber = 1e3) -> Bool[Array, " ..."]:
     """Whether the loss stays bounded (u below `bound`: from there nothing comes back), entry by entry. It stops as soon
     as every entry has left or has settled (u < 1e-14 where v < 2)."""
 
@@ -108,7 +115,7 @@ def bounded(state: Normalized, steps: int = 3000, bound: float = 1e3) -> Bool[Ar
     return lax.while_loop(going, advance, (jnp.asarray(0), start))[1].u <= bound
 
 
-def peak_loss(peak: Reals, rate: Reals, curvature: Reals) -> Values:
+def peak_loss(peak: NotNegative, rate: Positive, curvature: Positive) -> Values:
     """u / (2 c eta^2): the loss at a height of u. Since the peak of u tends to a number that does not depend on the
     width, the loss climbs in proportion to it."""
     return real(peak) / (2 * real(curvature) * real(rate) ** 2)
@@ -125,14 +132,14 @@ class SmallCatapult(NamedTuple):
     """Steps to the peak: ln(peak/u_0) / (2 ln(1 + delta)); 10 to 20 % too few."""
 
 
-def small_catapult(excess: Reals, start: Reals) -> SmallCatapult:
+def small_catapult(excess: Positive, start: Positive) -> SmallCatapult:
     """From d(delta)/du = -1/delta while |r| grows by 1 + delta a step. `start` is u at step 0."""
     delta = real(excess)
     peak = delta**2 / 2
     return SmallCatapult(peak, 2 - delta, jnp.log(peak / real(start)) / (2 * jnp.log1p(delta)))
 
 
-def monotone_change(state: State, rate: Reals, label: Reals, curvature: Reals) -> Values:
+def monotone_change(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> Values:
     """By how much the kernel has moved when a run with v = eta lambda_0 < 2 has converged, to leading order in c:
 
         -eta c ((4 - v) sum r_t^2 + 4 y sum r_t),    sum r_t^2 = r_0^2 / (v (2 - v)),    sum r_t = r_0 / v,
@@ -144,7 +151,7 @@ def monotone_change(state: State, rate: Reals, label: Reals, curvature: Reals) -
     return -real(rate) * real(curvature) * ((4 - v) * squares + 4 * real(label) * sums)
 
 
-def falling_above(v: Reals, label_size: Reals, width: Reals) -> Values:
+def falling_above(v: Reals, label_size: NotNegative, width: Positive) -> Values:
     """u above which v decreases, if v < 4 (Proposition B.5.2): 16 C^2 / (m (4 - v)^2), C = eta |x| |y| / sqrt(d).
     Sufficient for either sign of w, and necessary for one of them. Printed with 4 C."""
     return 16 * real(label_size) ** 2 / (real(width) * (4 - real(v)) ** 2)
@@ -161,7 +168,9 @@ class GrowthPhase(NamedTuple):
     """The width from which on it is proved."""
 
 
-def growth_phase(excess: Reals, label_size: Reals, height: Reals, start: Reals, margin: Reals) -> GrowthPhase:
+def growth_phase(
+    excess: Positive, label_size: NotNegative, height: Positive, start: Positive, margin: Positive
+) -> GrowthPhase:
     """With C_u' = `height`, u_0 <= C_u/m with C_u = `start`, delta >= C_eps log m / sqrt(m) with C_eps = `margin`."""
     delta, C, tall, low = real(excess), real(label_size), real(height), real(start)
     kappa = 28 * tall + tall * delta + C * jnp.sqrt(tall)
@@ -187,7 +196,7 @@ class FixedPoints(NamedTuple):
     """The same with r < 0."""
 
 
-def fixed_points(rate: Reals, label: Reals, curvature: Reals) -> FixedPoints:
+def fixed_points(rate: Positive, label: Reals, curvature: Positive) -> FixedPoints:
     """Where k = 1 and v' = v: (u + w)(4 - u) = 0 with v = u + w."""
     eta, y, c = real(rate), real(label), real(curvature)
     tall = 2 / (eta * jnp.sqrt(c))
@@ -198,12 +207,12 @@ def fixed_points(rate: Reals, label: Reals, curvature: Reals) -> FixedPoints:
     return FixedPoints(State(-y, jnp.zeros_like(y)), at(tall), at(-tall))
 
 
-def jacobian(state: State, rate: Reals, label: Reals, curvature: Reals) -> Float[Array, "2 2"]:
+def jacobian(state: State, rate: PositiveNumber, label: Number, curvature: NotNegativeNumber) -> Float[Array, "2 2"]:
     """The derivative of `step` with respect to (r, lambda), at one state. On r = 0 its eigenvalues are 1 and 1 - v."""
     return jax.jacfwd(lambda now: jnp.stack(step(State(*now), rate, label, curvature)))(jnp.stack(state))
 
 
-def initial_kernel(squared_norm: Reals, dim: Reals) -> tuple[Values, Values, Values]:
+def initial_kernel(squared_norm: Positive, dim: Positive) -> tuple[Values, Values, Values]:
     """|x|^2/(2d), |x|^2/d, 3|x|^2/(2d): bounds on lambda_0 with high probability, the mean between them (B.9.1)."""
     mean = real(squared_norm) / real(dim)
     return mean / 2, mean, 3 * mean / 2

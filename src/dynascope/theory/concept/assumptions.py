@@ -9,10 +9,12 @@ force starts like 1e-66: the left side of D.5 exceeds 1/2, so D.5 needs
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from dynascope.theory.arguments import Domain, PositiveNumber
 
 
 class Constants(NamedTuple):
@@ -47,7 +49,11 @@ class Condition(NamedTuple):
 
 
 def feasible_constants(
-    a: Float[np.ndarray, " d"], beta: float = 1.5, kappa: float = 1.11, K: float = 20.0, C: float = 2.0
+    a: Float[np.ndarray, " d"],
+    beta: PositiveNumber = 1.5,
+    kappa: Annotated[float, Domain("above 1", lambda x: (x > 1) & (x < np.inf))] = 1.11,
+    K: PositiveNumber = 20.0,
+    C: PositiveNumber = 2.0,
 ) -> Constants:
     """The largest start and the smallest `P` that D.4 and the first half of D.5 allow, and `eta` at its cap (D.2).
 
@@ -106,3 +112,21 @@ def check_assumptions(
             Condition(f"D.5 alpha / C <= a_i - 3 a_j, i={i}, j={j}", c.alpha / c.C, a_i - 3 * a_j),
         ]
     return conditions
+
+
+def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], kappa: float = 1.1) -> Condition:
+    """The first half of D.5 for the closest pair of strengths, its right side as large as any `P` can make it.
+
+    The right side grows with `P`; D.3 allows `P beta omega = 0.4` at most, and the start gives `omega` and `beta`.
+    """
+    strengths, size = np.sort(np.asarray(a, dtype=float)), np.abs(np.asarray(W0, dtype=float))
+    left = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
+    log_P = math.log(0.4 / size.max())
+    right = log_P / (10 * kappa**2 * math.log(1 / 0.4) + log_P + math.log(size.max() / size.min()))
+    return Condition("D.5 (a_i + a_j) / (2 a_i) <= share", left, right)
+
+
+def share_after_repair(kappa: float = 1.1) -> float:
+    """`1 / (10 kappa^2 + 1)`: a bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs, since
+    then `log(1 / (P beta omega)) >= log P`. The left side exceeds 1/2."""
+    return 1 / (10 * kappa**2 + 1)

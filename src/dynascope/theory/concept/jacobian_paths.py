@@ -16,7 +16,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from dynascope.theory.concept.jacobian_recursion import Scalar, factor_gd, jacobian_euler, jacobian_of
+from dynascope import checks
+from dynascope.theory.arguments import PositiveNumber
+from dynascope.theory.concept.jacobian_recursion import factor_gd, jacobian_euler, jacobian_of
 
 Steps = int | np.integer | Sequence[int] | np.ndarray
 Observe = Callable[[Float[Array, "*batch d d"]], Any]
@@ -25,7 +27,7 @@ Observe = Callable[[Float[Array, "*batch d d"]], Any]
 def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
     """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given increasing steps."""
     if isinstance(steps, int | np.integer):
-        chosen = np.arange(0, int(steps) + 1, every)
+        chosen = np.arange(0, checks.whole("steps", steps, at_least=0, at_most=2**31 - 1) + 1, every)
     else:
         chosen = np.asarray(steps, dtype=int)
     if chosen.size == 0 or chosen[0] < 0 or np.any(np.diff(chosen) <= 0):
@@ -41,7 +43,7 @@ def identity(W: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
 def jacobian_euler_path(
     W0: Float[Array, "*batch d d"],
     a: Float[Array, " d"],
-    eta: Scalar,
+    eta: PositiveNumber,
     steps: Steps,
     every: int = 1,
     observe: Observe = identity,
@@ -50,14 +52,13 @@ def jacobian_euler_path(
 
     Paper clock. `observe` keeps a large ensemble small in memory: record the loss instead of all of `W`.
     """
-    gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
-    return _path(jacobian_euler, identity, W0, a, eta, gaps, observe)
+    return _path(jacobian_euler, identity, W0, a, eta, recorded_steps(steps, every), observe)
 
 
 def factor_path(
     U0: Float[Array, "*batch d width"],
     a: Float[Array, " d"],
-    eta: Scalar,
+    eta: PositiveNumber,
     steps: Steps,
     every: int = 1,
     observe: Observe = identity,
@@ -66,14 +67,13 @@ def factor_path(
 
     Paper clock: the learning rate on the gradient of (4.1) is `eta / 2`.
     """
-    gaps = jnp.asarray(np.diff(recorded_steps(steps, every), prepend=0))
-    return _path(factor_gd, jacobian_of, U0, a, eta, gaps, observe)
+    return _path(factor_gd, jacobian_of, U0, a, eta, recorded_steps(steps, every), observe)
 
 
 @partial(jax.jit, static_argnames=("step", "matrix", "observe"))
-def _path(step: Any, matrix: Any, start: Array, a: Array, eta: Scalar, gaps: Array, observe: Observe) -> Any:
+def _path(step: Any, matrix: Any, start: Array, a: Array, eta: Any, at: Array, observe: Observe) -> Any:
     def advance(state: Array, gap: Array) -> tuple[Array, Any]:
         state = lax.fori_loop(jnp.zeros_like(gap), gap, lambda _, inner: step(inner, a, eta), state)
         return state, observe(matrix(state))
 
-    return lax.scan(advance, start, gaps)[1]
+    return lax.scan(advance, start, jnp.diff(at, prepend=0))[1]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-Scalar = Float[Array, ""] | float | int
+from dynascope.theory.arguments import Number, PositiveNumber
 
 
 def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]) -> Float[Array, "*batch i j"]:
@@ -29,7 +29,7 @@ def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"])
     return total
 
 
-def paper_step(learning_rate: Scalar) -> Scalar:
+def paper_step(learning_rate: PositiveNumber) -> Number:
     """The step `eta = 2 h` in the paper clock of gradient descent on `U` with learning rate `h`."""
     return 2 * learning_rate
 
@@ -80,7 +80,9 @@ def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, 
     return 0.5 * (a[:, None] + a) * product(V_transposed, V) + product(V_transposed * a, V)
 
 
-def jacobian_euler(W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d d"]:
+def jacobian_euler(
+    W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: PositiveNumber
+) -> Float[Array, "*batch d d"]:
     """One step of the paper's discrete system (D.1), `W + eta (G - S - N)`, paper clock.
 
     It drops the term `dropped` of gradient descent on `U`, so it does not keep `W` positive semi-definite.
@@ -88,12 +90,16 @@ def jacobian_euler(W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: Sc
     return W + eta * velocity(W, a)
 
 
-def factor_gd(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d width"]:
+def factor_gd(
+    U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
+) -> Float[Array, "*batch d width"]:
     """One step of gradient descent on `U`, `U - (eta/2) grad_U L`, paper clock (learning rate `eta / 2`)."""
     return U - 0.5 * eta * gradient(U, a)
 
 
-def dropped(U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: Scalar) -> Float[Array, "*batch d d"]:
+def dropped(
+    U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
+) -> Float[Array, "*batch d d"]:
     """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`, exactly."""
     step = gradient(U, a)
     return 0.25 * eta * product(step, jnp.swapaxes(step, -1, -2))

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dynascope.theory.arguments import NotNegativeNumber
 from dynascope.theory.concept.assumptions import Constants
 from dynascope.theory.concept.jacobian_recursion import noise
 
@@ -40,7 +41,9 @@ GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
 """The levels `lambda` at which Lemma D.4 is checked."""
 
 
-def check_lemmas(W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: float | int = 0) -> list[Verdict]:
+def check_lemmas(
+    W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: NotNegativeNumber = 0
+) -> list[Verdict]:
     """Every lemma and corollary of Appendix D on the path `W`; `eta` is `constants.eta`, paper clock.
 
     `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the rounding of
@@ -58,7 +61,9 @@ def first_growth_time(c: Constants) -> float:
     return c.log_P / (2 * c.eta * c.gamma * c.alpha * c.kappa)
 
 
-def diagonal_growth_times(W0: np.ndarray, a: np.ndarray, c: Constants) -> Float[np.ndarray, " d"]:
+def diagonal_growth_times(
+    W0: Float[np.ndarray, "d d"], a: Float[np.ndarray, " d"], c: Constants
+) -> Float[np.ndarray, " d"]:
     """`T_1^(i) = log(P beta omega / w_ii(0)) / (2 eta a_i kappa)` in steps (Lemma D.3)."""
     return (c.log_phase - np.log(np.diagonal(W0))) / (2 * c.eta * np.asarray(a) * c.kappa)
 

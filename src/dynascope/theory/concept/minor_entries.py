@@ -8,7 +8,7 @@ broadcast, unless they take a start.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from dynascope.theory.arguments import POSITIVE
+
 Entry = Float[Array, "..."]
+Strength = Annotated[Entry, POSITIVE]
 
 
 class MinorPeak(NamedTuple):
@@ -26,7 +29,7 @@ class MinorPeak(NamedTuple):
     value: Entry
 
 
-def turning_point(a_i: Entry, a_j: Entry) -> Entry:
+def turning_point(a_i: Strength, a_j: Strength) -> Entry:
     """`w* = 2 (a_i + a_j) / (3 a_i + a_j) < 1`: the value of the dominant major at which the minor turns.
 
     (Lemma D.7's condition `a_i > 3 a_j` is `w* < 0.8`.)
@@ -34,17 +37,17 @@ def turning_point(a_i: Entry, a_j: Entry) -> Entry:
     return 2 * (a_i + a_j) / (3 * a_i + a_j)
 
 
-def decay_rate_between(a_i: Entry, a_j: Entry) -> Entry:
+def decay_rate_between(a_i: Strength, a_j: Strength) -> Entry:
     """`(a_i - a_j) / 2`: the minor's decay between the saturation of the dominant and of the weaker major."""
     return (a_i - a_j) / 2
 
 
-def decay_rate_after(a_i: Entry, a_j: Entry) -> Entry:
+def decay_rate_after(a_i: Strength, a_j: Strength) -> Entry:
     """`a_i + a_j`: its decay after both have saturated."""
     return a_i + a_j
 
 
-def minor_entry(times: Entry, w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Entry) -> Entry:
+def minor_entry(times: Entry, w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_j: Entry) -> Entry:
     """The entry at the given times, neglecting noise:
 
         w_ij(t) = w_ij(0) e^{(a_i+a_j)t} [1 + p_i (e^{2 a_i t} - 1)]^{-(3a_i+a_j)/(4a_i)}
@@ -60,7 +63,7 @@ def minor_entry(times: Entry, w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entr
     return w_ij * jnp.exp(exponent)
 
 
-def minor_peak(w_ij: Entry, a_i: Entry, a_j: Entry, log_p_i: Entry, log_p_j: Entry) -> MinorPeak:
+def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_j: Entry) -> MinorPeak:
     """The largest value of `minor_entry` and its time, by bisection of its logarithmic slope
 
         (a_i + a_j) - (3a_i+a_j)/2 w_ii(t) - (3a_j+a_i)/2 w_jj(t),   each major on its logistic curve,

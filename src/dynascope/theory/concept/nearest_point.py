@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from scipy.stats import norm
 
+from dynascope.theory.arguments import POSITIVE, PositiveNumber
+
 Pair = tuple[float, float]
 
 
-def nearest_point(mu: Pair, sigma: Pair, radius: float, samples: int) -> xr.Dataset:
+def nearest_point(
+    mu: Annotated[Pair, POSITIVE], sigma: Annotated[Pair, POSITIVE], radius: PositiveNumber, samples: int
+) -> xr.Dataset:
     """For two clusters of `samples` points each, at `mu_p` on axis p with spreads `sigma`, and the test point `mu`:
     the expected number of points `inside` the radius, and the range `nearest(limit)` in which the smallest distance
     from the test point lies in 99 % of data sets."""

@@ -23,7 +23,9 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-Settings = Sequence[float] | Sequence[Sequence[float]] | np.ndarray
+from dynascope.theory.arguments import NotNegativeNumber, PositiveNumber
+
+Settings = Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "*setting s"]
 
 
 def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.ndarray, "*setting s"]:
@@ -32,7 +34,7 @@ def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.n
     return np.asarray(sigma, float) ** 2 + np.asarray(mu, float) ** 2 / (np.shape(mu)[-1] + origin)
 
 
-def spread_of_equal_strengths(mu: tuple[float, float], second_spread: float, origin: bool = False) -> float:
+def spread_of_equal_strengths(mu: tuple[float, float], second_spread: NotNegativeNumber, origin: bool = False) -> float:
     """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`; 0 where no spread is small enough."""
     excess = second_spread**2 + (mu[1] ** 2 - mu[0] ** 2) / (2 + origin)
     return float(np.sqrt(max(0.0, excess)))
@@ -50,7 +52,7 @@ class OutputTerms(NamedTuple):
         return self.growth + self.noise
 
 
-Numbers = Sequence[float | int] | np.ndarray | Array
+Numbers = Sequence[float | int] | Float[np.ndarray, " s"] | Float[Array, " s"]
 
 
 def _vector(numbers: Numbers, dim: int) -> Float[Array, " d"]:
@@ -91,7 +93,7 @@ def output_terms(
 
 def discrete_output_terms(
     steps: Int[Array, " time"],
-    eta: Float[Array, ""] | float | int,
+    eta: PositiveNumber,
     z: Float[Array, " d"],
     W0: Float[Array, "d d"],
     a: Float[Array, " d"],
@@ -128,7 +130,7 @@ def terminal_rate(a: Float[Array, " d"]) -> Float[Array, ""]:
     return -jnp.min(jnp.where(a > 0, a, jnp.inf))
 
 
-def predicted_outputs(trace: xr.Dataset, step_size: float, origin: bool) -> xr.Dataset:
+def predicted_outputs(trace: xr.Dataset, step_size: PositiveNumber, origin: bool) -> xr.Dataset:
     """`output(signal, seed, step, concept)` and `test_loss(signal, seed, step)` at the test point, in discrete form.
 
     The trace gives `mu`, `sigma`, `step` and the `start` matrix. `step_size` is that of a step on the loss of eq.

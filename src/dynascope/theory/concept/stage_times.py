@@ -18,7 +18,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from dynascope.theory.concept.jacobian_recursion import Scalar, jacobian_of
+from dynascope.theory.arguments import PositiveNumber
+from dynascope.theory.concept.jacobian_recursion import jacobian_of
 
 
 class StageTimes(NamedTuple):
@@ -74,7 +75,7 @@ def naive_log_pivots(W0: Float[Array, "*batch d d"]) -> Float[Array, "*batch d"]
     return jnp.log(jnp.diagonal(W0, axis1=-2, axis2=-1))
 
 
-def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar) -> Array:
+def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: PositiveNumber) -> Array:
     """`t_k(theta) = log(theta / p_k) / (2 a_k)`, for a small threshold; paper clock."""
     return jnp.maximum((jnp.log(threshold) - log_pivot) / (2 * a), 0)
 
@@ -85,7 +86,9 @@ def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Flo
     return (jnp.log1p(-jnp.exp(below)) - below) / (2 * a)
 
 
-def stage_times(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: Scalar = 0.1) -> StageTimes:
+def stage_times(
+    log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: PositiveNumber = 0.1
+) -> StageTimes:
     """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`."""
     half = half_time(log_pivot, a)
     return StageTimes(log_pivot, exit_time(log_pivot, a, threshold), half, jnp.argsort(half, axis=-1))
@@ -94,7 +97,7 @@ def stage_times(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], thre
 def steps_at(
     times: Float[Array, "*batch d"],
     a: Float[Array, " d"],
-    eta: Scalar,
+    eta: PositiveNumber,
     integrator: Literal["factor_gd", "jacobian_euler"] = "factor_gd",
 ) -> Float[Array, "*batch d"]:
     """Paper-clock times as numbers of steps of size `eta`, with the finite step's own growth rate.
@@ -107,7 +110,10 @@ def steps_at(
 
 
 def half_steps(
-    U0: Float[np.ndarray, "*batch d width"], a: Float[np.ndarray, " d"], learning_rate: float, naive: bool = False
+    U0: Float[np.ndarray, "*batch d width"],
+    a: Float[np.ndarray, " d"],
+    learning_rate: PositiveNumber,
+    naive: bool = False,
 ) -> Float[np.ndarray, "*batch d"]:
     """The step of gradient descent on `U` at which each major reaches 1/2, from its pivot; `naive`: from `w_kk(0)`."""
     U, strength = jnp.asarray(U0), jnp.asarray(a)

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
+from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss
 from dynascope.theory.concept.minor_entries import minor_entry
 from dynascope.theory.concept.one_layer import strengths
@@ -18,7 +19,7 @@ from dynascope.theory.concept.stage_times import half_steps
 def staged_path(
     start: Float[np.ndarray, "s width"],
     a: Float[np.ndarray, " s"],
-    learning_rate: float,
+    learning_rate: PositiveNumber,
     steps: Int[np.ndarray, " time"],
 ) -> Float[np.ndarray, "time s s"]:
     """`W` at the given steps of gradient descent on `U`, from `U(0)`.
@@ -52,7 +53,9 @@ def staged_path(
     return path[:, back][:, :, back]
 
 
-def predicted_runs(trace: xr.Dataset, mu: Sequence[float], sigma: Sequence[float], learning_rate: float) -> xr.Dataset:
+def predicted_runs(
+    trace: xr.Dataset, mu: Sequence[float], sigma: Sequence[float], learning_rate: PositiveNumber
+) -> xr.Dataset:
     """`W(start, step, row, column)` and `test_loss(start, step)` of runs from the starts of a trace, its `U` at step 0;
     and the step `half_step(start, concept)` at which each major reaches 1/2."""
     a, steps, starts = strengths(mu, sigma), trace.step.values, trace.U.isel(step=0).values

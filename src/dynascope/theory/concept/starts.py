@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
-Seeds = int | np.integer | range | Sequence[int] | np.ndarray
+from dynascope.theory.arguments import NOT_NEGATIVE, POSITIVE, NotNegativeNumber, PositiveNumber
+
+Seeds = Annotated[int | np.integer | range | Sequence[int] | np.ndarray, NOT_NEGATIVE]
+Size = NotNegativeNumber
 
 
-def gaussian_factor(
-    seed: Seeds, scale: float, dim: int, width: int | None = None
-) -> Float[np.ndarray, "*seed d width"]:
+def gaussian_factor(seed: Seeds, scale: Size, dim: int, width: int | None = None) -> Float[np.ndarray, "*seed d width"]:
     """`U = scale * N(0, 1)^{dim x width}`, one per seed; a sequence of seeds gives a leading axis."""
     if isinstance(seed, int | np.integer):
         return scale * np.random.default_rng(seed).standard_normal((dim, dim if width is None else width))
@@ -21,7 +23,7 @@ def gaussian_factor(
 
 
 def aligned_factor(
-    seed: Seeds, scale: float, epsilon: float, dim: int, width: int | None = None
+    seed: Seeds, scale: Size, epsilon: Size, dim: int, width: int | None = None
 ) -> Float[np.ndarray, "*seed d width"]:
     """`U = scale * (epsilon G + [1 0 ... 0])` with `G` Gaussian: nearly rank one, every `w_ij(0)` positive.
 
@@ -34,7 +36,7 @@ def aligned_factor(
 
 
 def random_factor(
-    seed: Seeds, scale: float, spread: float, dim: int, width: int | None = None
+    seed: Seeds, scale: Size, spread: Size, dim: int, width: int | None = None
 ) -> Float[np.ndarray, "*seed d width"]:
     """An aligned factor with `epsilon = spread`, or for `spread = 0` a Gaussian one."""
     if spread:
@@ -42,10 +44,14 @@ def random_factor(
     return gaussian_factor(seed, scale, dim, width)
 
 
-def start_moments(size: float, widths: Int[np.ndarray, " width"]) -> xr.Dataset:
+def start_moments(size: PositiveNumber, widths: Annotated[Int[np.ndarray, " width"], POSITIVE]) -> xr.Dataset:
     """The moments of `W(0) = U U^T` for Gaussian `U` of `width` columns with `E w_ii = width * scale^2 = size`:
     `moments(width, moment)` are `E w_ii`, `E w_ij = 0`, `Var w_ij = size^2 / width` and `Var w_ii = 2 size^2 / width`.
+    The standard error of each, from n starts, is `spread(width, moment) / sqrt(n)` (for large n).
     """
-    zero = np.zeros(len(widths))
-    moments = np.stack([zero + size, zero, size**2 / widths, 2 * size**2 / widths], axis=1)
-    return xr.Dataset({"moments": (("width", "moment"), moments)}, {"width": widths})
+    zero, off, on = np.zeros(len(widths)), size**2 / widths, 2 * size**2 / widths
+    moments = [zero + size, zero, off, on]
+    spread = [on**0.5, off**0.5, off * (2 + 6 / widths) ** 0.5, on * (2 + 12 / widths) ** 0.5]
+    dims = ("width", "moment")
+    table = {"moments": (dims, np.stack(moments, axis=1)), "spread": (dims, np.stack(spread, axis=1))}
+    return xr.Dataset(table, {"width": widths, "moment": ["mean major", "mean minor", "var minor", "var major"]})

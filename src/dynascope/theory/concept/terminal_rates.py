@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+
+from dynascope.theory.arguments import Domain, PositiveNumber
 
 
 def terminal_slopes(a: Float[np.ndarray, "signal s"], rates: Mapping[str, float]) -> xr.Dataset:
@@ -22,7 +25,10 @@ def terminal_slopes(a: Float[np.ndarray, "signal s"], rates: Mapping[str, float]
 
 
 def settled_step(
-    a: Float[np.ndarray, " 2"], mu: Float[np.ndarray, " 2"], step_size: float, share: float = 0.05
+    a: Float[np.ndarray, " 2"],
+    mu: Float[np.ndarray, " 2"],
+    step_size: PositiveNumber,
+    share: Annotated[float, Domain("above 0 and at most 1", lambda x: (x > 0) & (x <= 1))] = 0.05,
 ) -> float:
     """The step from which Theorem 4.1 leaves the faster of two concepts less than `share` of the slower one's speed:
     `a_f mu_f e^{-a_f t} = share * a_s mu_s e^{-a_s t}`, with `t = step_size * steps` and no initial weights."""

@@ -105,6 +105,8 @@ def largest_bulk(first: Positive, alpha: Positive) -> Values:
 def gram_difference_change(factors: Pair, C: Float[Array, "m q"], rate: PositiveNumber) -> Float[Array, "p p"]:
     """What a step adds to Y^T Y - Z^T Z, exactly: eta^2 (Z^T M^T M Z - Y^T M M^T Y), M = Y Z^T - C."""
     Y, Z = factors["Y"], factors["Z"]
+    if C.shape != (len(Y), len(Z)):
+        raise ValueError(f"C must have the shape {(len(Y), len(Z))} of Y Z^T; got {C.shape}")
     M = matmul(Y, Z.T) - C
     left, right = matmul(M, Z), matmul(M.T, Y)
     return real(rate) ** 2 * (matmul(left.T, left) - matmul(right.T, right))

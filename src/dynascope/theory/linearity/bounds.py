@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from dynascope.models.graph import Graph
+from dynascope.theory.arguments import NOT_NEGATIVE, POSITIVE, Count, Domain, PositiveNumber
 
-Number = float | int | Float[Array, "..."] | Float[np.ndarray, "..."] | np.floating
+Numbers = float | int | Float[Array, "..."] | Float[np.ndarray, "..."] | np.floating
+Size, Above0 = Annotated[Numbers, NOT_NEGATIVE], Annotated[Numbers, POSITIVE]
 
 
 # The Hessian
@@ -30,7 +33,7 @@ def two_layer_relu_norm(x: Float[Array, " d"], width: int) -> Float[Array, ""]:
     return jnp.linalg.norm(x) / jnp.sqrt(jnp.asarray(width * x.size, x.dtype))
 
 
-def linear_model_gap(norm: Number, radius: Number) -> Number:
+def linear_model_gap(norm: Size, radius: Size) -> Numbers:
     """|f - f_lin| <= sup ||H|| R^2 / 2 in the ball (Corollary 2.3.7)."""
     return norm * radius**2 / 2
 
@@ -64,7 +67,7 @@ def _between(smallest: Sequence[int], below: int, top: int) -> Sequence[int]:
     return smallest[below:top]
 
 
-def weights_reached(graph: Graph, vertex: int) -> Int[np.ndarray, " layers"]:
+def weights_reached(graph: Graph, vertex: Count) -> Int[np.ndarray, " layers"]:
     """How many weights into layers 1, 2, ... a neuron depends on, by backward reachability (Proposition A.9.1): the
     dimensions to use in `gaussian_series.series_tail`, not the total number of weights."""
     reached = graph.ancestors(vertex)[graph.target]
@@ -77,15 +80,18 @@ def weights_reached(graph: Graph, vertex: int) -> Int[np.ndarray, " layers"]:
 # The gradient
 
 
-def gradient_bound(depth: int, *, homogeneity: float | int = 1, second_moment: float = 0.5) -> float:
+def gradient_bound(
+    depth: int,
+    *,
+    homogeneity: Annotated[float | int, Domain("at least 1 (its Jensen step needs that)", lambda r: r >= 1)] = 1,
+    second_moment: PositiveNumber = 0.5,
+) -> float:
     """A lower bound of sqrt E ||grad f||^2, for x ~ N(0, I) and an activation with sigma(a z) = a^r sigma(z), a > 0:
     sqrt min(1, min over 1 <= j <= L of C^(1 + r + ... + r^(j-1))), C = E sigma(z)^2 (Proposition 2.4.4; r >= 1).
 
     The document states it for E ||grad f||; its proof passes from E ||.||^2 to (E ||.||)^2, which goes the other way:
     `theory.linearity.errata` has a network below it. The defaults are those of the ReLU: 2^(-L/2).
     """
-    if homogeneity < 1:
-        raise ValueError("the bound's Jensen step needs a homogeneity of 1 at least")
     exponents = np.cumsum(float(homogeneity) ** np.arange(depth))
     return float(np.sqrt(min(1.0, np.min(second_moment**exponents))))
 
@@ -99,25 +105,25 @@ def relu_gradient_second_moment(depth: int) -> float:
 # The tangent kernel
 
 
-def kernel_change_bound(jacobian_norm: Number, hessian_norm: Number, radius: Number, points: int) -> Number:
+def kernel_change_bound(jacobian_norm: Size, hessian_norm: Size, radius: Size, points: int) -> Numbers:
     """||K(w) - K(w_0)|| <= 2 ||J_0|| e + e^2 with e = sqrt(n) sup ||H|| R, for n scalar outputs. By Weyl's inequality
     no eigenvalue of K moves further, lambda_min neither (Section 2.4.1)."""
     moved = np.sqrt(points) * hessian_norm * radius
     return 2 * jacobian_norm * moved + moved**2
 
 
-def relu_kernel_slope(kernel: Number, squared_length: Number, width: int, dim: int) -> Number:
+def relu_kernel_slope(kernel: Size, squared_length: Size, width: int, dim: int) -> Numbers:
     """2 ||H grad f||, by which K = ||grad f||^2 of a two-layer ReLU network changes per distance in the worst
     direction: 2 sqrt(K ||x||^2 / (m d)), of order m^(-1/2)."""
     return 2 * (kernel * squared_length / (width * dim)) ** 0.5
 
 
-def relu_kernel_slope_along_gradient(output: Number, squared_length: Number, width: int, dim: int) -> Number:
+def relu_kernel_slope_along_gradient(output: Numbers, squared_length: Size, width: int, dim: int) -> Numbers:
     """2 grad f^T H grad f = 4 f ||x||^2 / (m d): the same along the gradient, where descent goes; of order 1/m."""
     return 4 * output * squared_length / (width * dim)
 
 
-def relu_gates_change(residual: Number, width: Number) -> Number:
+def relu_gates_change(residual: Numbers, width: Above0) -> Numbers:
     """|y - f(0)| / (pi sqrt(m)): by so much K, which is 1 at the start, falls while a wide two-layer ReLU network
     learns one example with ||x||^2 = d. A unit of outer weight v moves by v (y - f(0)) / sqrt(m). Those that move down
     and began within that distance of 0 close, and each takes v^2 / m from the kernel: with the density phi of the
@@ -134,12 +140,14 @@ def polyak_ratio(residual: Float[Array, " n"], kernel: Float[Array, "n n"]) -> F
     return residual @ kernel @ residual / (residual @ residual)
 
 
-def polyak_loss_bound(start: Number, mu: Number, rate: Number, steps: Int[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+def polyak_loss_bound(
+    start: PositiveNumber, mu: PositiveNumber, rate: PositiveNumber, steps: Int[np.ndarray, " t"]
+) -> Float[np.ndarray, " t"]:
     """(1 - eta mu)^t L_0 bounds the loss of gradient descent under PL* with mu, for eta at most 1 / smoothness."""
     return np.asarray(start * (1 - rate * mu) ** steps, dtype=float)
 
 
-def polyak_radius(start: Number, mu: Number, smoothness: Number) -> Number:
+def polyak_radius(start: Size, mu: Above0, smoothness: Size) -> Numbers:
     """PL* in a ball of this radius, 2 sqrt(2 beta L_0) / mu, suffices for descent to converge inside (Liu, Zhu & Belkin
     2022, Loss landscapes and optimization in over-parameterized non-linear systems and neural networks, theorem 6)."""
     return 2 * (2 * smoothness * start) ** 0.5 / mu

@@ -11,6 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from dynascope.theory.arguments import Count, NotNegativeNumber, PositiveNumber
+
+Length = NotNegativeNumber
+
 
 class Tail(NamedTuple):
     """A level, and a bound of the probability to exceed it."""
@@ -26,7 +30,7 @@ def variance(matrices: Float[np.ndarray, "k a b"]) -> float:
     return float(max(np.linalg.norm(rows, 2), np.linalg.norm(columns, 2)))
 
 
-def series_tail(matrices: Float[np.ndarray, "k a b"], radius: float | int, t: float | int) -> Tail:
+def series_tail(matrices: Float[np.ndarray, "k a b"], radius: Length, t: Length) -> Tail:
     """P(||sum of (g_k + dg_k) B_k|| >= t + R sqrt nu) <= (d1 + d2) exp(-t^2 / (2 nu)) for ||dg|| <= R (Lemma A.11.8).
 
     The document's statement has R nu in the place of R sqrt nu, its proof has it right; see `theory.linearity.errata`.
@@ -35,19 +39,19 @@ def series_tail(matrices: Float[np.ndarray, "k a b"], radius: float | int, t: fl
     return Tail(t + radius * np.sqrt(nu), sum(matrices.shape[1:]) * float(np.exp(-(t**2) / (2 * nu))))
 
 
-def inner_product_tail(length: float | int, radius: float | int, t: float | int) -> Tail:
+def inner_product_tail(length: PositiveNumber, radius: Length, t: Length) -> Tail:
     """|a . b| <= t + ||b|| R but with probability 2 exp(-t^2 / (2 ||b||^2)) (Lemma A.11.4)."""
     return Tail(t + length * radius, 2 * float(np.exp(-(t**2) / (2 * length**2))))
 
 
-def product_tail(matrix: Float[np.ndarray, "a b"], radius: float | int, t: float | int, c: float = 0.5) -> Tail:
+def product_tail(matrix: Float[np.ndarray, "a b"], radius: Length, t: Length, c: PositiveNumber = 0.5) -> Tail:
     """||B a|| <= t + ||B||_F + ||B|| R but with probability 2 exp(-c t^2 / ||B||^2) (Lemma A.11.7). The document leaves
     c open; 1/2 is right, since ||B a|| is ||B||-Lipschitz and its mean at most ||B||_F."""
     norm = np.linalg.norm(matrix, 2)
     return Tail(float(t + np.linalg.norm(matrix) + norm * radius), 2 * float(np.exp(-c * t**2 / norm**2)))
 
 
-def columns_tail(matrices: Float[np.ndarray, "n a b"], radius: float | int, t: float | int, C: float) -> Tail:
+def columns_tail(matrices: Float[np.ndarray, "n a b"], radius: Length, t: Length, C: PositiveNumber) -> Tail:
     """||[B_1 a_1 ... B_n a_n]|| <= C (max ||B_i|| (sqrt n + R + t) + max ||B_i||_F) but with probability 2 exp(-t^2)
     (Lemma A.11.6); the absolute constant C is not given there."""
     norms = np.linalg.norm(matrices, 2, axis=(1, 2))
@@ -55,11 +59,11 @@ def columns_tail(matrices: Float[np.ndarray, "n a b"], radius: float | int, t: f
     return Tail(float(C * (norms.max() * (np.sqrt(len(matrices)) + radius + t) + widest)), 2 * float(np.exp(-(t**2))))
 
 
-def activation_scale(width: int, radius: float | int, layer: int) -> float:
+def activation_scale(width: int, radius: Length, layer: Count) -> float:
     """The order of a neuron's |f| in a layer, (log m + R)^l (Lemma A.11.2). The power is not sharp."""
     return float((np.log(width) + radius) ** layer)
 
 
-def incoming_scale(degree: int, width: int, radius: float | int, layer: int) -> float:
+def incoming_scale(degree: int, width: int, radius: Length, layer: int) -> float:
     """The order of the length of a neuron's incoming values, sqrt(in-degree) (log m + R)^(l-1) (Lemma A.11.3)."""
     return float(np.sqrt(degree)) * activation_scale(width, radius, layer - 1)

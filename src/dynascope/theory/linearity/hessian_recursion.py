@@ -20,6 +20,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
+from dynascope import checks
 from dynascope.models.dag import ACTIVATIONS, DAG
 
 
@@ -64,7 +65,7 @@ def derivatives(net: DAG, x: Float[np.ndarray, " d"] | Float[Array, " d"]) -> li
 def composed(activation: str, inner: Derivatives) -> Derivatives:
     """sigma of a function: sigma' H + sigma'' g g^T. The second term, with a nonlinear output, is of order 1 at any
     width (Section 2.3)."""
-    function = ACTIVATIONS[activation]
+    function = ACTIVATIONS[checks.one_of("activation", activation, ACTIVATIONS)]
     value = jnp.asarray(inner.value)
     slope, bend = float(jax.grad(function)(value)), float(jax.grad(jax.grad(function))(value))
     outer = np.outer(inner.gradient, inner.gradient)

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dynascope.theory.rank.diagonal_flow import Loss, Product, check_start, log_inverse
+from dynascope.theory.arguments import Count, NotNegativeNumber, PositiveNumber
+from dynascope.theory.rank.diagonal_flow import Loss, Product, Scale, check_start, log_inverse
 from dynascope.theory.rank.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
 from dynascope.theory.rank.stage_transition import hessian, transition
 
@@ -31,7 +32,7 @@ class Finding(NamedTuple):
     bound: float = 0.0
 
 
-def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: float | None = None) -> list[Finding]:
+def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | None = None) -> list[Finding]:
     """Assumption 4.3, and the conditions that Lemma D.4 adds. With a `scale`, also whether each race has a clear winner
     at that scale."""
     first, second = check_start(u, v)
@@ -72,7 +73,11 @@ def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
 
 
 def grows_quadratically(
-    loss: Callable[[Array], float], beta: Vector, c: float, *, distance: float = 0.05
+    loss: Callable[[Array], float],
+    beta: Vector,
+    c: PositiveNumber,
+    *,
+    distance: PositiveNumber = 0.05,
 ) -> dict[str, bool]:
     """Whether Assumption 4.4 holds with c at 20 points near u = sqrt|beta| on the support: L >= c |u - u^k|^2 as
     printed, and L >= L(theta^k) + c |u - u^k|^2 as meant."""
@@ -85,7 +90,13 @@ def grows_quadratically(
 
 
 def noise_robust(
-    loss: Loss, before: Stage, after: Stage, *, distance: float = 1e-2, draws: int = 20, seed: int = 0
+    loss: Loss,
+    before: Stage,
+    after: Stage,
+    *,
+    distance: PositiveNumber = 1e-2,
+    draws: int = 20,
+    seed: Count = 0,
 ) -> Finding:
     """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
     is the largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end."""
@@ -104,14 +115,22 @@ def _error_at_end(loss: Loss, start: Vector, signs: Vector, expected: Vector) ->
     return float(np.max(np.abs(np.asarray(end.beta) - expected))) if end.arrived else math.inf
 
 
-def plateau_bound(inactive: float, lipschitz: float, curvature: float) -> float:
+def plateau_bound(
+    inactive: NotNegativeNumber,
+    lipschitz: NotNegativeNumber,
+    curvature: PositiveNumber,
+) -> float:
     """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)), where rho bounds the inactive
     weights, K is a Lipschitz constant of the loss there, c_k the constant of Assumption 4.4."""
     return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
 
 
 def log_scale_lemmas(
-    u: Float[np.ndarray, " n"], v: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"], scale: float, margin: float
+    u: Float[np.ndarray, " n"],
+    v: Float[np.ndarray, " n"],
+    b: Float[np.ndarray, " n"],
+    scale: Scale,
+    margin: PositiveNumber,
 ) -> list[Finding]:
     """Lemmas D.1 to D.3 for weights with u > |v| and b = log_alpha(u + v), with c the `margin`. b is an argument since
     rounding destroys u + v where v is nearly -u.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -35,9 +35,12 @@ from dynascope.dynamics.flow import Flow
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.task import PopulationTask, VelocityTask
+from dynascope.theory.arguments import POSITIVE, Domain, PositiveNumber
 
 Product = Float[Array, " p"]
 Loss = Callable[[Product], Float[Array, ""]]
+SCALE = Domain("between 0 and 1, the ends not included", lambda alpha: (alpha > 0) & (alpha < 1))
+Scale = Annotated[float | int, SCALE]
 LOG_4 = math.log(4.0)
 LOG_CAP = math.log(1e6)
 """The largest log|beta|: a trial step of the solver that is much too long then gives a large number, not infinity."""
@@ -57,7 +60,7 @@ class Weights(NamedTuple):
     v: Float[Array, " ..."]
 
 
-def log_inverse(scale: float | int) -> float:
+def log_inverse(scale: Scale) -> float:
     """log(1/alpha) of an initial scale between 0 and 1."""
     return -math.log(real("scale", scale, above=0, below=1))
 
@@ -83,7 +86,7 @@ def weights(point: Reduced) -> Weights:
     return Weights(plus + minus, plus - minus)
 
 
-def log_weight(point: Reduced, pace: Float[Array, " ..."] | float) -> Float[Array, " ..."]:
+def log_weight(point: Reduced, pace: Annotated[Float[Array, " ..."] | float, POSITIVE]) -> Float[Array, " ..."]:
     """b = log_alpha(u + v), where pace = log(1/alpha)."""
     return -(point.log_kappa / 2 + point.z) / pace
 
@@ -143,10 +146,10 @@ def stiff_solver() -> diffrax.AbstractSolver:
 def reduced_process(
     loss: Loss,
     start: Reduced,
-    pace: Float[Array, ""] | float,
+    pace: Annotated[Float[Array, ""] | float, POSITIVE],
     *,
     solver: diffrax.AbstractSolver | None = None,
-    tolerance: float = 1e-7,
+    tolerance: PositiveNumber = 1e-7,
 ) -> Flow:
     """The reduced flow as a member of an ensemble; it records loss, product (beta) and log_weight (b)."""
     task = ReducedTask(loss, start.log_kappa, jnp.asarray(pace, start.z.dtype))
@@ -167,7 +170,7 @@ class _FromScale(eqx.Module):
 
     loss: Loss
     solver: diffrax.AbstractSolver | None = eqx.field(static=True)
-    tolerance: float = eqx.field(static=True)
+    tolerance: PositiveNumber = eqx.field(static=True)
 
     def __call__(self, scale: Mapping[str, Array], u: Array, v: Array) -> Flow:
         pace = scale["pace"]
@@ -178,11 +181,11 @@ def reduced_flow(
     loss: Loss,
     u: ArrayLike,
     v: ArrayLike,
-    scales: Sequence[float],
+    scales: Annotated[Sequence[float], SCALE],
     times: ArrayLike,
     *,
     solver: diffrax.AbstractSolver | None = None,
-    tolerance: float = 1e-7,
+    tolerance: PositiveNumber = 1e-7,
 ) -> xr.Dataset:
     """The flow from alpha (u, v) for every initial scale alpha, at rescaled `times`: loss (scale, time), product and
     log_weight (scale, time, coordinate)."""
@@ -197,7 +200,7 @@ def reduced_flow(
 
 @eqx.filter_jit
 def plain_flow(
-    loss: Loss, u: Product, v: Product, times: Float[Array, " time"], *, tolerance: float = 1e-9
+    loss: Loss, u: Product, v: Product, times: Float[Array, " time"], *, tolerance: PositiveNumber = 1e-9
 ) -> Float[Array, "time p"]:
     """beta of the flow of u and v themselves at unrescaled times, for comparison: float64 is not precise enough once a
     coordinate leaves the support (see above). The tolerance is relative only."""

@@ -16,17 +16,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from dynascope.checks import function, real, sizes
-from dynascope.theory.rank.diagonal_flow import Loss, force, log_inverse
+from dynascope.theory.arguments import Domain, NotNegativeNumber, PositiveNumber
+from dynascope.theory.rank.diagonal_flow import Loss, Scale, force, log_inverse
 from dynascope.theory.rank.stage_transition import SEED, transition
 
 SMALLEST = 1e-9
@@ -88,7 +88,9 @@ class Stage(NamedTuple):
         return self.time + 0.75 * (min(self.next_time, until) - self.time)
 
 
-def waiting_times(log_weight: Vector, push: Vector, racing: np.ndarray, smallest: float = SMALLEST) -> Vector:
+def waiting_times(
+    log_weight: Vector, push: Vector, racing: Bool[np.ndarray, " p"], smallest: NotNegativeNumber = SMALLEST
+) -> Vector:
     """Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one, infinite for coordinates that do not
     race and for forces up to `smallest`."""
     runs = racing & (np.abs(push) > smallest)
@@ -100,20 +102,15 @@ def greedy_stages(
     loss: Loss,
     size: int,
     *,
-    until: float = math.inf,
+    until: Annotated[float, Domain("positive", lambda x: x > 0)] = math.inf,
     most: int = 200,
-    seed: float = SEED,
-    tolerance: float = 1e-5,
-    start: float | int = 1.0,
+    seed: PositiveNumber = SEED,
+    tolerance: PositiveNumber = 1e-5,
+    start: Annotated[float | int, Domain("between 0 and 2", lambda b: (b >= 0) & (b <= 2))] = 1.0,
 ) -> list[Stage]:
     """The plateaus of Algorithm 1 for a loss of `size` products, the first at beta = 0. The last is the one on which
     nothing moves any more, the last that begins before `until`, number `most`, or one whose transition has not
     `arrived`. `seed` is the epsilon of (13), which goes to 0 in the algorithm; `start` is b at time 0."""
-    function("loss", loss, "loss(beta)")
-    sizes(size=size, most=most)
-    real("seed", seed, above=0)
-    real("tolerance", tolerance, above=0)
-    real("start", start, at_least=0, at_most=2)
     beta, log_weight = np.zeros(size), np.full(size, float(start))
     time, winner, sign = 0.0, -1, 0
     left: tuple[int, ...] = ()
@@ -156,7 +153,7 @@ def _evaluate(loss: Loss, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     return loss(beta), force(loss, beta)
 
 
-def resolved_plateaus(stages: Sequence[Stage], scale: float, until: float) -> list[int]:
+def resolved_plateaus(stages: Sequence[Stage], scale: Scale, until: float) -> list[int]:
     """The plateaus, by number, that begin before `until` and are resolved at this scale: they are long enough, and
     neither the race that ends them nor the one before them is near a tie."""
     return [
@@ -166,7 +163,13 @@ def resolved_plateaus(stages: Sequence[Stage], scale: float, until: float) -> li
     ]
 
 
-def first_arrival(push: float, u: float, v: float, scale: float, size: float) -> float:
+def first_arrival(
+    push: Annotated[float, Domain("a force other than 0", np.abs)],
+    u: float,
+    v: float,
+    scale: Scale,
+    size: PositiveNumber,
+) -> float:
     """When |u| of a coordinate reaches `size` on the first plateau, in unrescaled time, at a finite initial scale:
     (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|."""
     return (log_inverse(scale) + math.log(2 * size / abs(u + math.copysign(v, v * push)))) / abs(push)

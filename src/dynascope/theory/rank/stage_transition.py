@@ -19,6 +19,7 @@ import scipy.optimize
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.rank.diagonal_flow import LOG_CAP, Loss, Product, force
 
 SEED = 1e-5
@@ -57,7 +58,7 @@ class _Progress(NamedTuple):
 
 @eqx.filter_jit
 def transition(
-    loss: Loss, beta: Product, signs: Product, *, tolerance: float = 1e-5, max_steps: int = 20_000
+    loss: Loss, beta: Product, signs: Product, *, tolerance: PositiveNumber = 1e-5, max_steps: int = 20_000
 ) -> Transition:
     """The end of the balanced flow from `beta`. `signs` has the sign of each active coordinate and 0 elsewhere; the
     coordinate just switched on has a small `beta` of its sign. Newton's method completes the flow, whose `tolerance`
