@@ -17,7 +17,8 @@ from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import diverged
-from dynascope.lab.claims import Claim, claim, erratum, share_of
+from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.criteria import below, every, rising
 from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factors, diagonal_step
 from dynascope.tasks.separable import ExtendedLoss
@@ -47,8 +48,7 @@ class ExtendedModel(EdgeExperiment):
     control = {"tied": True}
     notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as an example,
     and expects fewer eigenvalues above 2/η the more pairs are coupled. The setting here: three blocks in three
-    dimensions, η = 1, weights 1/4 and 1/2, b = 0; with all pairs the loss is exactly ||XXᵀ - diag a||²/4. The
-    symmetric example stays bounded with any coupling, and more coupling gives more eigenvalues above 2/η. What
+    dimensions, η = 1, weights 1/4 and 1/2, b = 0; with all pairs the loss is exactly ||XXᵀ - diag a||²/4. What
     restricts the second direction is asymmetry: with separate Y and Z nearly all starts diverge. The control ties
     Z = Y, which turns the second problem into the first."""
 
@@ -70,10 +70,10 @@ class ExtendedModel(EdgeExperiment):
         random = np.random.default_rng(seed)
         shape = (len(cells), self.starts, 3, 3)
         draw = [self.scale * np.sqrt(cells)[:, None, :, None] * random.standard_normal(shape) for _ in "YZ"]
-        symmetric = [self._symmetric(cells, draw[0], np.array(pairs, float)) for pairs in COUPLINGS.values()]
+        couplings = [np.array(pairs, float) for pairs in COUPLINGS.values()]
+        symmetric = [self._symmetric(cells, draw[0], pairs) for pairs in couplings]
         asymmetric = self._asymmetric(cells, draw[0], draw[0] if self.tied else draw[1])
-        at_minimum = [[_spectrum(np.diag(np.sqrt(a)), a, np.array(pairs, float)) for a in cells]
-                      for pairs in COUPLINGS.values()]  # fmt: skip
+        at_minimum = [[_spectrum(np.diag(np.sqrt(a)), a, pairs) for a in cells] for pairs in couplings]
         finite, above = (np.stack([np.asarray(one[i]) for one in symmetric]) for i in (0, 1))
         chosen = int(np.argmin(np.abs(cells[:, :2] - SHOWN).sum(-1)))
         shown = self._trajectories(
@@ -140,49 +140,47 @@ class ExtendedModel(EdgeExperiment):
             }
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        two = measured.products.values[:, :2].min(-1) >= ABOVE
-        separate, runs = measured.asymmetric.values[two], int(two.sum()) * self.starts
-        yield claim(
-            "two-factors-restrict",
-            "With separate factors and two products η σ_i² ≥ 1.05 at most 5 % of the starts stay finite (largest share "
-            "of a cell)", source="Section 3.6.2, Observation 1",
-            measured={"largest share": separate.mean(-1).max(), **share_of(separate.ravel())}, expected="≤ 0.05",
-            holds=separate.mean(-1).max() <= 0.05, seeds=runs,
-        )  # fmt: skip
-        finite = measured.finite.values[:, two]
-        yield claim(
-            "symmetric-lives", "There the symmetric model stays finite from every start, with any coupling",
-            source="Section 3.6.2", expected="share = 1", holds=finite.all(), seeds=runs,
-            measured={name: share_of(rows.ravel()) for name, rows in zip(COUPLINGS, finite, strict=True)},
-        )  # fmt: skip
-        counts = np.where(finite, measured.above.values[:, two], np.nan).mean((1, 2))
-        at_minimum = predicted.above.values[:, two].mean(-1)
-        yield erratum(
-            "fewer-eigenvalues",
-            "Expected in the document: the more pairs are coupled, the fewer eigenvalues of the Hessian exceed 2/η. "
-            "In its own example their number grows, at the minimum and on the orbits (means over cells and starts)",
-            source="Section 3.6.2", seeds=runs,
-            measured={name: {"on the orbit": orbit, "at the minimum": minimum}
-                      for name, orbit, minimum in zip(COUPLINGS, counts, at_minimum, strict=True)},
-            expected="more with all pairs than with none",
-            refuted=counts[2] > counts[0] and at_minimum[2] > at_minimum[0],
-        )  # fmt: skip
-        off = float(abs(measured.at_minimum - predicted.at_minimum).max())
-        yield claim(
-            "spectrum", "At X = diag √a the eigenvalues are 2 a_i, and a_i + a_j for the coupled pairs",
-            source="(3.12)", measured=off, expected="≤ 1e-12", holds=off <= 1e-12, seeds=len(measured.cell),
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        return xr.Dataset(
+            {
+                "second": measured.products.isel(block=slice(0, 2)).min("block"),
+                "finite": measured.finite.mean("start"),
+                "asymmetric": measured.asymmetric.mean("start"),
+                "above": measured.above.where(measured.finite).mean("start"),
+                "above_minimum": predicted.above,
+                "spectrum_error": abs(measured.at_minimum - predicted.at_minimum).max(),
+            }
+        )
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        two = reduced.isel(cell=(reduced.second >= ABOVE).values)
+        statement = (
+            f"With separate factors and two products η σ_i² ≥ {ABOVE:g} few starts stay finite: share in each cell"
+        )
+        yield below("two-factors-restrict", statement, two.asymmetric, 0.1)
+        statement = "There the symmetric model stays finite from every start, with any coupling"
+        yield every("symmetric-lives", statement, two.finite == 1)
+        statement = (
+            "The document's intuition that a larger E allows fewer: in its own example more pairs give more of them, "
+        )
+        statement += "on the orbits (means over cells and starts) and at the minimum"
+        more, minimum = two.above.mean("cell"), two.above_minimum.mean("cell")
+        counter = rising("fewer-eigenvalues", statement, more, along="coupling", shown={"at the minimum": minimum})
+        printed = "Intuitively, such a model with larger |E| allows fewer eigenvalues of Hessian to go beyond 2/η"
+        yield erratum(counter, kind="error", printed=printed, at="Section 3.6.2")
+        statement = "At X = diag √a the eigenvalues are 2 a_i, and a_i + a_j for the coupled pairs: largest error"
+        yield below("spectrum", statement, reduced.spectrum_error, 1e-12, source="(3.12)")
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (share, counts, run) = panels(3, size=(4.9, 3.9))
         label = "factors tied" if self.tied else "separate factors"
         products = measured.products.values
         sums, two = products[:, :2].sum(-1), products[:, :2].min(-1) >= ABOVE
         for name, color, size in zip(COUPLINGS, COLORS, (11, 7.5, 4), strict=True):
-            bounded = measured.finite.sel(coupling=name).mean("start")
-            share.plot(sums, bounded, "o", color=color, markersize=size, label=f"symmetric, {name}")
-        share.plot(sums, measured.asymmetric.mean("start"), "s", color=PALETTE[0], label=label)
+            share.plot(
+                sums, reduced.finite.sel(coupling=name), "o", color=color, markersize=size, label=f"symmetric, {name}"
+            )
+        share.plot(sums, reduced.asymmetric, "s", color=PALETTE[0], label=label)
         share.axvline(2, **THEORY, label="η (a₁ + a₂) = 2")
         share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts", ylim=(-0.05, 1.1), title="Starts that stay finite")
         share.legend(loc="center right")

@@ -17,19 +17,14 @@ from pydantic import Field, PositiveInt
 from dynascope.dynamics.bifurcation import escape_times
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, every, share
 from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factors, diagonal_step, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import largest_bulk, quasi_symmetric_condition
 from dynascope.theory.edge.factorization_stability import critical_bulk
 from dynascope.theory.edge.quartic_orbit import STABILITY_LIMIT, SUPERSTABLE
 
-NAMES = {
-    "generic": "generic",
-    "quasi": "quasi-symmetric",
-    "symmetric": "quasi-symmetric, α = 1",
-    "small": "generic, small",
-}
 BAND, LINEAR_UNTIL = 0.1, 1.48
 """Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, where starts diverge at any b."""
 
@@ -107,93 +102,61 @@ class FactorizationBoundary(EdgeExperiment):
             {"start": ["quasi", "symmetric"], "first": measured["first"], "rate": rates},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        finite = measured.escaped < 0
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
         first, second = xr.broadcast(measured["first"], measured.second)
+        inside = [quasi_symmetric_condition(first.values, second.values, alpha) for alpha in (self.alpha, 1.0)]
+        return xr.Dataset(
+            {
+                "finite": (measured.escaped < 0).mean("seed"),
+                "inside": (("quasi", "first", "second"), np.asarray(inside)),
+                "critical": predicted.critical.rename(start="quasi"),
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        finite, first, second = reduced.finite, reduced["first"], reduced.second
         judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
-        agree = (finite.mean("seed") > 0.5) == (first + second < 2)
-        shares = {name: share_of(agree.sel(start=name).values[judged.values]) for name in NAMES}
-        runs = int(judged.sum()) * self.seeds
-        yield claim(
-            "generic-boundary",
-            "From generic starts most runs stay finite where η(σ₁² + σ₂²) < 2 and most diverge elsewhere: share of the "
-            "cells more than 0.1 from the line", source="Figure 3.2a, Observation 1", measured=shares["generic"],
-            expected="share ≥ 0.95", holds=shares["generic"]["share"] >= 0.95, seeds=runs,
-        )  # fmt: skip
-        further = judged & (first > SUPERSTABLE)
-        late = share_of(agree.sel(start="generic").values[further.values])
-        edge = _boundary(finite.sel(start="generic")) + measured["first"] - 2
-        edge = edge.where((edge["first"] > SUPERSTABLE) & (edge["first"] <= LINEAR_UNTIL), drop=True)
-        yield claim(
-            "linear-beyond",
-            "The same holds well beyond K = 1.121, where Theorem 3.3 ends: columns from there to a = 1.48",
-            source="Figure 3.2a",
-            measured={**late, "largest b with all starts finite, less 2 - a": [float(edge.min()), float(edge.max())]},
-            expected="share ≥ 0.95", holds=late["share"] >= 0.95, seeds=int(further.sum()) * self.seeds,
-        )  # fmt: skip
-        others = {NAMES[name]: shares[name] for name in ("quasi", "symmetric", "small")}
-        yield claim(
-            "same-boundary", "The same holds for quasi-symmetric starts and for smaller generic ones",
-            source="Figure 3.2b, c",
-            measured=others, expected="share ≥ 0.95 each", seeds=runs,
-            holds=all(share["share"] >= 0.95 for share in others.values()),
-        )  # fmt: skip
-        inside = {name: np.asarray(quasi_symmetric_condition(first.values, second.values, alpha))
-                  for name, alpha in (("quasi", self.alpha), ("symmetric", 1.0))}  # fmt: skip
-        lost = {NAMES[name]: {"diverged": int((~finite.sel(start=name).values[cells]).sum()),
-                              "of": int(cells.sum()) * self.seeds} for name, cells in inside.items()}  # fmt: skip
-        yield claim(
-            "sufficient", "No quasi-symmetric run diverges where (3.9) holds", source="Figure 3.2b, Observation 2",
-            measured=lost, expected=0, holds=all(count["diverged"] == 0 for count in lost.values()),
-            seeds=sum(count["of"] for count in lost.values()),
-        )  # fmt: skip
-        outside = judged.values & ~inside["quasi"] & (first + second < 2).values
-        column = int(np.argmin(np.abs(measured["first"].values - 1.2)))
-        largest = float(_boundary(finite.sel(start="quasi"))[column])
-        yield claim(
-            "not-necessary", f"With α = {self.alpha:g} most runs between (3.9) and the line stay finite too: share of "
-            "runs", source="Figure 3.2b",
-            measured={**share_of(finite.sel(start="quasi").values[outside].ravel()),
-                      f"largest b at a = {measured['first'].values[column]:.3g}": largest},
-            expected={"share": "> 0.5", "largest b of (3.9) there": float(predicted.admitted[0, column])},
-            holds=finite.sel(start="quasi").values[outside].mean() > 0.5, seeds=int(outside.sum()) * self.seeds,
-        )  # fmt: skip
-        yield from self._judge_matrices(finite, predicted)
+        agree = ((finite > 0.5) == (first + second < 2)).where(judged)
+        statement = (
+            "From generic starts most runs stay finite where η(σ₁² + σ₂²) < 2 and most diverge elsewhere: cells "
+        )
+        statement += f"at least {BAND:g} from the line"
+        place = "Figure 3.2a, Observation 1"
+        yield share("generic-boundary", statement, agree.sel(start="generic"), 0.95, source=place)
+        statement = f"The same holds well beyond K = 1.121, where Theorem 3.3 ends: columns up to a = {LINEAR_UNTIL:g}"
+        late = agree.sel(start="generic").where(first > SUPERSTABLE)
+        yield share("linear-beyond", statement, late, 0.95, source="Figure 3.2a")
+        statement = "The same holds for quasi-symmetric starts and for smaller generic ones: share of cells"
+        others = agree.sel(start=["quasi", "symmetric", "small"]).mean(("first", "second"))
+        yield above("same-boundary", statement, others, 0.95, source="Figure 3.2b, c")
+        statement = "No quasi-symmetric run diverges in a cell where (3.9) holds"
+        quiet = (finite == 1).sel(start=reduced.quasi).where(reduced.inside)
+        yield every("sufficient", statement, quiet, source="Figure 3.2b, Observation 2")
+        statement = f"With α = {self.alpha:g} most runs between (3.9) and the line stay finite too: share of runs"
+        between = judged & ~reduced.inside.sel(quasi="quasi") & (first + second < 2)
+        further = finite.sel(start="quasi").where(between).mean()
+        yield above("not-necessary", statement, further, 0.5, source="Figure 3.2b")
+        statement = "For α = 1 the product of transition matrices on the orbit has radius 1 up to b = 2 - K: K + b"
+        symmetric, quasi = (reduced.critical.sel(quasi=name) for name in ("symmetric", "quasi"))
+        place = "Appendix B.10.2"
+        yield agrees("orbit-matrices", statement, symmetric + symmetric.rate, 2.0, absolute=1e-3, source=place)
+        statement = f"Where that radius is 1 (α = {self.alpha:g}, K < √5 - 1) no run diverges"
+        below = second < quasi.interp(rate=first).drop_vars("rate")
+        quiet = (finite.sel(start="quasi") == 1).where(below & (first <= STABILITY_LIMIT))
+        yield every("quiet-below", statement, quiet, source=place)
 
-    def _judge_matrices(self, finite: xr.DataArray, predicted: xr.Dataset) -> Iterable[Claim]:
-        off = (predicted.critical.sel(start="symmetric") + predicted.rate - 2).values
-        yield claim(
-            "orbit-matrices", "For α = 1 the product of transition matrices on the orbit has radius 1 up to b = 2 - K",
-            source="Appendix B.10.2", measured=np.abs(off).max(), expected="≤ 1e-3 at nine K in 1.01 … 1.235",
-            holds=np.abs(off).max() <= 1e-3, seeds=9,
-        )  # fmt: skip
-        critical = predicted.critical.sel(start="quasi")
-        yield claim(
-            "orbit-matrices-quasi", f"For α = {self.alpha:g} it has radius 1 up to b = 0.60 to 0.65",
-            source="Appendix B.10.2",
-            measured=[float(critical.min()), float(critical.max())], expected="0.60 to 0.65, in two digits", seeds=9,
-            holds=critical.min() >= 0.595 and critical.max() <= 0.655,
-        )  # fmt: skip
-        shown = finite.sel(start="quasi").isel(first=finite["first"].values <= STABILITY_LIMIT)
-        limit = np.interp(shown["first"].values, predicted.rate, critical)
-        below = (shown.second.values[None, :] < limit[:, None])[..., None] & np.ones(self.seeds, bool)
-        yield claim(
-            "quiet-below",
-            f"Where that radius is 1 (α = {self.alpha:g}, K < √5 - 1) no run diverges; above, many still stay finite",
-            source="Appendix B.10.2",
-            measured={"diverged below": int((~shown.values[below]).sum()),
-                      "share finite above, b < 2 - a": _share_between(shown, limit)},
-            expected={"diverged below": 0}, holds=shown.values[below].all(), seeds=int(below.sum()),
-        )  # fmt: skip
-
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(4, size=(3.7, 4.0), sharey=True)
-        share = (measured.escaped < 0).mean("seed")
-        titles = (f"(a) generic, scale {self.scales[0]:g}", f"(b) quasi-symmetric, α = {self.alpha:g}",
-                  "(c) quasi-symmetric, α = 1", f"generic, scale {self.scales[1]:g}")  # fmt: skip
+        titles = {
+            "generic": f"(a) generic, scale {self.scales[0]:g}",
+            "quasi": f"(b) quasi-symmetric, α = {self.alpha:g}",
+            "symmetric": "(c) quasi-symmetric, α = 1",
+            "small": f"generic, scale {self.scales[1]:g}",
+        }
         colors = LinearSegmentedColormap.from_list("finite", ["#f0b9bf", "#fbf3e4", "#a9d3da"])
-        for axes, name, title in zip(grid, NAMES, titles, strict=True):
-            axes.pcolormesh(measured["first"], measured.second, share.sel(start=name).T, cmap=colors, vmin=0, vmax=1)
+        for axes, (name, title) in zip(grid, titles.items(), strict=True):
+            cells = reduced.finite.sel(start=name).T
+            axes.pcolormesh(measured["first"], measured.second, cells, cmap=colors, vmin=0, vmax=1)
             _draw_lines(axes, measured, predicted, name)
             axes.set(xlabel="a = η σ₁²", title=title, xlim=(1, self.highest[0]), ylim=(0, self.highest[1]))
             axes.grid(False)
@@ -202,17 +165,6 @@ class FactorizationBoundary(EdgeExperiment):
             axes.legend(loc="upper right")
         figure.colorbar(grid[0].collections[0], ax=grid, label="share of starts that stay finite", shrink=0.9, pad=0.01)
         return {"factorization-boundary": figure}
-
-
-def _boundary(finite: xr.DataArray) -> xr.DataArray:
-    """In every column, the largest b at which all starts stay finite."""
-    return finite.second.where(finite.all("seed")).max("second")
-
-
-def _share_between(finite: xr.DataArray, limit: np.ndarray) -> float:
-    first, second = finite["first"].values[:, None], finite.second.values[None, :]
-    between = (second > limit[:, None]) & (first + second < 2)
-    return float(finite.values[between].mean()) if between.any() else float("nan")
 
 
 def _draw_lines(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset, name: str) -> None:

@@ -17,7 +17,8 @@ from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.directional import as_vector, directional_derivatives, discriminant
 from dynascope.geometry.hessian import dense_hessian
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Source
 from dynascope.tasks.factorization import Factorization, Factors
 from dynascope.theory.edge.factorization import flattest_sharpness, line_orbit, top_direction
@@ -108,66 +109,56 @@ class FactorizationMinima(EdgeExperiment):
         theorem = {name: measured[f"{name}_predicted"] for name in ("sharpness", "derivatives", "D")}
         return xr.Dataset({**theorem, "line": ("iterate", np.asarray(line_orbit(self.above))), "half_width": small})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        scale, trials = predicted.sharpness, measured.D.size
-        relative = (measured.D / scale).values.ravel()
-        yield claim(
-            "oscillation-possible", "D = 3 f3² - f'' f4 > 0 along the top eigenvector, at every minimum of every shape",
-            source="Theorem B.3", measured={"smallest D/f''": relative.min(), **share_of(relative > PRECISION)},
-            expected="D/f'' > 1e-12 in all", holds=np.all(relative > PRECISION), seeds=trials,
-        )  # fmt: skip
-        errors = {
-            "eigenvalue": float(np.abs(measured.sharpness / scale - 1).max()),
-            "residual": float(measured.residual.max()),
-            "least overlap": float(measured.overlap.min()),
-        }
-        yield claim(
-            "eigenpair",
-            "The top eigenpair of the Hessian is (s_z u_y v_zᵀ, s_y u_z v_yᵀ)/√(s_y² + s_z²), s_y² + s_z²",
-            source="Theorem B.3", measured=errors, expected="relative errors ≤ 1e-12, overlap > 0.999", seeds=trials,
-            holds=errors["eigenvalue"] <= PRECISION and errors["residual"] <= PRECISION
-            and errors["least overlap"] > 0.999,
-        )  # fmt: skip
-        gaps = np.abs(measured.derivatives - predicted.derivatives).max(("shape", "seed"))
-        gaps = gaps / np.array([1, 6, 12]) / float(scale.min()) ** np.array([1, 0.5, 0])
-        apart = float(np.abs((measured.D - predicted.D) / scale).max())
-        yield claim(
-            "derivatives", "Along it f'' = |A|², f3 = 6⟨A, B⟩, f4 = 12 |B|², D = 96 s_y² s_z² c²/(s_y² + s_z²)",
-            source="Theorem B.3",
-            measured={**dict(zip(("f''", "f3", "f4"), gaps.values.tolist(), strict=True)), "D": apart},
-            expected="errors ≤ 1e-12 of their scale", holds=max(float(gaps.max()), apart) <= PRECISION, seeds=trials,
-        )  # fmt: skip
-        above = (measured.sharpness / measured.flattest).values
-        yield claim(
-            "flattest", "No minimum is flatter than 2 σ₁(C)", source="Remark 3",
-            measured={"least sharpness / 2σ₁": above.min()}, expected="≥ 1", holds=above.min() >= 1 - PRECISION,
-            seeds=trials,
-        )  # fmt: skip
-        distance = float(np.abs(measured.line - predicted.line).max(skipna=False))
-        width = measured.line.diff("iterate").isel(iterate=0) / 2
-        ratio = (width / predicted.half_width).values
-        yield claim(
-            "line-orbit",
-            f"Gradient descent along the line at η f'' = {2 + self.above:g} ends on the orbit of the quartic",
-            source="Theorems 3.1, 3.3 and B.3",
-            measured={"distance": distance, "half-width / √(3 f''² ν/D)": [ratio.min(), ratio.max()]},
-            expected="distance ≤ 1e-9, half-width within 1 %", seeds=trials,
-            holds=distance <= 1e-9 and np.all(np.abs(ratio - 1) <= 0.01),
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        scale = predicted.sharpness
+        units = xr.DataArray([1.0, 6.0, 12.0], dims="order") * scale.min() ** xr.DataArray([1, 0.5, 0], dims="order")
+        return xr.Dataset(
+            {
+                "D": measured.D / scale,
+                "eigenvalue_error": abs(measured.sharpness / scale - 1),
+                "residual": measured.residual,
+                "overlap": measured.overlap,
+                "derivative_error": (abs(measured.derivatives - predicted.derivatives) / units).max(("shape", "seed")),
+                "D_error": abs((measured.D - predicted.D) / scale).max(),
+                "over_flattest": measured.sharpness / measured.flattest,
+                "line_distance": abs(measured.line - predicted.line).max("iterate", skipna=False),
+                "width_ratio": measured.line.diff("iterate").isel(iterate=0) / 2 / predicted.half_width,
+            },
+            {"order": ["f''", "f3", "f4"]},
+        )
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = "D = 3 f3² - f'' f4 > 0 along the top eigenvector, at every minimum of every shape: D/f''"
+        yield above("oscillation-possible", statement, reduced.D, PRECISION)
+        statement = "The top eigenpair is (s_z u_y v_zᵀ, s_y u_z v_yᵀ)/√(s_y² + s_z²), s_y² + s_z²: relative residual"
+        error = np.maximum(reduced.residual, reduced.eigenvalue_error)
+        yield below("eigenpair", statement, error, PRECISION, shown={"least overlap": reduced.overlap.min()})
+        statement = "Along it f'' = |A|², f3 = 6⟨A, B⟩, f4 = 12 |B|²: errors over their scale"
+        yield below("derivatives", statement, reduced.derivative_error, PRECISION)
+        statement = "D = 96 s_y² s_z² c²/(s_y² + s_z²): largest error over f''"
+        yield below("discriminant", statement, reduced.D_error, PRECISION)
+        statement = "No minimum is flatter than 2 σ₁(C): sharpness over it"
+        yield above("flattest", statement, reduced.over_flattest, 1 - PRECISION, source="Remark 3")
+        statement = f"Gradient descent along the line at η f'' = {2 + self.above:g} ends on the orbit of the quartic"
+        place = "Theorems 3.1, 3.3 and B.3"
+        yield below("line-orbit", statement + ": distance", reduced.line_distance, 1e-9, source=place)
+        statement = "Its half-width is √(3 f''² ν/D) to leading order: ratio"
+        yield agrees("half-width", statement, reduced.width_ratio, 1.0, absolute=0.01, source=place)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (sharp, flip, line) = panels(3, size=(4.5, 3.9))
         colors = settings_colors(measured.sizes["shape"])
         for axes, name in ((sharp, "sharpness"), (flip, "D")):
             for row, color in enumerate(colors):
-                axes.loglog(predicted[name][row], measured[name][row], "o", markersize=4, markeredgewidth=0, alpha=0.6,
-                            color=color, label=str(measured.shape_name.values[row]))  # fmt: skip
+                style = {"markersize": 4, "markeredgewidth": 0, "alpha": 0.6, "color": color}
+                label = str(measured.shape_name.values[row])
+                axes.loglog(predicted[name][row], measured[name][row], "o", label=label, **style)
             ends = np.array([float(predicted[name].min()), float(predicted[name].max())])
             axes.plot(ends, ends, **THEORY)
         sharp.set(xlabel="s_y² + s_z², from the factors", ylabel="top eigenvalue of the Hessian", title="Sharpness")
         sharp.legend(title="Y · Zᵀ", loc="upper left", title_fontsize=8.5)
-        flip.set(xlabel="96 s_y² s_z² c²/(s_y² + s_z²)", ylabel="3 f3² - f'' f4, by differentiation",
-                 title="D along the top eigenvector")  # fmt: skip
+        flip.set(xlabel="96 s_y² s_z² c²/(s_y² + s_z²)", ylabel="3 f3² - f'' f4, by differentiation")
+        flip.set_title("D along the top eigenvector")
         self._draw_line(line, measured, predicted)
         return {"factorization-minima": figure}
 
@@ -183,8 +174,8 @@ class FactorizationMinima(EdgeExperiment):
         axes.plot([], [], "o-", color=PALETTE[0], label=f"where descent ends ({len(ends)} runs)")
         for index, end in enumerate(predicted.line.values):
             axes.plot([end, end], [0, 8e-4], **THEORY, zorder=4, label="" if index else "orbit of the quartic")
-        axes.set(xlabel="distance along the eigenvector, in units of 6 f''/f3", ylabel="loss, scaled",
-                 title=f"Descent on that line, η f'' = {2 + self.above:g}")  # fmt: skip
+        axes.set(xlabel="distance along the eigenvector, in units of 6 f''/f3", ylabel="loss, scaled")
+        axes.set_title(f"Descent on that line, η f'' = {2 + self.above:g}")
         axes.set_ylim(top=0.0085)
         axes.legend(loc="upper center")
 
