@@ -16,7 +16,8 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.concept.transients import draw_shares
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of, shares_agree
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, below, every, falling, same_shares
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept.starts import start_moments
 
@@ -26,7 +27,6 @@ BY_TOLERANCE = {0.002: 0.343, 0.005: 0.312, 0.01: 0.266, 0.02: 0.206}
 """Shares of 2000 starts with two descents in the reference: by width at fixed d' τ² = 0.02; by size and by the
 tolerance of the count at width 2."""
 GIVEN_POSITIVE = 0.514
-RATIOS = {2: 0.688, 4: 0.494, 8: 0.353, 16: 0.248, 64: 0.121}
 REFERENCE_STARTS = 2000
 
 
@@ -35,18 +35,18 @@ class InitializationBreakdown(SymmetricExperiment):
 
     id = "concept.initialization-breakdown"
     source = Source(PAPER, "Appendix E.2; Section 4.2")
-    cost = {"quick": 9, "full": 13}
-    presets = {"quick": {"starts": 1000}}
+    cost = {"quick": 13, "full": 24}
+    presets = {"quick": {"starts": 2000}}
     control = {"size": 2e-6}
     notes = """Two concepts, μ = (1, 2). A wider U has relatively smaller minors (the paper's "variance is large when
     d' is small" is meant relative to the majors), and a minor that starts negative never lowers the test loss: both
     decide whether the loss turns. So does the size of the start: a smaller start has a lower peak of the minor. In the
     control the start is so small that no width shows two descents. Starts are drawn from seeds that the reference did
-    not use; shares agree if the score test of equal proportions finds nothing at 99 %."""
+    not use; shares are compared by the score test of equal proportions."""
 
     size: float = Field(0.02, gt=0)
     """E[w_ii(0)] = d' τ², kept fixed while the width varies."""
-    starts: PositiveInt = 2000
+    starts: PositiveInt = 4000
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds = start_seeds(seed, self.starts)
@@ -74,105 +74,84 @@ class InitializationBreakdown(SymmetricExperiment):
         """The moments of W(0): E w_ii = d' τ², E w_ij = 0, Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴."""
         return start_moments(self.size, measured.width.values)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        widths = {int(w): row >= 2 for w, row in zip(measured.width, measured.descents_by_width.values, strict=True)}
-        counts = [int(row.sum()) for row in widths.values()]
-        yield claim(
-            "falls-with-width", "The share of starts with two descents falls with the width of U, from over 0.2 to 0",
-            source="Appendix E.2", measured={w: share_of(row) for w, row in widths.items()}, seeds=self.starts,
-            expected="falling; > 0.2 at d' = 2, 0 at d' = 64",
-            holds=bool(np.all(np.diff(counts) <= 0)) and counts[0] > 0.2 * self.starts and counts[-1] == 0,
-        )  # fmt: skip
-        yield self._agreement("shares-by-width", "by the width d' of U (d' τ² = 0.02)", widths, BY_WIDTH)
-        twice = measured.descents_by_scale.sel(turn_tolerance=self.tolerance).values >= 2
-        scales = dict(zip(BY_SCALE, twice, strict=True))
-        yield self._agreement("shares-by-size", "by the size τ of the start (d' = 2)", scales, BY_SCALE)
-        yield claim(
-            "vanishes", "The transient vanishes with the size of the start", source="Section 4.2", seeds=self.starts,
-            measured={scale: float(row.mean()) for scale, row in scales.items()}, expected="falling with τ, 0 at 0.001",
-            holds=bool(np.all(np.diff([row.sum() for row in scales.values()][1:]) < 0) and not scales[0.001].any()),
-        )  # fmt: skip
-        counted = measured.descents_by_scale.sel(scale=0.1, turn_tolerance=list(BY_TOLERANCE)).values >= 2
-        by_tolerance = dict(zip(BY_TOLERANCE, counted, strict=True))
-        yield self._agreement(
-            "shares-by-tolerance", "by the tolerance of the count (τ = 0.1)", by_tolerance, BY_TOLERANCE
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        kept = measured[["descents_by_width", "descents_by_scale", "minor"]].assign_coords(moment=predicted.moment)
+        moments, error = measured.moments.assign_coords(moment=predicted.moment), predicted.spread / self.starts**0.5
+        mean, var = (moments.sel(moment=name, drop=True) for name in ("mean major", "var minor"))
+        relative = error / predicted.moments
+        error_of_ratio = np.hypot(relative.sel(moment="mean major"), relative.sel(moment="var minor") / 2)
+        return kept.assign(
+            moment_off=np.abs(moments - predicted.moments) / error,
+            ratio=var**0.5 / mean,
+            ratio_off=np.abs(var**0.5 / mean * measured.width**0.5 - 1) / error_of_ratio,
         )
-        yield from self._judge_sign(measured, scales)
-        yield from self._judge_moments(measured, predicted)
-        most = int(max(measured.descents_by_width.max(), measured.descents_by_scale.max()))
-        yield claim(
-            "at-most-two", "No start has more descents than concepts", source="Section 4.2", measured=most,
-            expected="≤ 2", holds=most <= 2, seeds=self.starts * (len(BY_WIDTH) + len(BY_SCALE)),
-        )  # fmt: skip
 
-    def _agreement(self, id: str, by: str, found: Mapping[Any, np.ndarray], known: Mapping[Any, float]) -> Claim:
-        agree = [shares_agree(int(row.sum()), len(row), known[key], REFERENCE_STARTS) for key, row in found.items()]
-        return claim(
-            id, f"Shares of two descents {by} are those of the reference", source="Appendix E.2", expected=known,
-            measured={key: share_of(row) for key, row in found.items()}, holds=all(agree), seeds=self.starts,
-        )  # fmt: skip
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        runs: About = {"seeds": self.starts}
+        twice = reduced.descents_by_width >= 2
+        statement = (
+            "The share of starts with two descents falls with the width of U (widths in which the reference has any)"
+        )
+        narrow = twice.mean("start").sel(width=[width for width, known in BY_WIDTH.items() if known])
+        yield falling("falls-with-width", statement, narrow, along="width", **runs)
+        statement = f"With d' = {max(BY_WIDTH)} no start has two descents"
+        yield every("none-when-wide", statement, ~twice.sel(width=max(BY_WIDTH)), **runs)
+        statement = "Shares of two descents by the width d' of U (d' τ² = 0.02) are those of the reference"
+        yield agreement("shares-by-width", statement, twice, BY_WIDTH)
+        scales = reduced.descents_by_scale.sel(turn_tolerance=self.tolerance) >= 2
+        statement = "Shares of two descents by the size τ of the start (d' = 2) are those of the reference"
+        yield agreement("shares-by-size", statement, scales, BY_SCALE)
+        vanishing = scales.mean("start").sel(scale=[0.1, 0.03, 0.01, 0.001])
+        statement = "The transient vanishes with the size τ of the start"
+        yield falling("vanishes", statement, vanishing, along="scale", source="Section 4.2", **runs)
+        statement = "Shares of two descents by the tolerance of the count (τ = 0.1) are those of the reference"
+        counted = reduced.descents_by_scale.sel(scale=0.1, turn_tolerance=list(BY_TOLERANCE)) >= 2
+        yield agreement("shares-by-tolerance", statement, counted, BY_TOLERANCE)
+        statement = "A minor that starts negative never gives two descents, whatever its size"
+        yield every("negative-minor", statement, (~scales).where(reduced.minor < 0), source="Section 4.2", **runs)
+        statement = "Of the starts with a positive minor (τ = 0.1) about half have two descents"
+        given = scales.sel(scale=0.1).values[reduced.minor.sel(scale=0.1) > 0]
+        known = {"τ = 0.1": (GIVEN_POSITIVE, REFERENCE_STARTS // 2)}
+        yield same_shares(
+            "positive-minor", statement, {"τ = 0.1": given}, known, source="Section 4.2", seeds=len(given)
+        )
+        statement = "A wide U has relatively small minors: rms(w_ij) / E w_ii = 1/√d', difference in standard errors"
+        yield below("relative-minors", statement, reduced.ratio_off, 4, shown={"ratio": reduced.ratio}, **runs)
+        statement = "E w_ii = d' τ², E w_ij = 0, Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴: difference in standard errors"
+        yield below("moments", statement, reduced.moment_off, 5, **runs)
+        most = [reduced[name].max().item() for name in ("descents_by_width", "descents_by_scale")]
+        yield below("at-most-two", "No start has more descents than concepts", most, 3, source="Section 4.2", **runs)
 
-    def _judge_sign(self, measured: xr.Dataset, scales: Mapping[float, np.ndarray]) -> Iterable[Claim]:
-        positive = dict(zip(BY_SCALE, measured.minor.values > 0, strict=True))
-        against = {scale: share_of(scales[scale][~positive[scale]]) for scale in (0.3, 0.1, 0.03, 0.01)}
-        yield claim(
-            "negative-minor", "A minor that starts negative never gives two descents (any size)", source="Section 4.2",
-            measured=against, expected="share = 0",
-            holds=not any(scales[scale][~positive[scale]].any() for scale in against), seeds=self.starts,
-        )  # fmt: skip
-        given = scales[0.1][positive[0.1]]
-        yield claim(
-            "positive-minor", "Of the starts with a positive minor (τ = 0.1) about half have two descents",
-            source="Section 4.2", measured=share_of(given), seeds=len(given),
-            expected=f"{GIVEN_POSITIVE} of {REFERENCE_STARTS // 2} (99 %)",
-            holds=shares_agree(int(given.sum()), len(given), GIVEN_POSITIVE, REFERENCE_STARTS // 2),
-        )  # fmt: skip
-
-    def _judge_moments(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        mean, across, off, on = measured.moments.values.T
-        theory = predicted.moments.values.T
-        widths = measured.width.values
-        ratio = dict(zip(widths.tolist(), np.sqrt(off + across**2) / mean, strict=True))
-        error = 2.576 * np.sqrt((2 + 6 / widths) / self.starts) / 2 + 2.576 * np.sqrt(2 / widths / self.starts)
-        yield claim(
-            "relative-minors", "A wide U has relatively small minors: rms(w_ij) / E w_ii = 1/√d'",
-            source="Appendix E.2", measured=ratio, expected={"1/√d'": 1 / np.sqrt(widths), "reference": RATIOS},
-            holds=bool(np.all(np.abs(np.array(list(ratio.values())) * np.sqrt(widths) - 1) < error)), seeds=self.starts,
-        )  # fmt: skip
-        error = np.sqrt(theory[[3, 2]] / self.starts)
-        z = np.abs([mean - theory[0], across]) / error
-        spread = [np.abs(off / theory[2] - 1), np.abs(on / theory[3] - 1)]
-        yield claim(
-            "moments",
-            "E w_ii = d' τ², E w_ij = 0 (in standard errors); Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴ (relative error)",
-            source="Appendix E.2", measured={"means": np.max(z), "variances": np.max(spread)},
-            expected={"means": "< 4", "variances": f"< {4 * np.sqrt(14 / self.starts):.2g}"}, seeds=self.starts,
-            holds=bool(np.max(z) < 4 and np.max(spread) < 4 * np.sqrt(14 / self.starts)),
-        )  # fmt: skip
-
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.3, 3.7))
-        _draw_shares(left, measured.descents_by_width.values >= 2, BY_WIDTH)
+        _draw_shares(left, reduced.descents_by_width.values >= 2, BY_WIDTH)
         left.set(xscale="log", xlabel="width d' of U (d' τ² fixed)", title="Wide models take no detour")
         left.set_ylabel("share of starts with two descents")
         left.set_xticks(list(BY_WIDTH), [str(width) for width in BY_WIDTH])
         left.minorticks_off()
-        _draw_shares(middle, measured.descents_by_scale.sel(turn_tolerance=self.tolerance).values >= 2, BY_SCALE)
+        scales = reduced.descents_by_scale.sel(turn_tolerance=self.tolerance) >= 2
+        _draw_shares(middle, scales.values, BY_SCALE)
         middle.set(xscale="log", xlabel="size τ of the start (d' = 2)", title="Small starts rarely do")
         top = max(left.get_ylim()[1], middle.get_ylim()[1])
         for axes in (left, middle):
             axes.set_ylim(-0.01, top)
             axes.legend(loc="best")
-        twice = measured.descents_by_scale.sel(scale=0.1, turn_tolerance=self.tolerance).values >= 2
-        minor = measured.minor.sel(scale=0.1).values
+        twice, minor = scales.sel(scale=0.1).values, reduced.minor.sel(scale=0.1).values
         reach = float(np.quantile(np.abs(minor), 0.998))
         edges = np.linspace(-reach, reach, 41)
-        right.hist([minor[~twice], minor[twice]], edges, stacked=True, color=[FAINT, PALETTE[0]],
-                   label=["one descent", "two descents"])  # fmt: skip
+        kinds, colors = ["one descent", "two descents"], [FAINT, PALETTE[0]]
+        right.hist([minor[~twice], minor[twice]], edges, stacked=True, color=colors, label=kinds)
         right.axvline(0, **THEORY)
         right.set(xlabel="w₁₂(0), τ = 0.1", ylabel="starts", title="Negative minors never do")
         right.legend()
         return {"initialization-breakdown": figure}
+
+
+def agreement(id: str, statement: str, twice: xr.DataArray, known: Mapping[Any, float]) -> Claim:
+    """The shares in the rows of `twice` beside those of the reference, as many rows in the same order."""
+    rows = dict(zip(map(str, known), twice.transpose(..., "start").values, strict=True))
+    reference = {str(key): (share, REFERENCE_STARTS) for key, share in known.items()}
+    return same_shares(id, statement, rows, reference, seeds=twice.sizes["start"])
 
 
 def _draw_shares(axes: Axes, outcomes: np.ndarray, reference: Mapping[Any, float]) -> None:

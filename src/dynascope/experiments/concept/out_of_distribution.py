@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from pydantic import Field, PositiveInt
-from scipy.stats import poisson
 
 import dynascope as ds
 from dynascope.curves import stages
@@ -22,16 +21,12 @@ from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
 from dynascope.experiments.seeds import member_seeds, run_key
 from dynascope.figures import FAINT, INK, THEORY, concept_plane, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below, every, share
 from dynascope.lab.experiment import Source
 from dynascope.models.mlp import MLP
 from dynascope.tasks.structured_identity import StructuredIdentity, random_rotation
 from dynascope.theory.concept.nearest_point import nearest_point
-
-# Measured by an independent program: the smallest distance from the test point of 5000 points per cluster, at d=2 and
-# d=64; and about how many of 10,000 points truncation rejects at d=2 with a spread of 0.3.
-NEAREST = {"d=2": 0.844, "d=64": 0.799}
-REJECTED = 160
 
 
 class OutOfDistribution(SimExperiment):
@@ -45,11 +40,10 @@ class OutOfDistribution(SimExperiment):
     notes = """The nearest training cluster is μ₁ = 1 away from the test point: 20 of the paper's standard deviations
     of 0.05. No training point lies within the radius of 0.5 that the truncation clears, so truncated and untruncated
     runs are the same runs, bit for bit. With a wider spread, σ = 0.3, truncation redraws about 3 % of the nearer
-    cluster and leaves the transients as they were. There the noise of the batches makes the loss jitter on its plateaus
-    by more than 1 % of its start, so that counting every turn counts noise (up to twenty turns); the claim compares the
-    depth of the transient instead. The control spreads the clusters by 0.5, and training points lie around the test
-    point. Theory: a point falls within r of the test point with the probability that its Gaussian gives to that disc;
-    this determines how many are rejected, and how near the nearest one comes."""
+    cluster. There the noise of the batches makes the loss jitter on its plateaus by more than 1 % of its start, so
+    runs are compared by whether they turn and by their deepest rise, not by the number of turns. The control spreads
+    the clusters by 0.5, and training points lie around the test point. Theory: a point falls within r of the test point
+    with the probability that its Gaussian gives to that disc."""
 
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
@@ -90,85 +84,64 @@ class OutOfDistribution(SimExperiment):
         expected = [nearest_point(self.mu, spread, self.radius, self.samples or 5000) for spread in self.spreads()]
         return xr.concat(expected, "signal")
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
-        low, high = measured["low"].to_dataset(), measured["high"].to_dataset()
-        narrow = {f"d={self.low_dim}": low.isel(signal=0), f"d={self.dim}": high.isel(signal=0)}
-        free = {name: part.isel(truncate_radius=0) for name, part in narrow.items()}
-        yield claim(
-            "nothing-near", f"No training point lies within {self.radius:g} of the test point, in any seed",
-            source="Figure 15", expected=0, holds=not any(int(part.inside.sum()) for part in free.values()),
-            measured={name: {"most points inside": part.inside.max(), "smallest distance": part.nearest.min()}
-                      for name, part in free.items()}, seeds=self.seeds,
-        )  # fmt: skip
-        yield self._judge_nearest(np.concatenate([part.nearest.values for part in free.values()]), predicted)
-        same = {name: _same_bits(part) for name, part in narrow.items()}
-        yield claim(
-            "identical", "So truncation rejects nothing, and every curve is the same, bit for bit",
-            source="Figure 16", measured={name: share_of(equal) for name, equal in same.items()}, expected="all",
-            holds=all(bool(equal.all()) for equal in same.values()), seeds=self.seeds,
-        )  # fmt: skip
-        yield from self._judge_wide(low.isel(signal=1), float(predicted.inside[1]))
-        truncated = {**narrow, f"d={self.low_dim}, σ={self.wide_sigma:g}": low.isel(signal=1)}
-        left = {name: int(part.inside.isel(truncate_radius=1).sum()) for name, part in truncated.items()}
-        yield claim(
-            "truncated", "Truncation leaves no point inside the radius", source="Appendix F.3", measured=left,
-            expected=0, holds=not any(left.values()), seeds=self.seeds,
-        )  # fmt: skip
-        a = self.strengths([(self.mu, self.sigma)])[0]
-        off = {name: float(np.max(np.abs(part.moment.values / a - 1))) for name, part in free.items()}
-        yield claim(
-            "second-moment", "The second moment of the samples is a = σ² + μ²/s, in every seed", source="Equation C.13",
-            measured=off, expected="within 2 %", holds=max(off.values()) < 0.02, seeds=self.seeds,
-        )  # fmt: skip
-        error = float(measured.rotation_error)
-        yield claim(
-            "rotation", "Rotating the data and the network with them changes no loss (float64)", source="Appendix F.1",
-            measured=error, expected="≤ 1e-12", holds=error <= 1e-12,
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.DataTree:
+        """The node `narrow` has the runs of both dimensions, `wide` those with a spread of `wide_sigma`."""
+        names = ["inside", "nearest", "moment", "test_loss", "output"]
+        low, high = (measured[name].to_dataset()[names] for name in ("low", "high"))
+        narrow = xr.concat([part.isel(signal=0, drop=True) for part in (low, high)], "seed")
+        nodes = {"narrow": narrow, "wide": low.isel(signal=1, drop=True)}
+        tree: dict[str, xr.Dataset] = {"/": predicted.assign(rotation_error=measured.rotation_error)}
+        for name, runs in nodes.items():
+            loss = runs.test_loss.transpose("truncate_radius", "seed", "step")
+            levels = np.array([transients.deepest_rise(curves) for curves in loss.values])
+            tree[name] = runs[["inside", "nearest", "moment"]].assign(
+                changed=(runs.output.diff("truncate_radius") != 0).any(("truncate_radius", "step", "concept"))
+                | (loss.diff("truncate_radius") != 0).any(("truncate_radius", "step")),
+                descents=transients.count_descents(loss),
+                levels=(("truncate_radius", "extremum", "seed"), levels),
+            )
+        return xr.DataTree.from_dict(tree)
 
-    def _judge_nearest(self, nearest: np.ndarray, predicted: xr.Dataset) -> Claim:
-        low, high = predicted.nearest.isel(signal=0).values
-        outside = (nearest < low) | (nearest > high)
-        printed = (self.mu, self.sigma, self.samples) == ((1.0, 2.0), (0.05, 0.05), 5000)
-        others = not printed or all(low < value < high for value in NEAREST.values())
-        return claim(
-            "nearest", "How near the nearest point comes follows from the Gaussian clusters, here and in an "
-            "independent program: at most 1 seed in 20 is outside the range of 99 %",
-            source="Figure 15", measured={"median": np.median(nearest), "outside": share_of(outside)},
-            expected={"range": [low, high], "independent program": NEAREST},
-            holds=bool(outside.mean() <= 0.05 and others), seeds=self.seeds,
-        )  # fmt: skip
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        narrow, wide = reduced["narrow"].to_dataset(), reduced["wide"].to_dataset()
+        free = narrow.isel(truncate_radius=0)
+        statement = f"No training point lies within {self.radius:g} of the test point, in any seed"
+        yield every("nothing-near", statement, free.inside == 0, shown={"smallest distance": free.nearest.min()})
+        near, far = reduced.nearest.isel(signal=0).values
+        statement = "The distance of the nearest point is in the range that Gaussian clusters give in 99 % of samples"
+        shown = {"range": [near, far], "median": free.nearest.median()}
+        yield share("nearest", statement, (free.nearest >= near) & (free.nearest <= far), 0.9, shown=shown)
+        statement = "So truncation rejects nothing, and every curve is the same, bit for bit"
+        yield every("identical", statement, ~narrow.changed, source="Figure 16")
+        rejected, expected = wide.inside.isel(truncate_radius=0), float(reduced.inside.isel(signal=1))
+        statement = (
+            f"With σ = {self.wide_sigma:g} truncation rejects as many points as the Gaussian puts into the disc "
+        )
+        statement += "(mean over seeds, to 4 standard errors)"
+        error = 4 * (expected / rejected.size) ** 0.5
+        yield agrees("wide-rejections", statement, rejected.mean(), expected, absolute=error, source="Figure 16")
+        yield from self._judge_wide(wide)
+        left = np.append(narrow.inside.isel(truncate_radius=1), wide.inside.isel(truncate_radius=1))
+        yield every("truncated", "Truncation leaves no point inside the radius", left == 0, source="Appendix F.3")
+        a = xr.DataArray(self.strengths([(self.mu, self.sigma)])[0], dims="concept")
+        statement = "The second moment of the samples is a = σ² + μ²/s, in every seed"
+        yield agrees("second-moment", statement, free.moment, a, relative=0.02, source="Equation C.13")
+        statement = "Rotating the data and the network with them changes no loss (float64)"
+        yield below("rotation", statement, reduced.rotation_error, 1e-12, source="Appendix F.1", seeds=1)
 
-    def _judge_wide(self, wide: xr.Dataset, expected: float) -> Iterable[Claim]:
-        rejected = wide.inside.isel(truncate_radius=0).values
-        low, high = poisson.ppf([0.005, 0.995], expected * rejected.size) / rejected.size
-        single = poisson.ppf([0.005, 0.995], expected)
-        printed = (self.mu, self.radius, self.wide_sigma, self.samples) == ((1.0, 2.0), 0.5, 0.3, 5000)
-        others = not printed or single[0] <= REJECTED <= single[1]
-        yield claim(
-            "wide-rejections", f"With σ = {self.wide_sigma:g} some points are rejected: as many as the Gaussian puts "
-            "into the disc, here and in an independent program (about 160)",
-            source="Figure 16", measured={"mean": rejected.mean(), "range": [rejected.min(), rejected.max()]},
-            expected={"expected": expected, "99 % of means": [low, high], "99 % of samples": single}, seeds=self.seeds,
-            holds=bool(low <= rejected.mean() <= high and others),
-        )  # fmt: skip
-        loss = wide.test_loss.transpose("truncate_radius", "seed", "step").values
-        verdicts, counts = transients.memorizes(loss), stages.descents(loss)
-        levels = np.array([transients.deepest_rise(curves) for curves in loss])  # radius, (from, to), seed
-        levels = levels[:, :, verdicts.all(axis=0)]
-        shift, spread = np.median(np.abs(levels[1] - levels[0]), axis=-1), levels[0].std(axis=-1)
-        changed, agree = ~_same_bits(wide), verdicts[0] == verdicts[1]
-        yield claim(
-            "wide-unchanged", "The curves then differ, but the dynamics does not: the same seeds have two descents or "
-            "more (9 of 10), and the extrema of the deepest rise move less than seeds differ (median over spread)",
-            source="Figure 16", expected="all changed; same verdict ≥ 0.9; shifts < 1", seeds=self.seeds,
-            measured={"changed": share_of(changed), "same verdict": share_of(agree),
-                      "same number of 1 % turns": share_of(counts[0] == counts[1]),
-                      "shift of the minimum": shift[0] / spread[0], "shift of the maximum": shift[1] / spread[1]},
-            holds=bool(changed.all() and agree.mean() >= 0.9 and np.all(shift < spread)),
-        )  # fmt: skip
+    def _judge_wide(self, wide: xr.Dataset) -> Iterable[Claim]:
+        twice = wide.descents >= 2
+        statement = "All curves then differ, but the same seeds have two descents or more"
+        same = (twice.isel(truncate_radius=0) == twice.isel(truncate_radius=1)) & wide.changed
+        yield share("wide-unchanged", statement, same, 0.9, source="Figure 16")
+        levels = wide.levels.where(twice.all("truncate_radius"), drop=True)
+        shift = np.abs(levels.diff("truncate_radius")).median(("truncate_radius", "seed"))
+        statement = "The minimum and the maximum of the deepest rise move less than seeds differ: median over spread"
+        yield below(
+            "wide-extrema", statement, shift / levels.isel(truncate_radius=0).std("seed"), 1, source="Figure 16"
+        )
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
         low, high = measured["low"].to_dataset(), measured["high"].to_dataset()
         figure, grid = panels(3, 2)
         cases = ((low, 0, 0, self.low_dim), (high, 0, 0, self.dim), (low, 1, 1, self.low_dim))
@@ -251,10 +224,3 @@ def rotation_error(experiment: SimExperiment, signals: Signals, seed: int) -> fl
             losses.append([task.population_loss(model), task.loss(model, x), task.test_loss(model)])
         first, second = np.array(losses)
     return float(np.max(np.abs(second / first - 1)))
-
-
-def _same_bits(part: xr.Dataset) -> np.ndarray:
-    """For every seed, whether the curves with and without truncation are equal in every bit."""
-    loss = part.test_loss.transpose("truncate_radius", "seed", "step").values
-    output = part.output.transpose("truncate_radius", "seed", "step", "concept").values
-    return (loss[0] == loss[1]).all(axis=-1) & (output[0] == output[1]).all(axis=(-2, -1))

@@ -9,16 +9,16 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
-from scipy.stats import t as student
 
 import dynascope as ds
 from dynascope.curves import paths, stages
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.shares_by_shape import Families, Shape, draw_families, judge_shares, measure_shares
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.figures import concept_plane, panels
-from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, below, every, same_shares, share
 from dynascope.lab.experiment import Source
 
 # Measured by an independent program, in the default setting.
@@ -27,7 +27,7 @@ TURNS = {97: Turn(0.082, 5, 0.463, 134), 170: Turn(0.040, 4, 0.435, 62), 174: Tu
 REVERSAL, ILLUSION_GAP = {97: 0.63, 170: 0.69, 174: 0.68}, {97: 0.0, 170: 0.05, 174: 0.0}
 OUTPUTS = {"minimum": (0.60, 1.87), "maximum": (0.0, 2.0), "end": (1.0, 2.0)}
 """Of start 97."""
-SLOPES = {(2, 4): -0.54, (6, 8): -0.08, (15, 20): -0.35}
+SLOPES = {"2-4": -0.54, "6-8": -0.08, "15-20": -0.35}
 """At d=64: slopes of the log test loss per epoch, between these epochs, of one run."""
 
 
@@ -38,12 +38,12 @@ class TransientMemorization(SimExperiment):
     source = Source(PAPER, "Figures 2c and 3")
     cost = {"quick": 16, "full": 100}
     presets = {
-        "quick": {"seeds": 50, "high_seeds": 3, "dims": (2, 8), "depths": (1, 2, 4), "depth_dims": (2,),
-                  "wide": None, "population_seeds": 200},
-        "code": {"mu": (2.0, 4.0), "sigma": (0.2236, 0.2236), "low_width": 4, "low_learning_rate": 0.01, "origin": True,
-                 "bias": True, "reshuffle": False, "test_samples": 5000, "high_seeds": 5, "population_seeds": 0,
-                 "chosen": ()},
-    }  # fmt: skip
+        "quick": {"seeds": 50, "high_seeds": 3, "population_seeds": 200}
+        | {"dims": (2, 8), "depths": (1, 2, 4), "depth_dims": (2,), "wide": None},
+        "code": PUBLISHED
+        | {"mu": (2.0, 4.0), "sigma": (0.2236, 0.2236), "low_width": 4, "low_learning_rate": 0.01}
+        | {"high_seeds": 5, "population_seeds": 0, "chosen": ()},
+    }
     control = {"depth": 1}
     notes = """How often: about half of random starts at d=2 turn back, with SGD and with the population gradient
     alike; the three starts drawn alone were chosen for the depth of their detour (the largest rise of the loss is 0.1
@@ -85,8 +85,8 @@ class TransientMemorization(SimExperiment):
 
     def as_reference(self) -> bool:
         """Whether the setting is the one in which the reference numbers were measured."""
-        return self.has_defaults("mu", "sigma", "norm", "init_scale", "origin", "bias", "learning_rate", "epochs",
-                                 "batch", "activation")  # fmt: skip
+        setting = ("mu", "sigma", "norm", "init_scale", "origin", "bias", "learning_rate", "epochs", "batch")
+        return self.has_defaults(*setting, "activation")
 
     def paper_epoch(self) -> float:
         """Steps in which the weaker concept progresses as in an epoch of the paper's setting: by a₁ × rate × 78."""
@@ -111,104 +111,114 @@ class TransientMemorization(SimExperiment):
             return None
         return transients.nearly_flow(self, [(self.mu, self.sigma)], self.chosen, dim=self.low_dim)
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
-        turns, none = (transients.memorizes(part.test_loss.transpose("seed", "step").values) for part in (low, high))
-        enough = wilson_interval(int(turns.sum()), turns.size)[0] > 0.25
-        yield claim(
-            "low-not-high", "In low dimension the test loss falls, rises and falls again in a large share of seeds, "
-            "in high dimension in none",
-            source="Figures 2c and 3", measured={f"d={self.low_dim}": share_of(turns), f"d={self.dim}": share_of(none)},
-            expected="interval above 0.25; none", holds=bool(enough and not none.any()), seeds=self.seeds,
-        )  # fmt: skip
-        yield self._judge_path(low.isel(seed=turns))
-        yield from self._judge_slow_stretch(high)
-        if self.as_reference():
-            found, expected, agree = transients.agreement({"SGD": turns}, {"SGD": SGD_SHARE})
-            yield claim(
-                "sgd-share", "SGD on samples: the share in low dimension agrees with an independent program's 9 of 16",
-                source="Figure 2c", measured=found, expected=expected, holds=agree, seeds=self.seeds,
-            )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> xr.DataTree:
+        low, high = (measured[name].to_dataset().isel(signal=0, drop=True) for name in ("low", "high"))
+        logs = np.log(high.test_loss).assign_coords(step=high.step / self.paper_epoch())
+        spans = [[float(epoch) for epoch in span.split("-")] for span in SLOPES]
+        slopes = [logs.interp(step=span).diff("step").isel(step=0, drop=True) / (span[1] - span[0]) for span in spans]
+        slope = xr.concat(slopes, "epochs").assign_coords(epochs=list(SLOPES))
+        descents = transients.count_descents(high.test_loss)
+        tree = {"low": self._detours(low), "high": xr.Dataset({"slope": slope, "descents": descents})}
         if self.population_seeds:
-            yield from judge_shares(measured["shares"].to_dataset(), self.families(), self.as_reference())
+            tree["shares"] = measured["shares"].to_dataset()
         if predicted is not None:
-            yield transients.judge_flow(predicted, "Figure 3")
-            known = {start: TURNS[start] for start in self.chosen if start in TURNS}
-            if known and self.as_reference() and (self.low_dim, self.depth) == (2, 4):
-                yield from self._judge_chosen(measured["chosen"].to_dataset().isel(signal=0), known)
+            chosen, flow = (trace.isel(signal=0, drop=True) for trace in (measured["chosen"].to_dataset(), predicted))
+            detours = self._detours(chosen.rename(start="seed")).rename(seed="start")
+            tree["chosen"] = detours.assign(
+                turn=transients.first_turns(chosen), flow_descents=transients.count_descents(flow.test_loss)
+            )
+        return xr.DataTree.from_dict(tree)
 
-    def _judge_path(self, turning: xr.Dataset) -> Claim:
-        """In the seeds that memorize: first toward the test point, then to the strongest cluster, then home."""
-        loss = turning.test_loss.transpose("seed", "step").values
-        path = turning.output.transpose("seed", "step", "concept").values
-        cluster = np.array([0.0, self.mu[1]])
-        distance = np.linalg.norm(path - cluster, axis=-1)
+    def _detours(self, trace: xr.Dataset) -> xr.Dataset:
+        """Of every seed: its descents, the output where the loss is lowest before its peak, at the peak and at the end,
+        the share of the loss left at the end, how far the weaker concept falls back, and the distance from the mean of
+        the strongest cluster at the peak, over ‖x̂‖ (`gap`)."""
+        loss, path = trace.test_loss.transpose("seed", "step").values, trace.output.transpose("seed", "step", "concept")
         high = stages.memorization_peak(loss)
-        low = transients.before_peak(loss, high)
-        toward = [d[after] < d[before] for d, before, after in zip(distance, low, high, strict=True)]
-        done = loss[:, -1] < 0.01 * loss[:, 0]
-        gap = paths.illusion_gap(path, high, cluster, np.array(self.mu))
-        return claim(
-            "path", "Where it memorizes, the output turns from the test point toward (0, μ₂), nearer at the loss's "
-            "maximum than at the minimum before, and then converges to the test point: in 9 of 10 such seeds",
-            source="Figure 2c", expected="shares ≥ 0.9",
-            measured={"turns to (0, μ₂)": share_of(toward), "converges": share_of(done),
-                      "distance from (0, μ₂) at the maximum / ‖x̂‖, median": np.median(gap) if gap.size else np.nan},
-            holds=bool(len(loss) and np.mean(toward) >= 0.9 and np.mean(done) >= 0.9), seeds=len(loss),
-        )  # fmt: skip
-
-    def _judge_slow_stretch(self, high: xr.Dataset) -> Iterable[Claim]:
-        epochs = high.step.values / self.paper_epoch()
-        logs = np.log(high.test_loss.transpose("seed", "step").values)
-        slopes = {
-            (a, b): np.array([np.diff(np.interp((a, b), epochs, curve))[0] / (b - a) for curve in logs])
-            for a, b in SLOPES
+        at = np.stack([transients.before_peak(loss, high), high, np.full(len(loss), -1)], axis=1)
+        cluster = np.array([0.0, self.mu[1]])
+        table = {
+            "descents": ("seed", stages.descents(loss)),
+            "left": ("seed", loss[:, -1] / loss[:, 0]),
+            "output": (("seed", "when", "concept"), np.take_along_axis(path.values, at[:, :, None], axis=1)),
+            "reversal": ("seed", paths.reversal(path.values[:, :, 0] / self.mu[0])),
+            "gap": ("seed", paths.illusion_gap(path.values, high, cluster, np.array(self.mu))),
         }
-        before, middle, after = (float(np.median(slope)) for slope in slopes.values())
-        yield claim(
-            "slow-stretch", "In high dimension the loss only falls, but slowly in between: its log slope at epochs 6-8 "
-            "is under half of that at epochs 2-4 and at 15-20 (medians; epochs as in the paper's setting)",
-            source="Figure 3", measured={"2-4": before, "6-8": middle, "15-20": after}, expected="under half",
-            holds=abs(middle) < 0.5 * min(abs(before), abs(after)), seeds=self.high_seeds,
-        )  # fmt: skip
-        n = self.high_seeds
-        if self.as_reference() and (self.dim, self.depth) == (64, 4) and n > 1:
-            reach = student.ppf(1 - 0.005 / len(SLOPES), n - 1) * (1 + 1 / n) ** 0.5
-            off = {span: abs(SLOPES[span] - slope.mean()) / slope.std(ddof=1) for span, slope in slopes.items()}
-            yield claim(
-                "slow-stretch-reference", "The slopes of an independent program's run lie within the spread of seeds "
-                "(standard deviations from their mean; 99 % prediction interval)",
-                source="Figure 3", measured={f"{a}-{b}": value for (a, b), value in off.items()},
-                expected=f"≤ {reach:.2f}", holds=bool(max(off.values()) <= reach), seeds=n,
-            )  # fmt: skip
+        return xr.Dataset(table, {"seed": trace.seed, "when": ["minimum", "maximum", "end"]})
 
-    def _judge_chosen(self, chosen: xr.Dataset, known: Mapping[int, Turn]) -> Iterable[Claim]:
-        loss = {start: chosen.test_loss.sel(start=start).values for start in known}
-        path = {start: chosen.output.sel(start=start).transpose("step", "concept").values for start in known}
-        turns = {start: transients.first_turn(curve, chosen.step.values) for start, curve in loss.items()}
-        yield transients.judge_turns(turns, known, "Figure 3")
-        reversal = {start: paths.reversal(o[:, 0] / self.mu[0]) for start, o in path.items()}
-        peak = {start: stages.memorization_peak(curve) for start, curve in loss.items()}
-        cluster, target = np.array([0.0, self.mu[1]]), np.array(self.mu)
-        gap = {start: paths.illusion_gap(o, peak[start], cluster, target) for start, o in path.items()}
-        near = [transients.within([value[k]], [reference[k]], digits=2)
-                for value, reference in ((reversal, REVERSAL), (gap, ILLUSION_GAP)) for k in known]  # fmt: skip
-        yield claim(
-            "memorizes", "There the weaker concept falls back by two thirds, and the output at the maximum is the mean "
-            "of the strongest cluster (reversal; distance over ‖x̂‖)",
-            source="Figure 2c", measured={"reversal": reversal, "illusion gap": gap},
-            expected={"reversal": REVERSAL, "illusion gap": ILLUSION_GAP}, holds=all(near), seeds=len(known),
-        )  # fmt: skip
-        if 97 in known:
-            at = {"minimum": int(turns[97].minimum_at), "maximum": int(turns[97].maximum_at), "end": -1}
-            outputs = {when: path[97][k] for when, k in at.items()}
-            right = [transients.within(outputs[when], OUTPUTS[when], digits=2) for when in at]
-            yield claim(
-                "outputs", "Start 97: the output nears the test point, is the strongest cluster's mean, and comes back",
-                source="Figure 2c", measured=outputs, expected=OUTPUTS, holds=all(right),
-            )  # fmt: skip
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        low, high = reduced["low"].to_dataset(), reduced["high"].to_dataset()
+        turns = low.descents >= 2
+        statement = f"At d={self.low_dim} the test loss falls, rises and falls again in a large share of seeds"
+        yield share("low-not-high", statement, turns, 0.25)
+        statement = f"At d={self.dim} it falls once, in every seed"
+        yield every("high-monotone", statement, high.descents == 1, seeds=self.high_seeds)
+        yield from self._judge_path(low.where(turns, drop=True))
+        middle = np.abs(high.slope.median("seed"))
+        statement = (
+            "In high dimension the loss falls slowly in between: its log slope at epochs 6-8, over the smaller of "
+        )
+        statement += "those at epochs 2-4 and 15-20 (medians; epochs as in the paper's setting)"
+        ratio = middle[1] / min(middle[0], middle[2])
+        yield below("slow-stretch", statement, ratio, 0.5, source="Figure 3", seeds=self.high_seeds)
+        if self.as_reference():
+            yield from self._judge_reference(turns, high.slope)
+        if self.population_seeds:
+            yield from judge_shares(reduced["shares"].to_dataset(), self.families(), self.as_reference())
+        if self.chosen:
+            chosen = reduced["chosen"].to_dataset()
+            yield transients.judge_flow(chosen.flow_descents)
+            known = [start for start in self.chosen if start in TURNS]
+            if known and self.as_reference() and (self.low_dim, self.depth) == (2, 4):
+                yield from self._judge_chosen(chosen.sel(start=known))
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def _judge_path(self, turning: xr.Dataset) -> Iterable[Claim]:
+        """Of the seeds that memorize."""
+        about: About = {"source": "Figure 2c", "seeds": turning.sizes["seed"]}
+        cluster = xr.DataArray([0.0, self.mu[1]], dims="concept")
+        distance = ((turning.output - cluster) ** 2).sum("concept") ** 0.5
+        statement = (
+            "Where it memorizes, the output turns from the test point toward (0, μ₂): it is nearer to it at the "
+        )
+        statement += "loss's maximum than at the minimum before"
+        shown = {"distance over ‖x̂‖ at the maximum, median": turning.gap.median()}
+        yield share(
+            "path", statement, distance.sel(when="maximum") < distance.sel(when="minimum"), 0.9, shown=shown, **about
+        )
+        statement = "It then converges to the test point: less than 1 % of the loss is left"
+        yield share("path-ends", statement, turning.left < 0.01, 0.9, **about)
+
+    def _judge_reference(self, turns: xr.DataArray, slope: xr.DataArray) -> Iterable[Claim]:
+        statement = "SGD on samples: the share in low dimension is that of an independent program, 9 of 16"
+        yield same_shares("sgd-share", statement, {"SGD": turns}, {"SGD": SGD_SHARE}, source="Figure 2c")
+        if (self.dim, self.depth) == (64, 4) and self.high_seeds >= 10:
+            statement = (
+                "The slopes of an independent program's run lie within the spread of seeds, in standard deviations"
+            )
+            off = np.abs(slope.mean("seed") - list(SLOPES.values())) / slope.std("seed", ddof=1)
+            yield below("slow-stretch-reference", statement, off, 4, source="Figure 3", seeds=self.high_seeds)
+
+    def _judge_chosen(self, chosen: xr.Dataset) -> Iterable[Claim]:
+        starts = chosen.start.values.tolist()
+        turns = {start: chosen.turn.sel(start=start).values for start in starts}
+        yield transients.judge_turns(turns, {start: TURNS[start] for start in starts})
+        found = {"reversal": (chosen.reversal, REVERSAL), "gap": (chosen.gap, ILLUSION_GAP)}
+        off = [transients.off_by(values, [known[k] for k in starts], 2) for values, known in found.values()]
+        statement = (
+            "There the weaker concept falls back by two thirds, and the output at the maximum is the mean of the "
+        )
+        statement += "strongest cluster: differences from an independent program over 1 % and rounding"
+        shown = {name: values for name, (values, _) in found.items()}
+        yield below("memorizes", statement, off, 1, source="Figure 2c", seeds=len(starts), shown=shown)
+        if 97 in starts:
+            outputs = chosen.output.sel(start=97)
+            off = transients.off_by(outputs, [OUTPUTS[when] for when in outputs.when.values], 2)
+            statement = "Start 97: the output nears the test point, is the strongest cluster's mean, and comes back: "
+            statement += "differences from an independent program over 1 % and rounding"
+            shown = {when: outputs.sel(when=when).values for when in OUTPUTS}
+            yield below("outputs", statement, off, 1, source="Figure 2c", seeds=1, shown=shown)
+
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Mapping[str, Figure]:
         low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
         figure, (plane, left, right) = panels(3)
         self._draw_plane(plane, low, high)
@@ -220,7 +230,7 @@ class TransientMemorization(SimExperiment):
         right.legend(loc="lower left")
         figures = {"transient-memorization": figure}
         if self.population_seeds:
-            shares = measured["shares"].to_dataset()
+            shares = reduced["shares"].to_dataset()
             figures["shares"] = draw_families(shares, self.families(), self.as_reference())
         if predicted is not None:
             figure, (plane, losses) = panels(2)
