@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from dynascope.curves import stages
+from dynascope.experiments.concept.transients import off_by
 from dynascope.theory.concept.starts import random_factor
 
 
@@ -31,58 +34,65 @@ class Reference(NamedTuple):
         return random_factor(self.seed, self.scale, self.spread, concepts)
 
 
-def turns_of(loss: np.ndarray, tolerance: float) -> list[stages.TurningPoint]:
-    """Turning points with the loss over its first value."""
-    return [turn._replace(value=turn.value / float(loss[0])) for turn in stages.turning_points(loss, tolerance)]
+def turns_of(losses: np.ndarray, tolerance: float, most: int) -> xr.DataArray:
+    """The turning points of curves (start, step): `(start, turn, reading)`, the loss over its first value and the step;
+    nan beyond the last of them. A curve that turns more than `most` times has its first turns."""
+    found = np.full((len(losses), most, 2), np.nan)
+    for row, loss in zip(found, losses, strict=True):
+        points = stages.turning_points(loss, tolerance)[:most]
+        row[: len(points)] = [(point.value / loss[0], point.at) for point in points] or np.empty((0, 2))
+    coords = {"turn": np.arange(1, most + 1), "reading": ["loss", "step"]}
+    return xr.DataArray(found, coords, dims=("start", "turn", "reading"))
 
 
-def matches(reference: Reference, loss: np.ndarray, tolerance: float) -> bool:
-    """Whether every extremum is within 1 % (or half a unit of its last digit), every step within 1 % or one step."""
-    turns = turns_of(loss, tolerance)
-    if len(turns) != len(reference.extrema):
-        return False
-    for turn, (value, step) in zip(turns, reference.extrema, strict=True):
-        digits = len(f"{value:g}".split(".")[1])
-        if abs(turn.value - value) > max(0.01 * value, 0.5 * 10.0**-digits * 1.001):
-            return False
-        if step is not None and abs(turn.at - step) > max(1.0, 0.01 * step):
-            return False
-    return True
+def off_reference(turns: xr.DataArray, references: Sequence[Reference]) -> np.ndarray:
+    """How far each run's turns are from the reference's, the largest of them: below 1 within 1 % and rounding; infinite
+    where there are more or fewer turns."""
+    worst = []
+    for reference, found in zip(references, turns.values, strict=True):
+        known = np.array(reference.extrema, float)
+        same = np.isfinite(found[:, 0]).sum() == len(known)
+        digits = np.stack([np.where(known[:, 0] < 0.01, 4, 3), np.zeros(len(known))], axis=1)
+        worst.append(np.nanmax(off_by(found[: len(known)], known, digits)) if same else np.inf)
+    return np.array(worst)
 
 
 class Alternation(NamedTuple):
-    """How the stages of one run lie between the turning points of its loss, strongest concept first."""
+    """How the stages of one run lie between the turning points of its loss, strongest concept first. A run without a
+    descent for every concept has no stages: nan, and False."""
 
-    in_descent: list[bool]
+    in_descent: np.ndarray
     """For each concept: its major reaches 1/2 during the descent of the same number."""
-    group_left: list[float]
+    group_left: np.ndarray
     """For each ascent: what is left at its end of the minors between that concept and all weaker ones."""
-    waits: list[bool]
+    waits: np.ndarray
     """For each but the strongest: its major reaches 1/2 after the minor with the concept before it has peaked."""
-    minor_left: list[float]
+    minor_left: np.ndarray
     """What is left of that minor then, as a share of its peak."""
-    dominant_near_one: list[float]
+    dominant: np.ndarray
     """The stronger of the two majors when that minor has lost a tenth of its peak."""
 
+    def dataset(self) -> xr.Dataset:
+        dims = {"in_descent": "rank"}
+        return xr.Dataset({name: (dims.get(name, "minor"), value) for name, value in self._asdict().items()})
 
-def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float) -> Alternation | None:
-    """The stages of one run, `W` of axes (step, row, column); None without a descent for every concept."""
-    order = np.argsort(-a)
-    turns = stages.turning_points(loss, tolerance)
+
+def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float) -> Alternation:
+    """The stages of one run, `W` of axes (step, row, column)."""
+    order, last = np.argsort(-a), len(a) - 1
     half = [float(stages.first_crossing(W[:, k, k], 0.5).time) for k in order]
-    if len(turns) != 2 * (len(a) - 1) or np.isnan(half).any():
-        return None
-    at = [turn.at for turn in turns]
+    at = [turn.at for turn in stages.turning_points(loss, tolerance)]
+    none = np.full(last, np.nan)
+    if len(at) != 2 * last or np.isnan(half).any():
+        return Alternation(np.zeros(last + 1, bool), none, np.zeros(last, bool), none, none)
     ends = [-1, *at, len(loss)]
-    stage = Alternation([ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))], [], [], [], [])
-    time = np.arange(len(loss))
+    in_descent = [ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))]
+    time, rows = np.arange(len(loss)), []
     for k, (i, j) in enumerate(itertools.pairwise(order)):
-        group = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1)
-        minor = np.abs(W[:, i, j])
-        peak = stages.peak(minor)
-        stage.group_left.append(float(group[at[2 * k + 1]] / group[at[2 * k]]))
-        stage.waits.append(half[k + 1] > float(peak.time))
-        stage.minor_left.append(float(np.interp(half[k + 1], time, minor) / peak.value))
-        lost = float(stages.time_below_peak(minor, 0.9).time)
-        stage.dominant_near_one.append(float(np.interp(lost, time, W[:, i, i])))
-    return stage
+        group, minor = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1), np.abs(W[:, i, j])
+        peak, lost = stages.peak(minor), float(stages.time_below_peak(minor, 0.9).time)
+        left = np.interp(half[k + 1], time, minor) / peak.value
+        dominant = np.interp(lost, time, W[:, i, i])
+        rows.append((group[at[2 * k + 1]] / group[at[2 * k]], half[k + 1] > float(peak.time), left, dominant))
+    group_left, waits, minor_left, dominants = (np.array(column) for column in zip(*rows, strict=True))
+    return Alternation(np.array(in_descent), group_left, waits, minor_left, dominants)

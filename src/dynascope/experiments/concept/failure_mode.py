@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -12,12 +13,13 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, erratum, share_of, shares_agree
+from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.criteria import About, agrees, below, every, same_shares
 from dynascope.lab.experiment import Source, Values
-from dynascope.theory.concept.stage_times import half_steps
+from dynascope.theory.concept.stage_times import half_steps, plateau_length
 from dynascope.theory.concept.staged_path import predicted_runs
 
 SCALES = (0.1, 0.3, 0.5, 1.0)
@@ -77,164 +79,162 @@ class FailureMode(SymmetricExperiment):
         return xr.DataTree.from_dict(nodes)
 
     def predict(self, measured: xr.DataTree) -> xr.DataTree:
+        """The runs with a plateau; when each random start learns the weak concept; and by how many steps the plateau of
+        a nearly rank-one start lengthens while ε falls by a factor of e, its pivot by e²."""
         runs = predicted_runs(measured["plateau"].to_dataset(), self.mu, self.sigma, self.learning_rate)
         starts = np.array(SCALES)[:, None, None, None] * measured["random"].U.values
         half = half_steps(starts, self.strengths, self.learning_rate)
         random = xr.Dataset({"half_step": (("scale", "start", "concept"), half)}, {"scale": list(SCALES)})
-        return xr.DataTree.from_dict({"plateau": runs, "random": random})
+        longer = plateau_length(jnp.array([-2.0]), jnp.asarray(self.strengths[:1])) / (2 * self.learning_rate)
+        nodes = {"plateau": runs, "random": random, "aligned": xr.Dataset({"steps_per_e": float(longer[0])})}
+        return xr.DataTree.from_dict(nodes)
 
-    def judge(self, measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Claim]:
-        missing = 0.5 * self.mu[0] ** 2
-        off = np.abs(measured["narrow_starts"].test_loss.values - missing)
-        stuck = off < 1e-6
-        yield claim(
-            "lasting-failure",
-            f"With {self.narrow_width} columns of U for 3 concepts the loss ends at ½ μ₁² = {missing:g} in every run",
-            source="Figure 10", measured={"largest deviation": off.max(), **share_of(stuck)},
-            expected="share = 1, deviation < 1e-6", holds=bool(stuck.all()), seeds=len(stuck),
-        )  # fmt: skip
-        last = measured["narrow"].to_dataset().isel(step=-1)
-        end, output = last.W.values, last.W.values @ np.asarray(self.mu)
-        yield claim(
-            "missing-concept",
-            "The narrow model ends at W = diag(0, 1, 1): its output at the test point is (0, μ₂, μ₃)",
-            source="Figure 10", measured={"diagonal": np.diagonal(end), "output": output},
-            expected={"diagonal": [0, 1, 1], "output": [0, *self.mu[1:]], "within": 1e-6},
-            holds=bool(np.abs(end - np.diag([0.0, 1, 1])).max() < 1e-6),
-        )  # fmt: skip
-        rank = int(np.linalg.matrix_rank(last.U.values))
-        yield claim(
-            "rank-kept", "The rank of U is what it was at the start", source="Section 4.2", measured=rank,
-            expected=self.narrow_width, holds=rank == self.narrow_width,
-        )  # fmt: skip
-        yield from self._judge_plateau(measured["plateau"].to_dataset())
-        yield from self._judge_random(measured["random"].majors.values[..., 0], predicted["random"].half_step.values)
-        yield from self._judge_aligned(measured["aligned"].half_step.values[..., 0])
+    def reduce(self, measured: xr.DataTree, predicted: xr.DataTree) -> xr.DataTree:
+        plateau, last = measured["plateau"].to_dataset(), measured["narrow"].to_dataset().isel(step=-1)
+        weak, loss = plateau.W.values[:, :, 0, 0], plateau.test_loss.values
+        narrow = {
+            "off_half_square": np.abs(measured["narrow_starts"].test_loss - self.missing),
+            "off_diagonal": float(np.abs(last.W.values - np.diag([0.0, 1, 1])).max()),
+            "output": ("concept", last.W.values @ np.asarray(self.mu)),
+            "rank": int(np.linalg.matrix_rank(last.U.values)),
+        }
+        runs = {
+            "loss": ("run", loss[:, self.steps]),
+            "left": ("run", weak[:, self.steps] / weak[:, : self.steps].max(axis=1)),
+            "minor_peak": float(np.abs(plateau.W.values[0, :, 0, 1]).max()),
+            "weak_end": ("run", weak[:, -1]),
+            "loss_end": ("run", loss[:, -1]),
+            "rise": float(np.max(np.diff(plateau.loss.values, axis=1))),
+            "overlay": ("run", np.abs(predicted["plateau"].W.values - plateau.W.values).max(axis=(1, 2, 3))),
+        }
+        waits = measured["aligned"].half_step.isel(concept=0)
+        slope = float(np.polyfit(np.log(1 / waits.spread.values), waits.median("start").values, 1)[0])
+        aligned = {"wait": waits, "slope": slope, "steps_per_e": float(predicted["aligned"].steps_per_e)}
+        random = {
+            "weak_major": measured["random"].majors.isel(concept=0),
+            "half_step": predicted["random"].half_step.isel(concept=0),
+        }
+        nodes = {"narrow": narrow, "plateau": runs, "random": random, "aligned": aligned}
+        return xr.DataTree.from_dict({name: xr.Dataset(table) for name, table in nodes.items()})
 
-    def _judge_plateau(self, measured: xr.Dataset) -> Iterable[Claim]:
-        W, loss = measured.W.values, measured.test_loss.values
-        there = {"test loss": loss[:, self.steps], "w_11": W[:, self.steps, 0, 0],
-                 "highest w_11 before": W[:, : self.steps, 0, 0].max(axis=1),
-                 "peak of w_12": np.abs(W[0, :, 0, 1]).max()}  # fmt: skip
-        yield claim(
-            "plateau",
-            f"From the shown start (seed {self.shown_seed}, chosen; τ = 0.3 and 0.1) the weak major falls and is "
-            "near 0 after 400 steps, the loss near ½ μ₁²", source="Figure 10", measured=there,
-            expected={"test loss": [0.2415, 0.2447], "w_11": "< 0.01", "peak of w_12": 0.357},
-            holds=bool(np.all(np.abs(there["test loss"] / [0.2415, 0.2447] - 1) < 0.01) and np.all(there["w_11"] < 0.01)
-                       and abs(there["peak of w_12"] / 0.357 - 1) < 0.01
-                       and np.all(there["highest w_11 before"] > there["w_11"])),
-        )  # fmt: skip
-        yield erratum(
-            "plateau-ends",
-            "The weak major does not stay at 0: from a start of full rank the plateau ends, and W = I follows "
-            "(the same runs, three times as long)", source="Figure 10, Appendix E.3",
-            measured={"w_11": W[:, -1, 0, 0], "test loss": loss[:, -1]}, expected="w_11 > 0.99, loss < 1e-4",
-            refuted=bool(np.all(W[:, -1, 0, 0] > 0.99) and np.all(loss[:, -1] < 1e-4)), seeds=2,
-        )  # fmt: skip
-        rise = float(np.max(np.diff(measured.loss.values, axis=1)))
-        yield claim(
-            "training-monotone", "The training loss never rises in these runs", source="Figure 17", measured=rise,
-            expected="≤ 1e-12", holds=rise <= 1e-12, seeds=2,
-        )  # fmt: skip
+    @property
+    def missing(self) -> float:
+        """The test loss without the weakest concept, ½ μ₁²."""
+        return 0.5 * self.mu[0] ** 2
 
-    def _judge_random(self, late: np.ndarray, half_step: np.ndarray) -> Iterable[Claim]:
-        """From w_11, (scale, horizon, start), and the predicted steps, (scale, start, concept)."""
-        failed = late < 0.1
-        shares = {scale: share_of(row) for scale, row in zip(SCALES, failed[:, 0], strict=True)}
-        low, high = 0.001, 0.0025
-        usual = [_between(int(row.sum()), len(row), low, high) for row in failed[:3, 0]]
-        yield claim(
-            "how-often",
-            "After 400 steps one or two Gaussian starts in a thousand have w_11 < 0.1 (τ = 0.1, 0.3, 0.5; none at 1)",
-            source="Figure 10", measured=shares, expected="0.001 to 0.0025 of 4000 (99 %); τ = 1: 0", seeds=self.starts,
-            holds=all(usual) and shares_agree(int(failed[3, 0].sum()), self.starts, 0.0, 4000),
-        )  # fmt: skip
-        yield claim(
-            "none-later", "After 800 steps none has", source="Figure 10", expected=0, seeds=self.starts,
-            measured={"failed": failed[:, 1].sum(), "diverged at τ = 1": int(np.isnan(late[3, 1]).sum())},
-            holds=int(failed[:, 1].sum()) == 0,
-            diagnosis="At τ = 1 some starts are so large that this learning rate makes them diverge: not counted.",
-        )  # fmt: skip
-        expected, slow = half_step[..., 0] > self.steps, ~(late[:, 0] >= 0.5)
-        close = np.abs(half_step[..., 0] / self.steps - 1) < 0.05
-        table = {f"τ = {scale:g}": {"predicted": int(a.sum()), "measured": int(b.sum()), "both": int((a & b).sum())}
-                 for scale, a, b in zip(SCALES[:3], expected, slow, strict=False)}  # fmt: skip
-        yield claim(
-            "foretold",
-            "The pivot predicts which small starts (τ = 0.1) have not learned the weak concept by the horizon: right "
-            "in every start whose predicted time is 5 % or more away from it", source="Appendix E.3", measured=table,
-            expected="no exception at τ = 0.1", holds=bool(np.all((expected == slow)[0] | close[0])), seeds=self.starts,
-        )  # fmt: skip
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        narrow = reduced["narrow"].to_dataset()
+        seeds, few = narrow.sizes["start"], f"With {self.narrow_width} columns of U for 3 concepts"
+        statement = f"{few} the test loss ends at ½ μ₁² = {self.missing:g} in every run (largest difference)"
+        yield below("lasting-failure", statement, narrow.off_half_square, 1e-6, seeds=seeds)
+        statement = f"{few} W ends at diag(0, 1, 1), the output at (0, μ₂, μ₃) (largest difference of an entry)"
+        yield below("missing-concept", statement, narrow.off_diagonal, 1e-6, shown={"output": narrow.output.values})
+        statement = "The rank of U is what it was at the start"
+        yield agrees("rank-kept", statement, narrow["rank"], self.narrow_width, absolute=0, source="Section 4.2")
+        yield from self._judge_plateau(reduced["plateau"].to_dataset())
+        yield from self._judge_random(reduced["random"].to_dataset())
+        yield from self._judge_aligned(reduced["aligned"].to_dataset())
 
-    def _judge_aligned(self, waits: np.ndarray) -> Iterable[Claim]:
-        """From the steps at which w_11 reaches 1/2, (spread, start)."""
-        medians, spreads = np.median(waits, axis=1), np.array(list(SPREADS))
-        slope = float(np.polyfit(np.log(1 / spreads), medians, 1)[0])
-        theory = 1 / (2 * float(self.strengths[0]) * self.learning_rate)
-        yield claim(
-            "plateau-length",
-            "The plateau lengthens with the logarithm of how singular the start is, by 1/(2 a₁ η) steps for "
-            "each e (median step of w_11 > 1/2 against ln 1/ε)", source="Appendix E.3",
-            measured={"slope": slope, "medians": medians}, expected={"slope": theory, "within": 0.05},
-            seeds=self.aligned_starts, holds=abs(slope / theory - 1) < 0.05,
-        )  # fmt: skip
-        error = 2.576 * 1.2533 * waits.std(axis=1) * np.sqrt(1 / self.aligned_starts + 1 / 200)
-        reference = np.array(list(SPREADS.values()))
-        yield claim(
-            "plateau-medians", "The median lengths are those of the reference", source="Appendix E.3", measured=medians,
-            expected={"reference": reference, "99 % of sampling": error + 5}, seeds=self.aligned_starts,
-            holds=bool(np.all(np.abs(medians - reference) < error + 5)),
-        )  # fmt: skip
+    def _judge_plateau(self, runs: xr.Dataset) -> Iterable[Claim]:
+        chosen = f"The start (NumPy seed {self.shown_seed}; τ = {self.scale:g} and 0.1) was chosen because it shows it"
+        statement = f"From the shown start the test loss is near ½ μ₁² after {self.steps} steps"
+        yield agrees("plateau", statement, runs.loss, self.missing, relative=0.02, post_hoc=chosen, seeds=2)
+        statement = f"There the weak major has fallen: w_11 after {self.steps} steps over its highest value before"
+        yield below("weak-major-falls", statement, runs.left, 0.1, post_hoc=chosen, seeds=2)
+        statement = "The peak of w_12 is that of an independent program"
+        yield agrees("minor-peak", statement, runs.minor_peak, 0.357, relative=0.01, seeds=1)
+        statement = "The weak major does not stay at 0: from a start of full rank the plateau ends, and W = I follows "
+        statement += "(w_11 in the same runs, three times as long)"
+        shown = {"test loss": runs.loss_end.values}
+        ends = agrees("plateau-ends", statement, runs.weak_end, 1.0, absolute=0.01, shown=shown, seeds=2)
+        printed = (
+            "a major entry might be suppressed to 0 [...] before it starts to grow, and thus never has chance to grow"
+        )
+        yield erratum(ends, kind="error", printed=printed, at="Appendix E.3, Figure 10")
+        statement = "The training loss never rises in these runs (largest rise)"
+        yield below("training-monotone", statement, runs.rise, 1e-12, source="Figure 17", seeds=2)
+        yield judge_overlay(runs.overlay)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree) -> Mapping[str, Figure]:
+    def _judge_random(self, random: xr.Dataset) -> Iterable[Claim]:
+        late, later = (random.weak_major.isel(horizon=k) for k in (0, 1))
+        about = About(seeds=self.starts)
+        found = {f"τ = {scale:g}": late.sel(scale=scale) < 0.1 for scale in SCALES}
+        statement = (
+            f"After {self.steps} steps one to three Gaussian starts in a thousand have w_11 < 0.1, none at τ = 1: "
+        )
+        statement += "the shares of an independent program"
+        known = {name: (0.0 if name == "τ = 1" else 0.00175, 4000) for name in found}
+        yield same_shares("how-often", statement, found, known, **about)
+        statement = (
+            f"After {2 * self.steps} steps hardly any has: the largest share (at τ = 1 some starts are so large that "
+        )
+        statement += "this learning rate makes them diverge; these are not counted)"
+        shown = {"diverged at τ = 1": int(np.isnan(later.sel(scale=1.0)).sum())}
+        yield below("none-later", statement, (later < 0.1).mean("start"), 0.002, shown=shown, **about)
+        small = random.sel(scale=0.1)
+        expected, slow = small.half_step > self.steps, ~(late.sel(scale=0.1) >= 0.5)
+        clear = np.abs(small.half_step / self.steps - 1) >= 0.05
+        statement = "The pivot predicts which small starts (τ = 0.1) have not learned the weak concept by the horizon, "
+        statement += "where the predicted time is 5 % or more away from it"
+        shown = {"late": int(slow.sum()), "predicted to be late": int(expected.sum())}
+        about = About(shown=shown, source="Appendix E.3", seeds=self.starts)
+        yield every("foretold", statement, (expected == slow).where(clear), **about)
+
+    def _judge_aligned(self, aligned: xr.Dataset) -> Iterable[Claim]:
+        medians, about = aligned.wait.median("start"), About(source="Appendix E.3", seeds=self.aligned_starts)
+        statement = (
+            "The plateau lengthens with the logarithm of how singular the start is, by 1/(2 a₁ η) steps for each e "
+        )
+        statement += "(slope of the median step of w_11 > 1/2 against ln 1/ε)"
+        theory = float(aligned.steps_per_e)
+        yield agrees("plateau-length", statement, aligned.slope, theory, relative=0.05, **about)
+        error = 3.29 * 1.2533 * aligned.wait.std("start") * np.sqrt(1 / self.aligned_starts + 1 / 200)
+        off = np.abs(medians - list(SPREADS.values())) / (error + 5)
+        statement = (
+            "The median lengths are those of an independent program (differences over 99.9 % of sampling and rounding)"
+        )
+        yield below("plateau-medians", statement, off, 1, shown={"medians": medians}, **about)
+
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
-        plateau, theory = measured["plateau"].to_dataset(), predicted["plateau"].to_dataset()
-        half, lasting = theory.half_step.values[0], measured["narrow"].test_loss.values
-        draw_test_loss(grid[0, 0], lasting, tolerance=self.tolerance)
-        grid[0, 0].axhline(0.5 * self.mu[0] ** 2 / lasting[0], **THEORY, label="½ μ₁²")
+        narrow = measured["narrow"].to_dataset()
+        plateau, theory = (tree["plateau"].to_dataset().isel(start=0) for tree in (measured, predicted))
+        draw_test_loss(grid[0, 0], narrow, tolerance=self.tolerance)
+        grid[0, 0].axhline(self.missing / float(narrow.test_loss[0]), **THEORY, label="½ μ₁²")
         grid[0, 0].legend(loc="upper right")
         grid[0, 0].set_title(f"{self.narrow_width} columns for 3 concepts: forever")
-        draw_entries(grid[0, 1], measured["narrow"].W.values, 3)
+        draw_entries(grid[0, 1], narrow.W.values, 3)
         grid[0, 1].set_title("Jacobian")
-        draw_test_loss(
-            grid[1, 0], plateau.test_loss.values[0],
-            predicted=theory.test_loss.values[0], half_steps=half, tolerance=self.tolerance,
-        )  # fmt: skip
+        draw_test_loss(grid[1, 0], plateau, theory, tolerance=self.tolerance)
         grid[1, 0].axvline(self.steps, color=INK, linewidth=0.8)
         grid[1, 0].text(self.steps, 0.9, " horizon", fontsize=8)
         grid[1, 0].legend(loc="upper left")
         grid[1, 0].set_title(f"Full rank, seed {self.shown_seed} (chosen): a plateau")
-        draw_entries(grid[1, 1], plateau.W.values[0], 3, predicted=theory.W.values[0], half_steps=half)
+        half = theory.half_step.values
+        draw_entries(grid[1, 1], plateau.W.values, 3, predicted=theory.W.values, half_steps=half)
         grid[1, 1].set_title("Jacobian; vertical: predicted stages")
-        self._draw_lengths(grid[0, 2], measured["aligned"].half_step.values[..., 0])
-        majors = measured["random"].majors.values[:, 0, :, 0]
-        self._draw_late(grid[1, 2], majors, predicted["random"].half_step.values[..., 0])
+        _draw_lengths(grid[0, 2], reduced["aligned"].to_dataset())
+        self._draw_late(grid[1, 2], reduced["random"].to_dataset())
         return {"failure-mode": figure}
 
-    def _draw_lengths(self, axes: Axes, waits: np.ndarray) -> None:
-        spreads, medians = np.array(list(SPREADS)), np.median(waits, axis=1)
-        low, high = np.quantile(waits, [0.1, 0.9], axis=1)
-        axes.fill_between(1 / spreads, low, high, color=PALETTE[1], alpha=0.2, label="10 to 90 % of starts")
-        axes.plot(1 / spreads, medians, "o-", color=PALETTE[1], label="median")
-        line = medians[0] + np.log(spreads[0] / spreads) / (2 * self.strengths[0] * self.learning_rate)
-        axes.plot(1 / spreads, line, **THEORY, label="slope 1/(2 a₁ η)")
-        axes.set(xscale="log", xlabel="1/ε, how singular the start is", ylabel="step of w₁₁ > ½")
-        axes.set_title("Length of the plateau")
-        axes.legend(loc="upper left")
-
-    def _draw_late(self, axes: Axes, majors: np.ndarray, half_step: np.ndarray) -> None:
-        for index, scale in enumerate(SCALES[:3]):
-            axes.plot(
-                half_step[index], majors[index],
-                "o", markersize=3, markeredgewidth=0, alpha=0.5, color=PALETTE[index], label=f"τ = {scale:g}",
-            )  # fmt: skip
+    def _draw_late(self, axes: Axes, random: xr.Dataset) -> None:
+        style = {"markersize": 3, "markeredgewidth": 0, "alpha": 0.5}
+        for scale, color in zip(SCALES[:3], PALETTE, strict=False):
+            one = random.sel(scale=scale)
+            axes.plot(one.half_step, one.weak_major[0], "o", color=color, label=f"τ = {scale:g}", **style)
         axes.axvline(self.steps, **THEORY, label="the horizon")
         axes.set(xlabel="predicted step of w₁₁ = ½", ylabel=f"w₁₁ after {self.steps} steps")
         axes.set_title("Which starts are late")
         axes.legend(loc="lower left")
 
 
-def _between(successes: int, trials: int, low: float, high: float) -> bool:
-    share = successes / trials
-    return low <= share <= high or any(shares_agree(successes, trials, edge, 4000) for edge in (low, high))
+def _draw_lengths(axes: Axes, aligned: xr.Dataset) -> None:
+    singular, medians = 1 / aligned.spread.values, aligned.wait.median("start").values
+    low, high = aligned.wait.quantile([0.1, 0.9], "start").values
+    axes.fill_between(singular, low, high, color=PALETTE[1], alpha=0.2, label="10 to 90 % of starts")
+    axes.plot(singular, medians, "o-", color=PALETTE[1], label="median")
+    line = medians[0] + np.log(singular / singular[0]) * float(aligned.steps_per_e)
+    axes.plot(singular, line, **THEORY, label="slope 1/(2 a₁ η)")
+    axes.set(xscale="log", xlabel="1/ε, how singular the start is", ylabel="step of w₁₁ > ½")
+    axes.set_title("Length of the plateau")
+    axes.legend(loc="upper left")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
-import dynascope as ds
-from dynascope.curves import paths, stages
-from dynascope.experiments.concept import lemma_paths, stage_predictor
-from dynascope.experiments.concept.descent_stages import Reference, alternation, matches, turns_of
+from dynascope.curves import stages
+from dynascope.experiments.concept import lemma_paths, minor_peaks, stage_predictor
+from dynascope.experiments.concept.descent_stages import Reference, alternation, off_reference, turns_of
+from dynascope.experiments.concept.jacobian_increments import judge_increments, reduce_increments
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import (
     draw_entries,
@@ -22,12 +20,13 @@ from dynascope.experiments.concept.symmetric_drawing import (
     draw_plane_path,
     draw_test_loss,
 )
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
+from dynascope.experiments.concept.transients import off_by
 from dynascope.experiments.seeds import start_seeds
-from dynascope.figures import FAINT, PALETTE, THEORY, legend_beside, panels
-from dynascope.lab.claims import Claim, claim, erratum, share_of
+from dynascope.figures import legend_beside, panels
+from dynascope.lab.claims import Claim, share_of
+from dynascope.lab.criteria import agrees, below, every, rising
 from dynascope.lab.experiment import Source
-from dynascope.theory.concept import jacobian_recursion as recursion
 from dynascope.theory.concept.entries import entry_classes
 from dynascope.theory.concept.staged_path import predicted_runs
 
@@ -77,206 +76,145 @@ class JacobianStages(SymmetricExperiment):
             "random": self._random_starts(seed),
             "aligned": self.scan(near)[["descents"]].isel(turn_tolerance=0),
             **stage_predictor.measure_stages(self, seed, self.predictor_starts),
-            **stage_predictor.measure_minors(self, seed, self.predictor_starts),
+            **minor_peaks.measure_minors(self, seed, self.predictor_starts),
             "lemmas": lemma_paths.measure_lemmas(paths + lemma_paths.SINGULAR),
         }
         return xr.DataTree.from_dict(nodes)
 
     def _random_starts(self, seed: int) -> xr.Dataset:
-        """Of random starts: the descents, and for those with two whether the stages lie as in the figure."""
+        """Of random starts: the descents; whether each major passes 1/2 in its own descent; and what is left of the
+        minor at the end of the ascent (nan without two descents)."""
         starts = self.gaussian(start_seeds(seed, self.starts))
-        descents, staged = [], []
+        descents, in_descent, left = [], [], []
         for chunk in np.array_split(starts, -(-len(starts) // 250)):
             run = self.train(chunk)
+            descents.extend(stages.descents(run.test_loss.values, self.tolerance))
             for W, loss in zip(run.W.values, run.test_loss.values, strict=True):
                 stage = alternation(W, loss, self.strengths, self.tolerance)
-                descents.append(int(stages.descents(loss, self.tolerance)))
-                staged.append(stage is not None and all(stage.in_descent) and stage.group_left[0] < 1)
-        return xr.Dataset({"descents": ("start", descents), "staged": ("start", staged)})
+                in_descent.append(bool(stage.in_descent.all()))
+                left.append(stage.group_left[0])
+        table = {"descents": np.array(descents), "in_descent": in_descent, "minor_left": left}
+        return xr.Dataset({name: ("start", values) for name, values in table.items()})
 
     def predict(self, measured: xr.DataTree) -> xr.DataTree:
         runs = predicted_runs(measured["chosen"].to_dataset(), self.mu, self.sigma, self.learning_rate)
-        nodes = stage_predictor.predict_stages(measured) | stage_predictor.predict_minors(measured)
+        nodes = stage_predictor.predict_stages(measured) | minor_peaks.predict_minors(measured)
         return xr.DataTree.from_dict({"chosen": runs, **nodes})
 
-    def judge(self, measured: xr.DataTree, predicted: xr.DataTree) -> Iterable[Claim]:
-        chosen = measured["chosen"].to_dataset()
-        loss = chosen.test_loss.values[0]
-        descents = int(stages.descents(loss, self.tolerance))
-        yield claim(
-            "two-descents",
-            f"From the shown start (seed {self.shown_seed}, chosen) the test loss descends exactly twice",
-            source="Figure 5", expected=2,
-            measured={"descents": descents, "turns": [[t.value, t.at] for t in turns_of(loss, self.tolerance)]},
-            holds=descents == 2,
-        )  # fmt: skip
-        yield from self._judge_stages(chosen)
-        yield from self._judge_starts(measured["random"].to_dataset(), measured["aligned"].descents.values)
-        yield from self._judge_dynamics(chosen)
-        yield from stage_predictor.judge_stages(measured, predicted)
-        yield from stage_predictor.judge_minors(measured, predicted)
-        yield from lemma_paths.judge_lemmas(measured["lemmas"].to_dataset())
-        sizes = {(d, s): entry_classes(d, s) for d in range(1, 7) for s in range(1, d + 1)}
-        yield claim(
-            "partition", "Of the entries of W, s are majors and s(s-1) + 2s(d-s) minors (all s ≤ d ≤ 6)",
-            source="Figure 4", measured={"d = 5, s = 2": [int(sizes[5, 2].major.sum()), int(sizes[5, 2].minor.sum())]},
-            expected={"d = 5, s = 2": [2, 14]},
-            holds=all(c.major.sum() == s and c.minor.sum() == s * (s - 1) + 2 * s * (d - s)
-                      for (d, s), c in sizes.items()),
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.DataTree) -> xr.DataTree:
+        chosen, closed = (tree["chosen"].to_dataset() for tree in (measured, predicted))
+        nodes = {
+            "shown": self._reduce_shown(chosen, closed),
+            "references": xr.Dataset(
+                {"turns": turns_of(chosen.test_loss.values[1:], 0.01, 4), **_events(chosen.W.values[1:])}
+            ),
+            "random": measured["random"].to_dataset(),
+            "aligned": measured["aligned"].to_dataset(),
+            "increments": reduce_increments(self, chosen),
+            **stage_predictor.reduce_stages(measured, predicted),
+            **minor_peaks.reduce_minors(measured, predicted),
+            "lemmas": measured["lemmas"].to_dataset(),
+            "assumptions": lemma_paths.reduce_assumptions(),
+            "partition": _partition(6),
+        }
+        return xr.DataTree.from_dict(nodes)
 
-    def _judge_stages(self, measured: xr.Dataset) -> Iterable[Claim]:
-        loss, W = measured.test_loss.values[0], measured.W.values[0]
-        stage = alternation(W, loss, self.strengths, self.tolerance)
-        turns = [turn.at for turn in stages.turning_points(loss, self.tolerance)]
-        minor = np.abs(W[:, 0, 1])
-        half = [float(stages.first_crossing(W[:, k, k], 0.5).time) for k in (0, 1)]
-        falls = len(turns) == 2 and bool(np.all(np.diff(minor[turns[0] : turns[1] + 1]) < 0))
-        tenth = float(stages.time_below_peak(minor).time)
-        yield claim(
-            "stages",
-            "The first descent is the strong major's, the ascent the minor's decay, the second descent the weak "
-            "major's, which passes 1/2 only after the minor is below a tenth of its peak", source="Figure 5",
-            measured={"strong at 1/2": half[1], "loss turns": turns, "minor falls all the ascent long": falls,
-                      "minor below a tenth": tenth, "weak at 1/2": half[0]},
-            expected="in this order", holds=stage is not None and all(stage.in_descent) and falls and half[0] > tenth,
-        )  # fmt: skip
-        found, right = {}, True
-        for reference, events, run in zip(REFERENCES, EVENTS, measured.W.values[1:], strict=True):
-            entry = np.abs(run[:, 0, 1])
-            top = stages.peak(entry)
-            here = [*(float(stages.first_crossing(run[:, k, k], 0.5).time) for k in (1, 0)), float(top.value),
-                    float(top.time), float(stages.time_below_peak(entry).time)]  # fmt: skip
-            right &= all(abs(now - then) <= max(0.01 * then, 1.0 if then > 1 else 5e-4)
-                         for now, then in zip(here, events, strict=True))  # fmt: skip
-            found[reference.name] = here
-        known = list(zip(REFERENCES, measured.test_loss.values[1:], strict=True))
-        right &= all(matches(reference, run, 0.01) for reference, run in known)
-        yield claim(
-            "reference-runs",
-            "Reference runs: extrema of the loss, majors at 1/2, peak of the minor and its fall, within "
-            "1 % or a step", source="Figure 5",
-            measured={r.name: {"turns": [[t.value, t.at] for t in turns_of(run, 0.01)], "stages": found[r.name]}
-                      for r, run in known},
-            expected={r.name: {"turns": [list(pair) for pair in r.extrema], "stages": list(events)}
-                      for r, events in zip(REFERENCES, EVENTS, strict=True)},
-            holds=right, seeds=len(REFERENCES),
-        )  # fmt: skip
+    def _reduce_shown(self, chosen: xr.Dataset, closed: xr.Dataset) -> xr.Dataset:
+        W, loss = chosen.W.values[0], chosen.test_loss.values[0]
+        turns = turns_of(loss[None], self.tolerance, 4)[0]
+        first, last = np.nan_to_num(turns.sel(reading="step").values[:2], nan=-1).astype(int)
+        during = np.diff(np.abs(W[first : last + 1, 0, 1]))
+        weak, strong = (float(stages.first_crossing(W[:, k, k], 0.5).time) for k in (0, 1))
+        table = {
+            "descents": int(stages.descents(loss, self.tolerance)),
+            "turns": turns,
+            "order": ("event", [strong, *turns.sel(reading="step").values[:2], weak]),
+            "minor_change": float(during.max()) if during.size else np.nan,
+            "overlay": float(np.abs(closed.W.values[0] - W).max()),
+        }
+        stage = alternation(W, loss, self.strengths, self.tolerance).dataset()
+        events = ["strong major at 1/2", "loss minimum", "loss maximum", "weak major at 1/2"]
+        return stage.assign(table).assign_coords(event=events)
+
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        shown = reduced["shown"].to_dataset()
+        statement = f"From the shown start (NumPy seed {self.shown_seed}) the test loss descends twice"
+        chosen = "The start was chosen because it shows them; the share of random starts says how often"
+        turns = {"turns": shown.turns.dropna("turn").values}
+        yield agrees(
+            "two-descents", statement, shown.descents, 2, absolute=0, source="Figure 5", shown=turns, post_hoc=chosen
+        )
+        statement = "The first descent is the strong major's, the second the weak major's (steps, in this order)"
+        yield rising("stages", statement, shown.order, source="Figure 5")
+        statement = "The ascent between is the minor's decay: it falls all the way (its largest change in a step)"
+        yield below("minor-falls", statement, shown.minor_change, 0, source="Figure 5")
+        statement = "The weak major passes 1/2 only after the minor is suppressed (share of the minor's peak left then)"
+        yield below("weak-major-waits", statement, shown.minor_left, 0.1, source="Figure 5")
+        yield self._judge_references(reduced["references"].to_dataset())
+        yield from self._judge_starts(reduced["random"].to_dataset(), reduced["aligned"].descents.values)
+        yield from judge_increments(reduced["increments"].to_dataset(), 1 + len(REFERENCES))
+        yield judge_overlay(shown.overlay)
+        yield from stage_predictor.judge_stages(reduced)
+        yield from minor_peaks.judge_minors(reduced)
+        yield from lemma_paths.judge_lemmas(reduced["lemmas"].to_dataset())
+        yield from lemma_paths.judge_assumptions(reduced["assumptions"].to_dataset())
+        sizes = reduced["partition"].to_dataset()
+        statement = "Of the entries of W, s are majors and s(s-1) + 2s(d-s) minors (all s ≤ d ≤ 6)"
+        s, d = sizes.s, sizes.d
+        right = (sizes.majors == s) & (sizes.minors == s * (s - 1) + 2 * s * (d - s))
+        yield every("partition", statement, right, source="Figure 4", seeds=1)
+
+    def _judge_references(self, found: xr.Dataset) -> Claim:
+        statement = (
+            "Runs of an independent program: extrema of the loss, majors at 1/2, peak of the minor and its fall "
+        )
+        statement += "(differences over 1 % and rounding to a step)"
+        events = [off_by(here, there, (0, 0, 3, 0, 0)) for here, there in zip(found.events.values, EVENTS, strict=True)]
+        off = np.append(off_reference(found.turns, REFERENCES), events)
+        named = {reference.name: row for reference, row in zip(REFERENCES, found.events, strict=True)}
+        return below("reference-runs", statement, off, 1, source="Figure 5", shown=named, seeds=len(REFERENCES))
 
     def _judge_starts(self, random: xr.Dataset, near: np.ndarray) -> Iterable[Claim]:
-        double = random.descents.values == 2
-        staged = random.staged.values[double]
-        yield claim(
-            "random-starts",
-            "Random starts with two descents have them in these stages: each major passes 1/2 in its own "
-            "descent, and the minor shrinks in the ascent between", source="Figure 5",
-            measured={"two descents": share_of(double), "in these stages": share_of(staged)},
-            expected="in these stages: share = 1", holds=bool(staged.size and staged.all()), seeds=len(double),
-        )  # fmt: skip
-        yield claim(
-            "aligned-starts", "Nearly rank-one starts (ε ≤ 0.1, τ from 0.03 to 0.5) all give exactly two descents",
-            source="Figure 5", measured=share_of(near == 2), expected="share = 1", holds=bool(np.all(near == 2)),
-            seeds=len(near),
-        )  # fmt: skip
-        most = int(max(near.max(), random.descents.max()))
-        yield claim(
-            "at-most-one-each", "No run has more descents than concepts", source="Section 4.2", measured=most,
-            expected="≤ 2", holds=most <= 2, seeds=len(near) + len(double),
-        )  # fmt: skip
+        double = random.descents == 2
+        statement = "Random starts with two descents have them in these stages: each major passes 1/2 in its own "
+        statement += "descent, and the minor shrinks in the ascent between"
+        staged, shown = (random.in_descent & (random.minor_left < 1))[double], {"two descents": share_of(double.values)}
+        yield every("random-starts", statement, staged, source="Figure 5", shown=shown, seeds=double.size)
+        statement = "Nearly rank-one starts (ε ≤ 0.1, τ from 0.03 to 0.5) all give exactly two descents"
+        yield every("aligned-starts", statement, near == 2, source="Figure 5", seeds=len(near))
+        both = np.append(near, random.descents.values)
+        statement = "No run has more descents than concepts"
+        yield every("at-most-one-each", statement, both <= 2, source="Section 4.2", seeds=len(both))
 
-    def _judge_dynamics(self, measured: xr.Dataset) -> Iterable[Claim]:
-        a, eta = jnp.asarray(self.strengths), 2 * self.learning_rate
-        U, W = jnp.asarray(measured.U.values), jnp.asarray(measured.W.values)
-        before, step = W[:, :-1], (W[:, 1:] - W[:, :-1]) / eta
-        terms = recursion.growth(before, a) - recursion.suppression(before, a) - recursion.noise(before, a)
-        dropped = recursion.dropped(U[:, :-1], a, eta)
-        gap = float(jnp.abs(eta * (step - recursion.velocity(before, a) - dropped)).max())
-        yield claim(
-            "increments",
-            "A step of gradient descent on U moves W by the recursion (D.1) plus (η²/4) ∇L ∇Lᵀ, the term it drops "
-            "(largest error of an increment)", source="eq. (D.1)", measured=gap, expected="< 1e-12", holds=gap < 1e-12,
-            seeds=len(W),
-        )  # fmt: skip
-        gap = float(jnp.abs(step - dropped - terms).max())
-        matrix = float(jnp.abs(terms - recursion.velocity(before, a)).max())
-        yield claim(
-            "three-terms",
-            "Growth, suppression and noise sum to the increment (largest error; and against the matrix form)",
-            source="eq. (D.2)", measured={"increment": gap, "matrix form": matrix}, expected="< 1e-13 and < 1e-14",
-            holds=gap < 1e-13 and matrix < 1e-14, seeds=len(W),
-        )  # fmt: skip
-        task = ds.tasks.StructuredIdentity(self.mu, self.sigma, len(self.mu), norm="sum")
-
-        def loss(factor: jax.Array) -> jax.Array:
-            return task.population_loss(ds.models.Symmetric(factor))
-
-        start = U[:, 0]
-        gradient = jax.vmap(jax.grad(loss))(start)
-        across = jnp.eye(start[0].size).reshape(-1, *start[0].shape) * 1e-6
-        slopes = jax.vmap(lambda u: jax.vmap(lambda e: (loss(u + e) - loss(u - e)) / 2e-6)(across))(start)
-        error = float(jnp.abs(recursion.gradient(start, a) - gradient).max())
-        coarse = float(jnp.abs(slopes.reshape(start.shape) - gradient).max())
-        yield claim(
-            "gradient", "∇L = [(W - I)A + A(W - I)]U agrees with automatic differentiation, and that with differences",
-            source="eq. (4.1)", measured={"autodiff": error, "differences": coarse}, expected="< 1e-14 and < 1e-8",
-            holds=error < 1e-14 and coarse < 1e-8, seeds=len(start),
-        )  # fmt: skip
-        moves = -(gradient @ jnp.swapaxes(start, 1, 2) + start @ jnp.swapaxes(gradient, 1, 2))
-        ratio = np.asarray(moves / recursion.velocity(W[:, 0], a))
-        yield erratum(
-            "clock",
-            "Eq. (4.3) and (D.2) are half of gradient flow on U: the paper's clock runs twice as fast, t = 2η · steps "
-            "(ratio of the true dW/dt to the printed one, every entry)", source="eq. (4.3)",
-            measured={"smallest": float(ratio.min()), "largest": float(ratio.max())}, expected="2.000000",
-            refuted=bool(np.abs(ratio - 2).max() < 1e-6), seeds=len(start),
-        )  # fmt: skip
-        output = measured.W.values[0] @ np.asarray(self.mu)
-        shown = measured.test_loss.values[0]  # at 5 % of its first value the weak major is only at 1/2
-        rate = paths.terminal_rate(output, measured.step.values, shown, loss_share=1e-4)
-        theory = -4 * self.learning_rate * float(self.strengths.min())
-        yield claim(
-            "terminal-rate",
-            "Learning ends exponentially, at -4 η a of the weakest concept per step (slope of log speed, loss < 1e-4)",
-            source="Section 3.2", measured={"slope": float(rate.slope), "R²": float(rate.r_squared)},
-            expected={"slope": theory, "within": 0.02, "R²": "> 0.98"},
-            holds=bool(abs(rate.slope / theory - 1) < 0.02 and rate.r_squared > 0.98),
-        )  # fmt: skip
-
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.8))
         shown, closed = (tree["chosen"].to_dataset().isel(start=0) for tree in (measured, predicted))
         W, half, theory = shown.W.values, closed.half_step.values, closed.W.values
-        draw_test_loss(
-            left, shown.test_loss.values,
-            predicted=closed.test_loss.values, half_steps=half, tolerance=self.tolerance,
-        )  # fmt: skip
+        draw_test_loss(left, shown, closed, tolerance=self.tolerance)
         left.set_title(f"Test loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
         draw_entries(middle, W, 2, predicted=theory, half_steps=half)
         middle.set_title("Jacobian; vertical: predicted stages")
         draw_plane_path(right, W, self.mu, theory)
         legend_beside(right)
         right.set_title("Output at the test point")
-        return {
-            "jacobian-stages": figure,
-            "predictor": self._draw_predictor(measured, predicted),
-            "partition": draw_partition(6, 3),
-        }
+        predictor = stage_predictor.draw_predictor(measured, predicted)
+        return {"jacobian-stages": figure, "predictor": predictor, "partition": draw_partition(6, 3)}
 
-    def _draw_predictor(self, measured: xr.DataTree, predicted: xr.DataTree) -> Figure:
-        figure, axes = panels(3, size=(3.9, 3.7))
-        for panel, concepts in zip(axes, stage_predictor.DATA, strict=True):
-            panel.set(xscale="log", yscale="log", xlabel="predicted step", title=f"{concepts} concepts: majors at 1/2")
-            for family in stage_predictor.FAMILIES[:2]:
-                first = family.name == "gauss"
-                guess = stage_predictor.predicted_and_measured(measured, predicted, concepts, family, naive=True)
-                panel.plot(guess[0].ravel(), guess[1].ravel(), "x", color=FAINT, markersize=3, alpha=0.6, zorder=1,
-                           label="from w(0), naive" if first else None)  # fmt: skip
-                pairs = stage_predictor.predicted_and_measured(measured, predicted, concepts, family)
-                for p in range(concepts):
-                    panel.plot(*pairs[:, :, p], "o" if first else "^", color=PALETTE[p], markersize=3,
-                               alpha=0.6, label=f"concept {p + 1}" if first else None)  # fmt: skip
-            ends = np.array(panel.get_ylim())
-            panel.plot(ends, ends, **THEORY)
-            panel.legend(loc="upper left")
-        axes[0].set_ylabel("measured step (○ Gaussian, △ nearly rank one)")
-        return figure
+
+def _events(paths: np.ndarray) -> dict[str, xr.DataArray]:
+    """`events(start, event)` of paths of W, as in `EVENTS`."""
+    rows = []
+    for W in paths:
+        minor = np.abs(W[:, 0, 1])
+        top, halves = stages.peak(minor), [stages.first_crossing(W[:, k, k], 0.5).time for k in (1, 0)]
+        rows.append([*halves, top.value, top.time, stages.time_below_peak(minor).time])
+    return {"events": xr.DataArray(np.array(rows, float), dims=("start", "event"))}
+
+
+def _partition(largest: int) -> xr.Dataset:
+    """The number of major and minor entries for all `s ≤ d ≤ largest`."""
+    sizes = [(d, s) for d in range(1, largest + 1) for s in range(1, d + 1)]
+    rows = [(d, s, classes.major.sum(), classes.minor.sum()) for d, s in sizes for classes in [entry_classes(d, s)]]
+    return xr.Dataset(
+        dict(zip(("d", "s", "majors", "minors"), (("size", row) for row in np.transpose(rows)), strict=True))
+    )

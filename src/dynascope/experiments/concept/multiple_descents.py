@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.descent_stages import Alternation, Reference, alternation, matches, turns_of
+from dynascope.experiments.concept.descent_stages import Reference, alternation, off_reference, turns_of
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_outputs, draw_test_loss
-from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim, claim, share_of, shares_agree
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, above, agrees, below, every, rising, same_shares
 from dynascope.lab.experiment import Source, Values
 from dynascope.theory.concept.staged_path import predicted_runs
 from dynascope.theory.concept.starts import random_factor
@@ -47,10 +48,6 @@ class MultipleDescents(SymmetricExperiment):
 
     references: ClassVar[tuple[Reference, ...]]
     occurrences: ClassVar[tuple[Occurrence, ...]]
-    best_cells: ClassVar[tuple[tuple[float, float], ...]]
-    other_cells: ClassVar[tuple[float, float]]
-    """In the reference: the cells (τ, ε) of the map with the largest shares, and the range of the others' shares."""
-    figure: ClassVar[str]
 
     shown_seed: int = 0
     """NumPy seed of the start that is drawn, chosen because it shows the phenomenon; the shares say how rarely."""
@@ -85,115 +82,87 @@ class MultipleDescents(SymmetricExperiment):
         shown = measured["chosen"].to_dataset().isel(start=[0])
         return predicted_runs(shown, self.mu, self.sigma, self.learning_rate)
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset) -> Iterable[Claim]:
-        count, loss, W = len(self.mu), measured["chosen"].test_loss.values, measured["chosen"].W.values[0]
-        turns = turns_of(loss[0], self.tolerance)
-        descents = int(stages.descents(loss[0], self.tolerance))
-        yield claim(
-            "descents", f"From the shown start (seed {self.shown_seed}, chosen) the test loss descends {count} times",
-            source=self.figure, expected=count, holds=descents == count,
-            measured={"descents": descents, "turns": [[turn.kind, turn.value, turn.at] for turn in turns]},
-        )  # fmt: skip
-        yield from self._judge_stages(W, loss[0])
-        tolerance, known = self.reference_tolerance, list(zip(self.references, loss[1:], strict=True))
-        yield claim(
-            "extrema", "Reference runs: every extremum of the test loss within 1 %, and its step", source=self.figure,
-            measured={r.name: [[turn.value, turn.at] for turn in turns_of(run, tolerance)] for r, run in known},
-            expected={r.name: [list(pair) for pair in r.extrema] for r in self.references},
-            holds=all(matches(r, run, tolerance) for r, run in known), seeds=len(known),
-        )  # fmt: skip
-        yield from self._judge_shares(measured)
-        own = turns_of(predicted.test_loss.values[0], self.tolerance)
-        half = np.array([stages.first_crossing(W[:, k, k], 0.5).time for k in range(count)])
-        yield claim(
-            "predicted", "The closed forms, computed from the start alone, turn as often as the measured test loss",
-            source="Section 4.2", expected=f"{len(turns)} turns", holds=len(own) == len(turns) > 0,
-            measured={"turns": [[turn.kind, turn.value, turn.at] for turn in own],
-                      "stages, predicted and measured": [predicted.half_step.values[0], half]},
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.DataTree:
+        chosen, most = measured["chosen"].to_dataset(), 2 * len(self.mu)
+        loss, closed = chosen.test_loss.values, predicted.test_loss.values
+        stage = alternation(chosen.W.values[0], loss[0], self.strengths, self.tolerance).dataset()
+        shown = stage.assign(
+            descents=int(stages.descents(loss[0], self.tolerance)),
+            turns=turns_of(loss[:1], self.tolerance, most)[0],
+            predicted_turns=turns_of(closed, self.tolerance, most)[0],
+            overlay=float(np.abs(predicted.W.values[0] - chosen.W.values[0]).max()),
+        )
+        known = xr.Dataset({"turns": turns_of(loss[1:], self.reference_tolerance, most)})
+        nodes = {"shown": shown, "references": known, "map": measured["map"].to_dataset()}
+        rises = [float(np.max(np.diff(chosen.loss.values, axis=1)))]
+        cases = {case.name: measured["occurrences"][case.name].to_dataset() for case in self.occurrences}
+        for name, scanned in cases.items():
+            nodes[f"occurrences/{name}"] = scanned[["descents"]]
+            rises.append(float(scanned.rise.max()))
+        nodes["training"] = xr.Dataset({"rise": ("group", rises)}, {"group": ["chosen", *cases]})
+        return xr.DataTree.from_dict(nodes)
 
-    def _judge_stages(self, W: np.ndarray, loss: np.ndarray) -> Iterable[Claim]:
-        stage = alternation(W, loss, self.strengths, self.tolerance)
-        found = stage or Alternation([False], [np.nan], [False], [np.nan], [np.nan])
-        yield claim(
-            "descent-by-major",
-            "Each descent belongs to one major: concept k (strongest first) reaches 1/2 during descent k",
-            source=self.figure, measured=found.in_descent, expected="all true", holds=all(found.in_descent),
-        )  # fmt: skip
-        yield claim(
-            "ascent-by-minors",
-            "In each ascent the minors between that concept and the weaker ones are suppressed: they end "
-            "it smaller than they began it (share left)", source=self.figure, measured=found.group_left,
-            expected="each < 1", holds=bool(np.all(np.array(found.group_left) < 1)),
-        )  # fmt: skip
-        yield claim(
-            "next-major-waits",
-            "The next major reaches 1/2 only after its minor with the one before it has peaked (share of the "
-            "peak left then); for the weakest, half of the peak is gone", source=self.figure,
-            measured=found.minor_left, expected="all past the peak; last < 0.5",
-            holds=all(found.waits) and bool(found.minor_left[-1] < 0.5),
-        )  # fmt: skip
-        yield claim(
-            "minor-waits",
-            "The last minor decays only once the stronger of its majors is near 1 (that major when the minor "
-            "has lost a tenth of its peak)", source=self.figure, measured=found.dominant_near_one[-1], expected="> 0.9",
-            holds=found.dominant_near_one[-1] > 0.9,
-        )  # fmt: skip
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        count, shown = len(self.mu), reduced["shown"].to_dataset()
+        turns, closed = ({"turns": each.dropna("turn").values} for each in (shown.turns, shown.predicted_turns))
+        statement = f"From the shown start (NumPy seed {self.shown_seed}) the test loss has a descent for each concept"
+        chosen = "The start was chosen because it shows them; the shares of random starts say how rarely"
+        yield agrees("descents", statement, shown.descents, count, absolute=0, shown=turns, post_hoc=chosen)
+        statement = "Each descent belongs to one major: concept k (strongest first) reaches 1/2 during descent k"
+        yield every("descent-by-major", statement, shown.in_descent)
+        statement = "In each ascent the minors between that concept and the weaker ones are suppressed: the share left"
+        yield below("ascent-by-minors", statement, shown.group_left, 1)
+        statement = "The next major reaches 1/2 only after its minor with the one before it has peaked"
+        yield every("next-major-waits", statement, shown.waits, shown={"share of the peak left": shown.minor_left})
+        settled = "The threshold was settled after looking: the document says 'suppressed' and 'close to 1'"
+        statement = "When the weakest major reaches 1/2, its minor is suppressed (share of the peak left)"
+        yield below("minor-suppressed", statement, shown.minor_left[-1], 0.5, post_hoc=settled)
+        statement = "The last minor decays only once the stronger of its majors is near 1 (that major when the minor "
+        statement += "has lost a tenth of its peak)"
+        yield above("minor-waits", statement, shown.dominant[-1], 0.9, post_hoc=settled)
+        found = reduced["references"].turns
+        statement = (
+            "Runs of an independent program: extrema of the test loss and their steps, differences over 1 % and "
+        )
+        values = {r.name: row.dropna("turn", how="all").values for r, row in zip(self.references, found, strict=True)}
+        off = off_reference(found, self.references)
+        yield below("extrema", statement + "rounding", off, 1, shown=values, seeds=len(off))
+        yield from self._judge_shares(reduced)
+        statement = "The closed forms, computed from the start alone, turn as often as the measured test loss"
+        often = int(shown.turns.notnull().sum()) // 2
+        found = int(shown.predicted_turns.notnull().sum()) // 2
+        yield agrees("predicted", statement, found, often, absolute=0, source="Section 4.2", shown=closed)
+        yield judge_overlay(shown.overlay)
 
-    def _judge_shares(self, measured: xr.DataTree) -> Iterable[Claim]:
-        most, total, rise = 0, 0, float(np.max(np.diff(measured["chosen"].loss.values, axis=1)))
-        for case in self.occurrences:
-            scanned = measured["occurrences"][case.name].to_dataset()
-            hits = scanned.descents.values == len(self.mu)
-            total += len(hits)
-            most, rise = max(most, int(scanned.descents.max())), max(rise, float(scanned.rise.max()))
-            kind = f"nearly rank-one (ε = {case.spread:g})" if case.spread else "Gaussian"
-            kind += f" {len(self.mu)} x {case.width}" if case.width else ""
-            yield claim(
-                case.name,
-                f"The share of {kind} starts, τ = {case.scale:g}, with {len(self.mu)} descents, "
-                f"counted with a tolerance of {case.tolerance:g}",
-                source=self.figure, measured={"count": int(hits.sum()), **share_of(hits)},
-                expected=f"{case.hits} of {case.of} (99 %)", seeds=len(hits),
-                holds=shares_agree(int(hits.sum()), len(hits), case.hits / case.of, case.of),
-            )  # fmt: skip
-        share, best = measured["map"].share.values, self.best_cells
-        inside = np.array([[(scale, spread) in best for spread in SPREADS] for scale in SCALES])
-        low, high = self.other_cells
-        slack = 2.576 * np.sqrt(high * (1 - high) * (1 / self.grid_starts + 1 / 500))
-        yield claim(
-            "aligned-map",
-            f"Over the map of nearly rank-one starts (τ, ε) the best cells are {best}; others have {low:g} to {high:g}",
-            source=self.figure, seeds=self.grid_starts * share.size, expected="within 99 % of sampling",
-            measured={"best cells": share[inside], "other cells": [share[~inside].min(), share[~inside].max()]},
-            holds=bool(share[~inside].max() <= high + slack and share[~inside].min() >= low - slack
-                       and share[inside].max() >= share[~inside].max() - slack),
-        )  # fmt: skip
-        yield claim(
-            "at-most-one-each", "No run has more descents than concepts", source="Section 4.2", measured=most,
-            expected=f"≤ {len(self.mu)}", holds=most <= len(self.mu), seeds=total,
-        )  # fmt: skip
-        yield claim(
-            "training-monotone", "The training loss never rises, in any run (largest rise over the first value)",
-            source=self.figure, measured=rise, expected="≤ 1e-12", holds=rise <= 1e-12, seeds=total,
-        )  # fmt: skip
+    def _judge_shares(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        count = len(self.mu)
+        descents = {case.name: reduced["occurrences"][case.name].descents for case in self.occurrences}
+        statement = f"The shares of Gaussian and of nearly rank-one starts with {count} descents are those of an "
+        found = {name: values == count for name, values in descents.items()}
+        known = {case.name: (case.hits / case.of, case.of) for case in self.occurrences}
+        seeds = min(values.size for values in descents.values())
+        yield same_shares("shares", statement + "independent program", found, known, seeds=seeds)
+        share = reduced["map"].share.sel(scale=slice(0.1, None), spread=slice(None, 0.03)).mean("spread")
+        statement = f"Of nearly rank-one starts, ε ≤ 0.03, the share with {count} descents rises with their size τ"
+        yield rising("aligned-map", statement, share, along="scale", seeds=2 * self.grid_starts)
+        every_run = np.concatenate([values.values for values in descents.values()])
+        about = About(source="Section 4.2", seeds=every_run.size)
+        yield every("at-most-one-each", "No run has more descents than concepts", every_run <= count, **about)
+        statement = "The training loss never rises, in any run (largest rise over the first value)"
+        yield below("training-monotone", statement, reduced["training"].rise, 1e-12, seeds=every_run.size)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.7))
-        shown = measured["chosen"].to_dataset().isel(start=0)
-        W, half = shown.W.values, predicted.half_step.values[0]
-        draw_test_loss(
-            left, shown.test_loss.values,
-            predicted=predicted.test_loss.values[0], training=shown.loss.values, half_steps=half,
-            tolerance=self.tolerance,
-        )  # fmt: skip
+        shown, closed = measured["chosen"].to_dataset().isel(start=0), predicted.isel(start=0)
+        W, half = shown.W.values, closed.half_step.values
+        draw_test_loss(left, shown, closed, training=True, tolerance=self.tolerance)
         left.set_title(f"Loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
-        draw_entries(middle, W, len(self.mu), predicted=predicted.W.values[0], half_steps=half)
+        draw_entries(middle, W, len(self.mu), predicted=closed.W.values, half_steps=half)
         middle.set_title("Jacobian; dashed lines: predicted stages")
         draw_outputs(right, W, self.mu, half)
         right.set_title("Outputs at the test point")
         name = self.id.removeprefix("concept.")
-        return {name: figure, f"{name}-starts": self._draw_map(measured["map"].share.values)}
+        return {name: figure, f"{name}-starts": self._draw_map(reduced["map"].share.values)}
 
     def _draw_map(self, share: np.ndarray) -> Figure:
         figure, axes = panels(1, size=(5.4, 3.7))
@@ -223,7 +192,6 @@ class TripleDescent(MultipleDescents):
     closed forms, computed from the start alone. In the control the start is so small that the shadows stay below what
     counts as a turn. The published figure comes from another equation: see concept.published-figures."""
 
-    figure = "Figure 8"
     references = (
         Reference(62, 0.1, 0.0, ((0.251, 72), (0.281, 119), (0.041, 279), (0.066, 435))),
         Reference(62, 0.3, 0.0, ((0.711, 23), (0.996, 77), (0.024, 223), (0.140, 356))),
@@ -236,9 +204,6 @@ class TripleDescent(MultipleDescents):
         Occurrence(0.3, 0.0, 0.01, 3, 1000),
         Occurrence(0.5, 0.03, 0.005, 334, 500),
     )
-
-    best_cells = ((0.5, 0.01), (0.5, 0.03))
-    other_cells = (0.018, 0.664)
 
     mu: Values = (1.0, 1.5, 2.2)
     sigma: Values = (0.05, 0.05, 0.05)
@@ -260,7 +225,6 @@ class QuadrupleDescent(MultipleDescents):
     from the start alone. In the control the start is so small that the shadows that stronger concepts cast stay
     below what counts as a turn. The published figure comes from another equation: see concept.published-figures."""
 
-    figure = "Figure 9"
     references = (
         Reference(10440, 0.2, 0.0, ((0.767, 13), (0.862, 39), (0.849, 59), (0.920, 110), (0.271, 291), (0.397, 540))),
         Reference(34138, 0.1, 0.0, ((0.190, 50), (0.232, 86), (0.223, 115), (0.237, 163), (0.089, 362), (0.097, 658))),
@@ -273,9 +237,6 @@ class QuadrupleDescent(MultipleDescents):
         Occurrence(0.3, 0.0, 0.002, 0, 40_000, width=5),
         Occurrence(0.5, 0.03, 0.005, 165, 500),
     )
-
-    best_cells = ((0.5, 0.01), (0.5, 0.03))
-    other_cells = (0.0, 0.16)
 
     mu: Values = (1.0, 1.5, 2.2, 2.7)
     sigma: Values = (0.05, 0.05, 0.05, 0.5)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
@@ -39,26 +40,27 @@ def step_axis(axes: Axes, last: int, half_steps: Sequence[float] | np.ndarray = 
 
 def draw_test_loss(
     axes: Axes,
-    test_loss: np.ndarray,
+    run: xr.Dataset,
+    predicted: xr.Dataset | None = None,
     *,
-    predicted: np.ndarray | None = None,
-    training: np.ndarray | None = None,
-    half_steps: Sequence[float] | np.ndarray = (),
+    training: bool = False,
     tolerance: float = 0.01,
     color: str = INK,
     label: str = "test loss",
 ) -> None:
-    """The test loss over its first value, its turning points marked; predicted stages are vertical dashes."""
-    curve(axes, test_loss / test_loss[0], color=color, label=label)
-    if training is not None:
-        curve(axes, training / training[0], color=FAINT, label="training loss")
+    """The test loss of one run over its first value, its turning points marked; predicted stages are dashed."""
+    loss = run.test_loss.values
+    half_steps = predicted.half_step.values if predicted is not None else ()
+    curve(axes, loss / loss[0], color=color, label=label)
+    if training:
+        curve(axes, run.loss.values / run.loss.values[0], color=FAINT, label="training loss")
     if predicted is not None:
-        curve(axes, predicted / test_loss[0], **SMALL_THEORY, label="theory, from\nthe start alone")
-    for turn in stages.turning_points(test_loss, tolerance):
-        axes.plot(turn.at, turn.value / test_loss[0], "v" if turn.kind == "maximum" else "^", color=color, markersize=5)
+        curve(axes, predicted.test_loss.values / loss[0], **SMALL_THEORY, label="theory, from\nthe start alone")
+    for turn in stages.turning_points(loss, tolerance):
+        axes.plot(turn.at, turn.value / loss[0], "v" if turn.kind == "maximum" else "^", color=color, markersize=5)
     mark_stages(axes, half_steps)
     axes.set(ylim=(0, None), ylabel="loss / first value")
-    step_axis(axes, len(test_loss) - 1, half_steps)
+    step_axis(axes, len(loss) - 1, half_steps)
     axes.legend(loc="lower left")
 
 
