@@ -3,14 +3,16 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from dynascope.tasks.diagonal import QuadraticLoss
 from dynascope.theory.rank.assumptions import grows_quadratically
-from dynascope.theory.rank.greedy_ranks import Stage, resolved_plateaus
+from dynascope.theory.rank.greedy_ranks import Stage, greedy_stages, resolved_plateaus
 
 
-def plateau(time, wait, gap):
+def plateau(time, wait, gap, rate=1.0):
     waits = np.array([wait, wait + gap])
-    return Stage(time, 0, 1, np.ones(2), np.zeros(2), np.ones(2), 0.0, (), (0,), waits, gap, 0.0, True)
+    return Stage(time, 0, 1, np.ones(2), np.zeros(2), np.ones(2), 0.0, (), (0,), waits, gap, 0.0, True, rate)
 
 
 def test_only_plateaus_between_clear_races_are_judged():
@@ -21,9 +23,26 @@ def test_only_plateaus_between_clear_races_are_judged():
     assert resolved_plateaus([long], scale=0.3, until=9.0) == []
 
 
-def test_three_quarters_of_a_plateau_end_with_the_record():
-    assert plateau(1.0, 2.0, 1.0).three_quarters(until=9.0) == 2.5
-    assert plateau(1.0, 8.0, 1.0).three_quarters(until=5.0) == 4.0
+def test_where_rates_are_slow_plateaus_must_be_longer_and_the_record_too():
+    slow = plateau(0.0, 1.0, 1.0, rate=0.1)
+    assert resolved_plateaus([slow], scale=1e-32, until=9.0) == []
+    assert resolved_plateaus([slow], scale=1e-64, until=9.0) == [0]
+    assert resolved_plateaus([slow], scale=1e-64, until=0.5) == []
+
+
+def test_the_rate_of_a_plateau_is_the_slowest_of_growth_and_relaxation():
+    loss = QuadraticLoss(jnp.array([[1.0, 0.0], [0.0, 0.1]]), jnp.array([0.5, 0.3]))
+    with jax.enable_x64(True):
+        first, second, last = greedy_stages(loss, 2)
+    np.testing.assert_allclose([first.rate, second.rate, last.rate], [0.5, 0.3, 0.3], rtol=1e-5)
+    loss = QuadraticLoss(jnp.array([[1.0, 0.0], [0.0, 0.1]]), jnp.array([0.5, 0.06]))
+    with jax.enable_x64(True):  # the second relaxes at 2 beta S = 0.12, the first at 1
+        assert greedy_stages(loss, 2)[2].rate == pytest.approx(0.06, rel=1e-5)
+
+
+def test_the_middle_of_a_plateau_is_that_of_the_record_of_it():
+    assert plateau(1.0, 2.0, 1.0).middle(until=9.0) == 2.0
+    assert plateau(1.0, 8.0, 1.0).middle(until=5.0) == 3.0
 
 
 def test_assumption_4_4_as_printed_is_asked_of_the_loss_and_not_of_constants():

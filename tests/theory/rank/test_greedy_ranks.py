@@ -84,9 +84,9 @@ def test_the_limit_in_the_size_of_the_switched_on_weight_exists(linear):
     np.testing.assert_allclose([s.beta for s in smaller], [s.beta for s in stages], atol=1e-9)
 
 
-def test_the_near_degenerate_stages_are_flagged(head):
+def test_short_and_near_degenerate_stages_are_flagged(head):
     _, _, stages = head
-    assert [k for k, stage in enumerate(stages) if not stage.resolved(1e-32)] == [5, 6, 9, 10]
+    assert [k for k, stage in enumerate(stages) if not stage.resolved(1e-32)] == [1, 2, 5, 6, 9, 10]
     assert [k for k, stage in enumerate(stages) if not stage.resolved(1e-300)] == []
 
 

@@ -11,15 +11,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from dynascope.theory.arguments import Count, NotNegativeNumber, PositiveNumber
-from dynascope.theory.rank.diagonal_flow import Loss, Product, Scale, check_start, log_inverse
+from dynascope.theory.rank.diagonal_flow import Loss, Scale, check_start
 from dynascope.theory.rank.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
-from dynascope.theory.rank.stage_transition import hessian, transition
+from dynascope.theory.rank.stage_transition import least_curvature, transition
 
 
 class Finding(NamedTuple):
@@ -45,8 +44,9 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | Non
             found.append(Finding(f"4.3 plateau {k}: a single winner (gap)", stage.gap, stage.gap * unit > 1e-12))
             found.append(Finding(f"D.4 plateau {k}: it lasts", wait, wait > 0))
             if scale is not None:
-                clear = stage.gap * log_inverse(scale)
-                found.append(Finding(f"plateau {k}: gap * log(1/alpha) >= {RESOLVED:g}", clear, clear >= RESOLVED))
+                clear = stage.gap * stage.pace(scale)
+                name = f"plateau {k}: gap * rate * log(1/alpha) >= {RESOLVED:g}"
+                found.append(Finding(name, clear, clear >= RESOLVED))
         for i in stage.left:
             away = -stage.force[i] if stage.log_weight[i] < 1 else stage.force[i]
             found.append(Finding(f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away", float(away),
@@ -58,18 +58,8 @@ def strict_minimum(loss: Loss, stage: Stage) -> Finding:
     """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
     D = diag(s * u) and H the Hessian in beta. The assumption holds with any c_k below half of it, and always at
     beta = 0."""
-    eigenvalue = float(_least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
+    eigenvalue = float(least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
     return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
-
-
-@eqx.filter_jit
-def _least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
-    support = beta != 0
-    weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
-    curvature = 4 * weight[:, None] * hessian(loss, beta) * weight[None, :]
-    pairs = support[:, None] & support[None, :]
-    elsewhere = (jnp.sum(jnp.abs(curvature)) + 1) * jnp.eye(beta.size, dtype=beta.dtype)
-    return jnp.linalg.eigvalsh(jnp.where(pairs, curvature, jnp.where(support[None, :], 0.0, elsewhere)))[0]
 
 
 def grows_quadratically(

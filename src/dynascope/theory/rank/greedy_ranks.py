@@ -27,15 +27,17 @@ from jaxtyping import Bool, Float
 
 from dynascope.theory.arguments import Domain, NotNegativeNumber, PositiveNumber
 from dynascope.theory.rank.diagonal_flow import Loss, Scale, force, log_inverse
-from dynascope.theory.rank.stage_transition import SEED, transition
+from dynascope.theory.rank.stage_transition import SEED, least_curvature, transition
 
 SMALLEST = 1e-9
 """The force below which a coordinate counts as fixed on a plateau, relative to max |g(0)|."""
-RESOLVED = 7.0
-"""The least gap * log(1/alpha) of a stage that can be distinguished from its neighbors (7 to 10 in practice)."""
+RESOLVED = 10.0
+"""The least length of a plateau, and the least gap of a race, that are visible at a finite scale, in units of
+1/(rate * log(1/alpha)): in the middle of such a plateau what has to decay has done so to e^-5, and the next coordinate
+is still below e^-10."""
 LAG = 10.0
-"""The largest lag of a transition behind its T_k, in units of 1/log(1/alpha): a transition takes a time of order one,
-and stages are resolved from 7 to 10 of these units on."""
+"""The largest lag of a transition behind its T_k, in the same units: it is of order one, and must be below the length
+of a plateau."""
 
 Vector = Float[np.ndarray, " p"]
 
@@ -67,6 +69,9 @@ class Stage(NamedTuple):
     """The largest |g| on the support: 0 up to the error of the transition."""
     arrived: bool
     """Whether the transition into this plateau converged; if not, beta is where it stopped."""
+    rate: float
+    """The slowest of three rates, in unrescaled time: at which the winner of the last race grew, at which beta relaxes
+    onto this plateau, and at which the winner of the next race grows."""
 
     @property
     def next_time(self) -> float:
@@ -78,14 +83,18 @@ class Stage(NamedTuple):
         """The coordinates with beta != 0."""
         return tuple(np.flatnonzero(self.beta).tolist())
 
-    def resolved(self, scale: float) -> bool:
-        """Whether, at this initial scale, the race that ends this plateau has a clear winner and the plateau is long
-        enough to be visible."""
-        return min(self.gap, self.next_time - self.time) * log_inverse(scale) >= RESOLVED
+    def pace(self, scale: float) -> float:
+        """How many of the units of `RESOLVED` and `LAG` there are in a unit of rescaled time at this initial scale."""
+        return self.rate * log_inverse(scale)
 
-    def three_quarters(self, until: float) -> float:
-        """The time at which three quarters of the plateau have passed, where the record ends at `until`."""
-        return self.time + 0.75 * (min(self.next_time, until) - self.time)
+    def resolved(self, scale: float, until: float = math.inf) -> bool:
+        """Whether, at this initial scale, the race that ends this plateau has a clear winner, and the plateau is long
+        enough to be visible, where the record ends at `until`."""
+        return min(self.gap, min(self.next_time, until) - self.time) * self.pace(scale) >= RESOLVED
+
+    def middle(self, until: float) -> float:
+        """The middle of the plateau, where the record ends at `until`."""
+        return (self.time + min(self.next_time, until)) / 2
 
 
 def waiting_times(
@@ -125,12 +134,12 @@ def greedy_stages(
         shortest = np.partition(waits, 1)[:2] if size > 1 else np.array([waits[0], np.inf])
         gap = float(shortest[1] - shortest[0]) if np.isfinite(shortest[0]) else math.inf
         entered = (winner,) if winner >= 0 and winner not in left else ()
-        stages.append(
-            Stage(
-                time, winner, sign, log_weight, beta, push, float(value), left, entered, waits, gap, residual, arrived
-            )
-        )
         wait = float(waits.min())
+        grew = abs(stages[-1].force[winner]) if stages else math.inf
+        relaxes = float(least_curvature(loss, jnp.asarray(beta))) / 2 if beta.any() else math.inf
+        grows = abs(push[int(waits.argmin())]) if math.isfinite(wait) else math.inf
+        how = {"residual": residual, "arrived": arrived, "rate": float(min(grew, relaxes, grows))}
+        stages.append(Stage(time, winner, sign, log_weight, beta, push, float(value), left, entered, waits, gap, **how))
         if not arrived or time + wait >= until or math.isinf(wait):
             break
         winner = int(waits.argmin())
@@ -156,11 +165,8 @@ def _evaluate(loss: Loss, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
 def resolved_plateaus(stages: Sequence[Stage], scale: Scale, until: float) -> list[int]:
     """The plateaus, by number, that begin before `until` and are resolved at this scale: they are long enough, and
     neither the race that ends them nor the one before them is near a tie."""
-    return [
-        k
-        for k, stage in enumerate(stages)
-        if stage.time < until and stage.resolved(scale) and (k == 0 or stages[k - 1].gap * log_inverse(scale) >= LAG)
-    ]
+    clear = [True, *(stage.gap * stage.pace(scale) >= RESOLVED for stage in stages)]
+    return [k for k, stage in enumerate(stages) if stage.time < until and stage.resolved(scale, until) and clear[k]]
 
 
 def first_arrival(

@@ -110,6 +110,18 @@ def hessian(loss: Loss, beta: Product) -> Float[Array, "p p"]:
     return lax.map(product, jnp.eye(beta.size, dtype=beta.dtype), batch_size=COLUMNS)
 
 
+@eqx.filter_jit
+def least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
+    """Of u -> L(u, s * u) on the support of beta, s the signs: the least eigenvalue of its Hessian 4 D H D, where D is
+    diag(s * u) and H the Hessian in beta. Balanced flow relaxes at half this rate."""
+    support = beta != 0
+    weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
+    curvature = 4 * weight[:, None] * hessian(loss, beta) * weight[None, :]
+    pairs = support[:, None] & support[None, :]
+    elsewhere = (jnp.sum(jnp.abs(curvature)) + 1) * jnp.eye(beta.size, dtype=beta.dtype)
+    return jnp.linalg.eigvalsh(jnp.where(pairs, curvature, jnp.where(support[None, :], 0.0, elsewhere)))[0]
+
+
 def newton_step(loss: Loss, beta: Product, support: Bool[Array, " p"]) -> tuple[Product, Bool[Array, ""]]:
     """Newton's step toward force 0 on the support, and whether the loss is convex there."""
     pairs = support[:, None] & support[None, :]
