@@ -12,21 +12,22 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, Signals, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim, claim, share_of, wilson_interval
+from dynascope.lab.claims import Claim, share_of
+from dynascope.lab.criteria import About, above, agrees, every, rising, same_shares, share
 from dynascope.lab.experiment import Source
 
 SHARES = {"μ = (1, 2)": ReferenceShare(0.30, 400), "μ = (2, 4)": ReferenceShare(0.25, 400)}
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
 TURNS = {
-    (230, 1.0): Turn(0.079, 10, 0.333, 58), (230, 2.0): Turn(0.090, 2, 0.342, 15),
-    (248, 1.0): Turn(0.058, 16, 0.286, 106), (248, 2.0): Turn(0.061, 4, 0.283, 25),
-}  # fmt: skip
+    (230, 1.0): Turn(0.079, 10, 0.333, 58),
+    (230, 2.0): Turn(0.090, 2, 0.342, 15),
+    (248, 1.0): Turn(0.058, 16, 0.286, 106),
+    (248, 2.0): Turn(0.061, 4, 0.283, 25),
+}
 """By NumPy start and μ₁: the first minimum over the start and its step, the maximum and its step."""
-ONE_LAYER_AT_MOST = wilson_interval(2, 200)[1]
-"""One layer at d=3 has two descents in .01 of 200 starts, from its noise term: the upper limit of that share."""
 
 
 class LowDimension(SimExperiment):
@@ -36,10 +37,9 @@ class LowDimension(SimExperiment):
     source = Source(PAPER, "Figures 13 and 14")
     cost = {"quick": 12, "full": 60}
     presets = {
-        "quick": {"seeds": 50, "population_seeds": 100, "slow_seeds": 50, "sum_seeds": 50},
-        "code": {"learning_rate": 0.01, "origin": True, "sigma": (0.2236, 0.2236), "bias": True, "reshuffle": False,
-                 "test_samples": 5000, "population_seeds": 0, "chosen": ()},
-    }  # fmt: skip
+        "quick": {"population_seeds": 100, "slow_seeds": 50, "sum_seeds": 50},
+        "code": PUBLISHED | {"learning_rate": 0.01, "sigma": (0.2236, 0.2236), "population_seeds": 0, "chosen": ()},
+    }
     control = {"depth": 1}
     notes = """How often: 3 of 10 random starts; the two drawn alone were chosen for the depth of their detour. In
     gradient flow the signals only set the clock, and the same starts memorize for both. With the paper's learning
@@ -113,86 +113,80 @@ class LowDimension(SimExperiment):
         """Gradient flow from the chosen starts: in it, μ only sets the clock."""
         return transients.nearly_flow(self, self.signals(), self.chosen) if self.chosen else None
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        turns = transients.memorizes(measured["sgd"].test_loss.transpose("signal", "seed", "step").values)
-        lows = [wilson_interval(int(found.sum()), found.size)[0] for found in turns]
-        yield claim(
-            "both-signals", "SGD shows transient memorization for both signals, in more starts than one layer could",
-            source="Figures 13 and 14", measured=dict(zip(self.names(), map(share_of, turns), strict=True)),
-            expected=f"intervals above {ONE_LAYER_AT_MOST:.3f}", holds=min(lows) > ONE_LAYER_AT_MOST, seeds=self.seeds,
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> xr.DataTree:
+        signals = {"signal": self.names()}
+        sgd = measured["sgd"].to_dataset().assign_coords(signals)
+        tree = {"sgd": xr.Dataset({"descents": transients.count_descents(sgd.test_loss)})}
         if self.population_seeds:
-            yield from self._judge_population(measured["shares"].to_dataset())
+            tree["shares"] = measured["shares"].to_dataset().drop_vars("sum_loss").assign_coords(signals)
         if predicted is not None:
-            yield transients.judge_flow(predicted, "Figure 14")
+            turns = transients.first_turns(measured["chosen"].to_dataset())
+            descents = transients.count_descents(predicted.test_loss)
+            tree["chosen"] = xr.Dataset({"turn": turns, "flow_descents": descents})
+        return xr.DataTree.from_dict(tree)
+
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        twice = (reduced["sgd"].descents >= 2).transpose("signal", "seed")
+        statement = (
+            "SGD shows transient memorization for both signals, in more starts than one layer could (0.01 of 200)"
+        )
+        shares = dict(zip(self.names(), map(share_of, twice.values), strict=True))
+        yield above("both-signals", statement, twice.mean("seed"), 0.1, shown=shares)
+        if self.population_seeds:
+            yield from self._judge_population(reduced["shares"].to_dataset())
+        if self.chosen:
+            chosen = reduced["chosen"].to_dataset()
+            yield transients.judge_flow(chosen.flow_descents)
             if self.as_reference():
-                yield self._judge_chosen(measured["chosen"].to_dataset())
+                cases = {
+                    (start, mu[0]): (k, start) for k, (mu, _) in enumerate(self.signals()) for start in self.chosen
+                }
+                turns = {case: chosen.turn.isel(signal=k).sel(start=start).values for case, (k, start) in cases.items()}
+                yield transients.judge_turns(turns, {case: TURNS[case] for case in turns if case in TURNS})
 
     def as_reference(self) -> bool:
         """Whether the setting is the one in which the reference numbers were measured."""
-        return self.has_defaults("mu", "factor", "sigma", "dim", "depth", "width", "norm", "init_scale", "origin",
-                                 "bias", "rotate", "learning_rate", "epochs", "batch", "activation")  # fmt: skip
+        setting = ("mu", "factor", "sigma", "dim", "depth", "width", "norm", "init_scale", "origin", "bias", "rotate")
+        return self.has_defaults(*setting, "learning_rate", "epochs", "batch", "activation")
 
     def _judge_population(self, shares: xr.Dataset) -> Iterable[Claim]:
-        every, fifth, slow = (shares[name].values for name in ("every_step", "every_fifth", "slow"))
+        about: About = {"source": "Figure 14", "seeds": self.population_seeds}
         if self.as_reference():
-            found, expected, agree = transients.agreement(dict(zip(self.names(), fifth, strict=True)), SHARES)
-            yield claim(
-                "shares", "Population gradient: the shares are those of an independent program (other seeds, the same "
-                "recording at every fifth step), together at 99 %",
-                source="Figures 13 and 14", measured=found, expected=expected, holds=agree, seeds=self.population_seeds,
-            )  # fmt: skip
-        lost = (every & ~fifth).mean(axis=1)
-        yield claim(
-            "coarse-recording", "Recording every fifth step only misses turns, more of them where learning is faster",
-            source="Figure 14", expected="more for the large signals", holds=bool(lost[1] > lost[0]),
-            measured={name: {"every step": share_of(e), "missed at every fifth": m}
-                      for name, e, m in zip(self.names(), every, lost, strict=True)},
-            seeds=self.population_seeds,
-        )  # fmt: skip
-        same = slow[0] == slow[1]
-        yield claim(
-            "signal-sets-the-clock", "With steps ten times smaller the same starts memorize whatever the signal: the "
-            "surplus of the large signals is due to the step size",
-            source="Figure 13", expected="the same verdict in ≥ 0.95 of starts", holds=bool(same.mean() >= 0.95),
-            measured={"same verdict": share_of(same), **dict(zip(self.names(), map(share_of, slow), strict=True))},
-            seeds=self.slow_seeds,
-        )  # fmt: skip
-        ratio = shares.settled.values[0] / shares.settled.values[1]
+            statement = "Population gradient: the shares are those of an independent program (other seeds, the same "
+            statement += "recording at every fifth step)"
+            fifth = {name: shares.every_fifth.sel(signal=name) for name in self.names()}
+            yield same_shares("shares", statement, fifth, SHARES, seeds=self.population_seeds)
+        missed = (shares.every_step & ~shares.every_fifth).mean("seed")
+        statement = "Recording every fifth step only misses turns, more of them where learning is faster: shares"
+        yield rising("coarse-recording", statement, missed, along="signal", **about)
+        same = shares.slow.isel(signal=0) == shares.slow.isel(signal=1)
+        statement = (
+            "With steps ten times smaller the same starts memorize whatever the signal: the surplus of the large "
+        )
+        statement += "signals is due to the step size"
+        yield share("signal-sets-the-clock", statement, same, 0.95, source="Figure 13", seeds=self.slow_seeds)
         a = self.strengths(self.signals())
-        clock = float(a[1, 0] / a[0, 0])
-        yield claim(
-            "faster", "Large signals are learned faster, in time proportional to 1/μ² (steps to a test loss of 1 %)",
-            source="Figure 14", measured={"median": np.median(ratio), "quartiles": np.percentile(ratio, (25, 75))},
-            expected=f"median {clock:.2f} ± 10 %", holds=bool(abs(np.median(ratio) / clock - 1) < 0.1),
-            seeds=self.population_seeds,
-        )  # fmt: skip
+        ratio = (shares.settled.isel(signal=0) / shares.settled.isel(signal=1)).median("seed")
+        statement = "Large signals are learned faster, in time proportional to 1/μ²: steps to a test loss of 1 %, the "
+        statement += "ratio of both signals (median over starts)"
+        yield agrees("faster", statement, ratio, a[1, 0] / a[0, 0], relative=0.1, **about)
         if self.norm == "mean":
-            cases = {"sum": (shares.swing_sum.values, self.learning_rate),
-                     "mean": (shares.swing_mean.values, self.learning_rate * 2 / self.dim)}  # fmt: skip
-            swings, bounds = {}, {}
-            for norm, (swing, rate) in cases.items():
-                for k, name in enumerate(self.names()):
-                    swings[f"{norm}, {name}"], bounds[f"{norm}, {name}"] = swing[k], rate * self.depth * a[k, 1]
-            still = {name: ~(value < 1e-3) for name, value in swings.items()}
-            yield claim(
-                "sum-oscillates", "The loss must be averaged over coordinates: summed (eq. 2.1) it never settles where "
-                "learning rate × L max a, the curvature at the solution, exceeds 2 (shares that still swing by 0.1 %)",
-                source="Equation 2.1", measured={name: share_of(value) for name, value in still.items()},
-                expected={name: f"{bound:.2f}: {'all' if bound > 2 else 'none'}" for name, bound in bounds.items()},
-                holds=all(bool(np.all(value == (bounds[name] > 2))) for name, value in still.items()),
-                seeds=self.sum_seeds,
-            )  # fmt: skip
+            yield self._judge_norms(shares, a.max(axis=1))
 
-    def _judge_chosen(self, chosen: xr.Dataset) -> Claim:
-        turns = {}
-        for k, (mu, _) in enumerate(self.signals()):
-            for start in self.chosen:
-                loss = chosen.test_loss.isel(signal=k).sel(start=start).values
-                turns[start, mu[0]] = transients.first_turn(loss, chosen.step.values)
-        return transients.judge_turns(turns, {case: TURNS[case] for case in turns if case in TURNS}, "Figure 14")
+    def _judge_norms(self, shares: xr.Dataset, strongest: np.ndarray) -> Claim:
+        curvature, right = self.depth * xr.DataArray(strongest, dims="signal"), []
+        for norm, rate in (("sum", self.learning_rate), ("mean", self.learning_rate * 2 / self.dim)):
+            unstable = rate * curvature > 2
+            right.append(((shares[f"swing_{norm}"] > 1e-3) == unstable).values.ravel())
+        statement = (
+            "The loss must be averaged over coordinates: summed (eq. 2.1) it never settles where learning rate × L "
+        )
+        statement += (
+            "max a, the curvature at the solution, exceeds 2 (it swings by 0.1 % at the end there, and only there)"
+        )
+        return every("sum-oscillates", statement, np.concatenate(right), source="Equation 2.1", seeds=self.sum_seeds)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figures = {}
         if predicted is not None:
             figures["low-dimension"] = self._draw_chosen(measured["chosen"].to_dataset(), predicted)

@@ -11,12 +11,15 @@ from pydantic import PositiveInt
 
 from dynascope.curves import stages
 from dynascope.experiments.concept import learning_order
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
 from dynascope.figures import INK, legend_beside, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, below, every, falling, rising, share, within
 from dynascope.lab.experiment import Source, Values
 
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
+"""The networks of two layers, and their colors."""
+ALL = ["one layer", *NETWORKS]
 
 
 class TwoLayerOrder(SimExperiment):
@@ -27,9 +30,9 @@ class TwoLayerOrder(SimExperiment):
     cost = {"quick": 16, "full": 110}
     presets = {
         "quick": {"seeds": 2, "first_signals": (0.5, 1.0, 3.0), "first_spreads": (0.5, 2.0)},
-        "code": {"first_signals": (1.0, 2.0, 3.0), "first_spreads": (0.3162, 0.7071, 1.0, 1.4142),
-                 "second_spread": 0.2236, "origin": True, "bias": True, "reshuffle": False, "test_samples": 5000},
-    }  # fmt: skip
+        "code": PUBLISHED
+        | {"first_signals": (1.0, 2.0, 3.0), "first_spreads": (0.3162, 0.7071, 1.0, 1.4142), "second_spread": 0.2236},
+    }
     control = {"init_scale": 0.3}
     notes = """Figure 11 is the linear network, Figure 12 the one with ReLU (the text of Appendix F.2 has them the other
     way round, the captions do not). Which concept of two layers is first depends on the start too, so settings whose
@@ -53,89 +56,75 @@ class TwoLayerOrder(SimExperiment):
         by_diversity = [((1.0, self.second_signal), (first, self.second_spread)) for first in self.first_spreads]
         return by_signal + by_diversity
 
-    def measure(self, seed: int) -> xr.DataTree:
+    def measure(self, seed: int) -> xr.Dataset:
         signals = self.signals()
-        runs = {name: self.train(signals, seed, activation=name) for name in NETWORKS}
-        runs["one"] = self.train(signals, seed, depth=1)
-        return xr.DataTree.from_dict({name: run.drop_dims("start_step") for name, run in runs.items()})
+        runs = [self.train(signals, seed, depth=1), *(self.train(signals, seed, activation=name) for name in NETWORKS)]
+        traces = [run[["output", "test_loss"]] for run in runs]
+        return xr.concat(traces, xr.Variable("network", ALL)).assign({name: runs[0][name] for name in ("mu", "sigma")})
 
-    def judge(self, measured: xr.DataTree, predicted: None) -> Iterable[Claim]:
-        traces = {name: measured[name].to_dataset() for name in (*NETWORKS, "one")}
-        a, mu = self.strengths(self.signals()), traces["linear"].mu.values
-        ratio, sign = a.max(axis=1) / a.min(axis=1), np.sign(a[:, 1] - a[:, 0])
-        areas = {name: learning_order.bulge(traces[name]) for name in NETWORKS}
-        right = {name: np.sign(area) == sign[:, None] for name, area in areas.items()}
-        weak = np.isclose(mu[:, 0], 0.5)
-        clear, near = ratio >= 1.5, (ratio < 1.5) & (ratio > 1.1)
-        agree = np.concatenate([right["linear"][clear].ravel(), right["relu"][clear & ~weak].ravel()])
-        yield claim(
-            "strength-first", "The sign of the area is that of a₂ - a₁ in 95 % of runs, linear and ReLU (strengths a "
-            "factor 1.5 apart or more; ReLU with μ₁ = 0.5 apart)", source="Figures 11, 12",
-            measured=share_of(agree) | {name: np.median(area, axis=1) for name, area in areas.items()},
-            expected="share ≥ 0.95", holds=bool(agree.size and agree.mean() >= 0.95), seeds=self.seeds,
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        runs = measured.transpose("network", "signal", "seed", "step", ...)
+        each, (_, speed) = ("network", "signal", "seed"), learning_order.speeds(runs)
+        late = speed[..., -(speed.shape[-1] // 10) :].mean(axis=-1) / speed.max(axis=-1)
+        end = learning_order.rate_between(runs, 0.01, speed_share=learning_order.SINGLE_SPEEDS)
+        return xr.Dataset(
+            {
+                "strength": (("signal", "concept"), self.strengths(self.signals())),
+                "bulge": learning_order.bulge(runs),
+                "descents": (each, stages.descents(runs.test_loss)),
+                "excess_travel": excess_travel(runs),
+                "left": runs.test_loss.isel(step=-1, drop=True) / runs.test_loss.isel(step=0, drop=True),
+                "late_speed": (each, late),
+                "r_squared": (each, end.r_squared),
+                "mu": runs.mu,
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        two, a = reduced.sel(network=list(NETWORKS)), reduced.strength
+        ratio, weak = a.max("concept") / a.min("concept"), np.isclose(reduced.mu.isel(concept=0), 0.5)
+        right = np.sign(two.bulge) == np.sign(a.diff("concept").isel(concept=0, drop=True))
+        judged = ~((two.network == "relu") & xr.DataArray(weak, dims="signal"))
+        statement = (
+            "The sign of the area is that of a₂ - a₁, linear and ReLU (strengths a factor 1.5 apart or more; ReLU "
+        )
+        statement += "with μ₁ = 0.5 left out)"
+        yield share("strength-first", statement, right.where(judged & (ratio >= 1.5)), 0.95)
+        near = (ratio < 1.5) & (ratio > 1.1)
         if near.any():
-            agree = {name: share_of(values[near].ravel()) for name, values in right.items()}
-            yield claim(
-                "near-ties", "With strengths a factor 1.1 to 1.5 apart the sign is right in most runs",
-                source="Figures 11, 12", measured=agree, expected="share > 0.5 for both networks",
-                holds=all(share["share"] > 0.5 for share in agree.values()), seeds=self.seeds,  # pyright: ignore
-            )  # fmt: skip
+            statement = "With strengths a factor 1.1 to 1.5 apart the sign is right in most runs"
+            yield share("near-ties", statement, right.where(near), 0.5)
         if weak.any():
-            yield claim(
-                "relu-weak-signal", "With ReLU and μ₁ = 0.5 the area shrinks below that of the linear network (a "
-                "reference had the wrong sign in one run of three; the share here is measured)",
-                source="Figure 12", expected="median area below the linear network's", seeds=self.seeds,
-                measured={"right sign": share_of(right["relu"][weak].ravel()),
-                          "areas": {name: np.median(area[weak]) for name, area in areas.items()}},
-                holds=bool(np.median(areas["relu"][weak]) < np.median(areas["linear"][weak])),
-            )  # fmt: skip
-        yield from self._curves(traces)
+            area = two.bulge.isel(signal=weak).median(("signal", "seed"))
+            statement = "With ReLU and μ₁ = 0.5 the area shrinks below that of the linear network (medians)"
+            yield falling("relu-weak-signal", statement, area, along="network", source="Figure 12")
+        statement = "The test loss falls once, in every run of both networks"
+        yield every("one-descent", statement, two.descents == 1)
+        statement = (
+            "Paths are less regular than those of one layer: what the outputs travel beyond the way from start to "
+        )
+        statement += "end (mean over runs)"
+        travel = reduced.excess_travel.mean(("signal", "seed"))
+        yield rising("less-regular", statement, travel, along="network")
+        left = two.left.sel(network="relu")
+        statement = "ReLU is left with 0.2 to 4 % of the initial loss, within a factor of 2"
+        yield within("relu-keeps", statement, left, 0.001, 0.08, source="Figure 12")
+        statement = "The slow-down is kept: the speed in the last tenth of a run, over its largest"
+        yield below("slow-down", statement, two.late_speed, 0.05)
+        if not self.bias:
+            linear = two.sel(network="linear")
+            statement = "The linear network's log speed ends straight: R², in runs that end below 0.1 % of the loss"
+            straight = linear.r_squared.values[linear.left.values < 1e-3]
+            yield above("straight", statement, straight, 0.98)
 
-    def _curves(self, traces: Mapping[str, xr.Dataset]) -> Iterable[Claim]:
-        single = np.stack([stages.descents(traces[name].test_loss.values) == 1 for name in NETWORKS])
-        yield claim(
-            "one-descent", "The test loss falls once, in every run of both networks", source="Figures 11, 12",
-            measured=share_of(single.ravel()), expected="share = 1", holds=bool(single.all()), seeds=self.seeds,
-        )  # fmt: skip
-        excess = {name: float(np.mean(excess_travel(trace))) for name, trace in traces.items()}
-        yield claim(
-            "less-regular", "Paths are less regular than those of one layer: what the outputs travel beyond the way "
-            "from start to end (mean over runs)", source="Figures 11, 12",
-            measured=excess, expected="one < linear < relu",
-            holds=excess["one"] < excess["linear"] < excess["relu"], seeds=self.seeds,
-        )  # fmt: skip
-        ends = {name: trace.test_loss.isel(step=[0, -1]).values for name, trace in traces.items()}
-        left = {name: loss[..., 1] / loss[..., 0] for name, loss in ends.items()}
-        kept = left["relu"]
-        yield claim(
-            "relu-keeps", "ReLU is left with 0.2 to 4 % of the initial loss, the linear network with less",
-            source="Figure 12", measured={"relu": [kept.min(), kept.max()]}
-            | {f"{name}, median": np.median(each) for name, each in left.items()},
-            expected="0.002 to 0.04 within a factor of 2, in every run; linear median below ReLU's", seeds=self.seeds,
-            holds=bool(kept.min() > 0.001 and kept.max() < 0.08 and np.median(left["linear"]) < np.median(kept)),
-        )  # fmt: skip
-        late = {name: late_speed(traces[name]) for name in NETWORKS}
-        slow = all(value.max() < 0.05 for value in late.values())
-        rate = learning_order.rate_between(traces["linear"], 0.01, 0.0, learning_order.SINGLE_SPEEDS)
-        straight = rate.r_squared[np.isfinite(rate.r_squared) & (left["linear"] < 1e-3)]
-        yield claim(
-            "slow-down", "The slow-down is kept: the last tenth of a run has under a twentieth of the largest speed, "
-            "and the linear network's log speed ends straight (runs below 0.1 % of the loss; not judged with biases, "
-            "which add rates)",
-            source="Figures 11, 12", measured={"largest": {name: value.max() for name, value in late.items()},
-            "R², smallest": straight.min(initial=1)}, expected="< 0.05, R² > 0.98", seeds=self.seeds,
-            holds=bool(slow and (self.bias or (straight.size and straight.min() > 0.98))),
-        )  # fmt: skip
-
-    def draw(self, measured: xr.DataTree, predicted: None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         count = len(self.first_signals)
         planes, grid = panels(2, rows=2, size=(5.2, 3.5))
         scatter, axes = panels(1, size=(5.6, 3.6))
-        gap = np.diff(self.strengths(self.signals()))
+        gap = np.diff(reduced.strength)
         for row, (name, color) in zip(grid, NETWORKS.items(), strict=True):
-            trace = measured[name].to_dataset()
-            network, area = "Linear" if name == "linear" else "ReLU", learning_order.bulge(trace)
+            trace, area = measured.sel(network=name), reduced.bulge.sel(network=name).values
+            network = "Linear" if name == "linear" else "ReLU"
             learning_order.draw_plane(row[0], trace.isel(signal=slice(count, None)), None, "sigma")
             row[0].set_title(f"{network}, diversity varied")
             learning_order.draw_plane(row[1], trace.isel(signal=slice(0, count)), None, "mu")
@@ -149,13 +138,7 @@ class TwoLayerOrder(SimExperiment):
         return {"two-layer-order": planes, "sign-of-area": scatter}
 
 
-def excess_travel(trace: xr.Dataset) -> np.ndarray:
-    """Total variation of the normalized outputs beyond their net change, summed over concepts, (signal, seed)."""
-    z = learning_order.normalized(trace).transpose("signal", "seed", "step", "concept").values
-    return np.sum(np.abs(np.diff(z, axis=2)).sum(axis=2) - np.abs(z[:, :, -1] - z[:, :, 0]), axis=-1)
-
-
-def late_speed(trace: xr.Dataset) -> np.ndarray:
-    """The mean speed of the last tenth of a run over its largest speed."""
-    _, values = learning_order.speeds(trace)
-    return values[..., -(values.shape[-1] // 10) :].mean(axis=-1) / values.max(axis=-1)
+def excess_travel(trace: xr.Dataset) -> xr.DataArray:
+    """Total variation of the normalized outputs beyond their net change, summed over concepts."""
+    z = learning_order.normalized(trace)
+    return (np.abs(z.diff("step")).sum("step") - np.abs(z.isel(step=-1) - z.isel(step=0))).sum("concept")
