@@ -17,18 +17,14 @@ from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below, every
 from dynascope.lab.experiment import Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
 
-TABLE = {1.05: {50: 9.9e-3, 100: 7.1e-4, 200: 3.7e-6, 400: 9.7e-11}, 1.25: {50: 3.6e-9}}
-"""|x - y| by rate and step, from (1.5, 0.8), by an independent computation (two digits)."""
-PRODUCTS = {1.05: (0.761905, 1.190476), 1.25: (0.43116, 1.2623, 0.57025, 1.34747)}
-"""xy on the orbit, by the same computation."""
-EXPONENTS = {1.05: -0.0527, 1.1: -0.1116, 1.2: -0.2554}
-GAPS = {1.0: 0.55, 1.05: 0.51, 1.1: 0.47, 1.2: 0.39, 1.3: 0.31, 1.4: 0.23, 1.49: 0.14}
-"""The largest |x - y| that Lemma B.2 admits, by K (two digits)."""
+FACTORS = (3, 4, 6)
+"""Numbers of factors beyond two."""
 SWEEP = (1.01, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.49)
 
 
@@ -65,144 +61,109 @@ class Product(EdgeExperiment):
         starts = np.stack([shown[0, -1], np.array(self.start)])
         lowered = ds.ensemble(
             rate_scans.RateMap(task.step), {"start": starts}, fixed={"rate": self.low_rate}, steps=self.steps, record=1
-        ).trace.state.values  # fmt: skip
+        ).trace.state.values
         several = {}
-        for n in (3, 4, 6):
+        for n in FACTORS:
             start = 1.02 * np.exp(0.1 * np.linspace(-1, 1, n))  # off the set of minima
             run = rate_scans.run_at_rates(many_factors(n).step, start, [self.factor_rate, 0.9], 40_000).state.values
             several[f"factors_{n}"] = (("regime", "factor_step", f"factor_{n}"), run)
-        return xr.Dataset(
+        found = xr.Dataset(
             {
                 "factors": (("rate", "step", "which"), shown),
                 "settled": (("rate", "kept", "which"), settled[:, -rate_scans.LATE :]),
                 "lowered": (("path", "step", "which"), lowered),
                 **several,
             },
-            {"rate": list(self.rates), "step": np.arange(self.steps + 1),
-             "path": ["after the oscillation", "from the start"]},
-        ).merge(follow_random_starts(seed, self.draws, SWEEP)).merge(positivity_cases(seed, self.draws))  # fmt: skip
+            {
+                "rate": list(self.rates),
+                "step": np.arange(self.steps + 1),
+                "path": ["after the oscillation", "from the start"],
+            },
+        )
+        return found.merge(follow_random_starts(seed, self.draws, SWEEP)).merge(positivity_cases(seed, self.draws))
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The orbit d1, d2 of the balanced map, the decay of the imbalance on it, and where low rates end."""
-        task, rates = two_factors(), np.array(self.rates)
-        points = np.stack([np.asarray(d) for d in quartic_orbit.normalized_orbit(rates)], axis=-1)
-        sweep = np.stack([np.asarray(d) for d in quartic_orbit.normalized_orbit(np.array(SWEEP))], axis=-1)
+        """Period and orbit of the balanced map, the decay of the imbalance on it, and where low rates end."""
+        rates = np.array(self.rates)
         ends = jnp.stack([jnp.ones(2), product_orbit.flow_limit(jnp.array(self.start), 1.0)])
         return xr.Dataset(
             {
-                "orbit": (("rate", "point"), points),
+                "period": ("rate", 2 ** np.searchsorted(quartic_orbit.cascade(4), rates)),
+                "orbit": (("rate", "point"), np.stack(quartic_orbit.normalized_orbit(rates), axis=-1)),
                 "contraction": ("rate", np.asarray(product_orbit.orbit_contraction(rates))),
-                "sweep_orbit": (("K", "point"), sweep),
+                "exponent": ("K_rate", np.asarray(product_orbit.transverse_exponent(measured.K_rate.values))),
                 "lowered_end": (("path", "which"), np.asarray(ends)),
-                "lowered_sharpness": ("path", np.asarray(task.sharpness_at_minimum(ends))),
             },
-            {"rate": measured.rate, "K": list(SWEEP), "path": measured.path},
+            {"rate": measured.rate, "path": measured.path},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        gap = np.abs(measured.factors.diff("which")).isel(which=0)
-        seen = gap.values[:, -1] / gap.values[:, 0]
-        yield claim(
-            "imbalance-dies", f"|x - y| falls to a millionth of its initial value within {self.steps} steps, at "
-            f"η = {self.rates[0]:g} and {self.rates[1]:g}", source="Figure B.4, Theorem 3.4", measured=seen,
-            expected="< 1e-6", holds=bool(np.all(seen < 1e-6)),
-        )  # fmt: skip
-        read = {str(K): {str(t): gap.sel(rate=K, step=t).item() for t in row if t <= self.steps}
-                for K, row in TABLE.items() if K in self.rates}  # fmt: skip
-        errors = [abs(read[str(K)][str(t)] / value - 1) for K, row in TABLE.items() if K in self.rates
-                  for t, value in row.items() if t <= self.steps]  # fmt: skip
-        yield claim(
-            "imbalance-values", "|x - y| at given steps", source="Figure B.4", measured=read,
-            expected={str(K): {str(t): v for t, v in row.items()} for K, row in TABLE.items()}
-            | {"within": "2 % (two digits)"},
-            holds=bool(errors) and max(errors) < 0.02,
-        )  # fmt: skip
-        product = np.prod(measured.settled.values, axis=-1)
-        period = orbits.period(product).tolist()
-        cycles = [orbits.last_cycle(row, max(p, 1)) for row, p in zip(product, period, strict=True)]
-        known = [(cycle, PRODUCTS[K]) for cycle, K in zip(cycles, self.rates, strict=True) if K in PRODUCTS]
-        close = [len(a) == len(b) and np.abs(a - b).max() < 1e-5 for a, b in known]
-        yield claim(
-            "product-periods", "xy has period 2 at η = 1.05 and period 4 at 1.25", source="Figure B.4",
-            measured={"periods": period, "xy": cycles},
-            expected={"periods": [2, 4], "within": 1e-5, "xy": {str(K): list(xy) for K, xy in PRODUCTS.items()}},
-            holds=period == [2, 4] and len(close) == 2 and all(close),
-        )  # fmt: skip
-        yield from self._judge_sweep(measured, predicted)
-        yield from self._judge_lowering(measured, predicted)
-        yield from self._judge_several(measured)
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        gap, early, late = np.abs(measured.factors.diff("which")).isel(which=0, drop=True), 100, min(300, self.steps)
+        decay = (gap.sel(step=late, drop=True) / gap.sel(step=early, drop=True)) ** (2 / (late - early))
+        product = measured.settled.prod("which")
+        cycle = xr.DataArray(np.sort(product[:, -2:]), dims=("rate", "point"))
+        several = [measured[f"factors_{n}"].values for n in FACTORS]
+        return measured.drop_dims(("step", "kept", "factor_step")).assign(
+            imbalance=gap.isel(step=-1, drop=True) / gap.isel(step=0, drop=True),
+            decay=decay / abs(predicted.contraction),
+            period=("rate", orbits.period(product.values)),
+            period_predicted=predicted.period,
+            off_orbit=abs(cycle - predicted.orbit**2).max("point", skipna=False),
+            exponent_error=abs(measured.exponent - predicted.exponent),
+            lowered_sharpness=(measured.lowered.isel(step=-1, drop=True) ** 2).sum("which"),
+            lowered_predicted=(predicted.lowered_end**2).sum("which"),
+            several_period=("n", [orbits.period(run[0, -rate_scans.LATE :, 0]) for run in several]),
+            several_spread=(("n", "regime"), [np.ptp(run[:, -1], axis=-1) for run in several]),
+            n=list(FACTORS),
+        )
 
-    def _judge_sweep(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        count, errors = int(measured.kept_starts.sum()), measured.identity_errors
-        yield claim(
-            "identities", "The three identities for y⁺ - x⁺, x⁺y⁺ and x⁺² - y⁺² hold along random runs (largest error)",
-            source="(B.4), (B.33)", measured=errors, expected="< 1e-12", holds=bool(errors.max() < 1e-12), seeds=count,
-        )  # fmt: skip
-        broken = {name: int(measured[name].sum()) for name in ("rises", "above", "below")}
-        yield claim(
-            "monotone", "At the steps with xy > μ, |x - y| decreases strictly to 0 for K from 1.01 to 1.49, and the "
-            "ratio over two steps satisfies the three bounds of the proof and r > 2 - 2K (violations; |x - y| after "
-            "3000 steps)",
-            source="Theorem 3.4", expected="no violation, |x - y| < 1e-12", seeds=count,
-            measured=broken | {"largest |x - y| at the end": measured.last_gap.max(), "runs": count,
-                               "pairs of steps": int(measured.pairs.sum())},
-            holds=sum(broken.values()) == 0 and bool(measured.last_gap.max() < 1e-12) and count > 0,
-        )  # fmt: skip
-        proved = np.array(SWEEP) < quartic_orbit.SUPERSTABLE
-        off = measured.orbit_error.values[proved]
-        yield claim(
-            "balanced-orbit", "For K < √4.5 - 1 both factors end on d1, d2 of the quartic", source="Proposition 3",
-            measured=dict(zip(map(str, np.array(SWEEP)[proved]), off, strict=True)), expected="< 1e-9",
-            holds=bool(np.all(off < 1e-9)), seeds=count,
-        )  # fmt: skip
-        exponents = {K: float(measured.exponent.sel(K_rate=K)) for K in EXPONENTS}
-        theory = {K: float(product_orbit.transverse_exponent(K)) for K in EXPONENTS}
-        yield claim(
-            "exponent", "On the orbit the imbalance shrinks by exactly 3 - 2K in two steps: mean log|1 + η(xy - μ)| is "
-            "½ ln(3 - 2K)", source="Theorem 3.4, extended", measured={str(K): e for K, e in exponents.items()},
-            expected={str(K): e for K, e in theory.items()} | {"within": 1e-9},
-            holds=all(abs(exponents[K] - theory[K]) < 1e-9 and abs(theory[K] - EXPONENTS[K]) < 5e-5 for K in EXPONENTS),
-        )  # fmt: skip
-        admitted = {K: float(product_orbit.largest_gap(K)) for K in GAPS}
-        yield claim(
-            "positivity", "No start that Lemma B.2 admits ever leaves the positive quadrant; and the largest |x - y| "
-            "it admits", source="Lemma B.2",
-            measured={"turned negative": int(measured.turned_negative), "of": int(measured.admitted),
-                      "largest gap": {str(K): g for K, g in admitted.items()}},
-            expected={"turned negative": 0, "largest gap": {str(K): g for K, g in GAPS.items()}, "within": 0.006},
-            holds=int(measured.turned_negative) == 0 and int(measured.admitted) > 100
-            and all(abs(admitted[K] - GAPS[K]) < 0.006 for K in GAPS), seeds=int(measured.admitted),
-        )  # fmt: skip
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = f"|x - y| after {self.steps} steps, over its initial value, at both rates"
+        yield below("imbalance-dies", statement, reduced.imbalance, 1e-6)
+        two = reduced.isel(rate=(reduced.period_predicted == 2).values)
+        statement = "Where xy has period two, |x - y| falls by |3 - 2K| in two steps: ratio to it"
+        yield agrees("imbalance-rate", statement, two.decay, 1.0, absolute=0.01)
+        statement = "The period of xy is that of the quartic: 2 at η = 1.05, 4 at 1.25"
+        yield every("product-periods", statement, (reduced.period == reduced.period_predicted) & (reduced.period > 1))
+        statement = "Where it is two, xy ends on d₁², d₂²: largest distance"
+        yield below("product-orbit", statement, two.off_orbit, 1e-9)
+        statement = "The identities for y⁺ - x⁺, x⁺y⁺ and x⁺² - y⁺² hold along random runs: largest errors"
+        yield below("identities", statement, reduced.identity_errors, 1e-12, source="(B.4), (B.33)")
+        place, runs = "Theorem 3.4", int(reduced.kept_starts.sum())
+        statement = (
+            "At the steps with xy > μ, |x - y| decreases strictly, and its ratio over two steps satisfies the three "
+        )
+        statement += "bounds of the proof and r > 2 - 2K, for K from 1.01 to 1.49: violations"
+        broken = (reduced.rises + reduced.above + reduced.below).where(reduced.kept_starts > 0)
+        yield below("monotone", statement, broken.max(skipna=False), 1, source=place, seeds=runs)
+        statement = "|x - y| decreases to 0: largest after 3000 steps"
+        yield below("balanced", statement, reduced.last_gap.max(), 1e-12, source=place, seeds=runs)
+        statement = "For K < √4.5 - 1 both factors end on d1, d2 of the quartic: largest distance"
+        proved = reduced.orbit_error[reduced.K.values < quartic_orbit.SUPERSTABLE]
+        yield below("balanced-orbit", statement, proved.max(), 1e-9, source="Proposition 3", seeds=runs)
+        statement = "On the orbit the mean of log|1 + η(xy - μ)| is ½ ln(3 - 2K): largest error"
+        yield below("exponent", statement, reduced.exponent_error.max(), 1e-9, source="Theorem 3.4, extended")
+        statement = "The share of starts that Lemma B.2 admits and that leave the positive quadrant"
+        negative = (reduced.turned_negative / reduced.admitted).where(reduced.admitted > 100)
+        yield agrees(
+            "positivity", statement, negative, 0.0, absolute=0.0, source="Lemma B.2", seeds=int(reduced.admitted)
+        )
+        sharpness = reduced.lowered_sharpness
+        statement = (
+            f"Lowering η to {self.low_rate:g} after the oscillation leads to the flattest minimum: its sharpness"
+        )
+        yield agrees("flattest", statement, sharpness[0], 2.0, absolute=1e-3, source="Remarks 2 and 6")
+        statement = f"The rate {self.low_rate:g} from the start ends near the limit of gradient flow, a sharper minimum"
+        limit = reduced.lowered_predicted[1].item()
+        yield agrees("stays-sharp", statement, sharpness[1], limit, relative=0.005, source="Remarks 2 and 6")
+        statement = f"Products of 3, 4, 6 factors, (Πx - 1)²/n, oscillate with period two at η = {self.factor_rate:g}"
+        place = "Proposition 7's loss, extended"
+        yield every("several-factors", statement, reduced.several_period == 2, source=place)
+        statement = "There all factors become equal: max x - min x (0.2 at the start; at η = 0.9 it remains)"
+        above, below_threshold = reduced.several_spread.T
+        yield below("several-equal", statement, above, 1e-9, source=place, shown={"at η = 0.9": below_threshold})
 
-    def _judge_lowering(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        ends = measured.lowered.values[:, -1]
-        sharpness = np.sum(ends**2, axis=-1)
-        yield claim(
-            "flattest", f"Lowering η to {self.low_rate:g} after the oscillation leads to the flattest minimum, "
-            "sharpness 2; the low rate from the start leads to a sharper one", source="Remarks 2 and 6",
-            measured={"ends": ends, "sharpness": sharpness},
-            expected={"ends": [[1, 1], [1.4449, 0.6921]], "sharpness": [2.0, 2.567], "within": [1e-4, 5e-4]},
-            holds=bool(np.abs(ends - [[1, 1], [1.4449, 0.6921]]).max() < 1e-4
-                       and np.abs(sharpness - [2, 2.567]).max() < 5e-4),
-        )  # fmt: skip
-
-    def _judge_several(self, measured: xr.Dataset) -> Iterable[Claim]:
-        rows, good = {}, []
-        for n in (3, 4, 6):
-            run = measured[f"factors_{n}"].values
-            spread = np.ptp(run, axis=-1)
-            period = int(orbits.period(run[0, -rate_scans.LATE :, 0]))
-            rows[f"n = {n}"] = {"period": period, "spread above": spread[0, -1], "below": spread[1, -1],
-                                "orbit": orbits.last_cycle(run[0, :, 0], 2)}  # fmt: skip
-            good.append(period == 2 and spread[0, -1] < 1e-9 and spread[1, -1] > 0.05)
-        yield claim(
-            "several-factors", f"Products of 3, 4, 6 factors, (Πx - 1)²/n, at η = {self.factor_rate:g}: period two "
-            "with all factors equal; at 0.9 their spread (0.2 at the start) remains",
-            source="Proposition 7's loss, extended",
-            measured=rows, expected="period 2; spread < 1e-9 above the threshold, > 0.05 below", holds=all(good),
-        )  # fmt: skip
-
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
         for row, rate in enumerate(self.rates):
             factors, color = measured.factors.isel(rate=row), PALETTE[row]
@@ -213,7 +174,7 @@ class Product(EdgeExperiment):
                 grid[row, 0].axhline(level, **THEORY)
             grid[row, 0].plot([], [], **THEORY, label="orbit of period two")
             grid[row, 0].legend(loc="lower right")
-            period = int(orbits.period(np.prod(measured.settled.values[row], axis=-1)))
+            period = int(reduced.period[row])
             grid[row, 0].set(title=f"η = {rate:g}: period {period}", xlabel="step", ylabel="x y")
             decay = np.abs(predicted.contraction.values[row]) ** (gap.step / 2)
             grid[row, 1].plot(gap.step, gap.where(gap > 0), color=color, label="measured")
@@ -221,7 +182,7 @@ class Product(EdgeExperiment):
             grid[row, 1].set(yscale="log", ylim=(1e-16, 20), xlabel="step", ylabel="|x - y|", title="Imbalance")
             grid[row, 1].legend(loc="upper right")
         self._draw_plane(grid[0, 2], measured)
-        for color, n in zip(settings_colors(3), (3, 4, 6), strict=True):
+        for color, n in zip(settings_colors(3), FACTORS, strict=True):
             spread = np.ptp(measured[f"factors_{n}"].values[:, : rate_scans.EARLY : 2], axis=-1)
             step = 2 * np.arange(spread.shape[1])
             grid[1, 2].plot(step, spread[0], "-", color=color, label=f"n = {n}")
@@ -240,8 +201,11 @@ class Product(EdgeExperiment):
         for which, color in enumerate(PALETTE[1:3]):
             axes.plot(*measured.lowered.values[which].T, "-", color=color, linewidth=1.6)
             sharpness = np.sum(measured.lowered.values[which, -1] ** 2)
-            axes.plot(*measured.lowered.values[which, -1], "*", markersize=12, color=color, zorder=4,
-                      label=f"then {self.low_rate:g}: {sharpness:.3f}" if which == 0
-                      else f"{self.low_rate:g} throughout: {sharpness:.3f}")  # fmt: skip
+            label = (
+                f"{self.low_rate:g} throughout: {sharpness:.3f}"
+                if which
+                else f"then {self.low_rate:g}: {sharpness:.3f}"
+            )
+            axes.plot(*measured.lowered.values[which, -1], "*", markersize=12, color=color, zorder=4, label=label)
         axes.set(xlabel="x", ylabel="y", title="Sharpness of the minimum reached", xlim=(0.55, 1.7), ylim=(0.4, 1.4))
         axes.legend(loc="upper right", fontsize=8)

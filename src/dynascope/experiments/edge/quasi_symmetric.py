@@ -17,7 +17,8 @@ import dynascope as ds
 from dynascope import geometry
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.quasi_symmetric_drawing import draw_noise, draw_runs, two_last
-from dynascope.lab.claims import Claim, claim, erratum, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below, slope
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.factorization import Factorization, Factors, generic_starts, quasi_symmetric_start
@@ -146,11 +147,15 @@ class QuasiSymmetric(EdgeExperiment):
         left, sizes, _ = np.linalg.svd(roots)
         sigma = sizes[:, 0]
         return {
-            "Y": np.asarray(start["Y"]), "Z": np.asarray(start["Z"]), "root": roots,
-            "target": roots @ roots.transpose(0, 2, 1), "top": left[:, :, 0], "rate": labels["K"] / sigma**2,
-            "sigma": sigma, "kind": np.full(len(roots), kind),
+            **{name: np.asarray(factor) for name, factor in start.items()},
             **{name: np.full(len(roots), float(value)) for name, value in labels.items()},
-        }  # fmt: skip
+            "kind": np.full(len(roots), kind),
+            "root": roots,
+            "target": roots @ roots.transpose(0, 2, 1),
+            "top": left[:, :, 0],
+            "sigma": sigma,
+            "rate": labels["K"] / sigma**2,
+        }
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         sigma, K = measured.sigma.values, measured.K.values
@@ -158,95 +163,74 @@ class QuasiSymmetric(EdgeExperiment):
             quasi_symmetric_limit(jnp.asarray(root), alpha, rate)
             for root, alpha, rate in zip(measured.root.values, measured.alpha.values, K / sigma**2, strict=True)
         ]
+        of = ("case", "phase")
         return xr.Dataset(
             {
-                "lead": (("case", "phase"), np.asarray(orbit_sizes(sigma, K))),
-                "error": (("case", "phase"), np.asarray(orbit_losses(sigma, K))),
-                **{name: (("case", "phase", "row", "column"), np.array([[p[name] for p in pair] for pair in limits]))
-                   for name in ("Y", "Z")},
+                "lead": (of, np.asarray(orbit_sizes(sigma, K))),
+                "error": (of, np.asarray(orbit_losses(sigma, K))),
+                "Y": ((*of, "row", "column"), np.array([[phase["Y"] for phase in pair] for pair in limits])),
+                "Z": ((*of, "row", "column"), np.array([[phase["Z"] for phase in pair] for pair in limits])),
             }
-        )  # fmt: skip
+        )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        quasi, seeds = measured.kind.values == "quasi", self.seeds * len(self.alphas)
-        ends = {name: two_last(measured[name]) for name in ("lead_Y", "lead_Z", "error")}
-        apart = np.maximum(*(np.abs(ends[name] - predicted.lead.values).max(-1) for name in ("lead_Y", "lead_Z")))
-        by_alpha = {f"α = {al:g}": apart[quasi & (measured.alpha.values == al)].max() for al in self.alphas}
-        yield claim(
-            "one-orbit",
-            f"For every α, |uᵀY| and |uᵀZ| end on the orbit σ₁ρ₁, σ₁ρ₂ of the flattest minimum (largest distance after "
-            f"{self.steps} steps)", source="Figure B.3, Observation 2",
-            measured={**by_alpha, "draws that (3.9) admits": share_of(measured.admitted.values)}, expected="≤ 1e-3",
-            holds=np.all(apart[quasi] <= CLOSE), seeds=seeds,
-        )  # fmt: skip
-        ratio = (ends["lead_Y"][:, 1] / ends["lead_Y"][:, 0])[quasi]
-        theory = float(predicted.lead[0, 1] / predicted.lead[0, 0])
-        yield claim(
-            "printed-ratio", "The ratio of the two sizes is ρ₂/ρ₁, as of the printed 6.1 and 5.3", source="Figure B.3",
-            measured=[ratio.min(), ratio.max()], expected={"ρ₂/ρ₁": theory, "printed": 6.1 / 5.3, "within": CLOSE},
-            holds=np.all(np.abs(ratio - theory) <= CLOSE), seeds=seeds,
-        )  # fmt: skip
-        gap = (np.abs(measured.lead_Y - measured.lead_Z) / measured.sigma).values
-        unequal = quasi & (measured.alpha.values != 1)
-        yield claim(
-            "layers-equal", "Layers that start at α and 1/α times σ₁ become equal: ||uᵀY| - |uᵀZ||/σ₁",
-            source="Figure B.3", measured={"start": gap[unequal, 0].min(), "end": gap[unequal, -1].max()},
-            expected={"start": "1/α - α", "end": "≤ 1e-3"}, holds=np.all(gap[unequal, -1] <= CLOSE), seeds=self.seeds,
-        )  # fmt: skip
-        losses = np.abs(ends["error"] / np.sort(predicted.error.values) - 1)[quasi].max()
-        yield claim(
-            "orbit-loss", "The loss alternates between (r_i² - σ₁²)²/2 (largest relative distance)",
-            source="Figure B.3", measured=losses, expected="≤ 1e-3", holds=losses <= CLOSE, seeds=seeds,
-        )  # fmt: skip
-        deviations = self._deviations(measured, predicted)
-        yield claim(
-            "limit-up-to-noise",
-            "The factors end at (Y₀ + (ρ_i - α)σ₁uvᵀ, Z₀ + (ρ_i - 1/α)σ₁uvᵀ) up to O(ε): largest deviation",
-            source="Observations 2 and 5", measured={**deviations, "exponent": _exponent(deviations)},
-            expected="proportional to ε: exponent 1 ± 0.1", holds=abs(_exponent(deviations) - 1) <= 0.1, seeds=3,
-        )  # fmt: skip
-        others = measured.kind.values == "generic"
-        off = float(measured.lead_off_top.values[others, -1].max())
-        yield claim(
-            "generic-starts", "From generic starts, too, the error ends along uuᵀ alone, on the same orbit (K = "
-            + ", ".join(f"{K:g}" for K in self.generic_rates) + ")", source="Observation 1",
-            measured={"distance": apart[others].max(), "off uuᵀ": off}, expected="distance ≤ 1e-3, off uuᵀ ≤ 1e-12",
-            holds=apart[others].max() <= CLOSE and off <= 1e-12, seeds=int(others.sum()),
-        )  # fmt: skip
-        drift = float(np.maximum(measured.drift.max(), measured.lowered_drift.max()))
-        yield claim(
-            "invariant", "A step adds exactly η²(ZᵀMᵀMZ - YᵀMMᵀY) to YᵀY - ZᵀZ", source="Appendix B.10",
-            measured=drift, expected="≤ 1e-12 |C|", holds=drift <= 1e-12, seeds=measured.sizes["case"],
-        )  # fmt: skip
-        sides = [np.abs(measured[f"lowered_lead_{name}"].values[:, -1] / measured.sigma.values - 1) for name in "YZ"]
-        sizes = np.maximum(*sides)[quasi].max()
-        error = (np.sqrt(2 * measured.lowered_error.values[:, -1]) / measured.sigma.values**2)[quasi].max()
-        yield claim(
-            "decay", f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C",
-            source="Remark 6", measured={"| |uᵀY|/σ₁ - 1 |": sizes, "|YZᵀ - C|/σ₁²": error}, expected="≤ 1e-3",
-            holds=max(sizes, error) <= CLOSE, seeds=seeds,
-        )  # fmt: skip
-        norms = (np.abs(measured.lead_Y_norm - measured.lead_Z_norm) / measured.sigma).values[:, -2:].max(-1)
-        yield erratum(
-            "largest-singular-value",
-            "Printed: the top singular values of the layers become equal. In the low phase one may belong to the bulk, "
-            "and differ while |uᵀY| = |uᵀZ|: share of the runs with α ≠ 1", source="Figure B.3",
-            measured=share_of(norms[unequal] > CLOSE), expected="> 0", refuted=np.any(norms[unequal] > CLOSE),
-            seeds=self.seeds,
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        sigma, last = measured.sigma, measured.isel(step=-1, drop=True)
+        leads = [two_last(measured[f"lead_{layer}"]) for layer in "YZ"]
+        apart = np.max([np.abs(lead - predicted.lead.values) for lead in leads], axis=(0, 2))
+        losses = two_last(measured.error) / np.sort(predicted.error.values) - 1
+        far = [abs(measured[name] - predicted[name]).max(("row", "column")) for name in ("Y", "Z")]
+        sides = [abs(last[f"lowered_lead_{name}"] / sigma - 1) for name in "YZ"]
+        gap = abs(measured.lead_Y - measured.lead_Z) / sigma
+        return xr.Dataset(
+            {
+                "apart": ("case", apart),
+                "ratio": ("case", leads[0][:, 1] / leads[0][:, 0]),
+                "ratio_predicted": predicted.lead[:, 1] / predicted.lead[:, 0],
+                "gap_start": gap.isel(step=0, drop=True),
+                "gap_end": gap.isel(step=-1, drop=True),
+                "loss_error": ("case", np.abs(losses).max(-1)),
+                "deviation": np.maximum(*far).min("phase"),
+                "off_top": last.lead_off_top,
+                "drift": np.maximum(measured.drift, measured.lowered_drift).max("step"),
+                "lowered_size": np.maximum(*sides),
+                "lowered_error": np.sqrt(2 * last.lowered_error) / sigma**2,
+                "admitted": measured.admitted.mean(),
+            }
+        )
 
-    def _deviations(self, measured: xr.Dataset, predicted: xr.Dataset) -> dict[str, float]:
-        """The median deviation from the limit, for each size of the noise."""
-        far = [abs(measured[name] - predicted[name]).max(("row", "column")).values for name in ("Y", "Z")]
-        nearest = np.min(np.maximum(*far), axis=-1)
-        of = [(measured.kind.values == "noise") & (measured.noise.values == noise) for noise in self.noises]
-        return {f"{noise:g}": float(np.median(nearest[chosen])) for noise, chosen in zip(self.noises, of, strict=True)}
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        def cases(kind: str) -> xr.Dataset:
+            return reduced.isel(case=reduced.kind.values == kind)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
-        runs = draw_runs(measured, predicted, self.alphas, self.K)
-        noise = draw_noise(measured, self._deviations(measured, predicted), np.asarray(normalized_orbit(self.K)))
-        return {"quasi-symmetric": runs, "noise": noise}
+        quasi, noisy, generic = cases("quasi"), cases("noise"), cases("generic")
+        statement = "For every α, |uᵀY| and |uᵀZ| end on the orbit σ₁ρ₁, σ₁ρ₂ of the flattest minimum: largest distance"
+        admitted = {"share of draws that (3.9) admits": reduced.admitted}
+        place = "Figure B.3, Observation 2"
+        yield below("one-orbit", statement, quasi.apart.max(), CLOSE, source=place, shown=admitted)
+        statement = "The ratio of the two sizes is ρ₂/ρ₁ (printed: 6.1 and 5.3)"
+        yield agrees("printed-ratio", statement, quasi.ratio, quasi.ratio_predicted, absolute=CLOSE)
+        statement = "Layers that start at α and 1/α times σ₁ become equal: ||uᵀY| - |uᵀZ||/σ₁"
+        unequal = quasi.isel(case=quasi.alpha.values != 1)
+        yield below("layers-equal", statement, unequal.gap_end.max(), CLOSE, shown={"start": unequal.gap_start.min()})
+        statement = "The loss alternates between (r_i² - σ₁²)²/2: largest relative distance"
+        yield below("orbit-loss", statement, quasi.loss_error.max(), CLOSE)
+        statement = "The factors end at (Y₀ + (ρ_i - α)σ₁uvᵀ, Z₀ + (ρ_i - 1/α)σ₁uvᵀ) up to O(ε): the exponent of ε"
+        deviation = noisy.deviation.groupby("noise").median()
+        place = "Observations 2 and 5"
+        yield slope("limit-up-to-noise", statement, deviation, "noise", low=0.9, high=1.1, source=place)
+        statement = "From generic starts |uᵀY| and |uᵀZ| end on the same orbit: largest distance"
+        yield below("generic-starts", statement, generic.apart.max(), CLOSE, source="Observation 1")
+        statement = "From generic starts the error ends along uuᵀ alone: largest other entry"
+        yield below("generic-error", statement, generic.off_top.max(), 1e-12, source="Observation 1")
+        statement = "A step adds exactly η²(ZᵀMᵀMZ - YᵀMMᵀY) to YᵀY - ZᵀZ: largest error over |C|"
+        yield below("invariant", statement, reduced.drift.max(), 1e-12, source="Appendix B.10")
+        statement = (
+            f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C: relative errors"
+        )
+        errors = xr.concat([quasi.lowered_size.max(), quasi.lowered_error.max()], "of")
+        yield below("decay", statement, errors, CLOSE, source="Remark 6")
 
-
-def _exponent(deviations: Mapping[str, float]) -> float:
-    return float(np.polyfit(np.log([float(noise) for noise in deviations]), np.log(list(deviations.values())), 1)[0])
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        deviation = reduced.deviation[reduced.kind.values == "noise"].groupby("noise").median()
+        noise = draw_noise(measured, deviation, np.asarray(normalized_orbit(self.K)))
+        return {"quasi-symmetric": draw_runs(measured, predicted, self.alphas, self.K), "noise": noise}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
@@ -46,12 +46,12 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
     return figure
 
 
-def draw_noise(measured: xr.Dataset, deviations: Mapping[str, float], orbit: np.ndarray) -> Figure:
+def draw_noise(measured: xr.Dataset, deviation: xr.DataArray, orbit: np.ndarray) -> Figure:
     """How the limit depends on the noise at the start, and the orbits of all draws."""
     figure, (slope, ends) = panels(2, size=(4.8, 3.6))
-    noise, far = np.array([float(name) for name in deviations]), np.array(list(deviations.values()))
+    noise, far = deviation.noise.values, deviation.values
     slope.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")
-    slope.loglog(noise, far[-1] * noise / noise[-1], **THEORY, label="proportional to ε")
+    slope.loglog(noise, far[0] * noise / noise[0], **THEORY, label="proportional to ε")
     slope.set(xlabel="noise at the start, ε", ylabel="deviation of the factors", title="The limit, up to O(ε)")
     slope.legend(loc="upper left")
     quasi = measured.isel(case=measured.kind.values == "quasi")
