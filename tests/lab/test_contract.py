@@ -15,7 +15,7 @@ from dynascope.lab.fields import build
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 
-CLAIM = claim("a", "it is so", source="", measured=1, expected=1, holds=True)
+CLAIM = claim("a", "it is so", measured=1, expected=1, holds=True)
 
 
 def test_measure_and_predict_may_return_trees(walk, store: Store, monkeypatch):
@@ -27,14 +27,17 @@ def test_measure_and_predict_may_return_trees(walk, store: Store, monkeypatch):
     def predict(self, measured):
         return measured.map_over_datasets(lambda node: 2 * node)
 
-    def judge(self, measured, predicted):
-        yield claim("twice", "it is twice", source="", measured=1, expected=1, holds=predicted["sgd"].loss[0] == 2.0)
+    def reduce(self, measured, predicted):
+        return xr.DataTree.from_dict({"/sgd": predicted["sgd"].to_dataset()})
 
-    def draw(self, measured, predicted):
+    def judge(self, reduced):
+        yield claim("twice", "it is twice", measured=1, expected=1, holds=reduced["sgd"].loss[0] == 2.0)
+
+    def draw(self, measured, predicted, reduced):
         assert measured["adam/warm"].loss.sizes == {"step": 3}
         return {}
 
-    for method in (measure, predict, judge, draw):
+    for method in (measure, predict, reduce, judge, draw):
         monkeypatch.setattr(walk, method.__name__, method)
     done = run(walk(), store=store)
     assert done.verdict == "holds"
@@ -66,9 +69,14 @@ def test_a_field_is_a_finite_number(walk, value: float):
         ("measure", lambda *_: None, "measure returned NoneType, not an xarray.Dataset or xarray.DataTree"),
         ("measure", lambda *_: [1, 2], "measure returned list, not an xarray.Dataset or xarray.DataTree"),
         ("predict", lambda *_: {"a": 1}, "predict returned dict, not an xarray.Dataset or xarray.DataTree"),
+        ("reduce", lambda *_: None, "reduce returned NoneType, not an xarray.Dataset or xarray.DataTree"),
         ("judge", lambda *_: None, "judge returned NoneType, not an iterable of Claims"),
         ("judge", lambda *_: CLAIM, "judge returned Claim, not an iterable of Claims"),
-        ("judge", lambda *_: [CLAIM, True], r"judge yielded bool, not a Claim: use claim\(...\) or erratum\(...\)"),
+        (
+            "judge",
+            lambda *_: [CLAIM, True],
+            r"judge yielded bool, not a Claim: use a function of lab.criteria, or claim\(...\)",
+        ),
         ("judge", lambda *_: [], "judge yielded no claim: an experiment needs at least one"),
         ("judge", lambda *_: [CLAIM, CLAIM], "judge yielded two claims with the id 'a'"),
         ("draw", lambda *_: [], "draw returned list, not a dict of figures by name"),

@@ -1,7 +1,8 @@
-"""A stored run depends on the code that made it: the experiment's file and what it leads to, and nothing else."""
+"""A step's fingerprint covers the code that its method reaches, and nothing else."""
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 from pathlib import Path
@@ -10,75 +11,134 @@ from typing import Any
 
 import pytest
 
-from dynascope.lab import provenance as module
+from dynascope.lab import fingerprint as module, registry
+from dynascope.lab.fingerprint import STEPS, fingerprints
 
 MINE = """
-from dynascope.lab.claims import claim
+import dynascope as ds
+from dynascope.lab.criteria import below
 from dynascope.theory import closed_form
 import dynascope.probes.order as order
+from dynascope.figures import panels
+
+RATE, BOUND = 2, 3
+COLOR = "red"
 
 class Mine:
-    def measure(self): return 1
-    def judge(self): return 2
+    '''A question?'''
+    notes = "a note"
+    presets = {"quick": {"rate": 1}}
+    rate: float = 0.5
+
+    def measure(self, seed):
+        '''It runs.'''
+        if seed < 0:
+            raise ValueError("negative")
+        return order.first(RATE) + self.helper()
+    def helper(self): return ds.theory.deep.slope()
+    def predict(self, measured): return closed_form.solve(measured)
+    def reduce(self, measured, predicted): return measured
+    def judge(self, reduced):
+        yield below("a", "It is small", reduced, BOUND)
+    def draw(self, measured, predicted, reduced): return panels(COLOR)
 """
+PACKAGE = {
+    "__init__.py": "from dynascope import theory as theory",
+    "lab/criteria.py": "def below(id, statement, value, limit): return value < limit",
+    "lab/other.py": "x = 1",
+    "probes/__init__.py": "",
+    "probes/order.py": "LIMIT = 4\ndef first(x):\n    return x + LIMIT\ndef second(x):\n    return x",
+    "theory/__init__.py": "from dynascope.theory import deep as deep",
+    "theory/closed_form.py": "from .deep import factor\ndef solve(x): return factor() * x",
+    "theory/deep.py": "def slope(): return 1\ndef factor(): return 2\ndef unused(): return 3",
+    "figures/__init__.py": "from dynascope.figures.forms import panels\nHOUSE_STYLE = {}",
+    "figures/forms.py": "def panels(color): return color",
+}
 
 
 @pytest.fixture
 def mine(tmp_path: Path, walk, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An experiment's file beside a package of its own; `write` changes a file and returns the new fingerprint."""
+    """An experiment's file beside a package of its own; `edit` changes a file and returns the steps that changed."""
     package = tmp_path / "dynascope"
     monkeypatch.setattr(module, "PACKAGE", package)
     holder = ModuleType("mine")
     holder.__file__ = str(tmp_path / "mine.py")
     monkeypatch.setitem(sys.modules, "mine", holder)
     experiment = type("Mine", (walk,), {"id": "mine", "__module__": "mine"})
+    monkeypatch.setattr(module, "_bases", lambda kind: [kind])
     ages = iter(range(1, 1000))
+    last: dict[str, str] = {}
 
-    def write(name: str, text: str) -> dict[str, str]:
+    def edit(name: str, old: str, new: str) -> list[str]:
         path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        text = path.read_text()
+        assert old in text, old
+        path.write_text(text.replace(old, new))
         os.utime(path, ns=(0, next(ages)))
-        return module.fingerprint(experiment)
+        now = fingerprints(experiment)
+        changed = [step for step in STEPS if now[step] != last[step]]
+        last.update(now)
+        return changed
 
-    for name in ("probes/order.py", "theory/unused.py", "lab/claims.py", "theory/deep.py"):
+    for name, text in PACKAGE.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
-        (package / name).write_text("x = 1\n")
-    (package / "theory/__init__.py").write_text("")
-    (package / "theory/closed_form.py").write_text("from .deep import x\n")
+        (package / name).write_text(text)
     (tmp_path / "mine.py").write_text(MINE)
-    return write
+    last.update(fingerprints(experiment))
+    return edit
 
 
-def test_what_counts_and_what_does_not(mine):
-    first = mine("mine.py", MINE)
-    assert mine("mine.py", MINE + "\n# a comment\n") == first
-    assert mine("dynascope/theory/unused.py", "x = 2") == first
-    assert mine("dynascope/lab/claims.py", "x = 2") == first
-    judged = mine("mine.py", MINE.replace("return 2", "return 3"))
-    assert judged["all"] != first["all"]
-    assert judged["measure"] == first["measure"]
-    for name in ("dynascope/theory/deep.py", "dynascope/probes/order.py", "dynascope/theory/__init__.py"):
-        changed = mine(name, "x = 3")
-        assert changed["measure"] != judged["measure"], name
-        judged = changed
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("A question?", "Another?"),
+        ("a note", "another note"),
+        ("It runs.", "It runs well."),
+        ('"negative"', '"below zero"'),
+        ("RATE, BOUND", "# a comment\nRATE, BOUND"),
+        ('{"rate": 1}', '{"rate": 2}'),
+        ("rate: float = 0.5", "rate: float = 0.7"),
+        ("def measure(self, seed):", "def measure(self, seed: int) -> float:"),
+    ],
+)
+def test_words_notes_annotations_and_presets_do_not_count(mine, old: str, new: str):
+    assert mine("mine.py", old, new) == []
 
 
-def test_drawing_code_counts_for_the_run_but_not_for_its_measurement(mine):
-    text = MINE + "from dynascope.figures import panels\nfrom dynascope.theory.orbit_drawing import draw_orbits\n"
-    mine("dynascope/figures/__init__.py", "from dynascope.figures.forms import panels")
-    mine("dynascope/figures/forms.py", "from dynascope.theory.unused import x")
-    mine("dynascope/theory/orbit_drawing.py", "x = 1")
-    first = mine("mine.py", text)
-    for name in ("dynascope/figures/forms.py", "dynascope/theory/orbit_drawing.py"):
-        drawn = mine(name, "x = 4")
-        assert drawn["all"] != first["all"], name
-        assert drawn["measure"] == first["measure"], name
+@pytest.mark.parametrize(
+    ("file", "old", "new", "steps"),
+    [
+        ("mine.py", "RATE, BOUND = 2", "RATE, BOUND = 5", [*STEPS]),
+        ("mine.py", "BOUND)", "BOUND + 1)", ["judge"]),
+        ("mine.py", "It is small", "It is tiny", ["judge"]),
+        ("mine.py", '"red"', '"blue"', ["draw"]),
+        ("mine.py", "return measured\n", "return 2 * measured\n", ["reduce", "judge", "draw"]),
+        ("dynascope/probes/order.py", "LIMIT = 4", "LIMIT = 5", [*STEPS]),
+        ("dynascope/probes/order.py", "    return x\n" if False else "def second(x):", "def third(x):", []),
+        ("dynascope/theory/deep.py", "return 1", "return 4", [*STEPS]),
+        ("dynascope/theory/deep.py", "return 2", "return 4", ["predict", "reduce", "judge", "draw"]),
+        ("dynascope/theory/deep.py", "return 3", "return 4", []),
+        ("dynascope/figures/forms.py", "return color", "return [color]", ["draw"]),
+        ("dynascope/figures/__init__.py", "{}", '{"grid": True}', ["draw"]),
+        ("dynascope/lab/criteria.py", "<", "<=", ["judge"]),
+        ("dynascope/lab/other.py", "x = 1", "x = 2", []),
+    ],
+)
+def test_what_a_step_reaches_counts_for_it_and_for_the_steps_after_it(mine, file: str, old: str, new: str, steps):
+    assert mine(file, old, new) == steps
 
 
-def test_the_bare_package_stands_for_all_of_its_rooms(mine):
-    before = mine("mine.py", "import dynascope as ds")
-    for room in module.ROOMS:
-        after = mine(f"dynascope/{room}/some.py", "x = 2")
-        assert after["all"] != before["all"], room
-        before = after
+@pytest.mark.parametrize("entry", registry.entries(), ids=lambda entry: entry.id)
+def test_no_experiment_measures_again_for_a_claim_a_figure_or_a_word(entry):
+    """What judging and drawing reach is not part of the measurement, in any experiment; nor are words and notes."""
+    kind = registry.load(entry)
+    reached = {step: module._reached(kind, (step, *module.ALONGSIDE.get(step, ()))) for step in STEPS}
+    measured = reached["measure"]
+    assert any(key.endswith(".measure") for key in measured)
+    for key, (_, _, node) in measured.items():
+        assert not key.startswith(("dynascope.figures", "dynascope.lab")), key
+        assert not key.endswith((".judge", ".draw", ".notes", ".known_failures", ".presets", ".reduce")), key
+        words = [part for part in ast.walk(node) if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
+        assert not words, key
+    assert not any(key.startswith("dynascope.figures") for key in reached["reduce"] | reached["judge"])
+    assert not any(key.startswith("dynascope.dynamics") for key in reached["judge"]), "judging trains nothing"

@@ -37,10 +37,13 @@ class Pair(Experiment):
     def measure(self, seed):
         raise NotImplementedError
 
-    def judge(self, measured, predicted):
+    def reduce(self, measured, predicted):
+        return measured
+
+    def judge(self, reduced):
         return []
 
-    def draw(self, measured, predicted):
+    def draw(self, measured, predicted, reduced):
         return {}
 
 
@@ -53,8 +56,14 @@ HOLDS = claim(
     holds=True,
     seeds=100,
 )
-FAILS = claim("bump", "A bump", source="", measured=0.1, expected=0.2, holds=False, diagnosis="Too little noise.")
-ERRATUM = erratum("factor", "The factor is 2", source="", measured={"printed": 1e-5}, expected=None, refuted=True)
+FAILS = claim("bump", "A bump", measured=0.1, expected=0.2, holds=False, post_hoc="The bound was 0.3.")
+KNOWN = FAILS.model_copy(update={"known": "Too little noise."})
+ERRATUM = erratum(
+    claim("factor", "The factor is 2", measured={"printed": 1e-5}, expected=None, holds=True),
+    kind="misprint",
+    printed="the factor is <3>",
+    at="eq. (7)",
+)
 
 
 def png(width: int, height: int) -> bytes:
@@ -183,19 +192,30 @@ def test_text_is_escaped(store: Store):
     assert "Second &lt;b&gt;paragraph&lt;/b&gt;." in text(store, run)
 
 
-def test_a_failing_claim_is_marked_with_its_diagnosis(store: Store):
-    run = keep(store, claims=(HOLDS, FAILS))
+def test_a_failing_claim_is_marked_and_says_why_where_that_is_known(store: Store):
+    run = keep(store, claims=(HOLDS, KNOWN))
     assert 'class="is-fails"' in text(store, run)
-    assert "Too little noise." in text(store, run)
+    assert "Known to fail: Too little noise." in text(store, run)
     assert "1 fails" in text(store)
     assert 'data-verdicts="holds fails"' in text(store)
+    assert "Known to fail" not in text(store, keep(store, claims=(FAILS,), seed=1))
 
 
-def test_an_erratum_is_marked_as_one(store: Store):
-    run = keep(store, claims=(ERRATUM,))
-    assert 'class="is-erratum"' in text(store, run)
-    assert "1 erratum" in text(store)
-    assert "is-fails" not in text(store, run)
+def test_what_was_settled_after_looking_is_marked(store: Store):
+    assert "Settled after looking at results: The bound was 0.3." in text(store, keep(store, claims=(FAILS,)))
+    assert "Settled after" not in text(store, keep(store, seed=1))
+
+
+def test_an_erratum_is_marked_with_its_kind_and_the_printed_words(store: Store):
+    run = keep(store, claims=(ERRATUM, ERRATUM.model_copy(update={"id": "b", "kind": "error"})))
+    page = text(store, run)
+    assert 'class="is-erratum"' in page
+    assert "<q>the factor is &lt;3&gt;</q>" in page
+    assert "eq. (7)" in page
+    assert "1 misprint" in text(store)
+    assert "1 error" in text(store)
+    assert 'data-verdicts="erratum"' in text(store)
+    assert "is-fails" not in page
 
 
 def test_the_page_says_what_was_changed_and_how_to_repeat_it(store: Store):

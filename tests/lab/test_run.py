@@ -16,9 +16,9 @@ import pytest
 import xarray as xr
 
 from dynascope.lab import files, registry, run as run_module, settings
-from dynascope.lab.errors import ExperimentCrash, StoreError
+from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
+from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
-from dynascope.lab.provenance import fingerprint
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
 
@@ -37,6 +37,7 @@ def test_a_run_leaves_all_there_is_to_know(walk, store: Store):
         "manifest.json",
         "measured.nc",
         "predicted.nc",
+        "reduced.nc",
     ]
     assert done.manifest["command"] == "dynascope run toy.py::toy.walk --preset quick --seed 3"
     assert (done.manifest["compile_seconds"], done.manifest["resumed"]) == (0.25, False)
@@ -58,8 +59,13 @@ def test_a_run_leaves_all_there_is_to_know(walk, store: Store):
         "expected",
         "verdict",
         "seeds",
-        "diagnosis",
+        "post_hoc",
+        "known",
+        "kind",
+        "printed",
     }
+    assert said[1]["source"] == "Figure 1", "the experiment's place, where a claim names none"
+    assert done.reduced().end.sizes == {"seed": 4}
     assert [path.name for path in done.folder.parent.iterdir()] == [done.digest]
 
 
@@ -86,7 +92,7 @@ def test_another_version_runs_again(walk, store: Store, monkeypatch: pytest.Monk
     again = run(walk(), store=store, warn=lines.append)
     assert not again.reused
     assert again.manifest["finished"] > first.manifest["finished"]
-    assert lines == ["toy.walk: the code has changed since this was stored, so it runs again"]
+    assert lines == ["toy.walk: the code has changed since this was stored, so it runs again from the step 'measure'"]
 
 
 def own(tmp_path: Path, text: str, name: str) -> Any:
@@ -97,20 +103,41 @@ def own(tmp_path: Path, text: str, name: str) -> Any:
     return registry.load(f"{path}::toy.walk")
 
 
-def test_a_change_of_a_claim_judges_the_old_measurement(tmp_path: Path, store: Store):
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        ("0.1 * noise", "0.2 * noise", "measure"),
+        ("self.drift * measured.step", "2 * self.drift * measured.step", "predict"),
+        ("isel(step=-1, drop=True)", "isel(step=-2, drop=True)", "reduce"),
+        ("self.steps / 2", "self.steps / 3", "judge"),
+        ("figsize=(2, 2)", "figsize=(3, 2)", "draw"),
+    ],
+)
+def test_only_the_steps_whose_code_has_changed_run_again(tmp_path: Path, store: Store, old: str, new: str, again: str):
     text = (Path(__file__).parent / "toy.py").read_text()
     first = run(own(tmp_path, text, "a")(), store=store)
-    edited = own(tmp_path, text.replace("the walk climbs", "up it goes"), "b")
-    again = run(edited(), store=store)
-    assert not again.reused
-    assert again.claims[0].statement == "up it goes"
-    assert again.manifest["started"] == first.manifest["started"]
-    remade = run(own(tmp_path, text.replace("0.1 * noise", "0.2 * noise"), "c")(), store=store)
-    assert remade.manifest["started"] > first.manifest["started"]
-    assert not remade.measured().equals(first.measured() if first.folder != remade.folder else again)
+    before = content(first.folder)
+    edited = own(tmp_path, text.replace(old, new), "b")
+    calls = []
+
+    def noted(step: str, real: Any) -> Any:
+        return lambda self, *parts: calls.append(step) or real(self, *parts)
+
+    for step in STEPS:
+        setattr(edited, step, noted(step, getattr(edited, step)))
+    second = run(edited(), store=store)
+    later = {
+        "measure": [*STEPS],
+        "predict": ["predict", "reduce", "judge", "draw"],
+        "reduce": ["reduce", "judge", "draw"],
+    }
+    assert calls == later.get(again, [again])
+    kept = {"judge": "figures/walk.png", "draw": "claims.json"}.get(again, "config.json")
+    assert content(second.folder)[kept] == before[kept]
+    assert run(edited(), store=store).reused
 
 
-@pytest.mark.parametrize("where", ["predict", "judge", "draw"])
+@pytest.mark.parametrize("where", ["predict", "reduce", "judge", "draw"])
 def test_a_crash_after_measuring_keeps_the_measurement(walk, store: Store, where: str, monkeypatch):
     with pytest.raises(ExperimentCrash, match=rf"^toy.walk: RuntimeError: told to crash in {where} \(traceback in "):
         run(walk(crash_in=where), store=store)
@@ -128,6 +155,7 @@ def test_a_crash_after_measuring_keeps_the_measurement(walk, store: Store, where
         "manifest.json",
         "measured.nc",
         "predicted.nc",
+        "reduced.nc",
     ]
 
 
@@ -259,15 +287,80 @@ def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_p
 
 def test_a_user_of_the_library_may_define_an_experiment_anywhere(store: Store, walk):
     Notebook = type("Notebook", (walk,), {"id": "toy.notebook", "__module__": "nowhere"})
-    assert fingerprint(Notebook) == {"all": "", "measure": ""}
+    assert fingerprints(Notebook) == dict.fromkeys(STEPS, "")
     assert run(Notebook(), store=store).id == "toy.notebook"
 
 
-def test_runs_in_other_threads_do_not_disturb(walk, store: Store):
-    done: list[StoredRun] = []
-    threads = [threading.Thread(target=lambda k=k: done.append(run(walk(), seed=k, store=store))) for k in range(2)]
+def test_runs_in_other_threads_do_not_disturb(walk, store: Store, monkeypatch):
+    """Two runs of other precision that overlap: each computes in its own, and leaves the bytes of a run alone."""
+    both = threading.Barrier(2, timeout=60)
+
+    def measure(self, seed):
+        if threading.current_thread() is not threading.main_thread():
+            both.wait()
+        first = jnp.linspace(0.0, 1.0, 4)
+        if threading.current_thread() is not threading.main_thread():
+            both.wait()
+        walked = jnp.cumsum(jnp.sin(first)[:, None] + jnp.ones(51) / 3, axis=1)
+        return xr.Dataset({"position": (("seed", "step"), np.asarray(walked))}, {"step": np.arange(51)})
+
+    monkeypatch.setattr(walk, "measure", measure)
+    done: dict[str, StoredRun] = {}
+
+    def go(precision: str) -> None:
+        done[precision] = run(walk(precision=precision), store=store)
+
+    threads = [threading.Thread(target=go, args=(precision,)) for precision in ("float32", "float64")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(stored.seed for stored in done) == [0, 1]
+    alone = Store(store.root.with_name("alone"))
+    for precision, stored in done.items():
+        assert stored.measured().position.dtype == precision
+        undisturbed = run(walk(precision=precision), store=alone)
+        assert content(stored.folder)["measured.nc"] == content(undisturbed.folder)["measured.nc"]
+    assert sorted(done) == ["float32", "float64"]
+
+
+def test_a_verdict_is_held_against_the_record(walk, store: Store, monkeypatch):
+    def kept(known: dict[str, str], **fields: Any) -> tuple[str, list[str]]:
+        monkeypatch.setattr(walk, "known_failures", known)
+        stored = run(walk(**fields), store=store, force=True)
+        return stored.verdict, stored.manifest["claims"]["news"]
+
+    assert kept({}) == ("holds", [])
+    assert kept({"climbs": "it does not"}) == ("fails", ["climbs"]), "it holds, though it is recorded as failing"
+    assert kept({}, drift=0.1) == ("fails", ["climbs"])
+    assert kept({"climbs": "too slow"}, drift=0.1) == ("fails", [])
+    assert kept({"quick/climbs": "only there"}) == ("holds", [])
+    assert kept({"quick/climbs": "only there"}, steps=20) == ("fails", ["climbs"])
+    assert kept({}, drift=0.0) == ("fails", []), "of the control the main claim must fail"
+    assert kept({}, drift=0.0, steps=20) == ("fails", [])
+
+
+def test_a_run_on_other_data_is_another_run(walk, store: Store, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    monkeypatch.setattr(walk, "data_sets", lambda self: ("mine",))
+    with pytest.raises(UsageError, match=r"toy.walk: .*mine.npz"):
+        run(walk(), store=store)
+    assert not store.root.exists()
+
+    def with_data(value: int) -> StoredRun:
+        x = np.full((2, 3), value)
+        np.savez(tmp_path / "mine.npz", x_train=x, y_train=x[:, 0], x_test=x, y_test=x[:, 0])
+        return run(walk(), store=store)
+
+    first, second = with_data(1), with_data(2)
+    assert first.digest != second.digest
+    assert list(first.manifest["data"]) == ["mine"]
+    assert with_data(1).reused
+
+
+def test_a_run_of_an_earlier_version_is_replaced(walk, store: Store):
+    first = run(walk(), store=store)
+    manifest = json.loads((first.folder / "manifest.json").read_text())
+    (first.folder / "manifest.json").write_text(json.dumps({**manifest, "format": 1}))
+    assert "was written by an earlier version of dynascope" in store.runs()[1][0]
+    assert not run(walk(), store=store).reused
+    assert run(walk(), store=store).reused

@@ -27,7 +27,7 @@ def damage(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["measured.nc", "predicted.nc", "claims.json", "config.json", "figures/walk.png", "figures/walk.svg"],
+    ["measured.nc", "predicted.nc", "reduced.nc", "claims.json", "config.json", "figures/walk.png", "figures/walk.svg"],
 )
 @pytest.mark.parametrize("how", ["flip", "truncate", "remove"])
 def test_a_damaged_file_is_named_and_can_be_replaced(stored: StoredRun, store: Store, walk, name: str, how: str):

@@ -78,7 +78,7 @@ def _reached(kind: type[Experiment], members: tuple[str, ...], further: str = ""
     reached: Reached = {}
     while waiting:
         module, name, node = waiting.pop()
-        key = f"{module.path if not module.name else module.name}:{name}"
+        key = f"{module.name or module.path.name}:{name}"
         if key in reached:
             continue
         reached[key] = (module, name, node)
@@ -127,23 +127,24 @@ def _named(module: Module, node: ast.stmt) -> Iterator[tuple[Module, str, ast.st
             yield module, first, module.defined[first]
 
 
-def _chains(node: ast.AST) -> Iterator[list[str]]:
-    """Every name with the attributes taken of it: `ds.probes.loss` gives ds, probes, loss."""
-    if isinstance(node, ast.Name):
-        yield [node.id]
-        return
-    if isinstance(node, ast.Attribute):
+def _chains(node: ast.AST, local: frozenset[str] = frozenset()) -> Iterator[list[str]]:
+    """Every name with the attributes taken of it: `ds.probes.loss` gives ds, probes, loss. Names that are local to a
+    function are left out."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        local |= {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+        local |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    if isinstance(node, ast.Name | ast.Attribute):
         attributes, root = [], node
         while isinstance(root, ast.Attribute):
             attributes.append(root.attr)
             root = root.value
-        if isinstance(root, ast.Name):
+        if not isinstance(root, ast.Name):
+            yield from _chains(root, local)
+        elif root.id not in local:
             yield [root.id, *reversed(attributes)]
-        else:
-            yield from _chains(root)
         return
     for part in ast.iter_child_nodes(node):
-        yield from _chains(part)
+        yield from _chains(part, local)
 
 
 def _resolve(dotted: str) -> Iterator[tuple[Module, str, ast.stmt]]:

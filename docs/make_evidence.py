@@ -1,0 +1,160 @@
+"""Numbers on the pages come from stored runs. `make evidence` runs this script.
+
+It reads the quick runs (seed 0) and the audit of a run store into `evidence.json`, and writes what is between two marks
+on the pages again. `python docs/make_evidence.py` alone writes the pages from the evidence that is there. The marks:
+
+    <!-- results: edge -->      the main claim of each experiment, what was measured, and over how many seeds it holds
+    <!-- failures: edge -->     what does not reproduce, and why
+    <!-- errata: edge -->       what is printed and what is right, by kind
+    <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it
+    <!-- audit -->              the claims that do not hold at every seed
+    <!-- end -->
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from dynascope.lab import registry, words
+
+HERE = Path(__file__).resolve().parent
+EVIDENCE = HERE / "evidence.json"
+MARKED = re.compile(r"<!-- (results|failures|errata|number|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL)
+KINDS = {"error": "false as meant", "gap": "step of a proof", "misprint": "misprint", "program": "published program"}
+NOTHING = "Nothing."
+
+
+def collect(root: Path) -> dict[str, Any]:
+    """The claims of the quick runs at seed 0, and the audit, of a run store."""
+    from dynascope.lab.store import Store
+
+    found: dict[str, Any] = {}
+    runs, _ = Store(root).runs()
+    for run in runs:
+        if run.preset == "quick" and run.seed == 0 and "--set" not in run.manifest["command"]:
+            found[run.id] = [claim.model_dump(mode="json") for claim in run.claims]
+    if missing := [entry.id for entry in registry.entries() if entry.id not in found]:
+        raise SystemExit(f"no quick run at seed 0 of {', '.join(missing)} in {root}")
+    audit = root / "audit.json"
+    if not audit.exists():
+        raise SystemExit(f"no audit.json in {root}: run `dynascope audit` first")
+    given = json.loads(audit.read_text(encoding="utf-8"))
+    keys = ("id", "claim", "main", "holds", "agrees", "of", "failing_seeds", "known")
+    rows = [{key: row[key] for key in keys} for row in given["rows"]]
+    return {"claims": found, "audit": {"seeds": given["seeds"], "agreement": given["agreement"], "rows": rows}}
+
+
+def written(text: str, evidence: dict[str, Any]) -> str:
+    """The page with all that is between marks written again."""
+
+    def write(found: re.Match[str]) -> str:
+        kind, argument = found[1], found[2] or ""
+        body = {"results": results, "failures": failures, "errata": errata, "number": number, "audit": audit}[kind]
+        content = body(evidence, argument)
+        space = "" if kind == "number" else "\n"
+        mark = f"{kind}: {argument}" if argument else kind
+        return f"<!-- {mark} -->{space}{content}{space}<!-- end -->"
+
+    return MARKED.sub(write, text)
+
+
+def results(evidence: dict[str, Any], system: str) -> str:
+    """A row for each experiment of the system."""
+    seeds = {(row["id"], row["claim"]): row for row in evidence["audit"]["rows"]}
+    lines = ["| experiment | main claim | measured | expected | seeds | claims |", "|---|---|---|---|---|---|"]
+    for id, claims in _of(evidence, system):
+        main = claims[0]
+        row = seeds[id, main["id"]]
+        good = sum(claim["verdict"] != "fails" for claim in claims)
+        cells = (
+            f"`{id}`",
+            main["statement"],
+            words.human(main["measured"]),
+            words.human(main["expected"]),
+            f"{row['holds']} of {row['of']}",
+            f"{good} of {len(claims)}",
+        )
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
+def failures(evidence: dict[str, Any], system: str) -> str:
+    """A row for each claim that is known to fail."""
+    lines = []
+    for id, claims in _of(evidence, system):
+        for claim in claims:
+            if claim["known"]:
+                cells = (f"`{id}`", claim["statement"], words.human(claim["measured"]), claim["known"])
+                lines.append(_row(cells))
+    head = ["| experiment | claim | measured | why it fails |", "|---|---|---|---|"]
+    return "\n".join([*head, *lines]) if lines else NOTHING
+
+
+def errata(evidence: dict[str, Any], system: str) -> str:
+    """A row for each erratum, errors first."""
+    rows = []
+    for id, claims in _of(evidence, system):
+        for claim in claims:
+            if claim["verdict"] == "erratum":
+                printed = f"{claim['source']}: “{claim['printed']}”"
+                cells = (KINDS[claim["kind"]], printed, claim["statement"], words.human(claim["measured"]), f"`{id}`")
+                rows.append(([*KINDS].index(claim["kind"]), _row(cells)))
+    if not rows:
+        return NOTHING
+    head = ["| kind | printed | what is right | measured | experiment |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *(row for _, row in sorted(rows, key=lambda row: row[0]))])
+
+
+def number(evidence: dict[str, Any], argument: str) -> str:
+    """One number of a claim."""
+    place, _, key = argument.partition(": ")
+    id, name = place.split()
+    claim = next(claim for claim in evidence["claims"][id] if claim["id"] == name)
+    measured = claim["measured"]
+    return words.human(measured[key] if key else measured)
+
+
+def audit(evidence: dict[str, Any], _: str) -> str:
+    """The claims that do not hold at every seed."""
+    found = evidence["audit"]
+    lines = ["| experiment | claim | holds at | fails at seeds | on record |", "|---|---|---|---|---|"]
+    for row in found["rows"]:
+        if row["holds"] < row["of"]:
+            failing = ", ".join(map(str, row["failing_seeds"]))
+            name = f"{row['claim']} (main)" if row["main"] else row["claim"]
+            record = "fails" if row["known"] else "holds"
+            lines.append(_row((f"`{row['id']}`", name, f"{row['holds']} of {row['of']}", failing, record)))
+    claims, pairs = len(found["rows"]), sum(row["of"] for row in found["rows"])
+    main = [row for row in found["rows"] if row["main"]]
+    always = sum(row["agrees"] == row["of"] for row in main)
+    head = (
+        f"Seeds {found['seeds'][0]} to {found['seeds'][-1]}, quick presets: {claims} claims, {pairs:,} verdicts, "
+        f"{found['agreement']:.2%} of them as on record; {always} of {len(main)} main claims at every seed.\n"
+    )
+    return "\n".join([head, *lines])
+
+
+def _of(evidence: dict[str, Any], system: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [(id, claims) for id, claims in sorted(evidence["claims"].items()) if id.partition(".")[0] == system]
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def main(arguments: list[str]) -> None:
+    if arguments:
+        evidence = collect(Path(arguments[0]))
+        EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+    evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
+    for page in [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(written(text, evidence), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
