@@ -165,10 +165,7 @@ class JacobianStages(SymmetricExperiment):
         yield every("partition", statement, right, source="Figure 4", seeds=1)
 
     def _judge_references(self, found: xr.Dataset) -> Claim:
-        statement = (
-            "Runs of an independent program: extrema of the loss, majors at 1/2, peak of the minor and its fall "
-        )
-        statement += "(differences over 1 % and rounding to a step)"
+        statement = "Extrema of the loss, majors at 1/2, the minor's peak and fall are those of an independent program"
         events = [off_by(here, there, (0, 0, 3, 0, 0)) for here, there in zip(found.events.values, EVENTS, strict=True)]
         off = np.append(off_reference(found.turns, REFERENCES), events)
         named = {reference.name: row for reference, row in zip(REFERENCES, found.events, strict=True)}
@@ -189,12 +186,12 @@ class JacobianStages(SymmetricExperiment):
     def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.8))
         shown, closed = (tree["chosen"].to_dataset().isel(start=0) for tree in (measured, predicted))
-        W, half, theory = shown.W.values, closed.half_step.values, closed.W.values
+        W = shown.W.values
         draw_test_loss(left, shown, closed, tolerance=self.tolerance)
         left.set_title(f"Test loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
-        draw_entries(middle, W, 2, predicted=theory, half_steps=half)
+        draw_entries(middle, W, 2, predicted=closed)
         middle.set_title("Jacobian; vertical: predicted stages")
-        draw_plane_path(right, W, self.mu, theory)
+        draw_plane_path(right, W, self.mu, closed.W.values)
         legend_beside(right)
         right.set_title("Output at the test point")
         predictor = stage_predictor.draw_predictor(measured, predicted)

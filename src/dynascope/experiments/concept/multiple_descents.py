@@ -122,11 +122,11 @@ class MultipleDescents(SymmetricExperiment):
         yield above("minor-waits", statement, shown.dominant[-1], 0.9, post_hoc=settled)
         found = reduced["references"].turns
         statement = (
-            "Runs of an independent program: extrema of the test loss and their steps, differences over 1 % and "
+            "Extrema of the test loss and their steps are those of an independent program (over 1 % and rounding)"
         )
         values = {r.name: row.dropna("turn", how="all").values for r, row in zip(self.references, found, strict=True)}
         off = off_reference(found, self.references)
-        yield below("extrema", statement + "rounding", off, 1, shown=values, seeds=len(off))
+        yield below("extrema", statement, off, 1, shown=values, seeds=len(off))
         yield from self._judge_shares(reduced)
         statement = "The closed forms, computed from the start alone, turn as often as the measured test loss"
         often = int(shown.turns.notnull().sum()) // 2
@@ -154,12 +154,11 @@ class MultipleDescents(SymmetricExperiment):
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.7))
         shown, closed = measured["chosen"].to_dataset().isel(start=0), predicted.isel(start=0)
-        W, half = shown.W.values, closed.half_step.values
         draw_test_loss(left, shown, closed, training=True, tolerance=self.tolerance)
         left.set_title(f"Loss; seed {self.shown_seed}, τ = {self.scale:g} (chosen)")
-        draw_entries(middle, W, len(self.mu), predicted=closed.W.values, half_steps=half)
+        draw_entries(middle, shown.W.values, len(self.mu), predicted=closed)
         middle.set_title("Jacobian; dashed lines: predicted stages")
-        draw_outputs(right, W, self.mu, half)
+        draw_outputs(right, shown.W.values, self.mu, closed.half_step.values)
         right.set_title("Outputs at the test point")
         name = self.id.removeprefix("concept.")
         return {name: figure, f"{name}-starts": self._draw_map(reduced["map"].share.values)}
@@ -190,7 +189,7 @@ class TripleDescent(MultipleDescents):
     U = τ (ε G + [1 0 0]), have them more often than not. Each concept is first learned as a shadow of the stronger ones
     (a minor entry), loses this again when the stronger one is learned, and is finally learned itself. Dashed curves are
     closed forms, computed from the start alone. In the control the start is so small that the shadows stay below what
-    counts as a turn. The published figure comes from another equation: see concept.published-figures."""
+    counts as a turn. The published program squares A: see concept.published-figures."""
 
     references = (
         Reference(62, 0.1, 0.0, ((0.251, 72), (0.281, 119), (0.041, 279), (0.066, 435))),
@@ -223,7 +222,7 @@ class QuadrupleDescent(MultipleDescents):
     notes = """The start drawn is chosen: about one Gaussian start in 40,000 has four descents (counted with a tolerance
     of 0.2 %); of nearly rank-one starts, U = τ (ε G + [1 0 0 0]), a third. The dashed curves are closed forms, computed
     from the start alone. In the control the start is so small that the shadows that stronger concepts cast stay
-    below what counts as a turn. The published figure comes from another equation: see concept.published-figures."""
+    below what counts as a turn. The published program squares A: see concept.published-figures."""
 
     references = (
         Reference(10440, 0.2, 0.0, ((0.767, 13), (0.862, 39), (0.849, 59), (0.920, 110), (0.271, 291), (0.397, 540))),

@@ -76,8 +76,7 @@ def draw_entries(
     W: np.ndarray,
     concepts: int,
     *,
-    predicted: np.ndarray | None = None,
-    half_steps: Sequence[float] | np.ndarray = (),
+    predicted: xr.Dataset | None = None,
     legend: bool = True,
 ) -> None:
     """Majors in their concept's color, minors thin and between the colors of their two concepts."""
@@ -90,7 +89,8 @@ def draw_entries(
         for i in range(concepts):
             for j in range(i, concepts):
                 label = "theory, from\nthe start alone" if i == j == 0 else None
-                curve(axes, predicted[:, i, j], **SMALL_THEORY, label=label)
+                curve(axes, predicted.W.values[:, i, j], **SMALL_THEORY, label=label)
+    half_steps = predicted.half_step.values if predicted is not None else ()
     mark_stages(axes, half_steps)
     axes.set_ylabel("entry of the Jacobian")
     step_axis(axes, len(W) - 1, half_steps)
