@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.concept.learning_order import rate_between, speeds
+from dynascope.experiments.concept.learning_order import rate_between, settled_slopes, speeds
 from dynascope.theory.concept.terminal_rates import settled_step
 
 
@@ -32,3 +32,13 @@ def test_from_the_settled_step_on_the_slower_exponential_is_left() -> None:
     late = speed[middle > begin][0] / (1.0 * 0.5 * step_size * np.exp(-0.5 * step_size * middle[middle > begin][0]))
     assert late == pytest.approx(np.hypot(1, 0.05), abs=0.002)
     assert rate_between(trace.sel(step=slice(begin, None)), 1.0).slope == pytest.approx(-0.5 * step_size, rel=1e-3)
+
+
+def test_settled_slopes_are_those_of_the_slower_exponential_in_every_band() -> None:
+    a, mu, step_size = np.array([[0.5, 2.0]]), np.array([[1.0, 2.0]]), 0.003
+    trace = relaxation((0.5 * step_size, 2.0 * step_size)).expand_dims(signal=1, seed=1)
+    trace = trace.assign(mu=(("signal", "concept"), mu))
+    slopes = settled_slopes(trace, a, step_size)
+    assert slopes.shape == (1, 2, 1)
+    np.testing.assert_allclose(slopes, -0.5 * step_size, rtol=3e-3)
+    assert np.isnan(settled_slopes(trace, np.array([[1.99, 2.0]]), step_size)).all()

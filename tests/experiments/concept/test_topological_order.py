@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves import order
@@ -29,7 +30,7 @@ def test_with_biases_even_nothing_has_a_loss() -> None:
     ("means", "expected"), [([0.0, 1.0, 2.0], True), ([0.5, 0.5, 1.0], False), ([1.0, 0.0, 2.0], False)]
 )
 def test_levels_rise_strictly(means: list[float], expected: bool) -> None:
-    assert rises(np.array([means]))[0] == expected
+    assert rises(xr.DataArray(means, dims="level")) == expected
 
 
 def test_the_diagram_has_a_dot_for_every_combination_and_a_line_for_every_edge() -> None:

@@ -20,3 +20,11 @@ def test_the_smallest_distance_of_simulated_data_lies_in_its_range() -> None:
     other = 0.05 * random.standard_normal((200, 500, 2)) + [0.0, 2.0]
     distance = np.linalg.norm(np.concatenate([points, other], axis=1) - [1.0, 2.0], axis=-1).min(axis=1)
     assert np.mean((distance < low) | (distance > high)) < 0.04
+
+
+def test_an_independent_program_found_points_where_the_theory_has_them() -> None:
+    law = nearest_point((1.0, 2.0), (0.05, 0.05), radius=0.5, samples=5000)
+    low, high = law.nearest.values
+    assert all(low < found < high for found in (0.844, 0.799))  # at d=2 and at d=64
+    rejected = nearest_point((1.0, 2.0), (0.3, 0.3), radius=0.5, samples=5000).inside
+    assert abs(float(rejected) - 160) < 2.6 * 160**0.5

@@ -162,8 +162,8 @@ class LowDimension(SimExperiment):
         same = shares.slow.isel(signal=0) == shares.slow.isel(signal=1)
         statement = (
             "With steps ten times smaller the same starts memorize whatever the signal: the surplus of the large "
+            "signals is due to the step size"
         )
-        statement += "signals is due to the step size"
         yield share("signal-sets-the-clock", statement, same, 0.95, source="Figure 13", seeds=self.slow_seeds)
         a = self.strengths(self.signals())
         ratio = (shares.settled.isel(signal=0) / shares.settled.isel(signal=1)).median("seed")

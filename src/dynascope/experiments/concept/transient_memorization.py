@@ -157,8 +157,8 @@ class TransientMemorization(SimExperiment):
         middle = np.abs(high.slope.median("seed"))
         statement = (
             "In high dimension the loss falls slowly in between: its log slope at epochs 6-8, over the smaller of "
+            "those at epochs 2-4 and 15-20 (medians; epochs as in the paper's setting)"
         )
-        statement += "those at epochs 2-4 and 15-20 (medians; epochs as in the paper's setting)"
         ratio = middle[1] / min(middle[0], middle[2])
         yield below("slow-stretch", statement, ratio, 0.5, source="Figure 3", seeds=self.high_seeds)
         if self.as_reference():
@@ -179,8 +179,8 @@ class TransientMemorization(SimExperiment):
         distance = ((turning.output - cluster) ** 2).sum("concept") ** 0.5
         statement = (
             "Where it memorizes, the output turns from the test point toward (0, μ₂): it is nearer to it at the "
+            "loss's maximum than at the minimum before"
         )
-        statement += "loss's maximum than at the minimum before"
         shown = {"distance over ‖x̂‖ at the maximum, median": turning.gap.median()}
         yield share(
             "path", statement, distance.sel(when="maximum") < distance.sel(when="minimum"), 0.9, shown=shown, **about
@@ -206,8 +206,8 @@ class TransientMemorization(SimExperiment):
         off = [transients.off_by(values, [known[k] for k in starts], 2) for values, known in found.values()]
         statement = (
             "There the weaker concept falls back by two thirds, and the output at the maximum is the mean of the "
+            "strongest cluster: differences from an independent program over 1 % and rounding"
         )
-        statement += "strongest cluster: differences from an independent program over 1 % and rounding"
         shown = {name: values for name, (values, _) in found.items()}
         yield below("memorizes", statement, off, 1, source="Figure 2c", seeds=len(starts), shown=shown)
         if 97 in starts:

@@ -20,8 +20,8 @@ from dynascope.lab.experiment import Source, Values
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
 """The networks of two layers, and their colors."""
 ALL = ["one layer", *NETWORKS]
-ONLY_RELU = """Of two linear layers and one layer either can travel farther: it depends on the start. The claim was first
-made of both networks of two layers."""
+ONLY_RELU = """Of two linear layers and one layer either can travel farther: it depends on the start. The claim was
+first made of both networks of two layers."""
 
 
 class TwoLayerOrder(SimExperiment):
@@ -89,8 +89,8 @@ class TwoLayerOrder(SimExperiment):
         judged = ~((two.network == "relu") & xr.DataArray(weak, dims="signal"))
         statement = (
             "The sign of the area is that of a₂ - a₁, linear and ReLU (strengths a factor 1.5 apart or more; ReLU "
+            "with μ₁ = 0.5 left out)"
         )
-        statement += "with μ₁ = 0.5 left out)"
         yield share("strength-first", statement, right.where(judged & (ratio >= 1.5)), 0.95)
         near = (ratio < 1.5) & (ratio > 1.1)
         if near.any():
