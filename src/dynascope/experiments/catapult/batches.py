@@ -17,11 +17,13 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, below, share
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, Snapshot, probe
 
@@ -92,23 +94,27 @@ class Batches(StochasticExperiment):
     """Does a step of SGD raise the loss only if the rate is above the critical rate of its batch?"""
 
     id = "catapult.batches"
-    source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
-                    "Figure 4.6, Table 4.2, Figure C.1")  # fmt: skip
+    source = Source(PAPER, "Figure 4.6, Table 4.2, Figure C.1")
     cost = {"quick": 11, "full": 300}
     presets = {
-        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 250, "seeds": 6},
+        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "seeds": 6, "high": 1.0},
         "fcn5": {"depth": 5, "high": 1.67},
         "cnn5": {"depth": 5, "architecture": "cnn", "width": 512, "high": 1.78},
     }
     control = {"high": 0.1}
+    known_failures = {
+        "total-loss-match": "A step for one batch often raises the loss of the others, at any rate: the printed match "
+        "rates do not come out for the loss on all the data."
+    }
     notes = """Table 4.2 counts the steps at which "the loss" rises and says in how many of them the rate is above the
     critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match where the loss is that of the
     batch itself, before and after its own step; the match where it is the loss on all the data, as the text says; and
     the share of all steps at which the rate is above (what a match by chance would be). The first is nearly a
     tautology: for a linear model the loss of a batch cannot rise below its critical rate. Rates are multiples of the
-    mean critical rate of batches at the start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. In the control the
-    higher rate is a tenth of it, below every batch's. Steps after the loss has been below 0.001 are not counted. The
-    caption of Figure 4.6 splits the loss by the top 5 eigenvectors, the text by the first: both are asked."""
+    mean critical rate of batches at the start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. The critical rates of
+    batches of digits differ less than those of CIFAR-10, so quick takes 1 in the place of 0.8. In the control the
+    higher rate is a tenth of the mean, below every batch's. Steps after the loss has been below 0.001 are not counted.
+    The caption of Figure 4.6 splits the loss by the top 5 eigenvectors, the text by the first: both are asked."""
 
     depth: PositiveInt = Field(2, ge=2)
     low: float = Field(0.3, gt=0)
@@ -117,68 +123,51 @@ class Batches(StochasticExperiment):
     steps: PositiveInt = 250
 
     def measure(self, seed: int) -> xr.Dataset:
-        data, number = self.examples(seed), np.dtype(self.precision)
-        trace = ds.ensemble(
-            BatchLearner(self.network(), self.batch),
-            {"ratio": np.asarray([self.high, self.low], number), "seed": member_seeds(seed, self.seeds)},
-            steps=self.steps, record=1, fixed={"x": data.x, "y": data.y}, width=self.side_by_side,
-        ).trace  # fmt: skip
-        return trace.assign_attrs(data=data.name)
+        ratios = np.asarray([self.high, self.low], np.dtype(self.precision))
+        axes = {"ratio": ratios, "seed": member_seeds(seed, self.seeds)}
+        return self.train(BatchLearner(self.network(), self.batch), axes, seed, self.steps)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        high, low, data = measured.isel(ratio=0), measured.isel(ratio=1), measured.attrs["data"]
-        own, total, above, counted = rises_of(high)
-        enough = own.sum() >= RISES
-        match, printed = share_of(above[own]), PRINTED.get((self.architecture, self.depth))
-        expected = {"share": MATCH} | ({} if printed is None else {"printed": printed})
-        base_rate = above.sum() / counted.sum()
-        base = {"rises": int(own.sum()), "base rate": base_rate}
-        quiet = "" if enough else "There are hardly any rises: the rate is below the critical rates."
-        yield claim(
-            "batch-loss-match", f"At {self.high:g} times the mean critical rate the loss of a batch rises in its own "
-            f"step at least {RISES} times, in {MATCH:.0%} of them with the rate above its critical rate ({data})",
-            source="Table 4.2", measured=match | base, expected=expected,
-            holds=enough and match["share"] >= MATCH, seeds=self.seeds,
-            diagnosis=quiet or ("" if match["share"] >= MATCH else "Some rises come from the change of the kernel."),
-        )  # fmt: skip
-        whole = share_of(above[total])
-        as_printed = total.any() and whole["share"] >= MATCH
-        yield claim(
-            "total-loss-match", "Of the steps that raise the loss on all the data, nine in ten have the rate above the "
-            "critical rate of the batch", source="Table 4.2", expected=expected,
-            measured=whole | {"rises": int(total.sum()), "base rate": base_rate}, holds=as_printed, seeds=self.seeds,
-            diagnosis="" if as_printed else "A step for one batch often raises the loss of the others, at any rate: "
-            "the printed numbers do not come out for the loss on all the data.",
-        )  # fmt: skip
-        quiet_below = np.asarray(~rises_of(low)[2].any(axis=1))
-        yield claim(
-            "below-all", f"At {self.low:g} times the mean critical rate no batch is ever above its own",
-            source="Figure 4.6a", expected="share = 1", holds=quiet_below.all(), seeds=self.seeds,
-            measured=share_of(quiet_below) | {"least critical rate / rate": lowest(low), "at the higher": lowest(high)},
-            diagnosis="" if quiet_below.all() else "While it learns the kernel grows, until some batch's critical rate "
-            "falls to the rate in use.",
-        )  # fmt: skip
-        for top, where in ((5, "in the top 5 eigenvectors"), (1, "along the top eigenvector")):
-            shares = np.concatenate([spikes_of(high.isel(seed=k), top, 1.3).share for k in range(self.seeds)])
-            middle = float(np.median(shares)) if shares.size else float("nan")
-            yield claim(
-                f"spikes-in-the-top-{top}", "Of the spikes of the loss on all the data (more than 1.3 times) nine "
-                f"tenths lie {where}, in the median", source="Figure 4.6b", expected="≥ 0.9", holds=middle >= 0.9,
-                measured={"median": middle, "spikes": shares.size}, seeds=self.seeds,
-                diagnosis="" if middle >= 0.9 else "A larger part lies elsewhere." if shares.size else "There is none.",
-            )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        """At the higher rate: for each rise of the loss of a batch (`own`), or on all the data (`total`), whether the
+        rate was above the critical one; spikes; the two critical rates. At both: the least critical rate of a batch
+        over the rate in use."""
+        runs = measured.transpose("ratio", "seed", ...)
+        high = runs.isel(ratio=0)
+        own, total, critical, counted = rises_of(high)
         steps = high.hessian_rate_step.values.astype(int)
-        ratio = high.hessian_rate.values / high.batch_rate.values[:, steps]
-        middle = float(np.median(np.abs(ratio - 1)))
-        yield claim(
-            "critical-rate-of-the-hessian", "2 / λ_max of the Hessian of a batch is its critical rate b / ‖K‖, to a "
-            "tenth in the median", source="Figure C.1", expected="≤ 0.1", holds=middle <= 0.1, seeds=self.seeds,
-            measured={"median deviation": middle, "quartiles of the ratio": np.quantile(ratio, (0.25, 0.5, 0.75))},
-            diagnosis="" if middle <= 0.1 else "The part of the Hessian that the kernel does not know, residual times "
-            "second derivative, is not small at this width.",
-        )  # fmt: skip
+        return spikes_of(high, 1.3)[["share"]].assign(
+            own=("own_rise", critical[own]),
+            total=("total_rise", critical[total]),
+            base_rate=critical.sum() / counted.sum(),
+            least=(runs.batch_rate / runs.rate.isel(rate_step=0)).min("step"),
+            hessian_ratio=(("seed", "sample"), high.hessian_rate.values / high.batch_rate.values[:, steps]),
+        )
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        about: dict[str, Any] = {"source": "Table 4.2", "shown": {"base rate": reduced.base_rate}}
+        printed = PRINTED.get((self.architecture, self.depth))
+        about["shown"] |= {} if printed is None else {"printed": printed}
+        statement = f"At {self.high:g} times the mean critical rate, where the loss of a batch rises in its own step, "
+        statement += "the rate is above its critical rate"
+        yield share("batch-loss-match", statement, reduced.own, MATCH, cases=RISES, **about)
+        statement = "Where a step raises the loss on all the data, the rate is above the critical rate of the batch"
+        yield share("total-loss-match", statement, reduced.total, MATCH, cases=RISES, **about)
+        statement = f"At {self.low:g} times the mean critical rate no batch is ever above its own: the least critical "
+        statement += "rate over the rate"
+        about = {"source": "Figure 4.6a", "shown": {"at the higher": reduced.least.isel(ratio=0)}}
+        yield above("below-all", statement, reduced.least.isel(ratio=1), 1, **about)
+        for top, where in ((5, "in the top 5 eigenvectors"), (1, "along the top eigenvector")):
+            statement = (
+                f"Of the spikes of the loss on all the data (more than 1.3 times) nearly all of the rise lies {where}"
+            )
+            part = reduced.share.sel(split=top)
+            shown = {"spikes": part.size}
+            yield above(f"spikes-in-the-top-{top}", statement, part, median=0.9, source="Figure 4.6b", shown=shown)
+        statement = "2 / λ_max of the Hessian of a batch is its critical rate b / ‖K‖ (relative difference)"
+        apart = np.abs(reduced.hessian_ratio - 1)
+        yield below("critical-rate-of-the-hessian", statement, apart, median=0.1, source="Figure C.1")
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         step, one = measured.step.values, measured.isel(seed=0)
         figure, (critical, loss, both) = panels(3, size=(4.4, 3.6))
         above, below = one.isel(ratio=0), one.isel(ratio=1)
@@ -193,8 +182,8 @@ class Batches(StochasticExperiment):
         at = measured.hessian_rate_step.values.astype(int)
         for k, color in ((0, NORM), (1, REST)):
             run = measured.isel(ratio=k)
-            both.loglog(run.batch_rate.values[:, at].ravel(), run.hessian_rate.values.ravel(), "o", markersize=4,
-                        color=color, alpha=0.6, label=f"at {(self.high, self.low)[k]:g}")  # fmt: skip
+            style = {"markersize": 4, "color": color, "alpha": 0.6, "label": f"at {(self.high, self.low)[k]:g}"}
+            both.loglog(run.batch_rate.values[:, at].ravel(), run.hessian_rate.values.ravel(), "o", **style)
         ends = np.array(both.get_xlim())
         both.plot(ends, ends, **THEORY)
         both.set(xlabel="b / ‖K(batch)‖", ylabel="2 / λ of the batch's Hessian", title="Critical rates, two ways")
@@ -220,8 +209,3 @@ def rises_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     above = (run.rate.values[:, :1] > run.batch_rate.values)[:, :-1]
     untrained = np.logical_and.accumulate(run.loss.values > TRAINED, axis=1)[:, :-1]
     return own & untrained, total & untrained, above & untrained, untrained
-
-
-def lowest(run: xr.Dataset) -> np.ndarray:
-    """The least critical rate of a batch over the rate in use, for each seed."""
-    return run.batch_rate.values.min(axis=1) / run.rate.values[:, 0]

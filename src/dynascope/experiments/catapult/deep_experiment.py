@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 import equinox as eqx
 import numpy as np
+import xarray as xr
 from jaxtyping import PRNGKeyArray
 from pydantic import Field, PositiveInt, model_validator
 
+import dynascope as ds
 from dynascope.experiments.catapult.classification_data import Sample, sample
 from dynascope.experiments.seeds import run_key
 from dynascope.lab.experiment import Experiment
@@ -45,10 +47,8 @@ class Network(eqx.Module):
         if self.architecture == "residual":
             return WideResNet(shape, self.depth, self.width, **common)
         init = "ntk" if self.parameterization == "ntk" else "framework"
-        return ViT(
-            shape, out, key=key, dim=self.width, hidden=self.width, depth=self.depth, heads=4, pool="mean", init=init,
-            bias=self.bias,
-        )  # fmt: skip
+        sizes: dict[str, Any] = {"dim": self.width, "hidden": self.width, "depth": self.depth, "heads": 4}
+        return ViT(shape, out, key=key, pool="mean", init=init, bias=self.bias, **sizes)
 
 
 class DeepExperiment(Experiment):
@@ -96,6 +96,16 @@ class DeepExperiment(Experiment):
             flat = self.architecture == "fcn"
             found = sample(self.data, self.classes, self.samples, 1, seed, pool=self.pool, flat=flat)
         return found._replace(x=found.x.astype(number), y=found.y.reshape(self.samples, -1).astype(number))
+
+    def train(self, member: Any, axes: dict[str, Any], seed: int, steps: int, **fixed: Any) -> xr.Dataset:
+        """The trace, at every step, of an ensemble on the data of this seed."""
+        data = self.examples(seed)
+        given = {"x": data.x, "y": data.y, **fixed}
+        runs = ds.ensemble(member, axes, steps=steps, record=1, fixed=given, width=self.side_by_side)
+        return runs.trace.assign_attrs(data=data.name)
+
+    def data_sets(self) -> tuple[str, ...]:
+        return () if self.data in (*REGRESSION, "gaussians") else (self.data,)
 
     @property
     def convolutional(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from pydantic import PositiveInt
 
 import dynascope as ds
@@ -55,23 +55,20 @@ class StochasticExperiment(DeepExperiment):
     batch: PositiveInt = 32
 
 
-class Spikes(NamedTuple):
-    """The spikes of one run, an entry for each."""
-
-    rise: Rise
-    height: Float[np.ndarray, " spike"]
-    """The loss at the peak over that at the trough."""
-    share: Float[np.ndarray, " spike"]
-    """The part of the rise that lies in the top eigenvectors."""
-    norm_ratio: Float[np.ndarray, " spike"]
-    """The norm of the kernel WINDOW steps after the peak, over that at the trough."""
-
-
-def spikes_of(run: xr.Dataset, top: int, factor: float = SPIKE) -> Spikes:
-    """The spikes of one seed, until it is trained."""
-    loss, norm = run.loss.values, run.kernel.values
-    untrained = np.logical_and.accumulate(loss > TRAINED)
-    peak = np.flatnonzero(spikes(loss, factor, before=WINDOW, after=WINDOW) & untrained)
-    rise, after = Rise(troughs(loss, WINDOW)[peak], peak), np.minimum(peak + WINDOW, loss.size - 1)
-    numbers = rise.height(loss), rise.share(run.kernel_top.sel(split=top).values, loss), norm[after] / norm[rise.trough]
-    return Spikes(rise, *(part.astype(float) for part in numbers))
+def spikes_of(measured: xr.Dataset, factor: float = SPIKE) -> xr.Dataset:
+    """The spikes of all runs, until they are trained, along `spike`: `height`, the loss at the peak over that at the
+    trough; `share`, the part of the rise in the top `split` eigenvectors; `norm_ratio`, the norm of the kernel
+    WINDOW steps after the peak over that at the trough; and `run`, the number of the run."""
+    found = []
+    for number in range(measured.sizes["seed"]):
+        one = measured.isel(seed=number).transpose("step", ...)
+        loss, norm = one.loss.values, one.kernel.values
+        untrained = np.logical_and.accumulate(loss > TRAINED)
+        peak = np.flatnonzero(spikes(loss, factor, before=WINDOW, after=WINDOW) & untrained)
+        rise, after = Rise(troughs(loss, WINDOW)[peak], peak), np.minimum(peak + WINDOW, loss.size - 1)
+        shares = [rise.share(part, loss) for part in one.kernel_top.transpose("split", "step").values]
+        values = {"height": rise.height(loss), "norm_ratio": norm[after] / norm[rise.trough]}
+        table = {name: ("spike", each.astype(float)) for name, each in values.items()}
+        table |= {"share": (("split", "spike"), np.array(shares, float)), "run": ("spike", np.full(peak.size, number))}
+        found.append(xr.Dataset(table, {"split": one.split.values}))
+    return cast(xr.Dataset, xr.concat(found, "spike", coords="minimal"))

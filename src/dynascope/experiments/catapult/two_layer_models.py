@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
@@ -19,6 +20,11 @@ from dynascope.models.mlp import Tap, untapped
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
 
+NAMES: dict[Kind, str] = {
+    "quadratic": "Quadratic model",
+    "network": "ReLU network",
+    "linear": "Linearized network",
+}
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
 REGIMES = ("monotone", "catapult", "divergent")
 EXACT = 1e-10
@@ -103,3 +109,15 @@ def regime(loss: ArrayLike) -> Int[np.ndarray, " ..."]:
         rose = np.any((after > before * (1 + RISE)) & (before > NEGLIGIBLE * values[..., :1]), axis=-1)
         ended = np.all(np.isfinite(values), axis=-1) & (values[..., -1] < values[..., 0])
     return np.where(~ended, DIVERGENT, np.where(rose, CATAPULT, MONOTONE))
+
+
+def largest_error(measured: xr.Dataset, predicted: xr.Dataset, names: tuple[str, ...]) -> xr.DataArray:
+    """Of each run the largest difference over its steps, over the largest value so far, for each of these variables."""
+    errors = []
+    for name in names:
+        seen, exact = xr.broadcast(measured[name], predicted[name])
+        seen, exact = seen.transpose(..., "step"), exact.transpose(*seen.transpose(..., "step").dims)
+        largest = np.maximum.accumulate(np.abs(seen.values), axis=-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            errors.append((np.abs(seen - exact) / largest).max("step"))
+    return xr.concat(errors, xr.DataArray(list(names), dims="quantity", name="quantity"))
