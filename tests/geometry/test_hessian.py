@@ -136,3 +136,44 @@ def test_a_full_quadrature_is_exact_for_each_draw():
         np.testing.assert_allclose(jnp.sort(found.nodes, axis=1), jnp.tile(curvatures, (4, 1)), atol=1e-10)
         np.testing.assert_allclose(found.weights, 1, rtol=1e-8)
         assert found.count_above(1.5)[0] == pytest.approx(5, abs=1e-8)
+
+
+def bulk_and_outliers():
+    return np.concatenate([np.linspace(0, 1, 190), np.linspace(5, 10, 10)])
+
+
+@pytest.mark.parametrize(
+    ("spectrum", "level", "degree", "within"),
+    [
+        (np.linspace(0, 1, 128), 0.499, 8, 20),
+        (
+            np.linspace(-1, 1, 200) ** 3,
+            0.1,
+            12,
+            30,
+        ),  # a sum over nodes says 40 +- 2 here, in all draws: the truth is 53
+        (bulk_and_outliers(), 3.0, 32, 4),
+        (bulk_and_outliers(), 0.5, 32, 16),
+        (np.linspace(0, 1, 20), 0.5, 20, 4),
+        (np.linspace(0, 1, 128), 1.5, 8, 0.01),
+    ],
+)
+def test_counts_above_a_level_hold_the_truth(spectrum, level, degree, within):
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(spectrum.size, spectrum.size)))[0]
+    matrix = jnp.asarray(turn * spectrum @ turn.T, jnp.float32)
+    truth = int(np.sum(spectrum > level))
+
+    def loss(x):
+        return x @ matrix @ x / 2
+
+    for seed in range(10):
+        found = ds.geometry.spectral_density(loss, jnp.zeros(spectrum.size), jax.random.key(seed), degree=degree)
+        count, error = found.count_above(level)
+        assert abs(count - truth) <= error <= within
+
+
+def test_a_level_that_is_an_eigenvalue_many_times_is_not_resolved():
+    curvatures = jnp.repeat(jnp.arange(3.0), 20)
+    found = ds.geometry.spectral_density(lambda x: jnp.sum(curvatures * x**2) / 2, jnp.zeros(60), jax.random.key(0))
+    np.testing.assert_allclose(found.count_above(1.0), (30, 10), rtol=1e-3)  # 20 above it, 40 with those at it
+    np.testing.assert_allclose(found.count_above(1.5), (20, 0), atol=1e-3)
