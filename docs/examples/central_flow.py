@@ -30,3 +30,15 @@ x, y = descent.point.values.T
 print(f"y: descent {y.mean():.3f} (mean), central flow {central.point[-1, 1]:.3f}, flow {plain.point[-1, 1]:.3f}")
 print(f"sharpness: central flow {15 + 2 * central.point[-1, 1]:.3f}, flow {15 + 2 * plain.point[-1, 1]:.3f}")
 print(f"variance of x: descent {np.mean(x**2):.4f}, central flow {central.oscillation[-1]:.4f}")
+
+
+# where the curvature across the valley rises away from its floor, the oscillation feeds itself: D < 0 says so
+def hardened(point):
+    return valley(point) + 0.5 * point[0] ** 4
+
+
+lost = ds.descend(start, hardened, optax.sgd(rate), steps=1000, probes=where, record=1).trace
+calm = ds.central_flow(start, hardened, rate, steps=1000, probes=both, critical=1).trace
+along = ds.geometry.directional_derivatives(hardened, jnp.array([0.0, 2.5]), jnp.array([1.0, 0.0]))
+print(f"descent diverges at step {lost.diverged_at.item()}; central flow: y = {calm.point[-1, 1]:.3f}")
+print(f"discriminant: {ds.geometry.discriminant(along):.0f}")

@@ -145,3 +145,18 @@ def test_third_derivatives_are_those_of_nested_autodiff():
 def test_the_oscillation_of_another_process_is_refused():
     with pytest.raises(TypeError, match="CentralFlow"):
         ds.descend(jnp.zeros(2), valley, optax.sgd(RATE), steps=1, probes={"oscillation": oscillation()})
+
+
+@pytest.mark.parametrize(("hardening", "diverges"), [(0.5, True), (-2.0, False)])
+def test_it_goes_on_where_a_hardened_direction_makes_gradient_descent_diverge(hardening, diverges):
+    def loss(point):
+        x, y = point
+        return (15 + 2 * y) * x**2 / 2 - 0.05 * y + hardening * x**4
+
+    with jax.enable_x64(True):
+        start = jnp.array([0.2, 2.45])
+        assert (ds.descend(start, loss, optax.sgd(0.1), steps=500, record=500).trace.diverged_at >= 0) == diverges
+        central = ds.central_flow(start, loss, 0.1, steps=500, record=500, critical=1)
+        np.testing.assert_allclose(central.model, [0, 2.5], atol=1e-3)
+        along = ds.geometry.directional_derivatives(loss, jnp.array([0.0, 2.5]), jnp.array([1.0, 0.0]))
+        assert (ds.geometry.discriminant(along) < 0) == diverges

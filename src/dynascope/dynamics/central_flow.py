@@ -204,7 +204,8 @@ def central_flow(
 ) -> Trajectory:
     """Follow the central flow of gradient descent with this learning rate; one step is one of the optimizer's.
 
-    `probes={"oscillation": dynamics.oscillation()}` records the oscillation that it predicts.
+    `probes={"oscillation": dynamics.oscillation()}` records the oscillation that it predicts. Where the sharpness rises
+    along the oscillating direction (a term x^4), gradient descent diverges and this flow, of second order, goes on.
     """
     process = CentralFlow(
         model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps
