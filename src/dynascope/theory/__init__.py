@@ -10,5 +10,4 @@ from dynascope.theory import (
 )
 from dynascope.theory.arguments import check_calls
 
-for _system in (catapult, concept, edge, features, linearity, rank):
-    check_calls(_system)
+check_calls(catapult, concept, edge, features, linearity, rank)

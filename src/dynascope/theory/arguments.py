@@ -49,14 +49,15 @@ PositiveNumber, NotNegativeNumber = Annotated[Number, POSITIVE], Annotated[Numbe
 Count = Annotated[int, Whole(0)]
 
 
-def check_calls(system: ModuleType) -> None:
-    """Check the arguments of every public function in the modules of a system."""
-    for module in vars(system).copy().values():
-        if isinstance(module, ModuleType) and module.__name__.startswith(f"{system.__name__}."):
-            for name, value in vars(module).copy().items():
-                own = getattr(value, "__module__", None) == module.__name__ and not name.startswith("_")
-                if own and callable(value) and not inspect.isclass(value):
-                    setattr(module, name, checked(value))
+def check_calls(*systems: ModuleType) -> None:
+    """Check the arguments of every public function in the modules of these systems."""
+    inside = tuple(f"{system.__name__}." for system in systems)
+    modules = {each for system in systems for each in vars(system).values() if isinstance(each, ModuleType)}
+    for module in modules:
+        for name, value in vars(module).copy().items() if module.__name__.startswith(inside) else ():
+            own = getattr(value, "__module__", None) == module.__name__ and not name.startswith("_")
+            if own and callable(value) and not inspect.isclass(value):
+                setattr(module, name, checked(value))
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,6 +16,8 @@ from jaxtyping import Float
 
 from dynascope.theory.arguments import Domain, PositiveNumber
 
+Kappa = Annotated[float, Domain("above 1", lambda x: (x > 1) & (x < np.inf))]
+
 
 class Constants(NamedTuple):
     """The constants of Appendix D. `alpha` is the smallest `a_k`; `eta` is in the paper clock."""
@@ -51,7 +53,7 @@ class Condition(NamedTuple):
 def feasible_constants(
     a: Float[np.ndarray, " d"],
     beta: PositiveNumber = 1.5,
-    kappa: Annotated[float, Domain("above 1", lambda x: (x > 1) & (x < np.inf))] = 1.11,
+    kappa: Kappa = 1.11,
     K: PositiveNumber = 20.0,
     C: PositiveNumber = 2.0,
 ) -> Constants:
@@ -114,7 +116,7 @@ def check_assumptions(
     return conditions
 
 
-def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], kappa: float = 1.1) -> Condition:
+def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], kappa: Kappa = 1.1) -> Condition:
     """The first half of D.5 for the closest pair of strengths, its right side as large as any `P` can make it.
 
     The right side grows with `P`; D.3 allows `P beta omega = 0.4` at most, and the start gives `omega` and `beta`.
@@ -126,7 +128,7 @@ def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], 
     return Condition("D.5 (a_i + a_j) / (2 a_i) <= share", left, right)
 
 
-def share_after_repair(kappa: float = 1.1) -> float:
-    """`1 / (10 kappa^2 + 1)`: a bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs, since
-    then `log(1 / (P beta omega)) >= log P`. The left side exceeds 1/2."""
+def share_after_repair(kappa: Kappa = 1.1) -> float:
+    """`1 / (10 kappa^2 + 1)`: a bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs,
+    since then `log(1 / (P beta omega)) >= log P`. The left side exceeds 1/2."""
     return 1 / (10 * kappa**2 + 1)

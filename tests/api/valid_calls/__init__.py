@@ -1,0 +1,57 @@
+"""A valid call of every public function, a file for each room, for the tests of malformed ones.
+
+Each has the arguments, and for some of them which entries of `NONSENSE` (in test_malformed_calls.py) make sense.
+"""
+
+import dynascope as ds
+from dynascope.dynamics import rates as schedules
+from valid_calls import (
+    catapult,
+    concept,
+    curves,
+    dynamics,
+    edge,
+    features,
+    geometry,
+    linearity,
+    models,
+    probes,
+    rank,
+    rates,
+    tasks,
+)
+
+REGISTRY = {
+    "geometry": (ds.geometry, geometry.calls),
+    "probes": (ds.probes, probes.calls),
+    "curves": (ds.curves, curves.calls),
+    "models": (ds.models, models.calls),
+    "tasks": (ds.tasks, tasks.calls),
+    "dynamics": (ds.dynamics, dynamics.calls),
+    "rates": (schedules, rates.calls),
+    "concept": (ds.theory.concept, concept.calls),
+    "edge": (ds.theory.edge, edge.calls),
+    "linearity": (ds.theory.linearity, linearity.calls),
+    "catapult": (ds.theory.catapult, catapult.calls),
+    "features": (ds.theory.features, features.calls),
+    "rank": (ds.theory.rank, rank.calls),
+}
+
+NOT_CALLED = {
+    "results, which functions return": "geometry.Eigenpairs geometry.SpectralDensity curves.Rise dynamics.Bifurcation "
+    "dynamics.Trajectory tasks.Samples models.TorchModel",
+    "states, which an optimizer makes": "rates.ScheduleState rates.CatapultState",
+    "a part of optimizers, which they call": "rates.when",
+    "what the library hands to functions of its users": "probes.Batch probes.Snapshot models.Products",
+    "interfaces, which users implement": "dynamics.Monitor dynamics.monitored_by tasks.Task tasks.DataTask "
+    "tasks.PopulationTask tasks.SampledTask tasks.VelocityTask tasks.AugmentedTask",
+}
+"""Names without a call, by the reason."""
+COUNTER_EXAMPLES = ("errata", "gated_network")
+"""Modules of the theory whose functions run as they are."""
+ROOMS_WITHOUT_CALLS = {
+    "experiments": "their fields are checked by pydantic",
+    "figures": "they draw what experiments hand them",
+    "lab": "it reads and writes runs; see tests/lab",
+    "theory": "its systems are rooms of their own",
+}

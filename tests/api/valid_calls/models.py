@@ -1,0 +1,70 @@
+"""Valid calls of the models."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+import dynascope as ds
+from dynascope.models.frozen import Frozen
+from valid_calls.shared import KEY, NOT_NEGATIVE, REAL, VECTOR, Calls, half
+
+
+def calls() -> Calls:
+    net, small = (
+        ds.models.MLP(2, 1, key=KEY, width=2, out=1),
+        {"dim": 2, "depth": 1, "heads": 1, "hidden": 2, "key": KEY},
+    )
+    spread = {"scale": NOT_NEGATIVE, "residual_scale": NOT_NEGATIVE}
+    dag = ds.models.dag_architectures.fully_connected((2, 3, 1), key=KEY)
+    relu = ds.models.MLP(2, 2, key=KEY, width=2, out=1, activation="relu")
+    found: Calls = {
+        "Attention": ({"dim": 2, "heads": 1, "key": KEY}, spread),
+        "AttentionHead": ({"dim": 2}, {}),
+        "ConvNet": ({"shape": (4, 4, 1), "channels": (2,), "key": KEY, "window": 1}, spread),
+        "Diagonal": ({"u": jnp.ones(2), "v": jnp.ones(2), "network": ds.models.LinearNetwork(2)}, {}),
+        "DiagonalForm": ({"entries": VECTOR}, {}),
+        "DiagonalTransformer": (small, spread),
+        "GPT": ({"vocabulary": 3, "context": 4} | small, spread),
+        "LinearNetwork": ({"dim": 2}, {}),
+        "MLP": ({"dim": 2, "depth": 1, "key": KEY}, spread),
+        "QuadraticModel": (
+            {"weights": VECTOR, "features": half, "form": ds.models.DiagonalForm(VECTOR), "gamma": 0.1},
+            {"gamma": REAL},
+        ),
+        "Symmetric": ({"factor": jnp.eye(2)}, {"factor": "nested"}),
+        "Transformer": (small, spread),
+        "ViT": ({"shape": (4, 4, 1), "classes": 2} | small, spread),
+        "WideResNet": ({"shape": (4, 4, 1), "widening": 1, "stem": 1, "key": KEY}, spread),
+        "DAG": ({"edges": dag.edges, "sources": dag.sources}, {}),
+        "Graph": (
+            {
+                "vertices": 3,
+                "source": np.array([0, 1]),
+                "target": np.array([1, 2]),
+                "parameter": np.arange(2),
+                "skip": np.full(3, -1),
+            },
+            {},
+        ),
+        "Gated": ({"network": relu, "start": Frozen(relu)}, {}),
+        "Taylor": (
+            {"displacement": eqx.filter(net, eqx.is_inexact_array), "base": Frozen(net), "order": 1, "apply": None},
+            {"apply": "None"},
+        ),
+        "gated": ({"network": relu}, {}),
+        "linearized": ({"model": net}, {}),
+        "quadratic": ({"model": net}, {}),
+        "myrtle5": ({"shape": (8, 8, 1), "channels": (1, 1, 1, 1), "key": KEY}, {}),
+    }
+    if find_spec("torch2jax") is None:
+        return found
+    import torch
+
+    module = torch.nn.Linear(2, 1)
+    found["from_torch"] = {"module": module}, {"example": "nested"}
+    found["to_torch"] = {"model": ds.models.from_torch(module), "module": module}, {}
+    return found

@@ -1,0 +1,40 @@
+"""Valid calls of the tasks."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+import dynascope as ds
+from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
+
+
+def calls() -> Calls:
+    return {
+        "AxisTeacher": ({"dim": 2}, {}),
+        "Classification": ({"mean": jnp.zeros(1), "deviation": jnp.ones(1)}, {"pad": "0"}),
+        "DiagonalRegression": ({"network": ds.models.LinearNetwork(2), "x": X, "y": Y[:, 0]}, {}),
+        "ExtendedLoss": ({"strengths": VECTOR, "couplings": jnp.eye(2)}, {"offset": REAL}),
+        "Factorization": ({"target": jnp.eye(2)}, {}),
+        "Labeled": ({"x": jnp.ones((2, 4, 4, 1)), "y": jnp.array([0, 1])}, {"x": "shaped"}),
+        "MultiIndex": ({"dim": 4}, {"noise": NOT_NEGATIVE}),
+        "NextToken": ({"tokens": jnp.arange(9), "context": 4}, {}),
+        "ProductLoss": ({}, {"target": f"{NUMBERS} {ARRAYS}", "scale": POSITIVE}),
+        "QuadraticLoss": ({"S": jnp.eye(2), "c": VECTOR}, {}),
+        "ScalarLoss": ({"function": half, "minimum": 0.0}, {"minimum": f"{NUMBERS} {ARRAYS}", "name": "foo"}),
+        "SeparableLoss": ({"terms": (half, half), "directions": jnp.eye(2)}, {}),
+        "SingleNeuron": ({"teacher": VECTOR}, {}),
+        "StructuredIdentity": (
+            {"mu": (1.0, 2.0), "sigma": (0.1, 0.2), "dim": 3},
+            {"sigma": NOT_NEGATIVE, "truncate_radius": NOT_NEGATIVE},
+        ),
+        "Supervised": ({}, {}),
+        "SymmetricFactorization": ({"target": jnp.eye(2)}, {}),
+        "doubled_example": ({"key": KEY, "count": 3, "dim": 2}, {"which": "0"}),
+        # name, classes, key and flat of two_classes are not checked yet
+        "two_classes": (
+            {"name": "digits", "classes": (0, 1), "count": 4, "test": 4, "key": KEY},
+            {"flips": "0", "test": "0 None 2**62", "count": "2**62"}
+            | dict.fromkeys(("name", "classes", "key", "flat"), EVERYTHING),
+        ),
+        "random_rotation": ({"key": KEY, "dim": 2}, {}),
+    }
