@@ -7,6 +7,7 @@ on the pages again. `python docs/make_evidence.py` alone writes the pages from t
     <!-- failures: edge -->     what does not reproduce, and why
     <!-- errata: edge -->       what is printed and what is right, by kind
     <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it
+    <!-- references: edge -->   the documents, with links
     <!-- audit -->              the claims that do not hold at every seed
     <!-- end -->
 """
@@ -20,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab import registry, words
+from dynascope.lab.references import REFERENCES
 
 HERE = Path(__file__).resolve().parent
 EVIDENCE = HERE / "evidence.json"
-MARKED = re.compile(r"<!-- (results|failures|errata|number|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL)
+MARKED = re.compile(
+    r"<!-- (results|failures|errata|number|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
+)
 KINDS = {"error": "false as meant", "gap": "step of a proof", "misprint": "misprint", "program": "published program"}
 NOTHING = "Nothing."
 
@@ -53,7 +57,8 @@ def written(text: str, evidence: dict[str, Any]) -> str:
 
     def write(found: re.Match[str]) -> str:
         kind, argument = found[1], found[2] or ""
-        body = {"results": results, "failures": failures, "errata": errata, "number": number, "audit": audit}[kind]
+        bodies = (results, failures, errata, number, references, audit)
+        body = next(body for body in bodies if body.__name__ == kind)
         content = body(evidence, argument)
         space = "" if kind == "number" else "\n"
         mark = f"{kind}: {argument}" if argument else kind
@@ -116,6 +121,17 @@ def number(evidence: dict[str, Any], argument: str) -> str:
     claim = next(claim for claim in evidence["claims"][id] if claim["id"] == name)
     measured = claim["measured"]
     return words.human(measured[key] if key else measured)
+
+
+def references(_: dict[str, Any], system: str) -> str:
+    """The documents of the system's experiments."""
+    titles = dict.fromkeys(entry.document for entry in registry.entries(f"{system}.*"))
+    lines = []
+    for title in titles:
+        reference = REFERENCES[title]
+        links = ", ".join(f"[{name}]({address})" for name, address in reference.links)
+        lines.append(f"- {reference.authors} ({reference.year}), *{title}*. {reference.what}. {links}")
+    return "\n".join(lines)
 
 
 def audit(evidence: dict[str, Any], _: str) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from dynascope.lab import words
+from dynascope.lab import registry, words
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
@@ -370,5 +370,8 @@ def test_values_read_as_a_person_would_write_them(value: object, said: str):
 
 
 def test_systems_have_names():
+    for entry in registry.entries():
+        prefix = entry.id.partition(".")[0]
+        assert prefix in words.SYSTEMS, f"{prefix} has no name of its own"
     assert words.system("concept.signal-order") == "Concept learning"
     assert words.system("my-own.thing") == "My own"

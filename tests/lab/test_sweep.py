@@ -6,7 +6,9 @@ import csv
 import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import numpy as np
 import pytest
+import xarray as xr
 
 from dynascope.lab.errors import UsageError
 from dynascope.lab.executors import InProcess, choose
@@ -15,6 +17,7 @@ from dynascope.lab.monitor import Progress
 from dynascope.lab.netcdf import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
+from dynascope.lab.summary import Cell, collect
 from dynascope.lab.sweep import sweep
 
 
@@ -94,3 +97,26 @@ def test_executors_by_name():
         choose("dask:tcp://nowhere:1")
     with pytest.raises(UsageError, match="neither local nor dask:ADDRESS; did you mean 'local'"):
         choose("locl")
+
+
+def test_the_reduced_numbers_of_all_runs_are_kept_over_the_grid(walk, store: Store):
+    done = sweep(walk, {"drift": [0.0, 1.0], "steps": [20, 30]}, seeds=2, store=store)
+    with xr.open_dataset(done.folder / "reduced.nc", engine="h5netcdf") as reduced:
+        assert dict(reduced.sizes) == {"drift": 2, "steps": 2, "run": 2, "seed": 4}
+        alone = run(walk(drift=1.0, steps=30), seed=1, store=store).reduced()
+        np.testing.assert_array_equal(reduced.end.sel(drift=1.0, steps=30, run=1), alone.end)
+
+
+def test_what_changes_its_shape_over_the_grid_is_left_out():
+    def cell(size: int) -> Cell:
+        reduced = xr.Dataset({"same": ("step", [1.0, 2.0]), "ends": ("member", np.ones(size))}, {"step": [0, size]})
+        return Cell((size,), 0, [], reduced)
+
+    found = collect({"member": [2, 3, 4]}, [cell(2), cell(3), Cell((4,), 0, None, None, "crashed")])
+    assert found is not None
+    assert list(found.data_vars) == ["same"]
+    assert "step" not in found.coords, "it differs from run to run"
+    np.testing.assert_array_equal(found.same[:, 0], [[1, 2], [1, 2], [np.nan, np.nan]])
+    same = collect({"member": [2]}, [cell(2)])
+    assert same is not None
+    assert same.ends.dims == ("member", "run", "member_of_run")

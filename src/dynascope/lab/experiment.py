@@ -40,7 +40,9 @@ class Experiment(BaseModel, ABC):
     measures again.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     id: ClassVar[str]
     source: ClassVar[Source]

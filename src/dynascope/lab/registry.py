@@ -79,12 +79,12 @@ def match(patterns: Iterable[str]) -> list[Entry]:
 
 def of_place(found: Iterable[Entry], place: str) -> list[Entry]:
     """Those whose source names a place such as "Figure 5" (also as part of "Figures 4-6", or by its panel 5a)."""
-    wanted = _places(place if re.match(r"[A-Za-z]+\.? *[A-Z]?[.\d]", place) else f"Figure {place}")
+    wanted = named_places(place if re.match(r"[A-Za-z]+\.? *[A-Z]?[.\d]", place) else f"Figure {place}")
     if not wanted:
         raise UsageError(f"--figure must be a place in a document, such as 'Figure 5' or 'Theorem 4.1'; got {place!r}")
     hits = []
     for entry in found:
-        named = _places(entry.place)
+        named = named_places(entry.place)
         if any(kind == other and re.fullmatch(re.escape(label) + "[a-z]?", name)
                for kind, label in wanted for other, name in named):  # fmt: skip
             hits.append(entry)
@@ -97,7 +97,7 @@ _LABEL = r"(?:[A-Z]?\.?\d+(?:\.\d+)*[a-z]?|[A-Z]\b)"
 _JOINED = re.compile(rf"([A-Za-z]+?)s? ((?:{_LABEL})(?:(?:, | and |, and |-|–| to )(?:{_LABEL}))*)")
 
 
-def _places(text: str) -> set[tuple[str, str]]:
+def named_places(text: str) -> set[tuple[str, str]]:
     """The places a text names, as (kind, label): "Figures 4.2, C.2-C.4" names four figures."""
     found: set[tuple[str, str]] = set()
     for word, labels in _JOINED.findall(text):

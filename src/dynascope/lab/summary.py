@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep: its point on the grid, its seed, and its claims (None where it crashed)."""
+    """One run of a sweep: its point on the grid, its seed, its claims (None where it crashed) and its reduced numbers
+    (None also where they are a tree)."""
 
     point: tuple[Any, ...]
     seed: int
     claims: list[dict[str, Any]] | None
+    reduced: xr.Dataset | None = None
     error: str = ""
 
 
@@ -72,6 +74,38 @@ def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dat
     )
 
 
+def collect(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset | None:
+    """The reduced numbers of all runs over the grid's keys and `run` (the seed of the run), NaN where one crashed.
+
+    Variables whose shape changes over the grid are left out, and so are those that are no numbers. A dimension keeps
+    its coordinate where that is the same in all runs, and is called `..._of_run` where the grid has a key of its name.
+    """
+    found = [cell.reduced for cell in cells if cell.reduced is not None]
+    if not found:
+        return None
+    runs = sorted({cell.seed for cell in cells})
+    places = {key: {canonical(value): k for k, value in enumerate(values)} for key, values in grid.items()}
+    shape = (*(len(values) for values in grid.values()), len(runs))
+    taken = {*grid, "run"}
+    arrays: dict[str, Any] = {}
+    for name, first in found[0].data_vars.items():
+        same = all(name in one and one[name].dims == first.dims and one[name].shape == first.shape for one in found)
+        if not same or first.dtype.kind not in "biuf":
+            continue
+        values = np.full((*shape, *first.shape), np.nan)
+        for cell in cells:
+            if cell.reduced is not None:
+                where = tuple(places[key][canonical(given)] for key, given in zip(grid, cell.point, strict=True))
+                values[(*where, runs.index(cell.seed))] = cell.reduced[name].values
+        dims = [f"{dim}_of_run" if dim in taken else str(dim) for dim in first.dims]
+        arrays[f"{name}_of_run" if name in taken else str(name)] = ((*grid, "run", *dims), values)
+    coords: dict[str, Any] = {key: _labels(values) for key, values in grid.items()} | {"run": runs}
+    for dim, values in found[0].coords.items():
+        if values.dims == (dim,) and all(dim in one.coords and one[dim].equals(values) for one in found):
+            coords[f"{dim}_of_run" if dim in taken else str(dim)] = values.values
+    return xr.Dataset(arrays, {name: value for name, value in coords.items() if name not in arrays})
+
+
 def keep_summary(
     store: Store,
     kind: type[Experiment],
@@ -82,7 +116,8 @@ def keep_summary(
     preset: str | None,
     seeds: int,
 ) -> Path:
-    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), its figure and a manifest; return the folder."""
+    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), the reduced numbers of all runs, the figure and a
+    manifest; return the folder."""
     question = {"id": kind.id, "grid": {key: list(values) for key, values in grid.items()}, "fields": dict(base)}
     question |= {"preset": preset, "seeds": seeds}
     final = store.root / kind.id / SWEEPS / digest_of(question)
@@ -94,6 +129,8 @@ def keep_summary(
         shutil.rmtree(draft, ignore_errors=True)
         errors = [{"point": list(cell.point), "seed": cell.seed, "error": cell.error} for cell in cells if cell.error]
         write_whole(draft / "summary.nc", pack(table))
+        if (reduced := collect(grid, cells)) is not None:
+            write_whole(draft / "reduced.nc", pack(reduced))
         write_whole(draft / "summary.csv", _csv(rows))
         write_whole(draft / "summary.json", pretty({**question, "rows": rows, "errors": errors}))
         if table.sizes["claim"] and len(grid) <= 2:

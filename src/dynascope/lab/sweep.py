@@ -16,6 +16,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
+
 from dynascope.checks import whole
 from dynascope.lab.errors import LabError, UsageError, one_line
 from dynascope.lab.executors import InProcess
@@ -103,17 +105,19 @@ def sweep(
 
 def _one(
     address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
-) -> list[dict[str, Any]]:
-    """One run in a worker: its claims as plain values."""
+) -> tuple[list[dict[str, Any]], xr.Dataset | None]:
+    """One run in a worker: its claims as plain values, and its reduced numbers."""
     kind = load(address) if isinstance(address, str) else address
     stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force, draw=False)
-    return [claim.model_dump(mode="json") for claim in stored.claims]
+    reduced = stored.reduced()
+    claims = [claim.model_dump(mode="json") for claim in stored.claims]
+    return claims, reduced if isinstance(reduced, xr.Dataset) else None
 
 
 def _cell(point: tuple[Any, ...], seed: int, future: Future) -> Cell:
     error = future.exception()
     if error is None:
-        return Cell(point, seed, future.result())
+        return Cell(point, seed, *future.result())
     if not isinstance(error, Exception):
         raise error
-    return Cell(point, seed, None, str(error) if isinstance(error, LabError) else one_line(error))
+    return Cell(point, seed, None, None, str(error) if isinstance(error, LabError) else one_line(error))

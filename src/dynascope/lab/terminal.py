@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dynascope.lab import words
+from dynascope.lab.references import REFERENCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,10 @@ def description(kind: type[Experiment], last: StoredRun | None) -> Iterator[str 
     if body.strip():
         yield "\n" + escape(body.strip())
     yield f"\n[dim]source[/]   {escape(str(kind.source))}"
+    if kind.source.document in REFERENCES:
+        reference = REFERENCES[kind.source.document]
+        links = ", ".join(address for _, address in reference.links)
+        yield f"         [dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]"
     costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
     yield f"[dim]cost[/]     {costs} on two CPU cores"
     settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
@@ -144,19 +149,43 @@ def typed(value: Any) -> str:
 
 def _takes(field: Any) -> str:
     """A field's type and limits, as a person would write them: `int > 0`, `'sgd' | 'adam'`."""
-    hint = field.annotation
-    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
-    text = " ".join([text.replace("typing.", "").replace("NoneType", "None"), *map(str, field.metadata)])
-    text = re.sub(r"\w+\((gt|ge|lt|le)=([^)]*)\)", lambda limit: f"{_SIGNS[limit[1]]} {limit[2]}", text)
-    text = re.sub(r"FieldInfo\(annotation=\w+, required=\w+, metadata=\[([^]]*)\]\)", r"\1", text)
-    text = re.sub(r"(Min|Max)Len\(\w+=(\d+)\)", lambda size: f"{_LENGTHS[size[1]]} {size[2]}", text)
-    text = re.sub(r"Annotated\[([^],]*), ([^]]*)\]", r"\1 \2", text)
-    text = re.sub(r"Optional\[(.*)\]", r"\1 | None", text)
-    return re.sub(r"Literal\[([^]]*)\]", lambda words: words[1].replace(", ", " | "), text)
+    return " ".join([_type(field.annotation), *_limits(field.metadata)]).strip()
 
 
-_LENGTHS = {"Min": "at least", "Max": "at most"}
-_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+def _type(hint: Any) -> str:
+    arguments = get_args(hint)
+    if hint is type(None):
+        return "null"
+    if not arguments:
+        return getattr(hint, "__name__", str(hint))
+    origin = get_origin(hint)
+    if origin is Literal:
+        return " | ".join(map(repr, arguments))
+    if origin is Annotated:
+        return " ".join([_type(arguments[0]), *_limits(arguments[1:])])
+    if origin in (Union, UnionType):
+        return " | ".join(map(_type, arguments))
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list of {_type(arguments[0])}"
+    if origin is tuple:
+        return f"({', '.join(map(_type, arguments))})"
+    return f"{getattr(origin, '__name__', origin)} of {', '.join(map(_type, arguments))}"
+
+
+def _limits(metadata: Sequence[Any]) -> list[str]:
+    """The limits of a field: the tighter of two on the same side."""
+    found: dict[str, Any] = {}
+    for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):
+        for name in _SIGNS:
+            value = getattr(item, name, None)
+            if value is not None:
+                found[name] = value
+    if "ge" in found and "gt" in found:
+        del found["gt" if found["ge"] > found["gt"] else "ge"]
+    return [f"{sign} {found[name]}" for name, sign in _SIGNS.items() if name in found]
+
+
+_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "with at least", "max_length": "with at most"}
 
 
 @contextmanager

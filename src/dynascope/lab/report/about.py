@@ -12,6 +12,7 @@ from dynascope.lab import registry
 from dynascope.lab.errors import LabError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import plain_json
+from dynascope.lab.references import REFERENCES
 
 Find = Callable[[str], type[Experiment] | None]
 """From an experiment's id to its class, or None where the class is gone: its runs still get a page."""
@@ -26,6 +27,7 @@ class About:
     question: str
     document: str = ""
     place: str = ""
+    url: str = ""
     notes: str = ""
     defaults: Fields = field(default_factory=dict)
     presets: Mapping[str, Fields] = field(default_factory=dict)
@@ -60,6 +62,7 @@ def about(experiment_id: str, find: Find, manifest: Mapping[str, Any]) -> About:
         question=cls.title(),
         document=cls.source.document,
         place=cls.source.place,
+        url=REFERENCES[cls.source.document].url if cls.source.document in REFERENCES else "",
         notes=cls.notes,
         defaults=_fields(cls, {}),
         presets={name: _changed(cls, change) for name, change in cls.presets.items()},

@@ -55,6 +55,7 @@ class RunPage:
         self.claims, self.settings = run.claims, run.config
         self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
         self.question, self.document, self.place = about.question, about.document, about.place
+        self.url = about.url
         self.notes = [paragraph.strip() for paragraph in about.notes.split("\n\n") if paragraph.strip()]
 
     @cached_property

@@ -1,0 +1,60 @@
+"""The documents that experiments come from, with their links."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Reference(NamedTuple):
+    """A document: who wrote it, when, what it is, and where to read it (the papers a thesis consists of)."""
+
+    authors: str
+    year: int
+    what: str
+    links: tuple[tuple[str, str], ...]
+    """Pairs of a name and an address."""
+
+    @property
+    def url(self) -> str:
+        return self.links[0][1]
+
+
+def _arxiv(number: str) -> tuple[str, str]:
+    return f"arXiv:{number}", f"https://arxiv.org/abs/{number}"
+
+
+REFERENCES = {
+    "Dynamics of Concept Learning and Compositional Generalization": Reference(
+        "Yongyi Yang, Core Francisco Park, Ekdeep Singh Lubana, Maya Okawa, Wei Hu, Hidenori Tanaka",
+        2024,
+        "ICLR 2025, published as “Swing-by Dynamics in Concept Learning and Compositional Generalization”",
+        (_arxiv("2410.08309"),),
+    ),
+    "Simple structures in neural networks: on expressiveness, optimization and data distribution": Reference(
+        "Lei Chen",
+        2025,
+        "PhD thesis, New York University; Chapter 3 is “Beyond the Edge of Stability via Two-step Gradient Updates”, with "
+        "Joan Bruna",
+        (_arxiv("2206.04172"),),
+    ),
+    "Understanding optimization in deep learning with central flows": Reference(
+        "Jeremy Cohen, Alex Damian, Ameet Talwalkar, J. Zico Kolter, Jason D. Lee",
+        2025,
+        "ICLR 2025",
+        (_arxiv("2410.24206"),),
+    ),
+    "Toward Understanding the Dynamics of Over-parameterized Neural Networks": Reference(
+        "Libin Zhu",
+        2024,
+        "PhD thesis, University of California San Diego; its chapters are papers on the transition to linearity, on "
+        "quadratic models and on catapults in SGD, with Chaoyue Liu, Adityanarayanan Radhakrishnan and Mikhail Belkin",
+        (_arxiv("2205.11786"), _arxiv("2205.11787"), _arxiv("2306.04815")),
+    ),
+    "Transformers learn through gradual rank increase": Reference(
+        "Enric Boix-Adserà, Etai Littwin, Emmanuel Abbe, Samy Bengio, Joshua Susskind",
+        2023,
+        "NeurIPS 2023",
+        (_arxiv("2306.07042"),),
+    ),
+}
+"""By the title under which `Source` names a document."""
