@@ -63,8 +63,8 @@ POINTS = {"sin": 0.5, "tanh": 0.5, "exp": 2.0, "log": 0.5, "sigmoid": 0.3, "soft
 def models() -> dict[str, tuple[Function, float]]:
     """The scalar models g of Proposition 1's corollaries, and a point x with g(x) = y."""
     powers = {f"x^{alpha}": (monomial(alpha).function, 1.0) for alpha in (2, 3, 4, 5)}
-    bases = {name: (BASE_MODELS[name].function, float(BASE_MODELS[name].inverse(jnp.asarray(y)))) for name, y in
-             POINTS.items()}  # fmt: skip
+    inverses = {name: float(BASE_MODELS[name].inverse(jnp.asarray(y))) for name, y in POINTS.items()}
+    bases = {name: (BASE_MODELS[name].function, x) for name, x in inverses.items()}
     return powers | bases | {f"{q}({p})": (_composite(q, p), 0.6) for q, p in (("sin", "tanh"), ("tanh", "sin"))}
 
 
@@ -88,11 +88,14 @@ def escaping() -> dict[str, ScalarLoss]:
 def with_orbit() -> dict[str, tuple[ScalarLoss, int]]:
     """Losses to which Theorem 3.1 (order 3) or Lemma 3.2 applies, and the order k."""
     squares = {name: (squared_loss_to(BASE_MODELS[name], POINTS[name]), 3) for name in ("exp", "log", "tanh")}
-    return {"quartic": (quartic(), 3), "x^3": (squared_loss_to(monomial(3), 1.0), 3)} | squares | {
+    return {
+        "quartic": (quartic(), 3),
+        "x^3": (squared_loss_to(monomial(3), 1.0), 3),
+        **squares,
         "2 sin x": (sine(), 4),
         "t² + t⁵/5 - t⁶/10": (polynomial((0.0, 0.0, 1.0, 0.0, 0.0, 1 / 5, -1 / 10)), 5),
         "t² - t⁶/6": (polynomial((0.0, 0.0, 1.0, 0.0, 0.0, 0.0, -1 / 6)), 6),
-    }  # fmt: skip
+    }
 
 
 def without_orbit() -> dict[str, tuple[ScalarLoss, int]]:

@@ -12,19 +12,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
-from dynascope.curves import orbits
 from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import constraint_manifolds, quartic_orbit
 
 FROZEN = 5
 """Steps over which the projection onto M does not move."""
-ON_CURVE = (1.574, 1.569, 1.550, 1.515, 1.348)
-"""x of the projection onto M_c at the first steps, by an independent computation."""
 LONG = 4000
 
 
@@ -89,9 +87,8 @@ class ManifoldProjection(EdgeExperiment):
                 "sharpness": (("n", "how", "minimum"), np.stack(list(sharpness.values()))),
                 **others,
             },
-            {"rate": rates, "step": np.arange(self.steps + 1), "eta": etas, "x": x, "n": list(sharpness),
-             "manifold": ["M", "M_c"]},
-        )  # fmt: skip
+            {"step": np.arange(self.steps + 1), "eta": etas, "x": x, "n": list(sharpness), "manifold": ["M", "M_c"]},
+        )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The orbit above the threshold, the ends of M below it, and which minimizers M holds."""
@@ -104,74 +101,70 @@ class ManifoldProjection(EdgeExperiment):
             }
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        early = slice(0, FROZEN + 1)
-        path, on_m, on_curve = (
-            measured.factors.values[1, early],
-            measured.on_M.values[early],
-            measured.on_M_c.values[early],
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        paths = [measured.factors[1], measured.on_M, measured.on_M_c]
+        lengths = [np.sqrt((path[: FROZEN + 1].diff("step") ** 2).sum("which")).sum().item() for path in paths]
+        end = measured.ends[1, -1]
+        cycles = {name: np.abs(measured[name][0, -2:]) for name in ("ends", "crossing")}
+        off = {
+            name: np.abs(np.sort(cycle.values, axis=0).T - predicted.orbit.values).max()
+            for name, cycle in cycles.items()
+        }
+        top, formula = measured.sharpness.transpose("how", ...)
+        return xr.Dataset(
+            {
+                "moved": ("path", lengths),
+                "projected": measured.on_M.values[0, 0] / predicted.extent[1],
+                "end_sum": end.sum() / np.sqrt(2 + 2 / self.below),
+                "end_loss": (end.prod() - 1) ** 2 / 2,
+                "outside_M": (measured.inside.sel(manifold="M", drop=True) != predicted.inside).sum(),
+                "outside_M_c": (~measured.inside.sel(manifold="M_c", drop=True)).sum(),
+                "off_orbit": off["ends"],
+                "off_mirrored": off["crossing"],
+                "signs": np.sign(measured.crossing[0]).max(),
+                "far_finite": np.isfinite(measured.far[0]).all(),
+                "least_sharpness": top.min("minimum"),
+                "sharpness_error": np.abs(top / formula - 1).max(),
+            },
+            {"path": ["trajectory", "onto M", "onto M_c"]},
         )
-        moved = {"trajectory": _length(path), "onto M": _length(on_m), "onto M_c": _length(on_curve)}
-        yield claim(
-            "projection-still", f"At η = {self.below:g} the projection onto M does not move for t = 0 to {FROZEN}, "
-            "while the trajectory and its projection onto M_c do (lengths of the paths)",
-            source="Figure 3.4 (b)", measured=moved,
-            expected="onto M < 1e-9; the others > 0.1",
-            holds=moved["onto M"] < 1e-9 and moved["trajectory"] > 0.1 and moved["onto M_c"] > 0.1,
-        )  # fmt: skip
-        ends, end = predicted.extent.values, measured.ends.values[1, -1]
-        later = measured.on_M.values[FROZEN + 1, 0]
-        yield claim(
-            "projection-values", "x of M's ends, of the projection before and after it moves, the end of the "
-            "trajectory and its x + y", source="Figure 3.4 (b)",
-            measured={"M": ends, "first": on_m[0, 0], "then": later, "end": end, "x + y": end.sum(),
-                      "M_c": on_curve[:5, 0]},
-            expected={"M": [0.8509, 1.1753], "first": 1.1753, "then": "about 1.066", "end": [1.0635, 0.9402],
-                      "x + y": "2.004 < 2.0261", "M_c": list(ON_CURVE)},
-            holds=bool(np.abs(ends - [0.8509, 1.1753]).max() < 1e-4 and abs(on_m[0, 0] - 1.1753) < 1e-4
-                       and abs(later - 1.066) < 5e-3 and np.abs(end - [1.0635, 0.9402]).max() < 1e-4
-                       and end.sum() < 2.0261 and np.abs(on_curve[:5, 0] - ON_CURVE).max() < 1e-3),
-        )  # fmt: skip
-        empty = ~measured.inside.values[0].any(axis=1)
-        wrong = int((measured.inside.values[0] != predicted.inside.values).sum())
-        outside = int((~measured.inside.values[1]).sum())
-        yield claim(
-            "minimizers", "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty exactly for η ≥ 1, and M_c all of "
-            "xy = 1 (number of points on a grid of η and x at which the Hessian disagrees)",
-            source="Propositions 5 and 6",
-            measured={"M": wrong, "M_c": outside, "η with M empty": [measured.eta.values[empty].min(), "to", 1.4]},
-            expected="0, 0, from 1", holds=wrong == 0 and outside == 0
-            and bool(np.array_equal(empty, measured.eta.values > 1 - 1e-12)), seeds=measured.inside[0].size,
-        )  # fmt: skip
-        cycle = [orbits.last_cycle(np.abs(measured.ends.values[0, :, k]), 2) for k in (0, 1)]
-        off = max(np.abs(c - predicted.orbit.values).max() for c in cycle)
-        yield claim(
-            "orbit", f"At η = {self.above:g}, where M has no minimizer, both factors reach the orbit",
-            source="Figure 3.4 (a)",
-            measured={"x": cycle[0], "off by": off}, expected={"x": [0.8357, 1.1079], "off by": "< 1e-9"},
-            holds=bool(off < 1e-9 and np.abs(cycle[0] - [0.8357, 1.1079]).max() < 1e-4),
-        )  # fmt: skip
-        top, formula = measured.sharpness.values[:, 0], measured.sharpness.values[:, 1]
-        error = np.abs(top / formula - 1).max()
-        yield claim(
-            "many-factors", "At every minimizer of (Πx - 1)²/n the sharpness is (2/n) Σ 1/x² ≥ 2: M is empty for η > 1",
-            source="Proposition 7",
-            measured={"least": dict(zip(map(str, measured.n.values), top.min(axis=1), strict=True)),
-                      "relative error of the formula": error},
-            expected="≥ 2, error < 1e-9", holds=bool(top.min() >= 2 - 1e-9 and error < 1e-9), seeds=top.size,
-        )  # fmt: skip
-        far, mirrored = measured.far.values[0], measured.crossing.values[0]
-        negative = orbits.last_cycle(np.abs(mirrored[:, 0]), 2)
-        yield claim(
-            "other-starts", f"At η = {self.above:g} {self.far_start} diverges; {self.crossing_start} crosses to "
-            "negative factors and ends on the mirrored orbit", source="Figure 3.4, Theorem 3.4's assumption",
-            measured={"far": not bool(np.isfinite(far).all()), "signs": np.sign(mirrored[-1]), "|x|": negative},
-            expected={"far": True, "signs": [-1, -1], "|x|": predicted.orbit.values, "within": 1e-9},
-            holds=bool(not np.isfinite(far).all() and np.all(mirrored < 0)
-                       and np.abs(negative - predicted.orbit.values).max() < 1e-9),
-        )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = (
+            f"At η = {self.below:g} the projection onto M does not move for t = 0 to {FROZEN}: length of its path"
+        )
+        place = "Figure 3.4 (b)"
+        yield below("projection-still", statement, reduced.moved.sel(path="onto M"), 1e-9, source=place)
+        statement = "The trajectory and its projection onto M_c do move: lengths of their paths"
+        others = reduced.moved.sel(path=["trajectory", "onto M_c"])
+        yield above("others-move", statement, others, 0.1, source=place)
+        statement = "While it does not move, the projection is the end of M: x over that of the end"
+        yield agrees("projection-end", statement, reduced.projected, 1.0, absolute=1e-6, source=place)
+        statement = "The trajectory ends on M: x + y over √(2 + 2/η), at a loss of 0"
+        yield below("ends-on-M", statement, reduced.end_sum, 1.0, source=place, shown={"loss": reduced.end_loss})
+        place = "Propositions 5 and 6"
+        statement = (
+            "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty for η ≥ 1, and M_c all of xy = 1: points of a "
+        )
+        statement += "grid of η and x at which the Hessian disagrees"
+        wrong = xr.concat([reduced.outside_M, reduced.outside_M_c], "manifold")
+        yield below("minimizers", statement, wrong, 1, source=place)
+        statement = f"At η = {self.above:g}, where M has no minimizer, both factors reach the orbit: largest distance"
+        yield below("orbit", statement, reduced.off_orbit, 1e-9, source="Figure 3.4 (a)")
+        statement = "At every minimizer of (Πx - 1)²/n the sharpness is at least 2, so that M is empty for η > 1"
+        yield above("many-factors", statement, reduced.least_sharpness, 2 - 1e-9, source="Proposition 7")
+        statement = "It is (2/n) Σ 1/x²: largest relative error"
+        yield below("many-factors-formula", statement, reduced.sharpness_error, 1e-9, source="Proposition 7")
+        place = "Figure 3.4, Theorem 3.4's assumption"
+        statement = (
+            f"At η = {self.above:g} the start {self.far_start} diverges, and {self.crossing_start} ends negative"
+        )
+        outcomes = [not reduced.far_finite, reduced.signs < 0]
+        yield every("other-starts", statement, outcomes, source=place)
+        statement = "These are on the mirrored orbit: largest distance of |x|"
+        yield below("mirrored-orbit", statement, reduced.off_mirrored, 1e-9, source=place)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (above, below, time) = panels(3, size=(4.8, 4.4))
         for axes, which, rate in ((above, 0, self.above), (below, 1, self.below)):
             _plane(axes, measured.factors.values[which])
@@ -183,15 +176,15 @@ class ManifoldProjection(EdgeExperiment):
         for t in range(FROZEN + 1):
             for which, (name, color) in enumerate((("on_M", PALETTE[2]), ("on_M_c", PALETTE[3]))):
                 ends = np.stack([measured.factors.values[1, t], measured[name].values[t]])
-                below.plot(*ends.T, "-", color=color, linewidth=0.8, alpha=0.9,
-                           label=("projected onto M", "onto M_c")[which] if t == 0 else None)  # fmt: skip
+                label = ("projected onto M", "onto M_c")[which] if t == 0 else None
+                below.plot(*ends.T, "-", color=color, linewidth=0.8, alpha=0.9, label=label)
                 below.plot(*ends[1], "o", color=color, markersize=5, zorder=4)
         above.legend(loc="upper right")
         below.legend(loc="upper right", fontsize=8)
         early = slice(0, 21)
-        for name, color, label in (("on_M_c", PALETTE[3], "projection onto M_c"),
-                                    ("on_M", PALETTE[2], "projection onto M")):  # fmt: skip
-            time.plot(measured.step[early], measured[name][early, 0], "o-", color=color, markersize=4, label=label)
+        for name, color in (("M_c", PALETTE[3]), ("M", PALETTE[2])):
+            style = {"color": color, "markersize": 4, "label": f"projection onto {name}"}
+            time.plot(measured.step[early], measured[f"on_{name}"][early, 0], "o-", **style)
         path = measured.factors[1, early, 0]
         time.plot(measured.step[early], path, "o", color=PALETTE[1], markersize=3, label="trajectory")
         time.axhline(predicted.extent.values[1], **THEORY, label="end of M")
@@ -205,10 +198,6 @@ class ManifoldProjection(EdgeExperiment):
 def _among_minima(point: jnp.ndarray, rate: jnp.ndarray) -> jnp.ndarray:
     """Whether a minimizer is on M, and on M_c."""
     return jnp.stack([constraint_manifolds.in_manifold(point, rate, which) for which in ("M", "M_c")])
-
-
-def _length(path: np.ndarray) -> float:
-    return float(np.sum(np.linalg.norm(np.diff(path, axis=0), axis=1)))
 
 
 def _plane(axes: Axes, path: np.ndarray) -> None:

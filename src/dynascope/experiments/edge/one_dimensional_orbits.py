@@ -13,17 +13,18 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope import geometry
-from dynascope.curves import orbits
 from dynascope.experiments.edge import example_losses, rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.one_dimensional_orbits_drawing import draw_orbits
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import Function, Reals, ScalarLoss, quartic, sine
 from dynascope.theory.edge import period_two, quartic_orbit, squared_margins
 
 SHARES = np.array([0.1, 0.5, 1.0])
 """Distances from the minimum, in units of eps, at which a rate of period two is searched for."""
+CLOSED = 1e-10
 
 
 class OneDimensionalOrbits(EdgeExperiment):
@@ -73,9 +74,8 @@ class OneDimensionalOrbits(EdgeExperiment):
             np.asarray(geometry.multiplier(lambda x, f=f: all_of(x, jnp.asarray(f)), jnp.asarray(x)))
             for f, x in zip(factors, runs[:, -1], strict=True)
         ]
-        models, with_orbit, without = (
-            example_losses.models(), example_losses.with_orbit(), example_losses.without_orbit()
-        )  # fmt: skip
+        models, with_orbit = example_losses.models(), example_losses.with_orbit()
+        without = example_losses.without_orbit()
         squared = example_losses.LossFamily({name: names[name] for name in models})
         found, rates, moved = _windows(with_orbit, self.reach)
         return xr.Dataset(
@@ -93,9 +93,8 @@ class OneDimensionalOrbits(EdgeExperiment):
                 "flip": ("model", squared.each(period_two.flip_quantity)),
                 "margin": ("model", _at_minima(squared_margins.margin)),
             },
-            {"step": shown.step.values, "factor": factors, "loss": list(names), "model": list(models),
-             "with_orbit": list(with_orbit), "without_orbit": list(without), "share": SHARES},
-        )  # fmt: skip
+            {"step": shown.step.values, "factor": factors, "loss": list(names), "model": list(models), "share": SHARES},
+        )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """Half-widths and multipliers to leading order, the orbits of the figure, the rate through a point, and the
@@ -120,97 +119,86 @@ class OneDimensionalOrbits(EdgeExperiment):
             {"loss": list(example_losses.oscillating()), "model": list(models)},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        tails = {name: measured[name].isel(step=slice(-rate_scans.LATE, None)).values.T for name in ("quartic", "sine")}
-        minima = {"quartic": 1.0, "sine": -np.pi / 2}
-        closing = {name: np.abs(tail[:, 2:] - tail[:, :-2]).max() for name, tail in tails.items()}
-        away = {name: np.abs(tail - minima[name]).min() for name, tail in tails.items()}
-        yield claim(
-            "period-two", f"On the quartic and on 2 sin x, from every start, η = {self.rate_factor:g} × 2/f'' ends in "
-            "an orbit of period two that is not the minimum", source="Figure B.1",
-            measured={"largest |F(F(x)) - x|": closing, "least distance from the minimum": away},
-            expected="|F(F(x)) - x| < 1e-10, distance > 1e-3",
-            holds=max(closing.values()) < 1e-10 and min(away.values()) > 1e-3,
-            seeds=len(self.quartic_starts) + len(self.sine_offsets),
-        )  # fmt: skip
-        cycles = {name: orbits.last_cycle(tail, 2) for name, tail in tails.items()}
-        off = {name: np.abs(cycle - predicted[name].values).max() for name, cycle in cycles.items()}
-        points, width = cycles["quartic"][0], np.ptp(cycles["sine"][0]) / 2
-        printed = np.abs(points - [0.946528, 1.046032]).max() < 1e-6 and abs(width - 0.244097) < 1e-6
-        yield claim(
-            "orbit-points", "The orbits are those of the closed form (quartic), and minimum ± a with sin(a)/a = 1/η "
-            "(sine)", source="Theorem 3.3, Figure B.1", measured={"off by": off, "quartic": points, "a": width},
-            expected={"off by": "< 1e-9", "at 1.01": {"quartic": [0.946528, 1.046032], "a": 0.244097}},
-            holds=max(off.values()) < 1e-9 and (printed or self.rate_factor != 1.01),
-        )  # fmt: skip
-        yield from self._judge_losses(measured, predicted)
-        yield from self._judge_windows(measured, predicted)
-
-    def _judge_losses(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        shown = measured.sel(loss=predicted.loss)
-        ratio, x = (shown.half_width / predicted.half_width).values, shown.x.values
-        closing = np.abs(x[:, -1] - x[:, -3]).max()
-        yield claim(
-            "half-width", f"{len(shown.loss)} losses with D > 0 oscillate with half-width √(3 f''² ν/D), "
-            "ν = η f'' - 2: the ratio of measured to predicted", source="Theorem 3.1, extended",
-            measured={f"ν = {2 * f - 2:.3g}": [row.min(), row.max()] for f, row in zip(shown.factor.values, ratio,
-                      strict=True)} | {"largest |F(F(x)) - x|": closing},
-            expected="within 1 % at ν = 0.02; |F(F(x)) - x| < 1e-10",
-            holds=bool(np.all(np.abs(ratio[-1] - 1) < 0.01) and closing < 1e-10), seeds=len(shown.loss),
-        )  # fmt: skip
-        slopes = shown.multiplier.values[-1]
-        yield claim(
-            "multiplier", "The multiplier of two steps on the orbit is 1 - 4 ν + O(ν²) for every loss",
-            source="Theorem 3.1, extended", measured=[slopes.min(), slopes.max()],
-            expected="0.920 to 0.922 at ν = 0.02 (three digits)",
-            holds=bool(np.all((slopes > 0.9195) & (slopes < 0.9225))), seeds=len(shown.loss),
-        )  # fmt: skip
-        gone = measured.sel(loss=list(example_losses.escaping()))
-        far = np.nan_to_num(np.abs(gone.x - gone.minimum).isel(step=-1).values, nan=np.inf).min(axis=0)
-        yield claim(
-            "no-orbit", "Four losses with D ≤ 0 do not oscillate: gradient descent moves away from the minimum at "
-            "both rates (the smaller of the two distances at the end)", source="Theorem 3.1, extended", seeds=len(far),
-            measured=dict(zip(gone.loss.values.tolist(), far, strict=True)), expected=f"> 1, from {self.offset:g}",
-            holds=bool(np.all(far > 1)),
-        )  # fmt: skip
-
-    def _judge_windows(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        found, absent = measured.found.values, measured.found_without.values
-        yield claim(
-            "windows", f"Every x0 tried between the minimum and minimum - ε, |ε| = {self.reach:g}, has a rate of "
-            "period two in the window of Theorem 3.1 (k = 3) or Lemma 3.2 (k = 4, 5, 6); none where a condition fails",
-            source="Theorem 3.1, Lemma 3.2", expected="all, and 0", seeds=found.size + absent.size,
-            measured={"found": int(found.sum()), "of": found.size, "found against the condition": int(absent.sum())},
-            holds=bool(found.all() and not absent.any()),
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        closing, away, off = [], [], []
+        for name, minimum in (("quartic", 1.0), ("sine", -np.pi / 2)):
+            tail = measured[name].values[-rate_scans.LATE :]
+            closing.append(np.abs(tail[2:] - tail[:-2]).max(0))
+            away.append(np.abs(tail - minimum).min(0))
+            off.append(np.abs(np.sort(tail[-2:].T) - predicted[name].values).max())
+        shown, gone = measured.sel(loss=predicted.loss), measured.sel(loss=list(example_losses.escaping()))
+        escaped = np.abs(gone.x - gone.minimum).isel(step=-1, drop=True).fillna(np.inf).min("factor")
         cubic = [name for name, (_, order) in example_losses.with_orbit().items() if order == 3]
-        ones = xr.DataArray(
-            [float(example_losses.with_orbit()[name][0].threshold) for name in cubic], dims="with_orbit"
+        losses = [example_losses.with_orbit()[name][0] for name in cubic]
+        ones = xr.DataArray([float(loss.threshold) for loss in losses], dims="with_orbit")
+        seen, theory = (run.isel(with_orbit=slice(len(cubic))) for run in (measured, predicted))
+        rates = (seen.orbit_rate - ones) / (theory.orbit_rate - ones)
+        moved = seen.displacement / theory.displacement
+        errors = np.abs(xr.concat([rates, *moved.transpose("end", ...)], "expansion") - 1)
+        return xr.Dataset(
+            {
+                "closing": ("start", np.concatenate(closing)),
+                "away": ("start", np.concatenate(away)),
+                "off": ("figure", off),
+                "width_ratio": (shown.half_width / predicted.half_width).isel(factor=-1, drop=True),
+                "all_closing": np.abs(shown.x[:, -1] - shown.x[:, -3]).max(),
+                "multiplier_error": (shown.multiplier - predicted.multiplier).isel(factor=-1, drop=True),
+                "escaped": escaped.rename(loss="escaping"),
+                "found": measured.found,
+                "found_without": measured.found_without,
+                "shrink": (errors.isel(share=0, drop=True) / errors.isel(share=-1, drop=True)).max("with_orbit"),
+                "flip_error": np.abs(measured.flip / predicted.flip - 1),
+                "margin": measured.margin,
+                "margin_error": np.abs(measured.margin / predicted.margin - 1),
+            },
+            {"figure": ["quartic", "sine"], "expansion": ["rate", "at 2/f''", "at the window's end"]},
         )
-        seen, theory = (run[["orbit_rate", "displacement"]].isel(with_orbit=slice(len(cubic))) for run in
-                        (measured, predicted))  # fmt: skip
-        rates = ((seen.orbit_rate - ones) / (theory.orbit_rate - ones)).values
-        moved = (seen.displacement / theory.displacement).values
-        ratios = {"η(x0)": rates, "F²(x0) - x0 at 2/f''": moved[..., 0], "at the window's end": moved[..., 1]}
-        errors = {name: np.abs(ratio - 1) for name, ratio in ratios.items()}
-        shrink = {name: (error[:, 0] / error[:, 2]).max() for name, error in errors.items()}
-        yield claim(
-            "expansions", "η(x0) = 2/f'' + D (x0 - x̄)²/(3 f''³) and the two displacements of the proof hold to "
-            "leading order: the relative error at ε/10 over that at ε", source="Theorem 3.1, proof", expected="≤ 0.2",
-            measured={"shrink": shrink, "largest at ε/10": {name: error[:, 0].max() for name, error in errors.items()}},
-            holds=max(shrink.values()) <= 0.2, seeds=len(cubic),
-        )  # fmt: skip
-        identity = np.abs(measured.flip / predicted.flip - 1).max().item()
-        closed = np.abs(measured.margin / predicted.margin - 1).dropna("model")
-        yield claim(
-            "margins", "For squared losses D = 16 g'² (6 g''² - g' g'''), and the margins of the corollaries are "
-            "positive and as in closed form (relative errors)", source="Proposition 1 and its corollaries",
-            measured={"identity": identity, "closed forms": closed.max(), "least margin": measured.margin.min()},
-            expected="< 1e-10, margins > 0", seeds=closed.size,
-            holds=identity < 1e-10 and bool(closed.max() < 1e-10) and bool(measured.margin.min() > 0),
-        )  # fmt: skip
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = (
+            f"On the quartic and on 2 sin x, from every start, η = {self.rate_factor:g} × 2/f'' ends in an orbit of "
+        )
+        statement += f"period two (|F(F(x)) - x| < {CLOSED:g}), away from the minimum"
+        numbers = {"largest |F(F(x)) - x|": reduced.closing.max(), "least distance": reduced.away.min()}
+        settled = (reduced.closing < CLOSED) & (reduced.away > 1e-3)
+        yield every("period-two", statement, settled, source="Figure B.1", shown=numbers)
+        statement = (
+            "The orbits are those of the closed form (quartic), and minimum ± a with sin(a)/a = 1/η (sine): distance"
+        )
+        yield below("orbit-points", statement, reduced.off, 1e-9, source="Theorem 3.3, Figure B.1")
+        nu, place = 2 * self.rate_factor - 2, "Theorem 3.1, extended"
+        statement = f"Losses with D > 0 oscillate with half-width √(3 f''² ν/D), ν = η f'' - 2 = {nu:.2g}: ratio to it"
+        yield agrees("half-width", statement, reduced.width_ratio, 1.0, absolute=0.01, source=place)
+        statement = "All of them end in period two: largest |F(F(x)) - x|"
+        yield below("all-period-two", statement, reduced.all_closing, CLOSED, source=place)
+        statement = f"The multiplier of two steps is 1 - 4ν + O(ν²) for each of these losses: error, over ν = {nu:.2g}"
+        yield agrees("multiplier", statement, reduced.multiplier_error / nu, 0.0, absolute=10 * abs(nu), source=place)
+        statement = (
+            f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end ({self.offset:g} at the start)"
+        )
+        yield above("no-orbit", statement, reduced.escaped, 1.0, source=place)
+        place = "Theorem 3.1, Lemma 3.2"
+        statement = (
+            f"Every x0 tried between the minimum and minimum - ε, |ε| = {self.reach:g}, has a rate of period two in "
+        )
+        statement += "the window of Theorem 3.1 (k = 3) or Lemma 3.2 (k = 4, 5, 6)"
+        yield every("windows", statement, reduced.found, source=place)
+        statement = "Where a condition fails there is none"
+        yield every("no-windows", statement, ~reduced.found_without.astype(bool), source=place)
+        statement = (
+            "η(x0) = 2/f'' + D (x0 - x̄)²/(3 f''³) and the two displacements of the proof hold to leading order: the "
+        )
+        statement += "relative error at ε/10 over that at ε"
+        yield below("expansions", statement, reduced.shrink, 0.2, source="Theorem 3.1, proof")
+        place = "Proposition 1 and its corollaries"
+        statement = "For squared losses D = 16 g'² (6 g''² - g' g'''): largest relative error"
+        yield below("flip-identity", statement, reduced.flip_error.max(), CLOSED, source=place)
+        statement = "The margins 6 g''² - g' g''' of the corollaries are as in closed form: largest relative error"
+        yield below("margins", statement, reduced.margin_error.dropna("model").max(), CLOSED, source=place)
+        statement = "They are positive"
+        yield above("positive-margins", statement, reduced.margin, 0.0, source=place)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         return {"one-dimensional-orbits": draw_orbits(measured, predicted, self.rate_factor)}
 
 

@@ -56,8 +56,8 @@ def _half_widths(axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> Non
     ratio = measured.half_width.sel(loss=predicted.loss) / predicted.half_width
     place = np.arange(predicted.sizes["loss"])
     for which, factor in enumerate(measured.factor.values):
-        axes.plot(place, ratio.isel(factor=which), "os"[which], color=PALETTE[which], markersize=4,
-                  label=f"ν = {2 * factor - 2:.3g}")  # fmt: skip
+        style = {"color": PALETTE[which], "markersize": 4, "label": f"ν = {2 * factor - 2:.3g}"}
+        axes.plot(place, ratio.isel(factor=which), "os"[which], **style)
     axes.axhline(1, **THEORY)
     axes.axhspan(0.99, 1.01, color=FAINT, alpha=0.2, linewidth=0)
     axes.set_xticks(place, predicted.loss.values, rotation=60, ha="right", fontsize=7)
@@ -73,8 +73,8 @@ def _escaping(axes: Axes, measured: xr.Dataset) -> None:
     for color, style, name in zip(settings_colors(4), styles, example_losses.escaping(), strict=True):
         path = away.sel(loss=name)
         axes.plot(path.step, path.where(path < 1e3), color=color, linestyle=style, label=name)
-    axes.set(yscale="log", ylim=(2e-2, 1e3), title="D ≤ 0: no orbit, divergence", xlabel="step",
-             ylabel="distance from the minimum")  # fmt: skip
+    axes.set(yscale="log", ylim=(2e-2, 1e3), xlabel="step", ylabel="distance from the minimum")
+    axes.set_title("D ≤ 0: no orbit, divergence")
     axes.legend(loc="upper left", bbox_to_anchor=(0.08, 1.0))
 
 
@@ -83,8 +83,8 @@ def _rates(axes: Axes) -> None:
     loss, x = quartic(), np.linspace(0.75, 0.9995, 60)
     reach = np.linspace(0.0005, 0.249, 60)
     window = period_two.window(loss, reach)
-    axes.fill_between(1 - reach, np.asarray(window.low), np.asarray(window.high), color=PALETTE[2], alpha=0.25,
-                      linewidth=0, label="window of Theorem 3.1, ε = 1 - x₀")  # fmt: skip
+    style = {"color": PALETTE[2], "alpha": 0.25, "linewidth": 0, "label": "window of Theorem 3.1, ε = 1 - x₀"}
+    axes.fill_between(1 - reach, np.asarray(window.low), np.asarray(window.high), **style)
     wide = period_two.Window(loss.threshold, loss.threshold * 1.4)
     axes.plot(x, np.asarray(period_two.orbit_rate(loss, x, wide).rate), color=PALETTE[1], label="found")
     axes.plot(x, np.asarray(period_two.rate_through(loss, x)), **THEORY, label="2/f'' + D (x₀ - x̄)²/(3 f''³)")

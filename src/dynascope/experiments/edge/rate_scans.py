@@ -33,6 +33,5 @@ def ends_of(steps: int, early: int = EARLY, late: int = LATE) -> np.ndarray:
 def run_at_rates(rule: Callable[[Any, Any], Any], start: Any, rates: Any, steps: int, record: Any = None) -> xr.Dataset:
     """`state <- rule(state, rate)` from one start (an array is one state) at every rate."""
     recorded = ends_of(steps) if record is None else record
-    return ds.ensemble(
-        RateMap(rule), {"rate": np.asarray(rates, float)}, fixed={"start": start}, steps=steps, record=recorded,
-    ).trace  # fmt: skip
+    over = {"rate": np.asarray(rates, float)}
+    return ds.ensemble(RateMap(rule), over, fixed={"start": start}, steps=steps, record=recorded).trace
