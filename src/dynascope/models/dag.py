@@ -133,13 +133,18 @@ class DAG(eqx.Module):
     ) -> None:
         self.activation = checks.one_of("activation", activation, ACTIVATIONS)
         self.output = checks.one_of("output", output, ACTIVATIONS)
-        if not edges or len(edges) != len(sources):
-            raise ValueError(f"edges and sources must have one entry for each layer; got {len(edges)}, {len(sources)}")
-        self.edges, self.shared = [list(groups) for groups in edges], shared
-        self.sources = tuple(tuple(layers) for layers in sources)
+        self.edges = [_listed("edges", groups, Group) for groups in _listed("edges", edges, list | tuple)]
+        self.sources = tuple(tuple(_listed("sources", each, int)) for each in _listed("sources", sources, list | tuple))
+        if [*map(len, self.edges)] != [*map(len, self.sources)] or not all(
+            0 <= origin < layer for layer, origins in enumerate(self.sources, start=1) for origin in origins
+        ):
+            raise ValueError("sources must have, for each group of edges, the earlier layer it comes from")
+        self.shared = None if shared is None else checks.array("shared", shared, ndim=1)
         self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
-        self.skips = list(skips) if skips is not None else [None] * len(self.edges)
-        self.outputs = None if outputs is None else tuple(outputs)
+        self.skips = _listed("skips", [None] * len(self.edges) if skips is None else skips, jax.Array | None)
+        self.outputs = None if outputs is None else tuple(_listed("outputs", outputs, tuple))
+        if len(self.skips) != len(self.edges):
+            raise ValueError(f"skips must have one entry for each of {len(self.edges)} layers; got {len(self.skips)}")
 
     @classmethod
     def from_graph(cls, graph: Graph, *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear") -> DAG:
@@ -258,6 +263,14 @@ def drawn(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     sizes = [math.prod(shape) for shape in shapes]
     parts = jnp.split(jax.random.normal(checks.key("key", key), (sum(sizes),)), np.cumsum(sizes)[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _listed(name: str, value: Any, kind: Any) -> list[Any]:
+    """The entries, one or more, where they are all of this kind."""
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, kind) for each in value):
+        what = "lists for the layers" if kind == list | tuple else getattr(kind, "__name__", f"{kind}")
+        raise TypeError(f"{name} must be a list of one or more {what}; got {checks.shown(value)}")
+    return list(value)
 
 
 def sum_of(terms: Sequence[Any]) -> Any:

@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int
 
+from dynascope import checks
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -25,6 +27,14 @@ class Graph:
     """Which weight an edge carries; edges with the same number share it."""
     skip: Int[np.ndarray, " v"]
     """The vertex whose output is added to each vertex's own, untrained; -1 where there is none."""
+
+    def __post_init__(self) -> None:
+        checks.sizes(vertices=self.vertices)
+        length = len(checks.array("source", self.source, ndim=1))
+        for name, wanted in (("source", length), ("target", length), ("parameter", length), ("skip", self.vertices)):
+            found = checks.array(name, getattr(self, name), lists=False)
+            if found.shape != (wanted,) or not np.issubdtype(found.dtype, np.integer):
+                raise ValueError(f"{name} must be an array of {wanted} integers; got {checks.shown(found)}")
 
     @classmethod
     def from_edges(
@@ -42,11 +52,11 @@ class Graph:
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
             raise ValueError(f"edges must be one or more (source, target) pairs of integers; got {given.tolist()}")
         pairs = given.astype(np.int64)
-        vertices = int(pairs.max()) + 1
+        vertices = max(int(pairs.max()) + 1, 1)
         numbers = np.arange(len(pairs)) if parameters is None else np.asarray(parameters, dtype=np.int64)
         if len(numbers) != len(pairs):
             raise ValueError(f"parameters must have one number for each of {len(pairs)} edges; got {len(numbers)}")
-        skip = np.full(max(vertices, 0), -1)
+        skip = np.full(vertices, -1)
         for vertex, source in (skips or {}).items():
             if not (0 <= vertex < vertices and 0 <= source < vertices):
                 raise ValueError(f"skips must name vertices from 0 to {vertices - 1}; got {vertex}: {source}")

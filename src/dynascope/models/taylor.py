@@ -31,6 +31,13 @@ class Taylor(eqx.Module):
     order: Literal[1, 2] = eqx.field(static=True)
     apply: Apply | None = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        checks.one_of("order", self.order, (1, 2))
+        weights = _weights(self.base, self.apply)
+        if jax.tree.structure(self.displacement) != jax.tree.structure(weights):
+            shown = checks.shown(self.displacement)
+            raise TypeError(f"displacement must have the structure of the parameters in base; got {shown}")
+
     def __call__(self, x: Any) -> Any:
         at, rest = eqx.partition(self.base.value(), eqx.is_inexact_array)
 
@@ -68,6 +75,14 @@ def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
 
 
 def _taylor(model: PyTree, order: Literal[1, 2], apply: Apply | None) -> Taylor:
+    weights = _weights(Frozen(model), apply)
+    return Taylor(jax.tree.map(jnp.zeros_like, weights), Frozen(model), order, apply)
+
+
+def _weights(base: Frozen, apply: Apply | None) -> PyTree:
+    if not isinstance(base, Frozen):
+        raise TypeError(f"base must be Frozen(model); got {checks.shown(base)}")
+    model = base.value()
     if apply is not None:
         checks.function("apply", apply, "apply(params, x)")
     elif not callable(model):
@@ -75,7 +90,7 @@ def _taylor(model: PyTree, order: Literal[1, 2], apply: Apply | None) -> Taylor:
     weights = eqx.filter(model, eqx.is_inexact_array)
     if not jax.tree.leaves(weights):
         raise ValueError("model must have floating-point arrays, its parameters; got none")
-    return Taylor(jax.tree.map(jnp.zeros_like, weights), Frozen(model), order, apply)
+    return weights
 
 
 class Gated(eqx.Module):
@@ -83,6 +98,13 @@ class Gated(eqx.Module):
 
     network: MLP
     start: Frozen
+
+    def __check_init__(self) -> None:
+        frozen = self.start.value() if isinstance(self.start, Frozen) else None
+        for name, network in (("network", self.network), ("start, once frozen,", frozen)):
+            if not isinstance(network, MLP) or len(network.weights) != 2 or network.activation != "relu":
+                what = "must be an MLP of two layers with relu: no other is quadratic with its gates frozen"
+                raise ValueError(f"{name} {what}; got {checks.shown(network)}")
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         opened = self.start.value().affine(0, x) > 0
@@ -96,6 +118,4 @@ def gated(network: MLP) -> Gated:
     It is the same function as `quadratic(network)` at the cost of the network itself: with fixed gates the output is
     bilinear in the two layers, so that all terms of third order vanish.
     """
-    if not isinstance(network, MLP) or len(network.weights) != 2 or network.activation != "relu":
-        raise ValueError("network must be an MLP of two layers with relu: no other is quadratic with its gates frozen")
     return Gated(network, Frozen(network))

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from dynascope import checks
 from dynascope.models.frozen import Frozen
 
 
@@ -70,7 +71,7 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     torch = _package("torch")
     _torch_tensor()
     if not isinstance(module, torch.nn.Module):
-        raise ValueError(f"from_torch takes a torch.nn.Module; got a {type(module).__name__}")
+        raise ValueError(f"module is wrong: from_torch takes a torch.nn.Module; got a {type(module).__name__}")
     places = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     for name, value in places:
         if torch.nn.parameter.is_lazy(value):
@@ -87,7 +88,7 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
         tuple((name, names[id(value)]) for name, value in places),
     )
     if example is not None:
-        _compare(model, module, jnp.asarray(example))
+        _compare(model, module, jnp.asarray(checks.array("example", example, min_ndim=1)))
     return model
 
 
@@ -99,6 +100,8 @@ def to_torch(model: PyTree, module: Any) -> Any:
     torch = _package("torch")
     if not isinstance(model, TorchModel):
         raise ValueError(f"to_torch takes a model made by from_torch; got a {type(model).__name__}")
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module must be a torch.nn.Module; got {checks.shown(module)}")
     module, values = copy.deepcopy(module), model.values()
     places = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for name in sorted(values.keys() ^ places.keys()):
@@ -122,9 +125,13 @@ def _array(tensor: Any) -> Array:
 def _compare(model: TorchModel, module: Any, example: Array) -> None:
     """Whether both make the same of the example, up to rounding."""
     torch = _package("torch")
+    try:
+        with torch.no_grad():
+            expected = copy.deepcopy(module).eval()(torch.from_numpy(np.array(example))[None])[0].double().cpu().numpy()
+    except (RuntimeError, IndexError, ValueError) as error:
+        reason = _torch_tensor().first_line(error)
+        raise ValueError(f"example must be one input of the module, without the batch axis; {reason}") from error
     found = np.asarray(eqx.filter_jit(model)(example), np.float64)
-    with torch.no_grad():
-        expected = copy.deepcopy(module).eval()(torch.from_numpy(np.array(example))[None])[0].double().cpu().numpy()
     gap = np.max(np.abs(found - expected), initial=0) / max(np.max(np.abs(expected), initial=0), 1e-30)
     if not gap <= 1e-3:
         raise ValueError(f"the converted {type(module).__name__} differs from PyTorch's on the example by {gap:.1e}")
