@@ -27,6 +27,8 @@ from dynascope.theory.concept.terminal_rates import terminal_slopes
 
 MODELS = ("one layer", "symmetric model", "one layer, SGD")
 """The nodes of the measurement: the first two are trained on the population."""
+BELOW_ONE_PERCENT = """The speed is read once the loss is below 1 % of its first value. At 5 %, as first specified, one of
+72 runs of the symmetric model had not settled yet."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -98,7 +100,7 @@ class TerminalSlowdown(SimExperiment):
 
     def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.Dataset:
         models = [measured[name].to_dataset() for name in MODELS]
-        ends = [rate_between(trace) for trace in models]
+        ends = [rate_between(trace, 0.01) for trace in models]
         mu = xr.DataArray([mu for mu, _ in self.signals], dims=("signal", "concept"))
         one_layer, sgd = models[0].assign(mu=mu), models[2].assign(mu=mu)
         a, each = self.strengths(self.signals), ("model", "signal", "seed")
@@ -114,7 +116,7 @@ class TerminalSlowdown(SimExperiment):
         one_layer, symmetric, sgd = MODELS
         end = reduced.sel(model=[one_layer, symmetric])
         statement = "On the population the log speed of the output ends with the predicted slope: measured / predicted"
-        yield within("exponential", statement, end.slope / end.flow, 0.9, 1.1)
+        yield within("exponential", statement, end.slope / end.descent, 0.95, 1.05, post_hoc=BELOW_ONE_PERCENT)
         yield above("straight", "It ends as a straight line: R² of the fit, in every run", end.r_squared, 0.98)
         statement = (
             "The symmetric model slows at -4 η min a per step, to be exact at log(1 - 4 η min a), once the loss is "
