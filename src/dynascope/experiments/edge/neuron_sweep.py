@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 from dynascope.tasks.single_neuron import Reduced, reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
 
-HIGHEST = ("bound_ratio", "slope", "slope_rise", "height", "gap_high", "product", "defect", "basin_product_high",
-           "basin_gap_below_high", "basin_gap_above_high", "change_over_K")  # fmt: skip
-LOWEST = ("growth", "v_over_height", "gap_low", "basin_product_low", "basin_gap_below_low", "basin_gap_above_low",
-          "change")  # fmt: skip
+BASIN = ("basin_product", "basin_gap_below", "basin_gap_above")
+HIGHEST = ("bound_ratio", "slope", "slope_rise", "height", "gap_high", "product", "defect", "change_over_K")
+HIGHEST += tuple(f"{name}_high" for name in BASIN)
+LOWEST = ("growth", "v_over_height", "gap_low", "change", *(f"{name}_low" for name in BASIN))
+"""What is largest, and what is least, over a run."""
 
 
 def sweep(rates: np.ndarray, sizes: np.ndarray, angles: np.ndarray, steps: int) -> xr.Dataset:

@@ -20,16 +20,12 @@ from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.rate_scans import run_at_rates
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.single_neuron import reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
-
-HEIGHT, GAP = 0.03, 0.02
-"""The largest wy and |v - wx| allowed at the end, on a sample of this size."""
-LOW, HIGH = (0.75, 0.92), (1.05, 1.16)
-"""Where the two points of the orbit are expected."""
 
 
 class SampledNeuron(eqx.Module):
@@ -75,10 +71,10 @@ class SingleNeuronOrbit(EdgeExperiment):
         w = np.zeros(self.dim)
         w[1] = self.size
         fixed = {"v": np.float64(self.size), "w": w}
-        sampled = ds.ensemble(
-            SampledNeuron(self.samples, self.dim), {"seed": member_seeds(seed, self.seeds, block=1000)},
-            fixed={**fixed, "rate": np.float64(self.learning_rate)}, steps=self.steps, record=1,
-        ).trace  # fmt: skip
+        over = {"seed": member_seeds(seed, self.seeds, block=1000)}
+        numbers = {**fixed, "rate": np.float64(self.learning_rate)}
+        member = SampledNeuron(self.samples, self.dim)
+        sampled = ds.ensemble(member, over, fixed=numbers, steps=self.steps, record=1).trace
         population = []
         for dim in (self.dim, self.dim + 3):
             task, rate = unit_teacher(dim), self.learning_rate * dim / self.dim
@@ -88,10 +84,9 @@ class SingleNeuronOrbit(EdgeExperiment):
         task = unit_teacher(self.dim)
         points = jax.vmap(lambda key: task.sample(key, self.samples))(jax.vmap(jax.random.key)(sampled.seed.values))
         own = 2 * self.learning_rate * np.mean(np.maximum(np.asarray(points)[..., 0], 0) ** 2, axis=1)
-        return sampled.drop_vars("diverged_at").assign(
-            {f"population_{name}": (("population_dim", "step"), np.stack([run[name] for run in population]))
-             for name in ("v", "wx", "wy")}
-        ).assign(own_K=("seed", own))  # fmt: skip
+        whole = {name: np.stack([run[name] for run in population]) for name in ("v", "wx", "wy")}
+        whole = {f"population_{name}": (("population_dim", "step"), values) for name, values in whole.items()}
+        return sampled.drop_vars("diverged_at").assign(whole).assign(own_K=("seed", own))
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The reduced map from the same start, and Proposition 4's limit (nan below the threshold)."""
@@ -103,62 +98,55 @@ class SingleNeuronOrbit(EdgeExperiment):
             own = np.asarray(theory.limit(measured.own_K.values)["v"])
         return run.drop_vars("diverged_at").assign(limit=("point", limit), own_orbit=(("seed", "point"), own))
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        v, wx, wy = (measured[name].values for name in ("v", "wx", "wy"))
-        last = np.sort(np.stack([v[:, -2:], wx[:, -2:]]), axis=-1)
-        low, high = last[..., 0].min(axis=0), last[..., 1].max(axis=0)
-        height, gap, K = wy[:, -1], np.abs(v - wx)[:, -1], measured.own_K.values
-        off = np.abs(last - predicted.own_orbit.values).max(axis=(0, 2))
-        good = (height < HEIGHT) & (gap < GAP) & (off < HEIGHT)
-        yield claim(
-            "orbit", f"After {self.steps} steps on {self.samples} samples v and wx oscillate together, in every seed, "
-            "on the orbit of the sample's own K = 2 η mean(relu(x · teacher)²), with small residues of wy and v - wx",
-            source="Figure B.2", seeds=self.seeds, holds=bool(good.all()),
-            measured={"own K": _range(K), "off the orbit by": _range(off), "wy": _range(height),
-                      "|v - wx|": _range(gap), **share_of(good)},
-            expected=f"wy < {HEIGHT:g}, |v - wx| < {GAP:g}, off the orbit by less than {HEIGHT:g}",
-        )  # fmt: skip
-        inside = (low > LOW[0]) & (low < LOW[1]) & (high > HIGH[0]) & (high < HIGH[1])
-        spread = theory.spread_of_sampled_K(self.learning_rate, self.dim, self.samples)
-        usual = np.abs(K - self.learning_rate / self.dim) < spread
-        yield claim(
-            "interval", "Samples whose own K is within a standard deviation of η/d have their orbit in the expected "
-            "interval (others need not: the share of all is given)", source="Figure B.2", seeds=int(usual.sum()),
-            measured={"low": _range(low[usual]), "high": _range(high[usual]), "of these": share_of(inside[usual]),
-                      "of all": share_of(inside)},
-            expected=f"low in {LOW[0]:g} to {LOW[1]:g}, high in {HIGH[0]:g} to {HIGH[1]:g}",
-            holds=bool(usual.any() and inside[usual].all()),
-        )  # fmt: skip
-        fallen = {"wy": _stays_below(wy, HEIGHT), "|v - wx|": _stays_below(np.abs(v - wx), GAP)}
-        first = fallen["wy"] < fallen["|v - wx|"]
-        yield claim(
-            "alignment-first", f"wy falls permanently below {HEIGHT:g} before |v - wx| falls permanently below "
-            f"{GAP:g}, in every seed",
-            source="Figure B.2", expected="share = 1", holds=bool(first.all()), seeds=self.seeds,
-            measured={name: _range(steps) for name, steps in fallen.items()} | share_of(first),
-        )  # fmt: skip
-        whole = {name: measured[f"population_{name}"].values for name in ("v", "wx", "wy")}
-        off = max(np.abs(np.sort(whole[name][:, -2:]) - predicted.limit.values).max() for name in ("v", "wx"))
-        yield claim(
-            "population", "On the population v = wx = d_i and wy = 0, in 2 and in 5 dimensions", source="Proposition 4",
-            measured={"off by": off, "wy": whole["wy"][:, -1].max(), "points": np.sort(whole["v"][0, -2:])},
-            expected={"off by": "< 1e-8", "points": [0.8146, 1.1161]},
-            holds=bool(off < 1e-8 and whole["wy"][:, -1].max() < 1e-8),
-        )  # fmt: skip
-        gaps = {name: np.abs(whole[name] - predicted[name].values).max() for name in whole}
-        yield claim(
-            "reduction", "On the population, in 2 and in 5 dimensions, the map of three variables holds at all steps",
-            source="(B.58)-(B.61)", measured=gaps, expected="< 1e-8", holds=max(gaps.values()) < 1e-8,
-        )  # fmt: skip
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        variables, gap = ("v", "wx", "wy"), np.abs(measured.v - measured.wx)
+        last = np.sort([measured[name].values[:, -2:] for name in ("v", "wx")], axis=-1)
+        population = xr.concat([measured[f"population_{name}"] for name in variables], "variable")
+        reduction = np.abs(population - xr.concat([predicted[name] for name in variables], "variable"))
+        ends = np.sort(population.values[..., -2:], axis=-1)
+        limit = np.stack([predicted.limit, predicted.limit, [0, 0]])
+        return xr.Dataset(
+            {
+                "own_K": measured.own_K,
+                "off_orbit": ("seed", np.abs(last - predicted.own_orbit.values).max((0, 2))),
+                "height": measured.wy.isel(step=-1, drop=True),
+                "gap": gap.isel(step=-1, drop=True),
+                "aligned_at": ("seed", _stays_below(measured.wy.values, self.residue)),
+                "balanced_at": ("seed", _stays_below(gap.values, self.residue)),
+                "off_limit": ("variable", np.abs(ends - limit[:, None]).max((1, 2))),
+                "reduction_error": reduction.max(("population_dim", "step")),
+            },
+            {"variable": list(variables)},
+        )
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    @property
+    def residue(self) -> float:
+        """1/√n: what a sample of n points leaves of wy, of v - wx, and of the distance from the orbit."""
+        return self.samples**-0.5
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = f"After {self.steps} steps on {self.samples} samples v and wx are on the orbit of the sample's own "
+        statement += "K = 2 η mean(relu(x · teacher)²), in every seed: distance, at most 1/√n"
+        own = {"own K": [reduced.own_K.min(), reduced.own_K.max()]}
+        yield below("orbit", statement, reduced.off_orbit, self.residue, shown=own)
+        statement = "wy and |v - wx| are then small, at most 1/√n, in every seed"
+        residues = xr.concat([reduced.height, reduced.gap], "residue")
+        yield below("residues", statement, residues, self.residue)
+        statement = "wy falls for good below 1/√n before |v - wx| does, in every seed"
+        yield every("alignment-first", statement, reduced.aligned_at < reduced.balanced_at)
+        statement = "On the population v = wx = d_i and wy = 0 in the end, in 2 and in 5 dimensions: largest distance"
+        yield below("population", statement, reduced.off_limit, 1e-8, source="Proposition 4", seeds=1)
+        statement = "On the population the map of three variables holds at all steps: largest error"
+        yield below("reduction", statement, reduced.reduction_error, 1e-8, source="(B.58)-(B.61)", seeds=1)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (layers, residues, samples) = panels(3, size=(4.8, 3.8))
         self._draw_layers(layers, measured.isel(seed=0), predicted)
         self._draw_residues(residues, measured, predicted)
         for name, label, mark, color in (("v", "v", "o", PALETTE[0]), ("wx", "w along", "s", PALETTE[1])):
             for phase in (-2, -1):
-                samples.plot(measured.own_K, measured[name].values[:, phase], mark, color=color, markersize=5,
-                             fillstyle="none", label=label if phase == -1 else None)  # fmt: skip
+                style = {"color": color, "markersize": 5, "fillstyle": "none", "label": label if phase == -1 else None}
+                samples.plot(measured.own_K, measured[name].values[:, phase], mark, **style)
         line = np.linspace(1.0, max(1.16, measured.own_K.max().item() + 0.02), 200)
         for level in np.asarray(theory.limit(line)["v"]).T:
             samples.plot(line, level, **THEORY, label="d₁, d₂ at this K" if level[-1] > 1 else None)
@@ -175,8 +163,8 @@ class SingleNeuronOrbit(EdgeExperiment):
         for level in predicted.limit.values:
             axes.axhline(level, **THEORY)
         axes.plot([], [], **THEORY, label="limit, population")
-        axes.set(xlabel="step", ylabel="weight", title=f"A sample of {self.samples}, η = {self.learning_rate:g}",
-                 ylim=(-0.05, 1.8))  # fmt: skip
+        axes.set(xlabel="step", ylabel="weight", ylim=(-0.05, 1.8))
+        axes.set_title(f"A sample of {self.samples}, η = {self.learning_rate:g}")
         axes.legend(loc="upper right", ncols=2, fontsize=8)
 
     def _draw_residues(self, axes: Axes, measured: xr.Dataset, predicted: xr.Dataset) -> None:
@@ -188,12 +176,6 @@ class SingleNeuronOrbit(EdgeExperiment):
                 axes.plot(path.step, path.where(path > 1e-17), **style)  # pyright: ignore[reportArgumentType]
         axes.set(yscale="log", ylim=(1e-9, 3), xlabel="step", ylabel="residue", title="Alignment first, balance later")
         axes.legend(loc="upper right")
-
-
-def _range(values: np.ndarray) -> list[float]:
-    if values.size == 0:
-        return []
-    return [float(values.min()), float(values.max())]
 
 
 def _stays_below(curves: np.ndarray, level: float) -> np.ndarray:

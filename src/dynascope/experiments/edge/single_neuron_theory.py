@@ -13,23 +13,25 @@ from pydantic import PositiveInt
 from dynascope.experiments.edge import neuron_sweep, rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Source
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
 from dynascope.theory.edge.neuron_intervals import Box, propagate
 from dynascope.theory.edge.product_orbit import orbit_contraction
 
-REGRESSION = {
-    Box(0.213, 0.4, -0.017, 0.17, 0.44):
-        {"product_low": 0.551, "product_high": 1.12131, "gap_low": -0.162, "height": 0.416},
-    Box(0.55, 0.8, -0.162, 0.068, 0.416):
-        {"product_low": 0.942, "product_high": 1.25786, "gap_low": -0.309, "height": 0.214},
-    Box(1.0, 1.12131, -0.162, 0.068, 0.416):
-        {"product_low": 0.595, "product_high": 1.0, "gap_low": -0.394, "gap_high": 0.078, "height": 0.134},
-}  # fmt: skip
+I1, I4, I7 = (
+    Box(0.213, 0.4, -0.017, 0.17, 0.44),
+    Box(0.55, 0.8, -0.162, 0.068, 0.416),
+    Box(1.0, 1.12131, -0.162, 0.068, 0.416),
+)
+PRINTED = {
+    I1: {"product_low": 0.551, "product_high": 1.12131, "gap_low": -0.162, "height": 0.416},
+    I4: {"product_low": 0.942, "product_high": 1.25786, "gap_low": -0.309, "height": 0.214},
+    I7: {"product_low": 0.595, "product_high": 1.0, "gap_low": -0.394, "gap_high": 0.078, "height": 0.134},
+}
 """Boxes of Appendix B.9 and the boxes a step later, as printed."""
-STAGE = {"slope": 2.7, "height": 0.44, "gap_high": 0.17, "product": 1 / (2 * np.pi)}
 RATES = np.array([1.05, 1.08, 1.1])
 """K at which limits and rates of decay are measured."""
 WINDOW = slice(60, 101, 2)
@@ -92,90 +94,89 @@ class SingleNeuronTheory(EdgeExperiment):
             {"path_K": RATES, "step": measured.step},
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        runs, ratio = measured.bound_ratio.size, measured.bound_ratio.values
-        violations = int(np.sum(~(ratio < 1)))
-        yield claim(
-            "bound", "wy < 0.1 (1 - 0.030 K)^(t - T1 - 4) for all t ≥ T1 + 4, T1 = ⌈log_2.56(1.35/(π β²))⌉: every run",
-            source="Theorem 3.5",
-            measured={"runs with a violation": violations, "of": runs, "largest wy/bound": ratio.max()},
-            expected={"violations": 0, "largest, independently": 0.019}, holds=violations == 0, seeds=runs,
-        )  # fmt: skip
-        highest = {name: measured[name].max().item() for name in STAGE}
-        lowest = {name: measured[name].min().item() for name in ("growth", "v_over_height", "gap_low")}
-        rise = measured.slope_rise.max().item()
-        yield claim(
-            "stage-one", "From t = 1 while v wx ≤ wx wy/(π|w|²): wy/wx ≤ 2.7 and falling, v wx grows by ≥ 2.56 a step, "
-            "v ≥ wy, wy ≤ 0.44, v - wx in [-0.017, 0.17], v wx ≤ 1/(2π)", source="Appendix B.8",
-            measured=highest | {"growth": lowest["growth"], "v - wy": lowest["v_over_height"],
-                                "gap_low": lowest["gap_low"], "rise of wy/wx": rise},
-            expected=STAGE | {"growth": "≥ 2.56", "v - wy": "≥ 0", "gap_low": "≥ -0.017", "rise of wy/wx": "< 0"},
-            holds=all(highest[name] <= STAGE[name] for name in STAGE) and lowest["growth"] >= theory.GROWTH
-            and lowest["v_over_height"] >= 0 and lowest["gap_low"] >= -0.017 and rise < 0, seeds=runs,
-        )  # fmt: skip
-        seen = {
-            "product": [measured.basin_product_low.min().item(), measured.basin_product_high.max().item()],
-            "gap_below": [measured.basin_gap_below_low.min().item(), measured.basin_gap_below_high.max().item()],
-            "gap_above": [measured.basin_gap_above_low.min().item(), measured.basin_gap_above_high.max().item()],
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        names = neuron_sweep.HIGHEST + neuron_sweep.LOWEST
+        extremes = {
+            name: measured[name].max() if name in neuron_sweep.HIGHEST else measured[name].min() for name in names
         }
-        change = [measured.change.min().item(), measured.change_over_K.max().item()]
-        yield claim(
-            "basin", "From t = T1 + 4 on: v wx in [0.181, 1.5], v - wx in [-0.735, 0.23] while v wx ≤ 1 and [-0.474, "
-            "0.148] above, Δwy/wy in [-1.87, -0.030 K]", source="Appendix B.9",
-            measured=seen | {"Δwy/wy, least": change[0], "Δwy/(K wy), largest": change[1]},
-            expected={name: list(ends) for name, ends in theory.BASIN.items()} | {"least": -1.87, "largest": -0.030},
-            holds=all(theory.BASIN[name][0] <= low and high <= theory.BASIN[name][1]
-                      for name, (low, high) in seen.items())
-            and change[0] >= -1.87 and change[1] <= -0.030, seeds=runs,
-        )  # fmt: skip
-        yield from self._judge_limit(measured, predicted)
-        yield from self._judge_algebra(measured)
-
-    def _judge_limit(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        v_and_wx, height = measured.ends[:2].values, measured.ends[2].values
-        points = np.moveaxis(np.sort(v_and_wx, axis=2), 2, -1)
-        off = np.abs(points - predicted.limit.values[None, :, None, None]).max()
-        yield claim(
-            "limit", f"v = wx = d_i and wy = 0 after 2000 steps, from {points[0, ..., 0].size} starts",
-            source="Proposition 4",
-            measured={"v, wx off by": off, "wy": height.max()}, expected="< 1e-8",
-            holds=bool(off < 1e-8 and height.max() < 1e-8), seeds=points[0, ..., 0].size,
-        )  # fmt: skip
+        points = np.sort(measured.ends[:2].values, axis=2)
+        off = np.abs(points - predicted.limit.values[None, :, :, None, None]).max()
         v, wx, height = measured.path.values[..., WINDOW]
-        gap, pairs = np.abs(v - wx), v.shape[1] - 1
-        rates = {name: (curve[:, -1] / curve[:, 0]) ** (1 / pairs) for name, curve in (("wy", height), ("v - wx", gap))}
-        decays = {"wy": predicted.height_decay.values, "v - wx": predicted.gap_decay.values}
-        error = max(np.abs(rates[name] / decays[name] - 1).max() for name in rates)
-        yield claim(
-            "decay", "On the orbit wy shrinks by |1 - K| and v - wx by 3 - 2K in two steps (K = 1.05, 1.08, 1.1): wy "
-            "vanishes first", source="Proposition 4, extended", measured=rates, expected=decays | {"within": "1 %"},
-            holds=bool(error < 0.01 and np.all(rates["wy"] < rates["v - wx"])), seeds=len(RATES),
-        )  # fmt: skip
+        decays = [(curve[:, -1] / curve[:, 0]) ** (1 / (curve.shape[1] - 1)) for curve in (height, np.abs(v - wx))]
+        boxes = [propagate(box, "printed")._asdict() for box in PRINTED]
+        digits = {"product_high": 1e-5}
+        misses = [
+            abs(found[name] - value) / digits.get(name, 1e-3)
+            for found, printed in zip(boxes, PRINTED.values(), strict=True)
+            for name, value in printed.items()
+        ]
+        return xr.Dataset(
+            {
+                **extremes,
+                "bound_ratio": measured.bound_ratio.max(("K", "angle"), skipna=False),
+                "off_limit": max(off, measured.ends[2].max().item()),
+                "decay": (("path_K", "what"), np.stack(decays, axis=-1)),
+                "decay_predicted": (
+                    ("path_K", "what"),
+                    np.stack([predicted.height_decay, predicted.gap_decay], axis=-1),
+                ),
+                "lemma": measured.lemma,
+                "box_miss": ("number", misses),
+            },
+            {"path_K": RATES, "what": ["wy", "v - wx"]},
+        )
 
-    def _judge_algebra(self, measured: xr.Dataset) -> Iterable[Claim]:
-        defect, (cases, broken) = measured.defect.max().item(), measured.lemma.values.tolist()
-        yield claim(
-            "lemmas", "v Δv = wx Δwx + wy Δwy exactly; and a Δa ≥ b Δb, a ≥ b ≥ 0, Δb ≤ a give a + Δa ≥ b + Δb "
-            "(random numbers)",
-            source="Appendix B.8, Lemma B.11", measured={"defect": defect, "cases": cases, "counter-examples": broken},
-            expected={"defect": "< 1e-13", "counter-examples": 0},
-            holds=defect < 1e-13 and broken == 0 and cases > 1000,
-            seeds=cases,
-        )  # fmt: skip
-        rows, close = [], []
-        for box, printed in REGRESSION.items():
-            found = propagate(box, "printed")._asdict()
-            rows.append({name: found[name] for name in printed})
-            close += [
-                abs(found[name] - value) < (1e-5 if name == "product_high" else 1e-3) for name, value in printed.items()
-            ]
-        yield claim(
-            "intervals", "The document's interval propagation gives its printed numbers for three boxes",
-            source="Appendix B.9",
-            measured=rows, expected=[*REGRESSION.values(), {"within": "the digits printed"}], holds=all(close),
-        )  # fmt: skip
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = (
+            "For all t ≥ T1 + 4, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): largest "
+        )
+        runs = self.rates * self.sizes * self.angles
+        yield below(
+            "bound", statement + "ratio to it, by size", reduced.bound_ratio, 1.0, source="Theorem 3.5", seeds=runs
+        )
+        place, stage = "Appendix B.8", theory.STAGE_ONE
+        statement = (
+            "In stage 1 (t ≥ 1, v wx ≤ wx wy/(π|w|²)) wy/wx, wy, v - wx and v wx are within their bounds: largest over "
+        )
+        highest = {"slope": "slope", "height": "height", "gap": "gap_high", "product": "product"}
+        over = [reduced[name] / stage[key][1] for key, name in highest.items()] + [reduced.gap_low / stage["gap"][0]]
+        yield below("stage-one", statement + "its bound", xr.concat(over, "of"), 1.0, source=place, seeds=runs)
+        statement = "In stage 1 v wx grows by at least 2.56 a step: least growth"
+        yield above("stage-growth", statement, reduced.growth, theory.GROWTH, source=place, seeds=runs)
+        statement = "In stage 1 wy/wx falls, and v ≥ wy: largest change of wy/wx, and of wy - v"
+        signs = xr.concat([reduced.slope_rise, -reduced.v_over_height], "of")
+        yield below("stage-order", statement, signs, 1e-12, source=place, seeds=runs)
+        place = "Appendix B.9"
+        statement = (
+            "From t = T1 + 4 on v wx and v - wx (while v wx ≤ 1, and above) stay in the intervals of the proof: "
+        )
+        shares = []
+        for name, (low, high) in theory.BASIN.items():
+            ends = reduced[f"basin_{name}_low"], reduced[f"basin_{name}_high"]
+            shares += [abs(2 * end - low - high) / (high - low) for end in ends]
+        yield below(
+            "basin", statement + "share of half the width", xr.concat(shares, "of"), 1.0, source=place, seeds=runs
+        )
+        statement = "From there Δwy/wy is at most -0.030 K: largest Δwy/(K wy)"
+        yield below("basin-rate", statement, reduced.change_over_K, -0.030, source=place, seeds=runs)
+        statement = "And it is at least -1.87: least"
+        yield above("basin-step", statement, reduced.change, -1.87, source=place, seeds=runs)
+        statement = "After 2000 steps v = wx = d_i and wy = 0: largest distance"
+        yield below("limit", statement, reduced.off_limit, 1e-8, source="Proposition 4")
+        statement = "On the orbit wy shrinks by |1 - K| and v - wx by 3 - 2K in two steps: wy vanishes first"
+        place = "Proposition 4, extended"
+        yield agrees("decay", statement, reduced.decay, reduced.decay_predicted, relative=0.01, source=place)
+        statement = "v Δv = wx Δwx + wy Δwy: largest defect"
+        yield below("update-identity", statement, reduced.defect, 1e-13, source="Appendix B.8", seeds=runs)
+        statement = "a Δa ≥ b Δb, a ≥ b ≥ 0 and Δb ≤ a give a + Δa ≥ b + Δb: share of random numbers that do not"
+        cases, broken = reduced.lemma
+        yield agrees("lemmas", statement, broken / cases, 0.0, absolute=0.0, source="Lemma B.11", seeds=int(cases))
+        statement = (
+            "The document's interval propagation gives its printed numbers for three boxes: errors, in last digits"
+        )
+        yield below("intervals", statement, reduced.box_miss, 1.0, source="Appendix B.9")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (decay, where, rates) = panels(3, size=(4.8, 3.9))
         for color, K, height in zip(settings_colors(len(RATES)), RATES, measured.path.values[2], strict=True):
             decay.plot(np.where(height > 1e-30, height, np.nan), color=color, label=f"wy, K = {K:g}")

@@ -20,7 +20,8 @@ from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry import norm_ratio
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Source
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.axis_teacher import AxisTeacher
@@ -97,10 +98,9 @@ class SixteenNeurons(EdgeExperiment):
         end, number = self.steps + self.steps_after, np.dtype(self.precision).type
         seeds = member_seeds(seed, self.seeds)
         member = Student(self.dim, self.samples, (0, self.steps, end))
-        trace = ds.ensemble(
-            member, {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds},
-            steps=end, record=1, fixed={"last_rate": number(self.small_rate), "drop_at": np.int32(self.steps)},
-        ).trace  # fmt: skip
+        over = {"rate": np.asarray([self.small_rate, self.large_rate], self.precision), "seed": seeds}
+        fixed = {"last_rate": number(self.small_rate), "drop_at": np.int32(self.steps)}
+        trace = ds.ensemble(member, over, steps=end, record=1, fixed=fixed).trace
         squares = np.union1d(np.geomspace(*self.squares, 30), np.linspace(1.0, 1.4, 21))
         common = np.stack([common_sharpness(member.points(one), squares) for one in seeds])
         start = (1 + 0.0625 * np.arange(self.dim)) ** 2
@@ -111,81 +111,82 @@ class SixteenNeurons(EdgeExperiment):
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         expected = [expected_common_sharpness(square, self.dim) for square in measured.square.values]
         flattest = flattest_square(self.dim)
+        edge = 2 / expected_common_sharpness(flattest, self.dim)
+        numbers = {"common_sharpness": ("square", expected), "flattest_square": flattest, "edge": edge}
+        return xr.Dataset(numbers, {"square": measured.square})
+
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        own, small, large = (
+            measured.common_sharpness.min("square"),
+            *(measured.isel(rate=rate, drop=True) for rate in (0, 1)),
+        )
+        before = large.sel(step=slice(self.steps - WINDOW, self.steps - 1))
+        swings = before.ratio.mean("neuron").diff("step").values
+        first, last = (small.isel(step=step, drop=True) for step in (0, -1))
+        end, dropped = large.isel(step=-1, drop=True), large.sel(step=self.steps, drop=True)
+        dense = measured.sharpness.sel(step=measured.diagonalized_step.values).values / measured.diagonalized.values
         return xr.Dataset(
-            {"common_sharpness": (("square",), expected), "flattest_square": flattest,
-             "edge": 2 / expected_common_sharpness(flattest, self.dim)}, coords={"square": measured.square},
-        )  # fmt: skip
+            {
+                "own_edge": 2 / own,
+                "edge_predicted": predicted.edge,
+                "own_square": measured.square[measured.common_sharpness.argmin("square")].drop_vars("square"),
+                "square_predicted": predicted.flattest_square,
+                "sharpness": xr.concat([last.sharpness, end.sharpness], "rate") / own,
+                "ratio": end.ratio.mean("neuron"),
+                "spread": end.ratio.max("neuron") - end.ratio.min("neuron"),
+                "dropped_ratio": dropped.ratio.mean("neuron"),
+                "start_spread": measured.start_ratio.max() - measured.start_ratio.min(),
+                "kept": np.abs(last.ratio / measured.start_ratio - 1).max("neuron"),
+                "kept_sharpness": last.sharpness / first.sharpness,
+                "turning": ("seed", (swings[:, 1:] * swings[:, :-1] < 0).mean(1)),
+                "final_loss": end.loss,
+                "loss_drop": end.loss / before.loss.median("step"),
+                "sphere_error": np.abs(measured.common_sharpness / predicted.common_sharpness - 1).max(),
+                "dense_error": np.abs(dense - 1).max(),
+            },
+            {"rate": [self.small_rate, self.large_rate]},
+        )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset) -> Iterable[Claim]:
-        low, high = measured.isel(rate=0), measured.isel(rate=1)
-        ratios = high.ratio.isel(step=-1).values
-        sharp, flat = (run.sharpness.isel(step=-1).values for run in (low, high))
-        good = (ratios.min(axis=1) >= 1.1) & (ratios.max(axis=1) <= 1.3) & (flat <= 0.82) & (sharp >= 1.0)
-        yield claim(
-            "to-the-flattest", f"The rate {self.large_rate:g}, dropped at the end, leads to ratios |w|/v all in "
-            "[1.1, 1.3] and a sharpness of at most 0.82; the rate "
-            f"{self.small_rate:g} to at least 1.0: in two of three seeds",
-            source="Figure 3.5",
-            measured=share_of(good) | {"ratios": [ratios.min(), ratios.max()], "mean ratio": ratios.mean(),
-                                       "sharpness": flat, "sharpness, small rate": sharp},
-            expected="share ≥ 2/3", holds=good.mean() >= 2 / 3, seeds=self.seeds,
-        )  # fmt: skip
-        flattest = measured.square.values[measured.common_sharpness.argmin("square").values]
-        edges = 2 / measured.common_sharpness.min("square").values
-        yield claim(
-            "threshold", "The edge of the flattest minimum with a common k lies at a rate of about 2.5",
-            source="Section 3.7.1",
-            measured={"samples": edges, "whole sphere": predicted.edge.item()}, expected="2.4 to 2.6",
-            holds=bool(np.all((edges > 2.4) & (edges < 2.6))), seeds=self.seeds,
-        )  # fmt: skip
-        yield claim(
-            "flattest-ratio", "Of the minima with a common k the flattest has k² = 1.21", source="Figure 3.5 e, f",
-            measured={"samples": flattest, "whole sphere": predicted.flattest_square.item()}, expected="1.21 ± 0.05",
-            holds=bool(np.all(np.abs(flattest - 1.21) <= 0.05)), seeds=self.seeds,
-        )  # fmt: skip
-        kept = np.abs(low.ratio.isel(step=-1) / measured.start_ratio - 1).max("neuron").values
-        yield claim(
-            "small-rate-stays", f"The rate {self.small_rate:g} leaves every ratio at its k² (largest relative "
-            "change), and the sharpness where it was", source="Figure 3.5 b, c",
-            measured={"ratio": kept, "sharpness, end over start": sharp / low.sharpness.isel(step=0).values},
-            expected="≤ 0.05; ≥ 0.95", seeds=self.seeds,
-            holds=bool(np.all(kept <= 0.05) and np.all(sharp >= 0.95 * low.sharpness.isel(step=0).values)),
-        )  # fmt: skip
-        before = slice(self.steps - WINDOW, self.steps)
-        drawn = high.ratio.sel(step=self.steps).values
-        near = (drawn.min(axis=1) >= 1.11) & (drawn.max(axis=1) <= 1.31)
-        yield claim(
-            "large-rate-balances", f"{self.steps} steps at the rate {self.large_rate:g} drive all ratios to about 1.21 "
-            "(1.11 to 1.31), in two of three seeds", source="Figure 3.5 c, d",
-            measured=share_of(near) | {"from": drawn.min(axis=1), "to": drawn.max(axis=1)}, expected="share ≥ 2/3",
-            holds=near.mean() >= 2 / 3, seeds=self.seeds,
-        )  # fmt: skip
-        swings = np.diff(high.ratio.sel(step=before).mean("neuron").values, axis=-1)
-        turning = (swings[:, 1:] * swings[:, :-1] < 0).mean(axis=1)
-        final = high.loss.isel(step=-1).values
-        oscillating = np.median(high.loss.sel(step=before).values, axis=1)
-        yield claim(
-            "oscillates", f"In the {WINDOW} steps before the drop the mean ratio changes direction at every step; the "
-            "drop ends this, at a loss below 1e-4", source="Figure 3.5 a, d",
-            expected="≥ 0.9; ≤ 1e-4, at most a tenth of before", seeds=self.seeds,
-            measured={"turning": turning, "loss before": oscillating, "loss after": final},
-            holds=bool(np.all(turning >= 0.9) and np.all(final <= 1e-4) and np.all(final <= oscillating / 10)),
-        )  # fmt: skip
-        off = np.abs(measured.common_sharpness / predicted.common_sharpness - 1).max().item()
-        yield claim(
-            "whole-sphere", "The closed form over the whole sphere gives the sharpness of common-k minima on a "
-            "sample (largest relative difference)", source="equations (3.13)-(3.17)", measured=off, expected="≤ 0.05",
-            holds=off <= 0.05, seeds=self.seeds,
-        )  # fmt: skip
-        found = measured.sharpness.sel(step=measured.diagonalized_step.values).values
-        off = np.abs(found / measured.diagonalized.values - 1).max()
-        yield claim(
-            "well-measured", "The sharpness from Hessian-vector products is that of the dense Hessian, diagonalized "
-            "at the start, at the drop and at the end (largest relative difference)", source="Figure 3.5 b",
-            measured=off, expected="≤ 1e-4", holds=off <= 1e-4, seeds=self.seeds,
-        )  # fmt: skip
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        small, large = reduced.sharpness
+        statement = (
+            f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: sharpness over that of "
+        )
+        statement += "the flattest with a common k, on each sample"
+        yield below("to-the-flattest", statement, large, 1.05, source="Figure 3.5")
+        statement = f"The rate {self.small_rate:g} ends at a sharper minimum: the same ratio"
+        yield above("small-rate-sharp", statement, small, 1.2, source="Figure 3.5 b")
+        statement = "The edge of the flattest minimum with a common k lies at a rate of about 2.5"
+        sphere = {"whole sphere": reduced.edge_predicted}
+        yield agrees("threshold", statement, reduced.own_edge, 2.5, absolute=0.15, source="Section 3.7.1", shown=sphere)
+        statement = "Of the minima with a common k the flattest has k² = 1.21"
+        sphere = {"whole sphere": reduced.square_predicted}
+        yield agrees(
+            "flattest-ratio", statement, reduced.own_square, 1.21, absolute=0.05, source="Figure 3.5 e, f", shown=sphere
+        )
+        statement = f"The rate {self.small_rate:g} leaves every ratio |w|/v at its k²: largest relative change"
+        yield below("small-rate-stays", statement, reduced.kept, 0.05, source="Figure 3.5 c")
+        statement = f"{self.steps} steps at the rate {self.large_rate:g} drive the mean ratio |w|/v to about 1.21"
+        place = "Figure 3.5 c, d"
+        yield agrees("large-rate-balances", statement, reduced.dropped_ratio, 1.21, absolute=0.1, source=place)
+        statement = "They shrink the spread of the ratios: at the end, over the start"
+        yield below("ratios-equal", statement, reduced.spread / reduced.start_spread, 0.2, source=place)
+        statement = f"In the {WINDOW} steps before the drop the mean ratio turns at every step: share of steps"
+        yield above("oscillates", statement, reduced.turning, 0.89, source="Figure 3.5 a, d")
+        statement = "The drop ends the oscillation: loss after it over the median before"
+        yield below(
+            "drop-ends", statement, reduced.loss_drop, 0.1, source="Figure 3.5 a", shown={"loss": reduced.final_loss}
+        )
+        statement = (
+            "The closed form over the whole sphere gives the sharpness of common-k minima on a sample: largest error"
+        )
+        yield below("whole-sphere", statement, reduced.sphere_error, 0.05, source="equations (3.13)-(3.17)")
+        statement = (
+            "The sharpness from Hessian-vector products is that of the dense Hessian: largest relative difference"
+        )
+        yield below("well-measured", statement, reduced.dense_error, 1e-4, source="Figure 3.5 b")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, axes = panels(3, 2, size=(4.3, 3.3))
         spread = np.ptp(measured.ratio.isel(rate=1, step=-1).values, axis=1)
         shown = int(np.argsort(spread)[self.seeds // 2])
@@ -199,8 +200,8 @@ class SixteenNeurons(EdgeExperiment):
         axes[0, 0].legend(loc="center")
         axes[0, 0].set(xlabel="step", ylabel="loss", title=f"a  Loss; the middle seed, {shown}, in bold")
         axes[0, 1].axhline(2 / self.large_rate, **THEORY, zorder=4)
-        axes[0, 1].text(1.01, 2 / self.large_rate, f"2 / {self.large_rate:g}", va="center", fontsize=8,
-                        transform=axes[0, 1].get_yaxis_transform())  # fmt: skip
+        side = {"va": "center", "fontsize": 8, "transform": axes[0, 1].get_yaxis_transform()}
+        axes[0, 1].text(1.01, 2 / self.large_rate, f"2 / {self.large_rate:g}", **side)
         axes[0, 1].set(xlabel="step", ylabel="sharpness", title="b  Sharpness")
         self._draw_ratios(axes[0, 2], measured.isel(seed=shown), (0, 1), None)
         axes[0, 2].set_title(f"c  Balance of the neurons, seed {shown}")
