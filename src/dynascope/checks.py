@@ -144,6 +144,14 @@ def rows(**data: Any) -> int:
     return next(iter(lengths.values()))
 
 
+def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """`shape`, where it is (height, width, channels)."""
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"shape must be (height, width, channels); got {shown(shape)}")
+    height, width, channels = (whole("each of shape", size, at_least=1) for size in shape)
+    return height, width, channels
+
+
 def example(model: Any, x: Any, shape: tuple[int, ...]) -> None:
     """`x` must be one example of this shape, as the model takes it."""
     if np.shape(x) != shape:

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics.shuffle import epoch_words, permuted
+from dynascope.dynamics.descend import epoch_words, permuted
 
 torch = pytest.importorskip("torch", reason="the optional extra `torch` is not installed")
 

@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics.shuffle import epoch_words, permuted
+from dynascope.dynamics.descend import epoch_words, permuted
 
 CURVATURE = np.array([1.0, 4.0], np.float32)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynascope.dynamics.shuffle import epoch_words, permuted
+from dynascope.dynamics.descend import epoch_words, permuted
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 64, 97, 1000, 10_007])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from dynascope import checks
 from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
-from dynascope.geometry.krylov import extreme_pairs
-from dynascope.geometry.ritz import Which, check_search
+from dynascope.geometry.krylov import Which, extreme_pairs
 
 DENSE = 400
 """Up to this many parameters the whole Hessian is formed and diagonalized, unless vectors to start from are given."""
@@ -23,6 +22,14 @@ MIXED_IN = 0.1
 
 EXPLORE = 8
 """The least number of products with which a search from given vectors explores other directions."""
+
+
+def check_search(k: int, tolerance: Any, max_products: int, which: str = "largest") -> None:
+    """The options of a search for eigenpairs."""
+    checks.whole("k", k, at_least=1)
+    checks.real("tolerance", tolerance, at_least=0)
+    checks.whole("max_products", max_products, at_least=1, at_most=2**31 - 1)
+    checks.one_of("which", which, get_args(Which))
 
 
 class Eigenpairs(eqx.Module):

@@ -18,9 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from dynascope import checks
-from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, diagonalized, searched
+from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, check_search, diagonalized, searched
 from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
-from dynascope.geometry.ritz import check_search
 from dynascope.geometry.tangent_kernel import (
     Apply,
     Vector,

@@ -16,10 +16,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from dynascope import checks
-from dynascope.geometry.eigenpairs import top_eigenpairs
+from dynascope.geometry.eigenpairs import check_search, top_eigenpairs
 from dynascope.geometry.hessian import Loss, flatten, linearized
 from dynascope.geometry.krylov import extreme_pairs
-from dynascope.geometry.ritz import check_search
 
 
 class HessianNorm(NamedTuple):

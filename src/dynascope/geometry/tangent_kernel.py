@@ -28,8 +28,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.geometry.blocks import block_size, in_blocks
-from dynascope.geometry.layerwise_kernel import full, has_layers, layerwise_kernel, summed
+from dynascope.geometry.layerwise_kernel import block_size, full, has_layers, in_blocks, layerwise_kernel, summed
 
 Apply = Callable[[Any, Any], Any]
 Vector = Float[Array, " nk"]

@@ -1,7 +1,6 @@
 """Models: what learns, as immutable equinox modules."""
 
 from dynascope.models import dag_architectures as dag_architectures
-from dynascope.models.attention import Attention as Attention
 from dynascope.models.convnet import ConvNet as ConvNet, myrtle5 as myrtle5
 from dynascope.models.dag import DAG as DAG
 from dynascope.models.diagonal import (
@@ -23,5 +22,5 @@ from dynascope.models.taylor import (
     quadratic as quadratic,
 )
 from dynascope.models.torch import TorchModel as TorchModel, from_torch as from_torch, to_torch as to_torch
-from dynascope.models.transformer import Products as Products, Transformer as Transformer
+from dynascope.models.transformer import Attention as Attention, Products as Products, Transformer as Transformer
 from dynascope.models.vision_transformer import ViT as ViT

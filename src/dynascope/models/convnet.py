@@ -20,14 +20,6 @@ Image = Float[Array, "_ _ _"]
 """Height, width, channels."""
 
 
-def image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """`shape`, where it is (height, width, channels)."""
-    if not isinstance(shape, tuple | list) or len(shape) != 3:
-        raise ValueError(f"shape must be (height, width, channels); got {checks.shown(shape)}")
-    height, width, channels = (checks.whole("each of shape", size, at_least=1) for size in shape)
-    return height, width, channels
-
-
 def _entries(name: str, given: Sequence[int], at_least: int) -> tuple[int, ...]:
     if not isinstance(given, tuple | list) or not given:
         raise ValueError(f"{name} must have one entry for each convolution; got {checks.shown(given)}")
@@ -126,7 +118,7 @@ class ConvNet(eqx.Module):
         bias: bool = False,
         scale: float | Float[Array, ""] = 1.0,
     ) -> None:
-        self.shape = image_shape(shape)
+        self.shape = checks.image_shape(shape)
         self.activation = checks.one_of("activation", activation, ACTIVATIONS)
         checks.sizes(out=out, window=window)
         checks.flags(bias=bias)

@@ -8,8 +8,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.linear import STANDARD, Init, Linear, Scale, check_init
-from dynascope.models.transformer import Compute, Products, Transformer, residual_scale
+from dynascope.models.transformer import (
+    STANDARD,
+    Compute,
+    Init,
+    Linear,
+    Products,
+    Scale,
+    Transformer,
+    check_init,
+    residual_scale,
+)
 
 
 class GPT(eqx.Module):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.convnet import Affine, Image, image_shape
+from dynascope.models.convnet import Affine, Image
 from dynascope.models.mlp import Parameterization, Tap, untapped
 
 STEM = 16
@@ -51,7 +51,7 @@ class WideResNet(eqx.Module):
         parameterization: Parameterization | str = "ntk",
         bias: bool = False,
     ) -> None:
-        channels = image_shape(shape)[-1]
+        channels = checks.image_shape(shape)[-1]
         checks.sizes(widening=widening, out=out, stem=stem)
         checks.flags(bias=bias)
         if checks.whole("depth", depth, at_most=10_000) < 10 or (depth - 4) % 6:

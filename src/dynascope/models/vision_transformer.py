@@ -10,9 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.convnet import image_shape
-from dynascope.models.linear import Init, Linear, Scale
-from dynascope.models.transformer import Compute, Products, Transformer
+from dynascope.models.transformer import Compute, Init, Linear, Products, Scale, Transformer
 
 Pool = Literal["cls", "mean"]
 
@@ -54,7 +52,7 @@ class ViT(eqx.Module):
         bias: bool = True,
         compute: Compute | str = "float32",
     ) -> None:
-        height, width, channels = image_shape(shape)
+        height, width, channels = checks.image_shape(shape)
         checks.sizes(classes=classes, patch=patch, dim=dim)
         checks.flags(pre_norm=pre_norm, bias=bias)
         if height % patch or width % patch:

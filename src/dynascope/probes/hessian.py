@@ -15,10 +15,10 @@ from jaxtyping import Array, Float
 
 from dynascope import checks
 from dynascope.geometry.directional import flip
-from dynascope.geometry.eigenpairs import Eigenpairs, check_count, diagonalized, searched
+from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalized, searched
 from dynascope.geometry.hessian import flatten, linearized
+from dynascope.geometry.krylov import Which
 from dynascope.geometry.linearity import hessian_norm
-from dynascope.geometry.ritz import Which, check_search
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 

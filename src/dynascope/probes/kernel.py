@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
+from dynascope.geometry.eigenpairs import check_search
 from dynascope.geometry.kernel_spectrum import (
     DENSE,
     Convention,
@@ -26,7 +27,6 @@ from dynascope.geometry.kernel_spectrum import (
     slope,
     split_loss,
 )
-from dynascope.geometry.ritz import check_search
 from dynascope.geometry.tangent_kernel import Apply, check_examples
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
 

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.geometry.layerwise_kernel import full
 from dynascope.geometry.spectra import Pair, perturbation_singular_values, product_singular_values, random_perturbation
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
@@ -65,7 +64,7 @@ def _pair(pairs: Pairs, snapshot: Snapshot) -> Pair:
     shapes = [jnp.shape(factor) for factor in given]
     if len(shapes) != 2 or min(map(len, shapes)) < 2 or shapes[0][-1] != shapes[1][-1]:
         raise ValueError(f"pairs must give factors A (..., d, k) and B (..., e, k) with one k; got shapes {shapes}")
-    a, b = (factor.astype(full(factor.dtype)) for factor in given)
+    a, b = (factor.astype(jnp.float32) if jnp.finfo(factor.dtype).bits < 32 else factor for factor in given)
     return a, b
 
 
