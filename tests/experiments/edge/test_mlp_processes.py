@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.experiments.edge.mlp_processes import CubicRegression, averaging, summary
+from dynascope.experiments.edge.mlp_processes import CubicRegression, MlpProcesses, averaging
 from dynascope.geometry.hessian import dense_hessian
 
 
@@ -33,17 +33,25 @@ def test_sharpness_along_a_path_is_that_of_the_dense_hessian():
 def test_ratios_are_over_the_time_at_the_edge(factor):
     of, at_edge = ("seed", "step"), np.array([[0.0, 0.0, 1.0, 1.0]])
     weights = np.zeros((1, 4, 2))
-    measured = xr.Dataset({
-        "oscillation": (of, np.array([[9.0, 9.0, 0.0, 2.0]])), "average_loss": (of, at_edge),
-        "center_sharpness": (of, 10 * at_edge), "flow_sharpness": (of, 30 * at_edge),
-        "weights": ((*of, "parameter"), weights), "flow_weights": ((*of, "parameter"), weights + 1),
-    })  # fmt: skip
-    predicted = xr.Dataset({
-        "oscillation": (of, factor * at_edge), "average_loss": (of, factor * at_edge),
-        "weights": ((*of, "parameter"), weights + 0.1),
-    })  # fmt: skip
-    found = summary(measured, predicted, edge=10.0)
-    np.testing.assert_allclose(found["ratio"], [0.1])
-    np.testing.assert_allclose(found["variance_ratio"], [factor])
-    np.testing.assert_allclose(found["loss_ratio"], [factor])
-    np.testing.assert_allclose(found["hover"], [1.0])
+    measured = xr.Dataset(
+        {
+            "oscillation": (of, np.array([[9.0, 9.0, 0.0, 2.0]])),
+            "average_loss": (of, at_edge),
+            "center_sharpness": (of, 10 * at_edge),
+            "flow_sharpness": (of, 30 * at_edge),
+            "weights": ((*of, "parameter"), weights),
+            "flow_weights": ((*of, "parameter"), weights + 1),
+        }
+    )
+    predicted = xr.Dataset(
+        {
+            "oscillation": (of, factor * at_edge),
+            "average_loss": (of, factor * at_edge),
+            "weights": ((*of, "parameter"), weights + 0.1),
+        }
+    )
+    found = MlpProcesses(learning_rate=0.2).reduce(measured, predicted)
+    np.testing.assert_allclose(found.central_distance / found.flow_distance, 0.1)
+    np.testing.assert_allclose(found.variance_ratio, [factor])
+    np.testing.assert_allclose(found.loss_ratio, [factor])
+    np.testing.assert_allclose(found.hover, [1.0])

@@ -5,35 +5,40 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 from dynascope.experiments.edge.decay_sharpens import DecaySharpens
-from dynascope.experiments.edge.digit_experiment import gaussian_clusters, sample
-from dynascope.experiments.edge.mlp_alignment import MlpAlignment, median_where, share_where
+from dynascope.experiments.edge.mlp_alignment import MlpAlignment
 from dynascope.tasks.data import images
 
-TINY = {"data": "gaussians", "samples": 20, "seeds": 1, "width": 3}
-
-
-def test_gaussian_clusters_are_balanced_and_the_same_each_time() -> None:
-    x, y = gaussian_clusters(100)
-    assert x.shape == (100, 79)
-    assert y.sum(axis=0).tolist() == [50, 50]
-    np.testing.assert_array_equal(x, gaussian_clusters(100)[0])
+TINY = {"data": "digits", "samples": 20, "seeds": 1, "width": 3}
 
 
 def test_nothing_takes_the_place_of_a_missing_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path))
+    small = MlpAlignment.model_validate(TINY | {"data": "mnist", "steps": 2})
+    assert small.data_sets() == ("mnist",)
     with pytest.raises(images.DataNotFoundError, match="no data set 'mnist' on this machine"):
-        sample("mnist", 20)
-    assert "0 and 1 of MNIST" in sample("digits", 20).name
-    assert "not MNIST" in sample("gaussians", 20).name
+        small.measure(0)
 
 
-def test_shares_and_medians_are_over_the_marked_entries() -> None:
-    marked = np.array([[True, True, False], [False, False, False]])
-    np.testing.assert_array_equal(median_where(np.array([[1.0, 3.0, 9.0], [1.0, 1.0, 1.0]]), marked), [2, np.nan])
-    np.testing.assert_array_equal(share_where(np.array([[True, False, True], [True] * 3]), marked), [0.5, np.nan])
+def alignment(sharpness: list[float], flip: list[float]) -> xr.Dataset:
+    """A run at the rate 0.5, whose edge is at 4, and a copy of it."""
+    of, steps = ("rate", "seed", "step"), len(sharpness)
+    curves = {"sharpness": sharpness, "flip": flip, "sharpness_alignment": sharpness, "loss": np.arange(steps, 0.0, -1)}
+    return xr.Dataset(
+        {name: (of, np.array([[values], [values]], float)) for name, values in curves.items()}, {"step": range(steps)}
+    )
+
+
+def test_only_edge_steps_count_for_the_alignment() -> None:
+    reduced = MlpAlignment().reduce(alignment([1.0, 5.0, 7.0, 9.0], [-1.0, 2.0, 2.0, -3.0]), None)
+    assert reduced.edge_steps.item() == 3
+    assert reduced.cosine.item() == 7
+    assert reduced.positive.item() == pytest.approx(2 / 3)
+    assert reduced.exceptions_at_edge.item() == 1
+    assert reduced.positive_overall.item() == 0.5
 
 
 def test_both_rates_start_from_the_same_weights() -> None:

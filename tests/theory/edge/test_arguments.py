@@ -1,4 +1,7 @@
-"""Arguments outside the domain of a formula or a task are refused in one sentence that names them."""
+"""Arguments outside the domain of a formula or a task are refused in one sentence that names them.
+
+Of the formulas only bounds of their own are here: tests/api/test_malformed_calls.py makes wrong calls of all of them.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -31,18 +34,11 @@ REFUSED = {
     "square matrix": lambda: factorization.SymmetricFactorization(jnp.ones((2, 3))),
     "scale must be a": lambda: factorization.generic_start(KEY, (2, 2, 2), -0.1),
     "scale must be 0": lambda: factorization.generic_starts(np.random.default_rng(0), 2, 2, [0.1, float("nan")]),
-    "rate must be positive": lambda: edge.quartic_orbit.orbit(1.0, -0.5),
     "doublings": lambda: edge.quartic_orbit.cascade(40),
-    "tolerance": lambda: edge.quartic_orbit.steps_needed(1.05, float("nan")),
-    "tolerance must": lambda: edge.constraint_manifolds.in_manifold(jnp.ones(2), 0.9, tolerance=float("nan")),
-    "which": lambda: edge.constraint_manifolds.project(jnp.ones(2), 0.9, "N"),
     "highest": lambda: edge.period_two.leading_order(QUARTIC, highest=2),
     "order must": lambda: edge.period_two.window(QUARTIC, 0.1, order=2),
     "resolution": lambda: edge.product_orbit.largest_gap(1.1, resolution=1),
-    "sigma": lambda: edge.factorization.orbit_sizes(-2.0, 1.1),
-    "alpha must": lambda: edge.factorization.largest_bulk(1.1, 0.0),
     "dim": lambda: edge.axis_teacher.flattest_square(1),
-    "samples": lambda: edge.single_neuron.spread_of_sampled_K(2.2, 2, 0),
     "box": lambda: edge.neuron_intervals.propagate(edge.neuron_intervals.Box(0.5, 0.4, -0.1, 0.1, 0.2)),
 }  # fmt: skip
 
@@ -61,6 +57,18 @@ def test_nonsense_is_refused_by_name(message):
     with pytest.raises((ValueError, TypeError), match=message) as error:
         REFUSED[message]()
     assert "\n" not in str(error.value)
+
+
+def test_lists_and_integers_become_arrays():
+    assert edge.quartic_orbit.multiplier([1, 2]).tolist() == pytest.approx([1.0, -9.0])
+    assert edge.product_orbit.flow_limit([[1, 2]], 1).shape == (1, 2)
+
+
+def test_a_shape_that_does_not_fit_is_told_with_the_argument_it_does_not_fit():
+    with pytest.raises(
+        ValueError, match=r"couplings must have shape \(k, k\) with k = 3 as in strengths; got an array"
+    ):
+        edge.factorization.extended_spectrum(np.ones(3), np.ones((2, 2)))
 
 
 def test_traced_arguments_pass_unchecked():

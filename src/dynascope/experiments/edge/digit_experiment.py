@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -20,37 +20,8 @@ from dynascope.experiments.seeds import member_seeds
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
 
-Data = Literal["mnist", "digits", "gaussians"]
-DIGITS = "0 and 1 of MNIST, {} pixels"
-CLUSTERS = "two Gaussian clusters in {} dimensions, not MNIST"
-
-
-class Sample(NamedTuple):
-    """Inputs, one-hot targets, and a description of the data."""
-
-    x: Float[np.ndarray, "n d"]
-    y: Float[np.ndarray, "n 2"]
-    name: str
-
-
-def sample(data: Data, count: int) -> Sample:
-    """`count` images of 0 and 1 of MNIST or of its part in the package, reduced; or two Gaussian clusters."""
-    if data == "gaussians":
-        x, y = gaussian_clusters(count)
-        return Sample(x, y, CLUSTERS.format(x.shape[1]))
-    digits = images.two_class_digits(count, name=data, expect=None)
-    return Sample(digits.x, digits.y, DIGITS.format(digits.x.shape[1]))
-
-
-def gaussian_clusters(count: int, dim: int = 79) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n 2"]]:
-    """Two Gaussian clusters of the digits' size: mean 0.45, centers 0.5 apart in each coordinate, and a larger
-    variance in six random directions."""
-    draw = np.random.default_rng(0)
-    second = np.arange(count) % 2
-    pattern = draw.choice([-0.25, 0.25], dim)
-    factors = 0.12 * draw.standard_normal((6, dim))
-    spread = draw.standard_normal((count, 6)) @ factors + 0.2 * draw.standard_normal((count, dim))
-    return 0.45 + (2 * second - 1)[:, None] * pattern + spread, np.eye(2)[second]
+Data = Literal["mnist", "digits"]
+NAME = "0 and 1 of MNIST, {} pixels"
 
 
 class DigitDescent(eqx.Module):
@@ -76,7 +47,7 @@ class DigitExperiment(EdgeExperiment):
     """The common fields, with the document's values where it states them."""
 
     data: Data = "mnist"
-    """MNIST, the part of it in the package (digits), or two Gaussian clusters."""
+    """MNIST, or the part of it in the package (digits)."""
     samples: PositiveInt = Field(2000, ge=10)
     depth: PositiveInt = Field(3, ge=2)
     """Layers of weights."""
@@ -84,14 +55,15 @@ class DigitExperiment(EdgeExperiment):
     seeds: PositiveInt = 5
 
     def data_sets(self) -> tuple[str, ...]:
-        return () if self.data == "gaussians" else (self.data,)
+        return (self.data,)
 
     def train(self, rates: Sequence[tuple[float, float, int]], steps: int, seed: int, flips: bool) -> xr.Dataset:
         """Train at each (rate, rate after the drop, step of the drop) from the same `seeds` initializations."""
-        found = sample(self.data, self.samples)
+        found = images.two_class_digits(self.samples, name=self.data, expect=None)
         before, after, drop_at = zip(*rates, strict=True)
         number, member = np.dtype(self.precision), DigitDescent(self.depth, self.width, flips)
         rate = np.asarray(before, number), np.asarray(after, number), np.asarray(drop_at, np.int32)
         over = {"rate": rate, "seed": member_seeds(seed, self.seeds)}
         fixed = {"x": found.x.astype(number), "y": found.y.astype(number)}
-        return ds.ensemble(member, over, steps=steps, record=1, fixed=fixed).trace.assign_attrs(data=found.name)
+        trace = ds.ensemble(member, over, steps=steps, record=1, fixed=fixed).trace
+        return trace.assign_attrs(data=NAME.format(found.x.shape[1]))

@@ -13,22 +13,13 @@ from pydantic import PositiveInt
 
 from dynascope.experiments.edge import example_losses, rate_scans
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
-from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
+from dynascope.figures import INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, erratum
 from dynascope.lab.criteria import above, agrees, below, every, within
 from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
-from dynascope.theory.edge import quartic_orbit
-from dynascope.theory.edge.errata import (
-    ARGUMENTS,
-    COUNTER_OUTER,
-    I4,
-    RATIOS,
-    SLOPE,
-    angle_ratio,
-    every_counter_example,
-)
+from dynascope.theory.edge.errata import COUNTER_OUTER, I4, SLOPE, every_counter_example
 
 
 class Errata(EdgeExperiment):
@@ -94,40 +85,24 @@ class Errata(EdgeExperiment):
 
     def _judge_statements(self, reduced: xr.Dataset) -> Iterable[Claim]:
         margins = [reduced[f"{name}_margin"].item() for name in ("inner", "outer", "composite")]
-        statement = "The margin 6 g''² - g' g''' of q(p) has a third term, 9 q' q'' p'² p'', which may make it negative"
-        statement += " where those of p and q are positive"
-        counter = claim(
-            "composition",
-            statement,
-            measured={"p": margins[0], "q": margins[1], "q(p)": margins[2]},
-            expected="p > 0, q > 0, q(p) < 0",
-            holds=min(margins[:2]) > 0 > margins[2],
-        )
-        printed = (
-            "Assume both p(x), q(y) at x = x̄, y = p(x̄) satisfies the conditions of g in Prop 1. Then q(p(x)) also "
-        )
-        printed += "satisfies the conditions to have a fixed point of F_η² around x = x̄"
+        statement = "Where p and q have positive margins 6 g''² - g' g''', q(p) may have a negative one"
+        found = {"p": margins[0], "q": margins[1], "q(p)": margins[2]}
+        holds, expected = min(margins[:2]) > 0 > margins[2], "p > 0, q > 0, q(p) < 0"
+        counter = claim("composition", statement, measured=found, expected=expected, holds=holds)
+        printed = "Assume both p(x), q(y) … satisfies the conditions of g in Prop 1. Then q(p(x)) also satisfies the "
+        printed += "conditions"
         yield erratum(counter, kind="error", printed=printed, at="Proposition 2")
-        statement = "At 1.002 × 2/f'' gradient descent stays near the minimum of (exp x - y)² and (log x - y)², and "
-        statement += "leaves that of (log(exp x) - y)² and (q(p(x)))²: distance at the end"
+        statement = "At 1.002 × 2/f'' gradient descent stays near the minima of (exp x - y)² and (log x - y)², and "
+        statement += "leaves those of the composites, (log(exp x) - y)² and (q(p(x)))²"
         composite, part = reduced.away.values[:2], reduced.away.values[2:]
         leaves = np.concatenate([composite > 0.5, part < 0.5])
         distances = {"composites": composite, "exp, log": part}
-        counter = every("composition-descent", statement, leaves, shown=distances)
-        yield erratum(counter, kind="error", printed=printed, at="Proposition 2")
-        statement = "On the low phase of an orbit |uᵀY| = |uᵀZ|, but a largest singular value may belong to the bulk: "
-        statement += "σ_max(Z)/σ_max(Y) - 1 for X₀ = diag(1, 0.75), α = 0.8"
-        counter = above(
-            "largest-singular-values",
-            statement,
-            reduced.phase_Z_norm / reduced.phase_Y_norm - 1,
-            0.01,
-            shown={"|uᵀZ|/|uᵀY| - 1": reduced.phase_Z / reduced.phase_Y - 1},
-        )
-        printed = (
-            "Note that the top singular values of Y, Z are always the same in the orbit although it is unbalanced "
-        )
-        printed += "at initialization"
+        yield every("composition-descent", statement, leaves, source="Proposition 2", shown=distances)
+        statement = "On the low phase |uᵀY| = |uᵀZ|, but σ_max(Z) may belong to the bulk: σ_max(Z)/σ_max(Y) - 1 from "
+        statement += "diag(1, 0.75)"
+        apart, lead = reduced.phase_Z_norm / reduced.phase_Y_norm - 1, reduced.phase_Z / reduced.phase_Y - 1
+        counter = above("largest-singular-values", statement, apart, 0.01, shown={"|uᵀZ|/|uᵀY| - 1": lead})
+        printed = "Note that the top singular values of Y, Z are always the same in the orbit"
         yield erratum(counter, kind="error", printed=printed, at="Remark 4")
         statement = "A share of generic starts stays bounded at (η σ₁², η σ₂²) = (1.1, 1.02)"
         others = {"at (1.2, 0.95)": reduced.share_beyond_line, "at (1.2, 0.6)": reduced.share_within_line}
@@ -136,8 +111,8 @@ class Errata(EdgeExperiment):
         yield erratum(counter, kind="error", printed=printed, at="Section 3.6.2 (η σ_2² is meant)")
 
     def _judge_proofs(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = "Box I4 is mapped higher: (B.90) needs the inverse of its ratio. The largest wy after a step from "
-        statement += "random states of I4 lies between the printed and the valid bound (Theorem 3.5 stands every test)"
+        statement = "(B.90) needs the inverse of its ratio: the largest wy after a step from random states of box I4 "
+        statement += "lies between the printed and the valid bound (Theorem 3.5 stands every test)"
         bounds = reduced.height_printed.item(), reduced.height_valid.item()
         share = {"share of states above the printed bound": reduced.beyond}
         counter = within("height-enclosure", statement, reduced.height, *bounds, shown=share, seeds=self.states)
@@ -148,34 +123,26 @@ class Errata(EdgeExperiment):
         counter = above("cube-bound", statement, reduced.cube_below_one, 1.0, shown=largest)
         printed = "(arctan(mx) - mx/(1 + m²x²))/(arctan(x) - x/(1 + x²)) ≤ m³, for any m > 0, x > 0"
         yield erratum(counter, kind="gap", printed=printed, at="(B.100)")
-        statement = (
-            "(B.17) is the limit of the branch (3.4), not of existence: at K = 1.55 two steps leave the closed-form "
-        )
-        statement += "orbit where it is, and (3.4) gives another K for its upper point"
+        statement = "(B.17) is the limit of the branch (3.4), not of existence: at K = 1.55 the orbit is there, and "
+        statement += "(3.4) gives less"
         gap = {"|F(F(x)) - x|": reduced.orbit_moves, "K by (3.4)": reduced.branch_K}
         counter = above("existence-limit", statement, reduced.orbit_K - reduced.branch_K, 0.05, shown=gap)
         printed = "One necessary condition for existence is μ ≥ ¾x_0² … and achieve the upper bound as ημ ≤ 3/2"
         yield erratum(counter, kind="gap", printed=printed, at="Appendix B.6, (B.17)")
 
     def _judge_misprints(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            "Among minimizers this is so. As defined, M and M_c also contain x = y < 1/√2: the loss at (½, ½), where "
-        )
-        statement += "∇L · u = 0"
+        statement = "So it is among minimizers. As defined, M and M_c also contain x = y < 1/√2: the loss at (½, ½)"
         numbers = {"λ": reduced.manifold_sharpness, "2/η": reduced.manifold_limit}
         counter = above("literal-manifold", statement, reduced.manifold_loss, 0.0, shown=numbers)
         printed = "For L(x, y) = 1/2(xy - 1)² with η > 1 on {x > 0, y > 0}, such a manifold M does not exist"
         yield erratum(counter, kind="misprint", printed=printed, at="Propositions 5 and 6, Definition 4")
-        statement = (
-            "√4.5 - 2 is meant, since η = 1/σ₁² + β: at β σ₁² = 1.1 the multiplier of the orbit is far outside [-1, 1]"
-        )
+        statement = "√4.5 - 2 is meant, since η = 1/σ₁² + β: at β σ₁² = 1.1 the multiplier of the orbit is below -1"
         counter = below("observation-range", statement, reduced.multiplier_at_21, -1.0)
         printed = "Assume 0 < β σ_1² < √4.5 - 1 ≈ 1.121"
         yield erratum(counter, kind="misprint", printed=printed, at="Observation 5")
         statement = "The limit is σ₁ρ_i, as in Observation 2: two steps move ρ₁, not σ₁ρ₁"
-        counter = above(
-            "missing-scale", statement, reduced.rho_moves, 1.0, shown={"σ₁ρ₁ moves by": reduced.scaled_rho_moves}
-        )
+        right = {"σ₁ρ₁ moves by": reduced.scaled_rho_moves}
+        counter = above("missing-scale", statement, reduced.rho_moves, 1.0, shown=right)
         yield erratum(counter, kind="misprint", printed="Y = ρ_i uvᵀ + …", at="Observation 1, Remark 4")
         statement = "It is +2/x³, and the corollary holds: g''' x³/2 at x = 0.7"
         counter = agrees("log-derivative", statement, reduced.log_third, 1.0, absolute=1e-6)
@@ -189,10 +156,7 @@ class Errata(EdgeExperiment):
         counter = below("missing-square", statement, reduced.growth_printed, 3.28, shown=squared)
         printed = "v^(t+1) w_x^(t+1) ≥ v^(t) w_x^(t) (1 - 0.181 + 1 - … - 1.1w_y²) ≥ 3.28 v^(t) w_x^(t)"
         yield erratum(counter, kind="misprint", printed=printed, at="(B.125), (B.126)")
-        statement = (
-            "The printed condition always holds; η σ₁²α² + η σ_p²/α² < 2 is meant. An eigenvalue that satisfies the "
-        )
-        statement += "printed one and is below -1"
+        statement = "This always holds; η(σ₁²α² + σ_p²/α²) < 2 is meant. An eigenvalue that satisfies the printed one"
         counter = below("spectral-condition", statement, reduced.spectral_eigenvalue, -1.0)
         printed = "and 1 - η σ_1² α² - η σ_p²/α² < 2"
         yield erratum(counter, kind="misprint", printed=printed, at="Appendix B.10.2, (B.184)")
@@ -203,13 +167,10 @@ class Errata(EdgeExperiment):
         yield erratum(counter, kind="misprint", printed=printed, at="Remark 4, Appendix B.10.2")
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
-        figure, grid = panels(3, 2, size=(4.7, 3.6))
-        _where_composition_fails(figure, grid[0, 0], self.bend)
-        _descent(grid[0, 1], measured)
-        _literal_manifold(grid[0, 2])
-        _implicit_rate(grid[1, 0])
-        _enclosure(grid[1, 1], measured)
-        _cubes(grid[1, 2])
+        figure, (where, descent, enclosure) = panels(3, size=(4.7, 3.6))
+        _where_composition_fails(figure, where, self.bend)
+        _descent(descent, measured)
+        _enclosure(enclosure, measured)
         return {"errata": figure}
 
 
@@ -237,30 +198,6 @@ def _descent(axes: Axes, measured: xr.Dataset) -> None:
     axes.legend(loc="upper left", ncols=2, fontsize=8)
 
 
-def _literal_manifold(axes: Axes) -> None:
-    x, edge = np.linspace(0.35, 2, 200), 1 / np.sqrt(2)
-    axes.plot(x, 1 / x, color=FAINT, label="minima")
-    label = "∇L · u = 0, λ = 1 - x² < 2/η"
-    axes.plot([0.05, edge], [0.05, edge], color=PALETTE[0], linewidth=4, alpha=0.8, label=label)
-    axes.annotate("", (0.5 + 0.2, 0.5 - 0.2), (0.5, 0.5), arrowprops={"arrowstyle": "->", "color": INK})
-    axes.annotate("", (0.5 + 0.25, 0.5 + 0.25), (0.5, 0.5), arrowprops={"arrowstyle": "->", "color": PALETTE[1]})
-    axes.text(0.73, 0.26, "u, top eigenvector", fontsize=8)
-    axes.text(0.78, 0.72, "-∇L", fontsize=8, color=PALETTE[1])
-    axes.plot([0.5], [0.5], "o", color=INK, markersize=5)
-    axes.set(xlabel="x", ylabel="y", xlim=(0, 2), ylim=(0, 2), title="Props. 5, 6: points of M for η > 1")
-    axes.legend(loc="upper right")
-
-
-def _implicit_rate(axes: Axes) -> None:
-    K = np.linspace(1.001, 1.9, 300)
-    high = quartic_orbit.normalized_orbit(jnp.asarray(K)).high
-    axes.plot(K, np.asarray(quartic_orbit.implicit_rate(1.0, high)), color=PALETTE[1], label="(3.4) at d₂")
-    axes.plot(K, K, **THEORY, label="closed form: all K > 1")
-    axes.axvline(quartic_orbit.IMPLICIT_LIMIT, color=FAINT, linewidth=0.8)
-    axes.set(xlabel="η μ", ylabel="rate given back", title="(B.17): the orbit does not end at 1.5")
-    axes.legend(loc="upper left")
-
-
 def _enclosure(axes: Axes, measured: xr.Dataset) -> None:
     counts, _, _ = axes.hist(measured.height, bins=60, color=PALETTE[1], alpha=0.6)
     axes.set_ylim(0, 1.3 * np.max(counts))
@@ -269,12 +206,3 @@ def _enclosure(axes: Axes, measured: xr.Dataset) -> None:
     axes.axvline(valid, **THEORY, label=f"valid bound, {valid:.3f}")
     axes.set(xlabel="wy after a step from box I4", ylabel="random states", title="(B.90): not an enclosure", yticks=[])
     axes.legend(loc="upper left")
-
-
-def _cubes(axes: Axes) -> None:
-    for color, x in zip(settings_colors(4), ARGUMENTS[[10, 20, 27, 35]], strict=True):
-        axes.plot(RATIOS, angle_ratio(RATIOS, x) / RATIOS**3, color=color, label=f"x = {x:.2g}")
-    axes.axhline(1, **THEORY, label="printed: never above")
-    axes.axvline(1, color=FAINT, linewidth=0.8)
-    axes.set(xscale="log", yscale="log", xlabel="m", ylabel="ratio over m³", title="(B.100): only for m ≥ 1")
-    axes.legend(loc="upper right")

@@ -14,13 +14,13 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
-from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import diverged
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import below, every, rising
 from dynascope.lab.experiment import Source
-from dynascope.tasks.factorization import Factors, diagonal_step
+from dynascope.tasks.factorization import diagonal_step
 from dynascope.tasks.separable import ExtendedLoss
 from dynascope.theory.edge.factorization import extended_spectrum
 
@@ -34,8 +34,6 @@ KEPT = 64
 """Last iterates at which the Hessian is diagonalized."""
 ABOVE = 1.05
 """A cell has two directions above 2/η if its two largest η a_i reach this."""
-SHOWN = (1.2, 1.15)
-"""The products of the run in the figure."""
 
 
 class ExtendedModel(EdgeExperiment):
@@ -75,10 +73,6 @@ class ExtendedModel(EdgeExperiment):
         asymmetric = self._asymmetric(cells, draw[0], draw[0] if self.tied else draw[1])
         at_minimum = [[_spectrum(np.diag(np.sqrt(a)), a, pairs) for a in cells] for pairs in couplings]
         finite, above = (np.stack([np.asarray(one[i]) for one in symmetric]) for i in (0, 1))
-        chosen = int(np.argmin(np.abs(cells[:, :2] - SHOWN).sum(-1)))
-        shown = self._trajectories(
-            *(values[chosen] for values in (cells, draw[0][:, 0], draw[0 if self.tied else 1][:, 0]))
-        )
         return xr.Dataset(
             {
                 "finite": (("coupling", "cell", "start"), finite),
@@ -86,11 +80,8 @@ class ExtendedModel(EdgeExperiment):
                 "asymmetric": (("cell", "start"), asymmetric),
                 "at_minimum": (("coupling", "cell", "eigenvalue"), np.asarray(at_minimum)),
                 "products": (("cell", "block"), cells),
-                "blocks": (("step", "block"), shown[0]),
-                "rows": (("step", "block"), shown[1]),
             },
             {"coupling": list(COUPLINGS)},
-            {"shown": chosen},
         )
 
     def _symmetric(self, cells: np.ndarray, starts: np.ndarray, couplings: np.ndarray) -> tuple[Array, Array]:
@@ -117,18 +108,6 @@ class ExtendedModel(EdgeExperiment):
         escaped = escape_times(diagonal_step, settings, starts, steps=self.steps)
         return np.asarray(escaped).reshape(len(cells), self.starts) < 0
 
-    def _trajectories(self, cell: np.ndarray, Y: np.ndarray, Z: np.ndarray, steps: int = 60) -> np.ndarray:
-        """|x_i| of the fully coupled model and |row i of Y| of the factorization, one start, step by step."""
-        task, a = ExtendedLoss(jnp.asarray(cell), jnp.ones((3, 3))), jnp.asarray(cell)
-
-        def step(state: tuple[Array, Factors], _: None) -> tuple[tuple[Array, Factors], Array]:
-            X, factors = state
-            sizes = jnp.stack([jnp.linalg.norm(X, axis=1), jnp.linalg.norm(factors["Y"], axis=1)])
-            return (task.step(X, 1.0), diagonal_step(factors, a)), sizes
-
-        begin = (jnp.asarray(Y), {"Y": jnp.asarray(Y), "Z": jnp.asarray(Z)})
-        return np.moveaxis(np.asarray(jax.lax.scan(step, begin, None, length=steps)[1]), 1, 0)
-
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """At X = diag √a the Hessian has the eigenvalues 2 a_i, a_i + a_j for the coupled pairs, and else 0."""
         cells = measured.products.values
@@ -154,16 +133,12 @@ class ExtendedModel(EdgeExperiment):
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         two = reduced.isel(cell=(reduced.second >= ABOVE).values)
-        statement = (
-            f"With separate factors and two products η σ_i² ≥ {ABOVE:g} few starts stay finite: share in each cell"
-        )
+        statement = f"With separate factors few starts stay finite where two η σ_i² ≥ {ABOVE:g}: share in each cell"
         yield below("two-factors-restrict", statement, two.asymmetric, 0.1)
         statement = "There the symmetric model stays finite from every start, with any coupling"
         yield every("symmetric-lives", statement, two.finite == 1)
-        statement = (
-            "The document's intuition that a larger E allows fewer: in its own example more pairs give more of them, "
-        )
-        statement += "on the orbits (means over cells and starts) and at the minimum"
+        statement = "The document's intuition that a larger E allows fewer: in its own example more pairs give more, "
+        statement += "on orbits and at the minimum (means over cells and starts)"
         more, minimum = two.above.mean("cell"), two.above_minimum.mean("cell")
         counter = rising("fewer-eigenvalues", statement, more, along="coupling", shown={"at the minimum": minimum})
         printed = "Intuitively, such a model with larger |E| allows fewer eigenvalues of Hessian to go beyond 2/η"
@@ -172,14 +147,13 @@ class ExtendedModel(EdgeExperiment):
         yield below("spectrum", statement, reduced.spectrum_error, 1e-12, source="(3.12)")
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
-        figure, (share, counts, run) = panels(3, size=(4.9, 3.9))
+        figure, (share, counts) = panels(2, size=(4.9, 3.9))
         label = "factors tied" if self.tied else "separate factors"
         products = measured.products.values
         sums, two = products[:, :2].sum(-1), products[:, :2].min(-1) >= ABOVE
         for name, color, size in zip(COUPLINGS, COLORS, (11, 7.5, 4), strict=True):
-            share.plot(
-                sums, reduced.finite.sel(coupling=name), "o", color=color, markersize=size, label=f"symmetric, {name}"
-            )
+            style = {"color": color, "markersize": size, "label": f"symmetric, {name}"}
+            share.plot(sums, reduced.finite.sel(coupling=name), "o", **style)
         share.plot(sums, reduced.asymmetric, "s", color=PALETTE[0], label=label)
         share.axvline(2, **THEORY, label="η (a₁ + a₂) = 2")
         share.set(xlabel="η (a₁ + a₂)", ylabel="share of starts", ylim=(-0.05, 1.1), title="Starts that stay finite")
@@ -193,15 +167,6 @@ class ExtendedModel(EdgeExperiment):
         counts.set(ylabel="eigenvalues above 2/η", title="Coupling adds eigenvalues above 2/η", ylim=(0, 7))
         counts.set_xticks(range(len(COUPLINGS)), list(COUPLINGS))
         counts.legend(loc="upper left")
-        for block, color in enumerate(settings_colors(3)):
-            run.plot(
-                measured.blocks[:, block], color=color, linewidth=1.2, label=f"symmetric, all pairs: |x_{block + 1}|"
-            )
-        rows = measured.rows.where(measured.rows < 10)
-        run.plot(rows, ":", color=PALETTE[0], label=[f"{label}: rows of Y", "", ""])
-        cell = ", ".join(f"{a:.3g}" for a in products[measured.attrs["shown"]])
-        run.set(xlabel="step", ylabel="size", title=f"One start, η a = {cell}", ylim=(0, 3.2))
-        run.legend(loc="upper right")
         return {"extended-model": figure}
 
 

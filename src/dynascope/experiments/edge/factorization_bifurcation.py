@@ -112,8 +112,8 @@ class FactorizationBifurcation(EdgeExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         K = reduced.K
         judged = (reduced.from_doubling > NEAR) & (reduced.last_doubling > K)
-        statement = "|uᵀY| has period 1 up to K = 1, 2 up to √5 - 1, 4 up to 1.2880, 8 up to 1.2992: rates and starts, "
-        statement += f"except {NEAR:g} around the doublings"
+        statement = "|uᵀY| has period 1 up to K = 1, 2 up to √5 - 1, 4 up to 1.2880, 8 up to 1.2992: rates and "
+        statement += f"starts, except {NEAR:g} around the doublings"
         yield every("periods", statement, (reduced.period == reduced.period_predicted).where(judged))
         statement = "Where the period is two the sizes are σ₁ρ₁ and σ₁ρ₂: largest distance"
         two = judged & (reduced.period_predicted == 2)

@@ -130,9 +130,7 @@ class ManifoldProjection(EdgeExperiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            f"At η = {self.below:g} the projection onto M does not move for t = 0 to {FROZEN}: length of its path"
-        )
+        statement = f"At η = {self.below:g} the projection onto M rests for t = 0 to {FROZEN}: length of its path"
         place = "Figure 3.4 (b)"
         yield below("projection-still", statement, reduced.moved.sel(path="onto M"), 1e-9, source=place)
         statement = "The trajectory and its projection onto M_c do move: lengths of their paths"
@@ -143,10 +141,8 @@ class ManifoldProjection(EdgeExperiment):
         statement = "The trajectory ends on M: x + y over √(2 + 2/η), at a loss of 0"
         yield below("ends-on-M", statement, reduced.end_sum, 1.0, source=place, shown={"loss": reduced.end_loss})
         place = "Propositions 5 and 6"
-        statement = (
-            "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty for η ≥ 1, and M_c all of xy = 1: points of a "
-        )
-        statement += "grid of η and x at which the Hessian disagrees"
+        statement = "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty for η ≥ 1, and M_c all of xy = 1: "
+        statement += "points (η, x) of a grid at which the Hessian disagrees"
         wrong = xr.concat([reduced.outside_M, reduced.outside_M_c], "manifold")
         yield below("minimizers", statement, wrong, 1, source=place)
         statement = f"At η = {self.above:g}, where M has no minimizer, both factors reach the orbit: largest distance"
@@ -156,9 +152,8 @@ class ManifoldProjection(EdgeExperiment):
         statement = "It is (2/n) Σ 1/x²: largest relative error"
         yield below("many-factors-formula", statement, reduced.sharpness_error, 1e-9, source="Proposition 7")
         place = "Figure 3.4, Theorem 3.4's assumption"
-        statement = (
-            f"At η = {self.above:g} the start {self.far_start} diverges, and {self.crossing_start} ends negative"
-        )
+        statement = f"At η = {self.above:g} {self.far_start} diverges, and {self.crossing_start} ends on negative "
+        statement += "factors"
         outcomes = [not reduced.far_finite, reduced.signs < 0]
         yield every("other-starts", statement, outcomes, source=place)
         statement = "These are on the mirrored orbit: largest distance of |x|"

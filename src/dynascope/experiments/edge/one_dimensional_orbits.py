@@ -155,16 +155,12 @@ class OneDimensionalOrbits(EdgeExperiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            f"On the quartic and on 2 sin x, from every start, η = {self.rate_factor:g} × 2/f'' ends in an orbit of "
-        )
-        statement += f"period two (|F(F(x)) - x| < {CLOSED:g}), away from the minimum"
+        statement = f"At η = {self.rate_factor:g} × 2/f'' every start on the quartic and on 2 sin x ends in an orbit "
+        statement += f"of period two, |F(F(x)) - x| < {CLOSED:g}, away from the minimum"
         numbers = {"largest |F(F(x)) - x|": reduced.closing.max(), "least distance": reduced.away.min()}
         settled = (reduced.closing < CLOSED) & (reduced.away > 1e-3)
         yield every("period-two", statement, settled, source="Figure B.1", shown=numbers)
-        statement = (
-            "The orbits are those of the closed form (quartic), and minimum ± a with sin(a)/a = 1/η (sine): distance"
-        )
+        statement = "They are the closed form (quartic), and minimum ± a with sin(a)/a = 1/η (sine): largest distance"
         yield below("orbit-points", statement, reduced.off, 1e-9, source="Theorem 3.3, Figure B.1")
         nu, place = 2 * self.rate_factor - 2, "Theorem 3.1, extended"
         statement = f"Losses with D > 0 oscillate with half-width √(3 f''² ν/D), ν = η f'' - 2 = {nu:.2g}: ratio to it"
@@ -173,22 +169,17 @@ class OneDimensionalOrbits(EdgeExperiment):
         yield below("all-period-two", statement, reduced.all_closing, CLOSED, source=place)
         statement = f"The multiplier of two steps is 1 - 4ν + O(ν²) for each of these losses: error, over ν = {nu:.2g}"
         yield agrees("multiplier", statement, reduced.multiplier_error / nu, 0.0, absolute=10 * abs(nu), source=place)
-        statement = (
-            f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end ({self.offset:g} at the start)"
-        )
+        statement = f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end ({self.offset:g} at "
+        statement += "first)"
         yield above("no-orbit", statement, reduced.escaped, 1.0, source=place)
         place = "Theorem 3.1, Lemma 3.2"
-        statement = (
-            f"Every x0 tried between the minimum and minimum - ε, |ε| = {self.reach:g}, has a rate of period two in "
-        )
-        statement += "the window of Theorem 3.1 (k = 3) or Lemma 3.2 (k = 4, 5, 6)"
+        statement = f"Every x0 tried between the minimum and minimum - ε, |ε| = {self.reach:g}, has a rate of period "
+        statement += "two in the window of Theorem 3.1 (k = 3) or Lemma 3.2 (k = 4, 5, 6)"
         yield every("windows", statement, reduced.found, source=place)
         statement = "Where a condition fails there is none"
         yield every("no-windows", statement, ~reduced.found_without.astype(bool), source=place)
-        statement = (
-            "η(x0) = 2/f'' + D (x0 - x̄)²/(3 f''³) and the two displacements of the proof hold to leading order: the "
-        )
-        statement += "relative error at ε/10 over that at ε"
+        statement = "η(x0) = 2/f'' + D (x0 - x̄)²/(3 f''³) and the two displacements of the proof hold to leading "
+        statement += "order: the relative error at ε/10 over that at ε"
         yield below("expansions", statement, reduced.shrink, 0.2, source="Theorem 3.1, proof")
         place = "Proposition 1 and its corollaries"
         statement = "For squared losses D = 16 g'² (6 g''² - g' g'''): largest relative error"

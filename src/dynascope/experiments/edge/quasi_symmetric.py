@@ -29,7 +29,6 @@ from dynascope.theory.edge.factorization import (
     quasi_symmetric_condition,
     quasi_symmetric_limit,
 )
-from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
 CLOSE = 1e-3
 """The largest distance to a prediction after all steps."""
@@ -224,13 +223,12 @@ class QuasiSymmetric(EdgeExperiment):
         yield below("generic-error", statement, generic.off_top.max(), 1e-12, source="Observation 1")
         statement = "A step adds exactly η²(ZᵀMᵀMZ - YᵀMMᵀY) to YᵀY - ZᵀZ: largest error over |C|"
         yield below("invariant", statement, reduced.drift.max(), 1e-12, source="Appendix B.10")
-        statement = (
-            f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C: relative errors"
-        )
+        statement = f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C: relative "
+        statement += "errors"
         errors = xr.concat([quasi.lowered_size.max(), quasi.lowered_error.max()], "of")
         yield below("decay", statement, errors, CLOSE, source="Remark 6")
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         deviation = reduced.deviation[reduced.kind.values == "noise"].groupby("noise").median()
-        noise = draw_noise(measured, deviation, np.asarray(normalized_orbit(self.K)))
-        return {"quasi-symmetric": draw_runs(measured, predicted, self.alphas, self.K), "noise": noise}
+        runs = draw_runs(measured, predicted, self.alphas, self.K)
+        return {"quasi-symmetric": runs, "noise": draw_noise(deviation)}

@@ -46,27 +46,14 @@ def draw_runs(measured: xr.Dataset, predicted: xr.Dataset, alphas: Sequence[floa
     return figure
 
 
-def draw_noise(measured: xr.Dataset, deviation: xr.DataArray, orbit: np.ndarray) -> Figure:
-    """How the limit depends on the noise at the start, and the orbits of all draws."""
-    figure, (slope, ends) = panels(2, size=(4.8, 3.6))
+def draw_noise(deviation: xr.DataArray) -> Figure:
+    """How the limit depends on the noise at the start."""
+    figure, axes = panels(1, size=(4.8, 3.6))
     noise, far = deviation.noise.values, deviation.values
-    slope.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")
-    slope.loglog(noise, far[0] * noise / noise[0], **THEORY, label="proportional to ε")
-    slope.set(xlabel="noise at the start, ε", ylabel="deviation of the factors", title="The limit, up to O(ε)")
-    slope.legend(loc="upper left")
-    quasi = measured.isel(case=measured.kind.values == "quasi")
-    for name, label, style in (
-        ("lead_Z_norm", "largest singular value of Z", {"color": FAINT, "marker": "s", "markersize": 7}),
-        ("lead_Z", "|uᵀZ|", {"color": LAYERS["Z"], "marker": "o", "markersize": 4}),
-    ):
-        pair = two_last(quasi[name])
-        for phase in (0, 1):
-            ends.plot(quasi.sigma, pair[:, phase], linestyle="", label="" if phase else label, **style)
-    line = np.array([float(quasi.sigma.min()), float(quasi.sigma.max())])
-    for index, rho in enumerate(orbit):
-        ends.plot(line, line * rho, **THEORY, label="" if index else "σ₁ρ₁, σ₁ρ₂")
-    ends.set(xlabel="σ₁ of the draw", ylabel="last two iterates", title="Every draw, both α")
-    ends.legend(loc="upper left")
+    axes.loglog(noise, far, "o", color=PALETTE[0], label="median of three draws")
+    axes.loglog(noise, far[0] * noise / noise[0], **THEORY, label="proportional to ε")
+    axes.set(xlabel="noise at the start, ε", ylabel="deviation of the factors", title="The limit, up to O(ε)")
+    axes.legend(loc="upper left")
     return figure
 
 

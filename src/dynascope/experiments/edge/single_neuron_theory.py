@@ -18,14 +18,11 @@ from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Source
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
+from dynascope.theory.edge.errata import I4
 from dynascope.theory.edge.neuron_intervals import Box, propagate
 from dynascope.theory.edge.product_orbit import orbit_contraction
 
-I1, I4, I7 = (
-    Box(0.213, 0.4, -0.017, 0.17, 0.44),
-    Box(0.55, 0.8, -0.162, 0.068, 0.416),
-    Box(1.0, 1.12131, -0.162, 0.068, 0.416),
-)
+I1, I7 = Box(0.213, 0.4, -0.017, 0.17, 0.44), Box(1.0, 1.12131, -0.162, 0.068, 0.416)
 PRINTED = {
     I1: {"product_low": 0.551, "product_high": 1.12131, "gap_low": -0.162, "height": 0.416},
     I4: {"product_low": 0.942, "product_high": 1.25786, "gap_low": -0.309, "height": 0.214},
@@ -127,17 +124,15 @@ class SingleNeuronTheory(EdgeExperiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            "For all t ≥ T1 + 4, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): largest "
-        )
+        statement = "For all t ≥ T1 + 4, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): "
+        statement += "largest "
         runs = self.rates * self.sizes * self.angles
         yield below(
             "bound", statement + "ratio to it, by size", reduced.bound_ratio, 1.0, source="Theorem 3.5", seeds=runs
         )
         place, stage = "Appendix B.8", theory.STAGE_ONE
-        statement = (
-            "In stage 1 (t ≥ 1, v wx ≤ wx wy/(π|w|²)) wy/wx, wy, v - wx and v wx are within their bounds: largest over "
-        )
+        statement = "In stage 1 (t ≥ 1, v wx ≤ wx wy/(π|w|²)) wy/wx, wy, v - wx and v wx are within their bounds: "
+        statement += "largest over "
         highest = {"slope": "slope", "height": "height", "gap": "gap_high", "product": "product"}
         over = [reduced[name] / stage[key][1] for key, name in highest.items()] + [reduced.gap_low / stage["gap"][0]]
         yield below("stage-one", statement + "its bound", xr.concat(over, "of"), 1.0, source=place, seeds=runs)
@@ -147,9 +142,8 @@ class SingleNeuronTheory(EdgeExperiment):
         signs = xr.concat([reduced.slope_rise, -reduced.v_over_height], "of")
         yield below("stage-order", statement, signs, 1e-12, source=place, seeds=runs)
         place = "Appendix B.9"
-        statement = (
-            "From t = T1 + 4 on v wx and v - wx (while v wx ≤ 1, and above) stay in the intervals of the proof: "
-        )
+        statement = "From t = T1 + 4 on v wx and v - wx (while v wx ≤ 1, and above) stay in the intervals of the "
+        statement += "proof: "
         shares = []
         for name, (low, high) in theory.BASIN.items():
             ends = reduced[f"basin_{name}_low"], reduced[f"basin_{name}_high"]
@@ -171,9 +165,8 @@ class SingleNeuronTheory(EdgeExperiment):
         statement = "a Δa ≥ b Δb, a ≥ b ≥ 0 and Δb ≤ a give a + Δa ≥ b + Δb: share of random numbers that do not"
         cases, broken = reduced.lemma
         yield agrees("lemmas", statement, broken / cases, 0.0, absolute=0.0, source="Lemma B.11", seeds=int(cases))
-        statement = (
-            "The document's interval propagation gives its printed numbers for three boxes: errors, in last digits"
-        )
+        statement = "The document's interval propagation gives its printed numbers for three boxes: errors, in last "
+        statement += "digits"
         yield below("intervals", statement, reduced.box_miss, 1.0, source="Appendix B.9")
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -116,14 +116,11 @@ class SixteenNeurons(EdgeExperiment):
         return xr.Dataset(numbers, {"square": measured.square})
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        own, small, large = (
-            measured.common_sharpness.min("square"),
-            *(measured.isel(rate=rate, drop=True) for rate in (0, 1)),
-        )
+        small, large = (measured.isel(rate=rate, drop=True) for rate in (0, 1))
+        own = measured.common_sharpness.min("square")
         before = large.sel(step=slice(self.steps - WINDOW, self.steps - 1))
         swings = before.ratio.mean("neuron").diff("step").values
-        first, last = (small.isel(step=step, drop=True) for step in (0, -1))
-        end, dropped = large.isel(step=-1, drop=True), large.sel(step=self.steps, drop=True)
+        last, end = (run.isel(step=-1, drop=True) for run in (small, large))
         dense = measured.sharpness.sel(step=measured.diagonalized_step.values).values / measured.diagonalized.values
         return xr.Dataset(
             {
@@ -132,12 +129,10 @@ class SixteenNeurons(EdgeExperiment):
                 "own_square": measured.square[measured.common_sharpness.argmin("square")].drop_vars("square"),
                 "square_predicted": predicted.flattest_square,
                 "sharpness": xr.concat([last.sharpness, end.sharpness], "rate") / own,
-                "ratio": end.ratio.mean("neuron"),
                 "spread": end.ratio.max("neuron") - end.ratio.min("neuron"),
-                "dropped_ratio": dropped.ratio.mean("neuron"),
+                "dropped_ratio": large.ratio.sel(step=self.steps, drop=True).mean("neuron"),
                 "start_spread": measured.start_ratio.max() - measured.start_ratio.min(),
                 "kept": np.abs(last.ratio / measured.start_ratio - 1).max("neuron"),
-                "kept_sharpness": last.sharpness / first.sharpness,
                 "turning": ("seed", (swings[:, 1:] * swings[:, :-1] < 0).mean(1)),
                 "final_loss": end.loss,
                 "loss_drop": end.loss / before.loss.median("step"),
@@ -149,10 +144,8 @@ class SixteenNeurons(EdgeExperiment):
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         small, large = reduced.sharpness
-        statement = (
-            f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: sharpness over that of "
-        )
-        statement += "the flattest with a common k, on each sample"
+        statement = f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: sharpness over "
+        statement += "that of the flattest with a common k, on each sample"
         yield below("to-the-flattest", statement, large, 1.05, source="Figure 3.5")
         statement = f"The rate {self.small_rate:g} ends at a sharper minimum: the same ratio"
         yield above("small-rate-sharp", statement, small, 1.2, source="Figure 3.5 b")
@@ -160,10 +153,8 @@ class SixteenNeurons(EdgeExperiment):
         sphere = {"whole sphere": reduced.edge_predicted}
         yield agrees("threshold", statement, reduced.own_edge, 2.5, absolute=0.15, source="Section 3.7.1", shown=sphere)
         statement = "Of the minima with a common k the flattest has k² = 1.21"
-        sphere = {"whole sphere": reduced.square_predicted}
-        yield agrees(
-            "flattest-ratio", statement, reduced.own_square, 1.21, absolute=0.05, source="Figure 3.5 e, f", shown=sphere
-        )
+        sphere, place = {"whole sphere": reduced.square_predicted}, "Figure 3.5 e, f"
+        yield agrees("flattest-ratio", statement, reduced.own_square, 1.21, absolute=0.05, source=place, shown=sphere)
         statement = f"The rate {self.small_rate:g} leaves every ratio |w|/v at its k²: largest relative change"
         yield below("small-rate-stays", statement, reduced.kept, 0.05, source="Figure 3.5 c")
         statement = f"{self.steps} steps at the rate {self.large_rate:g} drive the mean ratio |w|/v to about 1.21"
@@ -174,22 +165,17 @@ class SixteenNeurons(EdgeExperiment):
         statement = f"In the {WINDOW} steps before the drop the mean ratio turns at every step: share of steps"
         yield above("oscillates", statement, reduced.turning, 0.89, source="Figure 3.5 a, d")
         statement = "The drop ends the oscillation: loss after it over the median before"
-        yield below(
-            "drop-ends", statement, reduced.loss_drop, 0.1, source="Figure 3.5 a", shown={"loss": reduced.final_loss}
-        )
-        statement = (
-            "The closed form over the whole sphere gives the sharpness of common-k minima on a sample: largest error"
-        )
+        loss = {"loss": reduced.final_loss}
+        yield below("drop-ends", statement, reduced.loss_drop, 0.1, source="Figure 3.5 a", shown=loss)
+        statement = "The closed form over the whole sphere is the sharpness of common-k minima on a sample: largest "
+        statement += "error"
         yield below("whole-sphere", statement, reduced.sphere_error, 0.05, source="equations (3.13)-(3.17)")
-        statement = (
-            "The sharpness from Hessian-vector products is that of the dense Hessian: largest relative difference"
-        )
+        statement = "The sharpness from Hessian-vector products is that of the dense Hessian: largest difference"
         yield below("well-measured", statement, reduced.dense_error, 1e-4, source="Figure 3.5 b")
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, axes = panels(3, 2, size=(4.3, 3.3))
-        spread = np.ptp(measured.ratio.isel(rate=1, step=-1).values, axis=1)
-        shown = int(np.argsort(spread)[self.seeds // 2])
+        shown = int(np.argsort(reduced.spread.values)[self.seeds // 2])
         for run, (color, rate) in enumerate(zip(COLORS, (self.small_rate, self.large_rate), strict=True)):
             for seed in range(self.seeds):
                 one = measured.isel(rate=run, seed=seed)
@@ -203,17 +189,18 @@ class SixteenNeurons(EdgeExperiment):
         side = {"va": "center", "fontsize": 8, "transform": axes[0, 1].get_yaxis_transform()}
         axes[0, 1].text(1.01, 2 / self.large_rate, f"2 / {self.large_rate:g}", **side)
         axes[0, 1].set(xlabel="step", ylabel="sharpness", title="b  Sharpness")
-        self._draw_ratios(axes[0, 2], measured.isel(seed=shown), (0, 1), None)
-        axes[0, 2].set_title(f"c  Balance of the neurons, seed {shown}")
-        self._draw_ratios(axes[1, 0], measured.isel(seed=shown), (1,), (self.steps - 2 * WINDOW, 1.05, 1.35))
+        self._draw_ratios(axes[0, 2], measured.isel(seed=shown), (0, 1))
+        axes[0, 2].set(title=f"c  Balance of the neurons, seed {shown}", ylim=(0.9, 4.4))
+        axes[0, 2].text(0.98, 0.95, "dashed: small rate", ha="right", va="top", transform=axes[0, 2].transAxes)
+        self._draw_ratios(axes[1, 0], measured.isel(seed=shown), (1,))
+        axes[1, 0].set(xlim=(self.steps - 2 * WINDOW, None), ylim=(1.05, 1.35))
         axes[1, 0].axhline(predicted.flattest_square.item(), **THEORY)
         axes[1, 0].set_title(f"d  The rate {self.large_rate:g}, closer")
         for panel, stop, name in ((axes[1, 1], self.squares[1], "e"), (axes[1, 2], 1.65, "f")):
             near = measured.sel(square=slice(None, stop))
             panel.plot(near.square, near.common_sharpness.values.T, color=COLORS[1], linewidth=1.0)
-            panel.plot(
-                near.square, predicted.common_sharpness.sel(square=slice(None, stop)), **THEORY, label="whole sphere"
-            )
+            sphere = predicted.common_sharpness.sel(square=slice(None, stop))
+            panel.plot(near.square, sphere, **THEORY, label="whole sphere")
             panel.axvline(predicted.flattest_square.item(), color=FAINT, linewidth=0.9)
             panel.set(xlabel="k², common to all neurons", ylabel="sharpness at the minimum")
             panel.set_title(f"{name}  Minima with a common k{'' if name == 'e' else ', closer'}")
@@ -224,19 +211,10 @@ class SixteenNeurons(EdgeExperiment):
             panel.axvline(self.steps, color=FAINT, linewidth=0.9)
         return {"sixteen-neurons": figure}
 
-    def _draw_ratios(
-        self, axes: Axes, one: xr.Dataset, runs: tuple[int, ...], window: tuple[int, float, float] | None
-    ) -> None:
+    def _draw_ratios(self, axes: Axes, one: xr.Dataset, runs: tuple[int, ...]) -> None:
         """|w|/v of every neuron; dashed for the small rate."""
         for run in runs:
             for neuron, color in enumerate(settings_colors(self.dim)):
                 values = one.ratio.isel(rate=run, neuron=neuron)
                 axes.plot(one.step, values, "-" if run else "--", color=color, linewidth=1.1 if run else 0.8)
-        if window is not None:
-            axes.set(xlim=(window[0], None), ylim=window[1:])
-        elif len(runs) > 1:
-            for style, rate in (("--", self.small_rate), ("-", self.large_rate)):
-                axes.plot([], [], style, color=FAINT, linewidth=1, label=f"rate {rate:g}")
-            axes.legend(loc="upper right", ncols=2)
-            axes.set_ylim(0.9, 4.4)
         axes.set(xlabel="step", ylabel="|w| / v")
