@@ -21,6 +21,7 @@ from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
+from dynascope.tasks.data import images
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -353,6 +354,15 @@ def test_a_run_on_other_data_is_another_run(walk, store: Store, tmp_path: Path, 
 
     first, second = with_data(1), with_data(2)
     assert first.digest != second.digest
+    monkeypatch.setattr(walk, "predict", lambda self, measured: images.load("digits") and None)
+    run(walk(), seed=1, store=store)  # theory may read what it likes
+    real = walk.measure
+    monkeypatch.setattr(walk, "measure", lambda self, seed: images.load("digits") and real(self, seed))
+    with pytest.raises(ExperimentCrash, match="measure read the data set 'digits', which data_sets does not name"):
+        run(walk(), seed=2, store=store)
+    monkeypatch.setattr(walk, "data_sets", lambda self: ("mine", "digits"))
+    assert set(run(walk(), seed=2, store=store).manifest["data"]) == {"mine", "digits"}
+    monkeypatch.setattr(walk, "data_sets", lambda self: ("mine",))
     assert list(first.manifest["data"]) == ["mine"]
     assert with_data(1).reused
 

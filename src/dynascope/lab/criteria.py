@@ -17,6 +17,8 @@ import xarray as xr
 
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 
+Number = float | int
+
 
 class About(TypedDict, total=False):
     """What every criterion takes besides its numbers."""
@@ -33,7 +35,7 @@ def every(id: str, statement: str, flags: Any, *, cases: int = 1, **about: Unpac
     return share(id, statement, flags, 1.0, cases=cases, **about)
 
 
-def share(id: str, statement: str, flags: Any, at_least: float, *, cases: int = 1, **about: Unpack[About]) -> Claim:
+def share(id: str, statement: str, flags: Any, at_least: Number, *, cases: int = 1, **about: Unpack[About]) -> Claim:
     """At least this share of the flags is true, and there are at least `cases` of them."""
     values = np.asarray(flags, float).ravel()
     values = values[~np.isnan(values)]
@@ -73,9 +75,9 @@ def below(
     id: str,
     statement: str,
     values: Any,
-    largest: float | None = None,
+    largest: Number | None = None,
     *,
-    median: float | None = None,
+    median: Number | None = None,
     **about: Unpack[About],
 ) -> Claim:
     """All values are below `largest`, their median below `median`."""
@@ -86,16 +88,16 @@ def above(
     id: str,
     statement: str,
     values: Any,
-    smallest: float | None = None,
+    smallest: Number | None = None,
     *,
-    median: float | None = None,
+    median: Number | None = None,
     **about: Unpack[About],
 ) -> Claim:
     """All values are above `smallest`, their median above `median`."""
     return _bounded(id, statement, values, ">", {"smallest": smallest, "median": median}, about)
 
 
-def within(id: str, statement: str, values: Any, low: float, high: float, **about: Unpack[About]) -> Claim:
+def within(id: str, statement: str, values: Any, low: Number, high: Number, **about: Unpack[About]) -> Claim:
     """All values lie from `low` to `high`, both included."""
     numbers = _numbers(values)
     holds = numbers.size > 0 and np.all((numbers >= low) & (numbers <= high))
@@ -109,14 +111,15 @@ def agrees(
     values: Any,
     expected: Any,
     *,
-    relative: float | None = None,
-    absolute: float | None = None,
+    relative: Number | None = None,
+    absolute: Number | None = None,
     **about: Unpack[About],
 ) -> Claim:
     """All values equal `expected` (a number, or an array that broadcasts) to a `relative` or an `absolute` error."""
     if (relative is None) == (absolute is None):
         raise TypeError(f"agrees takes relative or absolute, one of them; got {relative} and {absolute}")
-    difference = abs(values - expected) if relative is None else abs(values - expected) / abs(expected)
+    difference = np.abs(np.subtract(values, expected))
+    difference = difference if relative is None else difference / np.abs(expected)
     limit = relative if absolute is None else absolute
     numbers = _numbers(difference)
     holds = numbers.size > 0 and np.all(numbers <= limit)
@@ -141,7 +144,7 @@ def rising(id: str, statement: str, values: Any, *, along: str | None = None, **
 
 
 def slope(
-    id: str, statement: str, values: xr.DataArray, along: str, *, low: float, high: float, **about: Unpack[About]
+    id: str, statement: str, values: xr.DataArray, along: str, *, low: Number, high: Number, **about: Unpack[About]
 ) -> Claim:
     """The values are a power of the coordinate `along`, with an exponent from `low` to `high`: the slope of a straight
     line through their logarithms, in every row of the other dimensions."""
@@ -151,7 +154,7 @@ def slope(
 
 
 def _bounded(
-    id: str, statement: str, values: Any, sign: str, limits: Mapping[str, float | None], about: About
+    id: str, statement: str, values: Any, sign: str, limits: Mapping[str, Number | None], about: About
 ) -> Claim:
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if not given:

@@ -33,8 +33,8 @@ REFERENCES = {
     "Simple structures in neural networks: on expressiveness, optimization and data distribution": Reference(
         "Lei Chen",
         2025,
-        "PhD thesis, New York University; Chapter 3 is “Beyond the Edge of Stability via Two-step Gradient Updates”, with "
-        "Joan Bruna",
+        "PhD thesis, New York University; Chapter 3 is “Beyond the Edge of Stability via Two-step Gradient Updates”, "
+        "with Joan Bruna",
         (_arxiv("2206.04172"),),
     ),
     "Understanding optimization in deep learning with central flows": Reference(

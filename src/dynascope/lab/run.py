@@ -32,6 +32,8 @@ from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
 from dynascope.lab.store import Draft, Store, StoredRun, read_claims
+from dynascope.tasks.data import catalog
+from dynascope.tasks.data.files import recorded
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -93,13 +95,8 @@ def run(
 
 def data_checksums(experiment: Experiment) -> dict[str, str]:
     """The checksums of the data sets that an experiment reads. A missing one ends the run before it begins."""
-    names = experiment.data_sets()
-    if not names:
-        return {}
-    from dynascope.tasks.data import catalog
-
     try:
-        return {name: catalog.checksum(name) for name in names}
+        return {name: catalog.checksum(name) for name in experiment.data_sets()}
     except FileNotFoundError as error:
         raise UsageError(f"{experiment.id}: {error}") from None
 
@@ -212,9 +209,12 @@ class _Run:
 
     def _measure(self, monitor: LabMonitor) -> None:
         experiment, started, clock = self.experiment, _now(), time.perf_counter()
-        with precision(experiment.precision == "float64", experiment.matmul_precision), monitored_by(monitor):
+        x64, matmul = experiment.precision == "float64", experiment.matmul_precision
+        with precision(x64, matmul), monitored_by(monitor), recorded() as read:
             measured = experiment.measure(self.draft.seed)
         seconds = time.perf_counter() - clock
+        if undeclared := read - {catalog.PAIRS.get(name, name) for name in self.data}:
+            raise RuntimeError(f"measure read the data set {sorted(undeclared)[0]!r}, which data_sets does not name")
         compiling = _take_timings(measured, "measure").get("compile_seconds")
         self._keep(
             "measure",
