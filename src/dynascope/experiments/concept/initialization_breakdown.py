@@ -17,7 +17,7 @@ from dynascope.experiments.concept.transients import draw_shares
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import About, below, every, falling, same_shares
+from dynascope.lab.criteria import About, below, every, falling, same_shares, share
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept.starts import start_moments
 
@@ -28,8 +28,10 @@ BY_TOLERANCE = {0.002: 0.343, 0.005: 0.312, 0.01: 0.266, 0.02: 0.206}
 tolerance of the count at width 2."""
 GIVEN_POSITIVE = 0.514
 REFERENCE_STARTS = 2000
-HIGH_REFERENCE = """At 99.9 % one of eleven runs would be rejected: the reference's starts lie high (0.266 of them at width
-2, against 0.245 ± 0.003 of 20,000 others)."""
+HIGH_REFERENCE = """At 99.9 % one of eleven runs would be rejected: the reference's starts lie high (0.266 of them at
+width 2, against 0.245 ± 0.003 of 20,000 others)."""
+EXCEPTIONS = """First claimed without exception. Of some 3500 starts with a negative minor 3 turn: their stronger major
+starts near 0, and the weaker concept is learned first."""
 
 
 class InitializationBreakdown(SymmetricExperiment):
@@ -41,7 +43,7 @@ class InitializationBreakdown(SymmetricExperiment):
     presets = {"quick": {"starts": 1000}}
     control = {"size": 2e-6}
     notes = """Two concepts, μ = (1, 2). A wider U has relatively smaller minors (the paper's "variance is large when
-    d' is small" is meant relative to the majors), and a minor that starts negative never lowers the test loss: both
+    d' is small" is meant relative to the majors), and a minor that starts negative raises the test loss first: both
     decide whether the loss turns. So does the size of the start: a smaller start has a lower peak of the minor. In the
     control the start is so small that no width shows two descents. Starts are drawn from seeds that the reference did
     not use; shares are compared by the score test of equal proportions."""
@@ -109,8 +111,9 @@ class InitializationBreakdown(SymmetricExperiment):
         statement = "Shares of two descents by the tolerance of the count (τ = 0.1) are those of the reference"
         counted = reduced.descents_by_scale.sel(scale=0.1, turn_tolerance=list(BY_TOLERANCE)) >= 2
         yield agreement("shares-by-tolerance", statement, counted, BY_TOLERANCE)
-        statement = "A minor that starts negative never gives two descents, whatever its size"
-        yield every("negative-minor", statement, (~scales).where(reduced.minor < 0), source="Section 4.2", **runs)
+        statement = "A minor that starts negative hardly ever gives two descents, whatever the size of the start"
+        once, about = (~scales).where(reduced.minor < 0), About(source="Section 4.2", post_hoc=EXCEPTIONS)
+        yield share("negative-minor", statement, once, 0.99, seeds=self.starts, **about)
         statement = "Of the starts with a positive minor (τ = 0.1) about half have two descents"
         given = scales.sel(scale=0.1).values[reduced.minor.sel(scale=0.1) > 0]
         known = {"τ = 0.1": (GIVEN_POSITIVE, REFERENCE_STARTS // 2)}
@@ -144,7 +147,7 @@ class InitializationBreakdown(SymmetricExperiment):
         kinds, colors = ["one descent", "two descents"], [FAINT, PALETTE[0]]
         right.hist([minor[~twice], minor[twice]], edges, stacked=True, color=colors, label=kinds)
         right.axvline(0, **THEORY)
-        right.set(xlabel="w₁₂(0), τ = 0.1", ylabel="starts", title="Negative minors never do")
+        right.set(xlabel="w₁₂(0), τ = 0.1", ylabel="starts", title="Negative minors hardly ever do")
         right.legend()
         return {"initialization-breakdown": figure}
 
@@ -152,7 +155,7 @@ class InitializationBreakdown(SymmetricExperiment):
 def agreement(id: str, statement: str, twice: xr.DataArray, known: Mapping[Any, float]) -> Claim:
     """The shares in the rows of `twice` beside those of the reference, as many rows in the same order."""
     rows = dict(zip(map(str, known), twice.transpose(..., "start").values, strict=True))
-    reference = {str(key): (share, REFERENCE_STARTS) for key, share in known.items()}
+    reference = {str(key): (found, REFERENCE_STARTS) for key, found in known.items()}
     return same_shares(
         id, statement, rows, reference, confidence=0.9999, post_hoc=HIGH_REFERENCE, seeds=twice.sizes["start"]
     )
