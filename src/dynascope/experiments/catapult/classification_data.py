@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from pydantic import PositiveInt, field_validator, model_validator
 
 from dynascope.experiments.seeds import run_key
+from dynascope.lab.experiment import Experiment
 from dynascope.tasks.data import datasets, files
 
 
@@ -21,17 +23,48 @@ class Sample(NamedTuple):
     name: str
 
 
-def known(data: str) -> str:
-    """The name of a data set. A misspelled one is an error, not a missing file."""
-    if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
-        raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
-    return data
+class TwoClasses(Experiment):
+    """Fields of the experiments on two classes of a data set."""
+
+    data: str = "cifar10"
+    """Images, ag_news, free_spoken_digits, or gaussians."""
+    classes: tuple[int, int] = (0, 2)
+    pool: PositiveInt = 1
+    """Images are averaged over squares of this many pixels a side first."""
+    samples: PositiveInt = 128
+
+    @field_validator("data")
+    @classmethod
+    def _known(cls, data: str) -> str:
+        """A misspelled name is an error, not a missing file."""
+        if data not in ("gaussians", *datasets.NAMES) and files.find(f"{data}.npz") is None:
+            raise ValueError(f"no data set of this name; known are gaussians, {', '.join(datasets.NAMES)}")
+        return data
+
+    @model_validator(mode="after")
+    def _images_where_needed(self) -> Any:
+        if self.data in datasets.NORMALIZED and not (self.flat and self.pool == 1):
+            raise ValueError(f"data={self.data} has no images: it takes architecture=fcn and pool=1 only")
+        return self
+
+    @property
+    def flat(self) -> bool:
+        """Whether the network takes vectors."""
+        return "architecture" not in type(self).model_fields or self.model_dump()["architecture"] == "fcn"
+
+    def examples(self, seed: int, test: int = 1) -> Sample:
+        """The data, the same for all seeds of the network, in the precision of the experiment."""
+        found = sample(self.data, self.classes, self.samples, test, seed, pool=self.pool, flat=self.flat)
+        return Sample(*(part.astype(np.dtype(self.precision)) for part in found[:4]), found.name)
+
+    def data_sets(self) -> tuple[str, ...]:
+        return () if self.data == "gaussians" else (self.data,)
 
 
-def only_images(data: str, flat: bool, pool: int) -> None:
-    """Refuses to convolve or to pool data that are not images."""
-    if data in datasets.NORMALIZED and not (flat and pool == 1):
-        raise ValueError(f"data={data} has no images: it takes architecture=fcn and pool=1 only")
+class TwoClassImages(TwoClasses):
+    """The same, for a network that is fully connected or convolutional."""
+
+    architecture: Literal["fcn", "cnn"] = "fcn"
 
 
 def sample(

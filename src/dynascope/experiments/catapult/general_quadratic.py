@@ -14,11 +14,11 @@ import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, PositiveInt
 
 import dynascope as ds
-from dynascope.curves import scaling_exponent
-from dynascope.experiments.catapult.classification_data import known, sample
+from dynascope.experiments.catapult.classification_data import TwoClasses
+from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import (
     CATAPULT,
     DIVERGENT,
@@ -30,16 +30,17 @@ from dynascope.experiments.catapult.two_layer_models import (
 )
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of
-from dynascope.lab.experiment import Experiment, Source, Values
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every, falling, rising, slope
+from dynascope.lab.experiment import Source, Values
 from dynascope.models.quadratic_model import DiagonalForm, QuadraticModel, unit_features
 from dynascope.tasks.supervised import mean_squared_error
 from dynascope.theory.catapult import critical_rates
 
-SLOPE = (-2.2, -1.8)
-"""Between which exponents of gamma the peak must grow (theory: -2)."""
-SAME = 0.25
-"""Final kernels that differ by less than this share of their mean are the same."""
+NEAR = 0.02
+"""Rates nearer than this to a boundary between regimes are not judged."""
+ORDERED = slice(1.05, 1.6)
+"""Critical rates up to which a larger rate leaves a smaller kernel."""
 
 
 class OneExample(eqx.Module):
@@ -76,11 +77,11 @@ class Digits(eqx.Module):
         return ds.Descent(net, loss, optax.sgd(rate), data=(x, y), probes={"loss": ds.probes.loss(), "kernel": top})
 
 
-class GeneralQuadratic(Experiment):
+class GeneralQuadratic(TwoClasses):
     """Do general quadratic models catapult, and higher with less curvature and with larger rates?"""
 
     id = "catapult.general-quadratic"
-    source = Source("Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Figure B.4")
+    source = Source(PAPER, "Figure B.4")
     cost = {"quick": 6, "full": 600}
     presets = {
         "quick": {"seeds": 3, "data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
@@ -90,8 +91,8 @@ class GeneralQuadratic(Experiment):
     dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
     y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own
     start (the document's 2.8 is one of its data). Full setting: airplanes and birds of CIFAR-10; quick: digits 0 and 2
-    of MNIST, averaged to 7 × 7. One program serves all widths: units beyond a
-    width are zero and stay so. The control takes rates below the critical one."""
+    of MNIST, averaged to 7 × 7. One program serves all widths: units beyond a width are zero and stay so. The control
+    takes rates below the critical one."""
 
     precision: Literal["float32", "float64"] = "float64"
     dim: PositiveInt = 100
@@ -103,112 +104,89 @@ class GeneralQuadratic(Experiment):
     rates: Values = (1.9, 2.2, 2.5, 2.8, 3.2, 3.9, 4.2)
     steps: PositiveInt = 300
     seeds: PositiveInt = 10
-    data: str = "cifar10"
-    classes: tuple[int, int] = (0, 2)
-    pool: PositiveInt = 1
     samples: PositiveInt = 20
     widths: tuple[PositiveInt, ...] = (500, 2000, 10_000)
-    ratios: Values = (1.2, 1.4, 1.8)
+    ratios: Values = (0.9, 1.2, 1.4, 1.8)
     """Learning rates of the networks over the critical one at initialization."""
     net_steps: PositiveInt = 150
     net_seeds: PositiveInt = 1
     """Seeds of the networks, which at full size cost the most by far."""
 
-    _known = field_validator("data")(known)
-
     def measure(self, seed: int) -> xr.DataTree:
         """`models`: loss and kernel of quadratic models; `networks`: of the networks."""
-        number = np.dtype(self.precision)
-        seeds = member_seeds(seed, self.seeds)
+        number, drawn = np.dtype(self.precision), self.examples(seed)
         pairs = [(gamma, self.rate) for gamma in self.gammas] + [(self.gamma, rate) for rate in self.rates]
-        gammas, rates = (np.array(column, number) for column in zip(*pairs, strict=True))
-        models = ds.ensemble(
-            OneExample(self.dim), {"setting": (gammas, rates), "seed": seeds}, steps=self.steps, record=1
-        ).trace.assign_coords(gamma=("setting", gammas), rate=("setting", rates))
-        drawn = sample(self.data, self.classes, self.samples, 1, seed, pool=self.pool)
-        networks = ds.ensemble(
-            Digits(max(self.widths)),
-            {"width": np.array(self.widths, np.int32), "ratio": np.array(self.ratios, number),
-             "seed": member_seeds(seed, self.net_seeds)},
-            steps=self.net_steps, record=1, fixed={"x": drawn.x.astype(number), "y": drawn.y.astype(number)},
-        ).trace  # fmt: skip
+        settings = tuple(np.array(column, number) for column in zip(*pairs, strict=True))
+        axes: dict[str, Any] = {"setting": settings, "seed": member_seeds(seed, self.seeds)}
+        models = ds.ensemble(OneExample(self.dim), axes, steps=self.steps, record=1).trace
+        axes = {"width": np.array(self.widths, np.int32), "ratio": np.array(self.ratios, number)}
+        axes["seed"], fixed = member_seeds(seed, self.net_seeds), {"x": drawn.x, "y": drawn.y}
+        networks = ds.ensemble(Digits(max(self.widths)), axes, steps=self.net_steps, record=1, fixed=fixed).trace
         about = xr.Dataset(attrs={"data": drawn.name})
         return xr.DataTree.from_dict({"/": about, "models": models, "networks": networks})
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        first, models = len(self.gammas), measured["models"].to_dataset().transpose("setting", "seed", "step")
-        loss, kernel = models.loss.values, models.kernel.values
-        found = regime(loss)
-        with np.errstate(invalid="ignore"):
-            peak, end = np.max(loss, axis=-1), kernel[..., -1]
-        slopes = scaling_exponent(self.gammas, peak[:first])
-        caught = (found[:first] == CATAPULT).all(axis=0)
-        good = caught & (slopes > SLOPE[0]) & (slopes < SLOPE[1])
-        yield claim(
-            "peak-by-gamma", f"At rate {self.rate:g} every γ gives a catapult, whose peak grows like γ^-2 (as with the "
-            "width of a network), in every seed",
-            source="Figure B.4a", measured=share_of(good) | {"exponent of γ": slopes, "peaks, median": dict(zip(map(str,
-            self.gammas), np.median(peak[:first], axis=1), strict=True))},
-            expected={"share": 1, "exponent": list(SLOPE)}, holds=bool(good.all()), seeds=self.seeds,
-            diagnosis="" if caught.all() else "Not every run is a catapult.",
-        )  # fmt: skip
-        small = np.array(self.gammas) < 0.005
-        ends = np.median(end[:first][small], axis=1)
-        spread = float(np.ptp(ends) / ends.mean())
-        yield claim(
-            "kernel-not-by-gamma", "The kernel at the end does not depend on γ, for γ below 0.005 (median over seeds; "
-            "spread over the mean)", source="Figure B.4a", measured={"kernel": dict(zip(map(str, self.gammas),
-            np.median(end[:first], axis=1), strict=True)), "spread": spread}, expected=f"< {SAME}",
-            holds=spread < SAME, seeds=self.seeds,
-        )  # fmt: skip
-        yield self._judge_rates(found[first:], peak[first:], end[first:], kernel[first:, :, 0])
-        yield self._judge_networks(measured["networks"].to_dataset(), measured.attrs["data"])
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.DataTree:
+        """By γ, by the rate over the critical one of the start (`over`), and of the networks: what a run did, its peak,
+        its kernel at the end."""
+        models, networks = (outcomes(measured[name].to_dataset()) for name in ("models", "networks"))
+        first = len(self.gammas)
+        by_gamma = models.isel(setting=slice(first)).rename(setting="gamma").assign_coords(gamma=list(self.gammas))
+        by_rate = models.isel(setting=slice(first, None)).rename(setting="rate").assign_coords(rate=list(self.rates))
+        critical = critical_rates.critical_rate(by_rate.start.values, 1, "sum")
+        by_rate["over"] = by_rate.rate / by_rate.start.copy(data=critical)
+        return xr.DataTree.from_dict({"gammas": by_gamma, "rates": by_rate, "networks": networks})
 
-    def _judge_rates(self, found: np.ndarray, peak: np.ndarray, end: np.ndarray, start: np.ndarray) -> Claim:
-        ratio = np.array(self.rates)[:, None] * start / 2
-        expected = np.where(ratio < 1, MONOTONE, np.where(ratio < 2, CATAPULT, DIVERGENT))
-        off_edge = (np.abs(ratio - 1) > 0.02) & (np.abs(ratio - 2) > 0.02)
-        right = (found == expected)[off_edge]
-        inside = [k for k, rate in enumerate(self.rates) if 1.05 < rate / 2 < 1.6]
-        rising = bool(np.all(np.diff(np.median(peak[inside], axis=1)) > 0))
-        falling = bool(np.all(np.diff(np.median(end[inside], axis=1)) < 0))
-        return claim(
-            "by-rate", f"γ = {self.gamma:g}: monotone below the critical rate, a catapult up to twice it, divergent "
-            "beyond (2 % away from both); up to 1.6 critical rates a larger rate has a higher peak and a smaller "
-            "kernel at the end",
-            source="Figure B.4a", measured=share_of(right) | {"rates": list(self.rates), "peak, median":
-            np.median(peak, axis=1), "kernel, median": np.median(end, axis=1)},
-            expected="share = 1, both orders", holds=bool(right.all() and rising and falling), seeds=self.seeds,
-        )  # fmt: skip
+    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+        gammas, rates, networks = (reduced[name].to_dataset() for name in ("gammas", "rates", "networks"))
+        about: dict[str, Any] = {"source": "Figure B.4a"}
+        statement = f"At rate {self.rate:g} the peak of the loss grows like γ^-2, as with the width of a network: "
+        statement += "exponents by seed"
+        yield slope("peak-by-gamma", statement, gammas.peak, "gamma", low=-2.2, high=-1.8, **about)
+        statement = f"At rate {self.rate:g} every γ gives a catapult"
+        yield every("catapults", statement, gammas.regime == CATAPULT, **about)
+        ends = gammas.end.sel(gamma=gammas.gamma < 0.005).median("seed")
+        statement = (
+            "The kernel at the end does not depend on γ below 0.005: spread over the mean, of medians over seeds"
+        )
+        yield below("kernel-not-by-gamma", statement, np.ptp(ends.values) / ends.mean(), 0.25, **about)
+        expected = xr.where(rates.over < 1, MONOTONE, xr.where(rates.over < 2, CATAPULT, DIVERGENT))
+        off_edge = (np.abs(rates.over - 1) > NEAR) & (np.abs(rates.over - 2) > NEAR)
+        statement = f"γ = {self.gamma:g}: monotone below the critical rate, a catapult up to twice it, divergent beyond"
+        right, shown = (rates.regime == expected).where(off_edge), {"rate over critical": rates.over.median("seed")}
+        yield every("by-rate", statement, right, cases=3, shown=shown, **about)
+        ordered = rates.sel(rate=slice(2 * ORDERED.start, 2 * ORDERED.stop)).median("seed")
+        statement = f"Up to {ORDERED.stop:g} critical rates a larger rate has a higher peak (median over seeds)"
+        yield rising("peak-by-rate", statement, ordered.peak, along="rate", **about)
+        statement = "There a larger rate leaves a smaller kernel at the end (median over seeds)"
+        yield falling("kernel-by-rate", statement, ordered.end, along="rate", **about)
+        yield from self._judge_networks(networks)
 
-    def _judge_networks(self, networks: xr.Dataset, data: str) -> Claim:
-        networks = networks.transpose("width", "ratio", "seed", "step")
-        loss, kernel = networks.loss.values, networks.kernel.values
-        with np.errstate(invalid="ignore"):
-            peak, ratio = np.max(loss, axis=-1), kernel[..., -1] / kernel[..., 0]
-        middle_peak, middle = np.median(peak, axis=-1), np.median(ratio, axis=-1)
-        growth = scaling_exponent(self.widths, middle_peak)
-        spread = np.ptp(middle, axis=0)
-        holds = bool(np.all((growth > 0.7) & (growth < 1.2)) and np.all(spread < 0.1) and np.all(np.diff(middle) < 0))
-        return claim(
-            "networks", "ReLU networks: a wider one has a higher peak (in proportion), the kernel at the end over its "
-            "start does not depend on the width (within 0.1), and a larger rate makes it smaller "
-            f"({data})",
-            source="Figure B.4b", measured={"rates over the critical one": list(self.ratios), "exponent of the width":
-            growth, "peak": middle_peak, "kernel, end over start": middle},
-            expected="exponents 0.7 to 1.2; spread < 0.1; falling in the rate", holds=holds, seeds=self.net_seeds,
-            diagnosis="" if holds else "Below the critical rate there is no peak to grow.",
-        )  # fmt: skip
+    def _judge_networks(self, networks: xr.Dataset) -> Iterable[Claim]:
+        about: dict[str, Any] = {"source": "Figure B.4b", "seeds": self.net_seeds}
+        slow, fast = networks.where(networks.ratio < 1, drop=True), networks.where(networks.ratio > 1, drop=True)
+        if slow.ratio.size:
+            statement = "ReLU networks below their critical rate: the loss never rises"
+            yield every("networks-below", statement, slow.regime == MONOTONE, **about)
+        if not fast.ratio.size:
+            return
+        middle = fast.median("seed")
+        statement = "ReLU networks above their critical rate: the peak grows with the width, in proportion (exponents)"
+        yield slope("networks-peak", statement, middle.peak, "width", low=0.7, high=1.2, **about)
+        change = middle.end / middle.start
+        statement = "Their kernel at the end, over its start, does not depend on the width: its largest difference"
+        yield below("networks-kernel", statement, change.max("width") - change.min("width"), 0.1, **about)
+        statement = "A larger rate makes it smaller"
+        yield falling("networks-by-rate", statement, change, along="ratio", **about)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.5, 3.2))
-        first, middle = len(self.gammas), len(self.ratios) // 2
+        first, shown = len(self.gammas), self.ratios[len(self.ratios) // 2]
         for row, name in enumerate(("loss", "kernel")):
             models, networks = (measured[node].to_dataset()[name].isel(seed=0) for node in ("models", "networks"))
             self._curves(grid[row, 0], models[:first], "γ = {:g}", self.gammas)
             self._curves(grid[row, 1], models[first:], "η = {:g}", self.rates)
             for color, width in zip(settings_colors(len(self.widths)), self.widths, strict=True):
-                run = networks.sel(width=width).isel(ratio=middle)
+                run = networks.sel(width=width, ratio=shown)
                 grid[row, 2].plot(run.step, run, color=color, label=f"width {width}")
             for axes in grid[row]:
                 axes.set(xlabel="step", ylabel=name, xlim=(0, 40))
@@ -216,7 +194,7 @@ class GeneralQuadratic(Experiment):
                     axes.set(yscale="log", ylim=(1e-4, 1e8))
         grid[0, 0].set_title(f"γ varied, η = {self.rate:g}")
         grid[0, 1].set_title(f"η varied, γ = {self.gamma:g}")
-        grid[0, 2].set_title(f"ReLU network, {self.ratios[middle]:g} critical rates")
+        grid[0, 2].set_title(f"ReLU network, {shown:g} critical rates")
         for axes in grid[0]:
             axes.legend(loc="upper right", fontsize=7.5, ncols=2)
         grid[1, 1].set_ylim(0, 2)
@@ -227,3 +205,11 @@ class GeneralQuadratic(Experiment):
     def _curves(self, axes: Axes, runs: xr.DataArray, label: str, values: tuple[float, ...]) -> None:
         for color, run, value in zip(settings_colors(len(values)), runs, values, strict=True):
             axes.plot(run.step, run.where(np.abs(run) < 1e9), color=color, label=label.format(value))
+
+
+def outcomes(runs: xr.Dataset) -> xr.Dataset:
+    """What each run did, its highest loss, and its kernel at the start and at the end."""
+    runs = runs[["loss", "kernel"]].transpose(..., "step")
+    start = runs.kernel.isel(step=0, drop=True)
+    found = {"start": start, "end": runs.kernel.isel(step=-1, drop=True), "peak": runs.loss.max("step")}
+    return xr.Dataset(found | {"regime": start.copy(data=regime(runs.loss))})

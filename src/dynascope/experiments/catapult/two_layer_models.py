@@ -26,8 +26,7 @@ NAMES: dict[Kind, str] = {
     "linear": "Linearized network",
 }
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
-REGIMES = ("monotone", "catapult", "divergent")
-EXACT = 1e-10
+EXACT = 1e-8
 """Within this, of the largest value so far, training does what an exact map says."""
 RISE, NEGLIGIBLE = 1e-9, 1e-12
 """A step that raises the loss by this share is a rise, unless the loss is as small as that beside the first."""
