@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check reference bench clean
+.PHONY: demo test check reference evidence audit mutate bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,6 +29,15 @@ test: check  ## all checks and tests
 
 reference: $(STAMP)  ## write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
+
+audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour on two cores)
+	$(BIN)/dynascope audit --seeds 10 --jobs 2
+
+evidence: $(STAMP)  ## write the numbers on the pages from stored runs (run the quick presets and the audit first)
+	$(BIN)/python docs/make_evidence.py runs
+
+mutate: $(STAMP)  ## break the science on purpose: each break must be seen by a claim or a test
+	$(BIN)/python tests/mutations/mutate.py
 
 bench: $(STAMP)  ## the races against the tools one would pick instead (installs torch)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'

@@ -34,18 +34,56 @@ def test_a_run_prints_its_claims_and_its_folder(dynascope):
     status, out, lines = dynascope("run", WALK, "--preset", "quick")
     assert status == 0
     assert "Does a random walk with drift climb?" in out
-    assert "✓ holds  the walk climbs    100 % [51, 100] of 4  all of them" in out
+    assert "✓ holds  the walk climbs    100 % [51, 100] of 4  share = 1" in out
     assert "runs/toy.walk/" in out
     assert out.splitlines()[-1] == "1 run: 2 claims hold, 0 errata, 0 fail"
     assert lines == ["dynascope: [1/1] toy.walk ..."]
     assert "(stored already)" in dynascope("run", WALK, "--preset", "quick")[1]
 
 
-def test_a_failing_claim_is_status_one(dynascope):
-    status, out, _ = dynascope("run", WALK, "--control")
+def test_a_verdict_that_differs_from_the_record_is_status_one(dynascope):
+    status, out, _ = dynascope("run", WALK, "--set", "drift=0.1")
     assert status == 1
     assert "✗ fails  the walk climbs" in out
-    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 1 fail"
+    *_, line, news = out.splitlines()
+    assert line == "1 run: 1 claims hold, 0 errata, 1 fail"
+    assert news == "differs from the record toy.walk: climbs"
+
+
+def test_the_main_claim_of_a_control_fails_as_it_must(dynascope):
+    status, out, _ = dynascope("run", WALK, "--control")
+    assert status == 0
+    assert "✗ fails, as known  the walk climbs" in out
+    assert "known failure: This is the control: the phenomenon is absent here." in out
+    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 1 fail, as on record"
+    assert dynascope("run", WALK, "--control", "--strict")[0] == 1
+
+
+def test_an_audit_counts_over_seeds(dynascope):
+    status, out, _ = dynascope("audit", WALK, "--seeds", "3", "--first", "7", "--all")
+    assert status == 0
+    assert "climbs (main)  100 % [44, 100] of 3" in out
+    assert (
+        "2 claims at 3 seeds: 100.00% of the verdicts are on record; 1 of 1 main claims agree with it at every" in out
+    )
+    status, out, _ = dynascope("audit", TOY, "--seeds", "2", "--preset", "full")
+    assert status == 1, "a walk without drift fails, which is on no record"
+    assert "toy.still" in out
+    assert dynascope("audit", "no.such")[0] == 2
+
+
+def test_experiments_are_found_by_figure(dynascope):
+    status, out, _ = dynascope("list", "--figure", "Figure 4.3")
+    assert status == 0
+    assert "catapult.gradient-descent" in out
+    assert "concept." not in out
+    assert dynascope("list", "concept.*", "--figure", "2")[1].count("concept.") == 3
+    status, _, (line,) = dynascope("list", "--figure", "Figure 99")
+    assert (status, line) == (
+        2,
+        "dynascope: no experiment is on 'Figure 99'; `dynascope list` shows the source of each",
+    )
+    assert dynascope("list", "--figure", "nonsense")[0] == 2
 
 
 def test_json_is_alone_on_standard_output(dynascope):
