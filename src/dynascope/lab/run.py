@@ -105,10 +105,10 @@ def on_record(experiment: Experiment, main: str) -> Mapping[str, str]:
     """The claims that are known to fail in this setting, with the reason; of a control that is its main claim."""
     kind = type(experiment)
     quick = kind.presets.get("quick", {})
-    if experiment in (kind(**kind.control), kind(**{**quick, **kind.control})):
-        return {main: "This is the control: the phenomenon is absent here."}
     settings = {"full": kind(), "quick": kind(**quick)}
     here = [name for name, setting in settings.items() if setting == experiment]
+    if not here and experiment in (kind(**kind.control), kind(**{**quick, **kind.control})):
+        return {main: "This is the control: the phenomenon is absent here."}
     known = {}
     for key, why in kind.known_failures.items():
         setting, _, claim = key.rpartition("/")
