@@ -26,12 +26,3 @@ def test_a_second_eigenvalue_above_one_leaves_some_starts_bounded():
         assert errata.bounded_share(1.1, 1.02, starts=100) > 0.1
         assert errata.bounded_share(1.5, 1.4, starts=100) == 0
         assert errata.bounded_share(0.8, 0.7, starts=100) == 1
-
-
-def test_names_of_numbers_are_distinct():
-    parts = [errata.composition, errata.second_eigenvalue, errata.literal_manifold, errata.observation_range,
-             errata.missing_scale, errata.largest_singular_values, errata.existence_limit, errata.log_derivative,
-             errata.height_bounds, errata.cube_bound, errata.half_step, errata.missing_square,
-             errata.spectral_condition, errata.remark_start]  # fmt: skip
-    with jax.enable_x64(True):
-        assert len(errata.every_counter_example()) == sum(len(part()) for part in parts)

@@ -19,7 +19,8 @@ from dynascope.lab.criteria import above, agrees, below, every, within
 from dynascope.lab.experiment import Source
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
-from dynascope.theory.edge.errata import COUNTER_OUTER, I4, SLOPE, every_counter_example
+from dynascope.theory.edge.errata import COUNTER_OUTER, SLOPE, every_counter_example
+from dynascope.theory.edge.neuron_intervals import I4
 
 
 class Errata(EdgeExperiment):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,11 +16,11 @@ from dynascope.curves import orbits
 from dynascope.dynamics.bifurcation import bifurcation, escape_times
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.geometry.orbits import advance
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Source
 from dynascope.theory.edge import quartic_orbit
+from dynascope.theory.edge.quartic_proof import closed_form_errors, proof_margins
 
 DOUBLED = (2, 4, 8)
 """Periods whose end is looked for."""
@@ -110,7 +109,8 @@ class PeriodDoubling(EdgeExperiment):
                 "chaos": chaotic[0] if chaotic.size else np.nan,
                 "positive": ("side", (measured.random_lowest[-2:] > 0).mean("random_start").values),
                 "escaped": measured.escaped,
-                **_closed_form(),
+                **closed_form_errors(),
+                "proof": ("difference", list(proof_margins().values())),
             },
             {"doubled": list(DOUBLED), "attracted": list(ATTRACTED), "side": ["inside", "outside"]},
         )
@@ -194,30 +194,6 @@ def _with_lowest(state: dict[str, Array], setting: dict[str, Array]) -> dict[str
     x = jnp.where(state["begun"] > 0, state["x"], state["x"] * setting["reach"])
     there = quartic_orbit.step(x, setting["K"])
     return {"x": there, "lowest": jnp.minimum(state["lowest"], there), "begun": jnp.ones_like(state["begun"])}
-
-
-def _closed_form() -> dict[str, Any]:
-    """Errors of the orbit in closed form, for two μ and K up to 1.5, and the differences of Theorem 3.3's proof."""
-    K, errors = np.linspace(1.001, 1.5, 500), []
-    for mu in (1.0, 2.5):
-        low, high = quartic_orbit.orbit(mu, K / mu)
-        there, back = (x - K / mu * (x**2 - mu) * x for x in (low, high))
-        slopes = (1 - K / mu * (3 * low**2 - mu)) * (1 - K / mu * (3 * high**2 - mu))
-        implicit = [quartic_orbit.implicit_rate(mu, d) * mu - K for d in (low, high)]
-        gaps = ([there - high, back - low], [slopes - quartic_orbit.multiplier(K)], implicit)
-        errors.append([np.abs(gap).max() for gap in gaps])
-    residual, multiplier, implicit = np.max(errors, axis=0)
-    K = np.linspace(1.0, quartic_orbit.SUPERSTABLE, 102)[1:-1]
-    low, critical = (
-        np.asarray(d) for d in (quartic_orbit.normalized_orbit(K).low, quartic_orbit.critical_point(1.0, K))
-    )
-    share = np.linspace(0.001, 0.999, 50)[:, None]
-    left, right = critical + share * (low - critical), low + share * (1 - low)
-    forward = [advance(lambda x: quartic_orbit.step(x, K), jnp.asarray(x), 2) - x for x in (left, right)]
-    bounds = low.min() - quartic_orbit.lower_bound(1.0), quartic_orbit.invariance(K).min() - 1
-    proof = np.array([forward[0].min(), -forward[1].max(), *bounds], float)
-    closed = {"closed_residual": residual, "closed_multiplier": multiplier, "closed_implicit": implicit}
-    return closed | {"proof": ("difference", proof)}
 
 
 def _last_before(K: np.ndarray, periods: np.ndarray, period: int) -> float:

@@ -18,17 +18,9 @@ from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Source
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
-from dynascope.theory.edge.errata import I4
-from dynascope.theory.edge.neuron_intervals import Box, propagate
+from dynascope.theory.edge.neuron_intervals import printed_misses
 from dynascope.theory.edge.product_orbit import orbit_contraction
 
-I1, I7 = Box(0.213, 0.4, -0.017, 0.17, 0.44), Box(1.0, 1.12131, -0.162, 0.068, 0.416)
-PRINTED = {
-    I1: {"product_low": 0.551, "product_high": 1.12131, "gap_low": -0.162, "height": 0.416},
-    I4: {"product_low": 0.942, "product_high": 1.25786, "gap_low": -0.309, "height": 0.214},
-    I7: {"product_low": 0.595, "product_high": 1.0, "gap_low": -0.394, "gap_high": 0.078, "height": 0.134},
-}
-"""Boxes of Appendix B.9 and the boxes a step later, as printed."""
 RATES = np.array([1.05, 1.08, 1.1])
 """K at which limits and rates of decay are measured."""
 WINDOW = slice(60, 101, 2)
@@ -100,13 +92,6 @@ class SingleNeuronTheory(EdgeExperiment):
         off = np.abs(points - predicted.limit.values[None, :, :, None, None]).max()
         v, wx, height = measured.path.values[..., WINDOW]
         decays = [(curve[:, -1] / curve[:, 0]) ** (1 / (curve.shape[1] - 1)) for curve in (height, np.abs(v - wx))]
-        boxes = [propagate(box, "printed")._asdict() for box in PRINTED]
-        digits = {"product_high": 1e-5}
-        misses = [
-            abs(found[name] - value) / digits.get(name, 1e-3)
-            for found, printed in zip(boxes, PRINTED.values(), strict=True)
-            for name, value in printed.items()
-        ]
         return xr.Dataset(
             {
                 **extremes,
@@ -118,7 +103,7 @@ class SingleNeuronTheory(EdgeExperiment):
                     np.stack([predicted.height_decay, predicted.gap_decay], axis=-1),
                 ),
                 "lemma": measured.lemma,
-                "box_miss": ("number", misses),
+                "box_miss": ("number", printed_misses()),
             },
             {"path_K": RATES, "what": ["wy", "v - wx"]},
         )

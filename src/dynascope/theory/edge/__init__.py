@@ -10,6 +10,7 @@ from dynascope.theory.edge import (
     period_two as period_two,
     product_orbit as product_orbit,
     quartic_orbit as quartic_orbit,
+    quartic_proof as quartic_proof,
     single_neuron as single_neuron,
     squared_margins as squared_margins,
 )

@@ -20,14 +20,12 @@ from dynascope.tasks.products import two_factors
 from dynascope.tasks.scalar_losses import BASE_MODELS, derivatives, power_series, quartic
 from dynascope.theory.edge import constraint_manifolds, factorization, quartic_orbit
 from dynascope.theory.edge.factorization_stability import eigenvalues_at_minimum
-from dynascope.theory.edge.neuron_intervals import Box, propagate
+from dynascope.theory.edge.neuron_intervals import I4, propagate
 from dynascope.theory.edge.squared_margins import composition_condition, margin
 
 SLOPE = 59 / 60
 COUNTER_OUTER = power_series((0, 1, 1 / 2, SLOPE))
 """q = y + y^2/2 + 59 y^3/60: margin 0.1 at 0."""
-I4 = Box(0.55, 0.8, -0.162, 0.068, 0.416)
-"""A box of Appendix B.9; the document maps it to I8, where wy <= 0.214."""
 RATIOS, ARGUMENTS = np.geomspace(0.05, 10, 61), np.geomspace(0.05, 50, 41)
 """m and x at which (B.100) is tested."""
 Numbers = Float[np.ndarray, "..."] | float

@@ -66,3 +66,28 @@ def _candidates(a: float, b: float, c: float, low: float, high: float) -> list[f
     root = math.sqrt(a**2 + 3 * c)
     inside = [x for x in ((2 * a - root) / (3 * b), (2 * a + root) / (3 * b)) if low < x < high]
     return [low, high, *inside]
+
+
+I1, I4, I7 = (
+    Box(0.213, 0.4, -0.017, 0.17, 0.44),
+    Box(0.55, 0.8, -0.162, 0.068, 0.416),
+    Box(1.0, 1.12131, -0.162, 0.068, 0.416),
+)
+PRINTED = {
+    I1: {"product_low": 0.551, "product_high": 1.12131, "gap_low": -0.162, "height": 0.416},
+    I4: {"product_low": 0.942, "product_high": 1.25786, "gap_low": -0.309, "height": 0.214},
+    I7: {"product_low": 0.595, "product_high": 1.0, "gap_low": -0.394, "gap_high": 0.078, "height": 0.134},
+}
+"""Boxes of Appendix B.9 and their images, as printed."""
+
+
+def printed_misses() -> list[float]:
+    """How far the images of these boxes are from the printed numbers, in units of the last digit printed."""
+    misses = []
+    for box, printed in PRINTED.items():
+        found = propagate(box, "printed")._asdict()
+        misses += [abs(found[name] - value) / LAST_DIGIT.get(name, 1e-3) for name, value in printed.items()]
+    return misses
+
+
+LAST_DIGIT = {"product_high": 1e-5}
