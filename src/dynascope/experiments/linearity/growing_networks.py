@@ -94,11 +94,8 @@ class Initialized(eqx.Module):
         elif self.family.kind == "fcn" and len(self.family.hidden) > 1:
             net = architectures.bottleneck_neurons(net, 2, thin)
         found = ds.geometry.linearity_gap(lambda net: net(x)[0], net, radius, for_gap, among=net.edge_marks())
-        return {
-            "gap_value": found.value, "gap_norm": found.norm, "gap_random": found.random,
-            "gap_gradient": found.gradient, "gap_hessian": found.hessian, "gap_norm_error": found.norm_error,
-            "in_degree": net.width(),
-        }  # fmt: skip
+        names = ("value", "norm", "random", "gradient", "hessian", "norm_error")
+        return {f"gap_{name}": getattr(found, name) for name in names} | {"in_degree": net.width()}
 
     def network(self, key: Array) -> DAG:
         hidden = [hidden_size(self.largest, power) for power in self.family.hidden]

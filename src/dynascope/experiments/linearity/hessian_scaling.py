@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,54 +14,56 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.monitor import current_monitor
+from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, measure_case
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below, slope, within
 from dynascope.lab.experiment import Experiment, Source
 
-FALLS, FLAT = (-0.6, -0.3), 0.2
-"""Slopes of networks that become linear, and the size of those that do not."""
+FALLS, FLAT = {"low": -0.6, "high": -0.3}, -0.2
+"""Slopes of networks that become linear, and the least of those that do not."""
+BANDS = "Both bands of slopes, after other runs, at widths 32 to 1024."
 Network = Literal[
-    "fcn2-relu", "fcn2-tanh", "fcn3-tanh", "fcn4-tanh", "fcn3-relu", "uneven", "thin-neurons", "densenet", "skips",
-    "convolution", "single-neuron-layer", "bottleneck-layer", "nonlinear-output",
-]  # fmt: skip
+    "fcn3-tanh",
+    "fcn2-relu",
+    "fcn2-tanh",
+    "fcn4-tanh",
+    "fcn3-relu",
+    "uneven",
+    "thin-neurons",
+    "densenet",
+    "skips",
+    "convolution",
+    "single-neuron-layer",
+    "bottleneck-layer",
+    "nonlinear-output",
+]
 
 
 class HessianScaling(Experiment):
     """Does the Hessian of a network's output fall as one over the square root of its width, for any graph?"""
 
     id = "linearity.hessian-scaling"
-    source = Source(
-        "Toward Understanding the Dynamics of Over-parameterized Neural Networks", "Section 2.3, Figure 2.3, Remarks"
-    )
+    source = Source(PAPER, "Section 2.3, Figure 2.3, Remarks")
     cost = {"quick": 13, "full": 600}
     presets = {
         "quick": {
             "widths": (32, 64, 128, 256),
-            "networks": (
-                "fcn3-tanh",
-                "fcn2-relu",
-                "thin-neurons",
-                "single-neuron-layer",
-                "nonlinear-output",
-            ),
+            "networks": ("fcn3-tanh", "fcn2-relu", "thin-neurons", "single-neuron-layer", "nonlinear-output"),
         }
     }
     control = {"networks": ("nonlinear-output",)}
     notes = """Spectral norm of the Hessian over all weights, at the start, at one input with |x|² = d; slope of its
     logarithm (median over seeds) in that of m. Theorem 2.3.6 is an upper bound with logarithms and speaks of the
-    smallest in-degree past the first layer; m is the size of the hidden layers. Bands, -0.6 to -0.3 and ±0.2, were set
-    after other runs, at widths 32 to 1024. ReLU violates the theorem's assumption; its second derivative is taken as 0.
-    An output tanh(f + 1) is taken rather than tanh(f), since tanh''(0) = 0. Smaller widths are the widest network with
-    fewer edges, so that one program serves all; weights are drawn anew for each width. The gap |f - f_lin| is the
-    largest seen at a distance `radius`: along top eigenvectors of the Hessian, the gradient, and 16 random directions.
-    In the control the only network has a nonlinear output."""
+    smallest in-degree past the first layer; m is the size of the hidden layers. ReLU violates the theorem's assumption;
+    its second derivative is taken as 0. An output tanh(f + 1) is taken rather than tanh(f), since tanh''(0) = 0.
+    Smaller widths are the widest network with fewer edges, so that one program serves all; weights are drawn anew for
+    each width. The gap |f - f_lin| is the largest seen at a distance `radius`: along top eigenvectors of the Hessian,
+    the gradient, and 16 random directions. In the control the only network has a nonlinear output."""
 
-    networks: Annotated[tuple[Network, ...], Field(min_length=1)] = (
-        "fcn3-tanh", "fcn2-relu", "fcn2-tanh", "fcn4-tanh", "fcn3-relu", "uneven", "thin-neurons", "densenet", "skips",
-        "convolution", "single-neuron-layer", "bottleneck-layer", "nonlinear-output",
-    )  # fmt: skip
+    networks: Annotated[tuple[Network, ...], Field(min_length=1)] = tuple(get_args(Network))
     """The first is the one of the main claim."""
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (32, 64, 128, 256, 512, 1024)
     dim: PositiveInt = 10
@@ -95,7 +97,7 @@ class HessianScaling(Experiment):
             return self.widths
         return tuple(sorted({max(2, round(width ** (2 / 3.0))) for width in self.widths}))
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The exact norm of two layers of ReLU; m^(-1/2) from the narrowest network on for the others."""
         norm = measured.gap_norm.median("seed")
         exact = [
@@ -109,89 +111,71 @@ class HessianScaling(Experiment):
             lines.append(np.where(np.isfinite(one.values), exact if name == "fcn2-relu" else line, np.nan))
         return xr.Dataset({"gap_norm": (("network", "width"), np.array(lines))}, norm.coords)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        names = ("gap_norm", "gap_value", "gap_random", "gap_gradient", "gap_hessian", "in_degree")
+        return measured[list(names)].assign(expected_norm=predicted.gap_norm)
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         first, *others = self.networks
-        yield self._slope_claim(measured, first, "norm-falls", linear=True)
+        yield self._slope(reduced, first, "norm-falls", linear=True)
         for name in others:
-            yield self._slope_claim(measured, name, name, linear=CASES[name].linear)
+            yield self._slope(reduced, name, name, linear=CASES[name].linear)
         if "fcn2-relu" in self.networks:
-            norms = measured.gap_norm.sel(network="fcn2-relu")
-            off = float(np.abs(norms / predicted.gap_norm.sel(network="fcn2-relu") - 1).max())
-            yield claim(
-                "exact-norm", "Two layers of ReLU: |H| = |x| / √(m d) at every width and seed, to 1e-4",
-                source="Appendix B.1", measured={"largest relative difference": off}, expected="≤ 1e-4",
-                holds=off <= 1e-4, seeds=self.seeds,
-            )  # fmt: skip
+            one = reduced.sel(network="fcn2-relu").dropna("width", how="all")
+            statement = "Two layers of ReLU: |H| = |x| / √(m d) at every width and seed"
+            yield agrees("exact-norm", statement, one.gap_norm, one.expected_norm, relative=1e-4, source="Appendix B.1")
+        medians = reduced.median("seed")
         if {"fcn3-tanh", "thin-neurons"} <= set(self.networks):
-            medians = measured.gap_norm.median("seed").sel(network=["thin-neurons", "fcn3-tanh"]).values
-            ratio = medians[0] / medians[1]
-            yield claim(
-                "thin-neurons-harmless", "Two neurons of in-degree 1 change the norm by a half at most, at each width",
-                source="Figure 2.3", measured={"ratio to the network without": ratio}, expected="0.67 to 1.5",
-                holds=np.all((ratio > 2 / 3) & (ratio < 1.5)), seeds=self.seeds,
-            )  # fmt: skip
-        one = measured.sel(network=first).dropna("width", how="all")
-        along, random = one.gap_hessian.median("seed"), one.gap_random.median("seed")
-        share = (random / along).values
-        yield claim(
-            "random-directions-understate", f"{CASES[first].title}: the largest |f - f_lin| over 16 random directions "
-            "is less than half that along the top eigenvectors, at every width", source="Corollary 2.3.7",
-            measured={"random / eigenvectors": share}, expected="< 0.5", holds=np.all(share < 0.5), seeds=self.seeds,
-        )  # fmt: skip
-        bound = (along / (one.gap_norm.median("seed") * self.radius**2 / 2)).values
-        steepness = scaling_exponent(one.width.values, one.gap_value.median("seed").values)
-        yield claim(
-            "gap-falls", f"{CASES[first].title}: the largest |f - f_lin| seen at distance {self.radius:g} falls with "
-            "the slope of the Hessian", source="Corollary 2.3.7",
-            measured={"slope": steepness, "gap along the top eigenvectors / (|H| R²/2)": bound},
-            expected=f"slope in {list(FALLS)}", holds=FALLS[0] <= steepness <= FALLS[1], seeds=self.seeds,
-            diagnosis="" if FALLS[0] <= steepness <= FALLS[1] else f"The slope is {steepness:.2f}: at this distance "
-            "the third derivative has its part in the gap, or the Hessian does not fall.",
-        )  # fmt: skip
+            ratio = medians.gap_norm.sel(network="thin-neurons") / medians.gap_norm.sel(network="fcn3-tanh")
+            statement = "Two neurons of in-degree 1 hardly change the norm: ratio to the network without, by width"
+            yield within("thin-neurons-harmless", statement, ratio.dropna("width"), 2 / 3, 1.5, source="Figure 2.3")
+        one, title = medians.sel(network=first).dropna("width", how="all"), CASES[first].title
+        about: dict[str, Any] = {"source": "Corollary 2.3.7"}
+        statement = (
+            f"{title}: |f - f_lin| over 16 random directions is far less than along the top eigenvectors (ratio)"
+        )
+        yield below("random-directions-understate", statement, one.gap_random / one.gap_hessian, 0.5, **about)
+        statement = f"{title}: along the top eigenvectors |f - f_lin| is |H| R²/2, up to third derivatives"
+        expected = one.gap_norm * self.radius**2 / 2
+        yield agrees("gap-by-norm", statement, one.gap_hessian, expected, relative=0.15, **about)
+        statement = (
+            f"{title}: the largest |f - f_lin| seen at distance {self.radius:g} falls with the slope of the Hessian"
+        )
+        yield slope("gap-falls", statement, one.gap_value, "width", **FALLS, post_hoc=BANDS, **about)
 
-    def _slope_claim(self, measured: xr.Dataset, name: str, id: str, *, linear: bool) -> Claim:
-        one = measured.sel(network=name).dropna("width", how="all")
-        width, medians = one.width.values, one.gap_norm.median("seed").values
-        value, each = scaling_exponent(width, medians), scaling_exponent(width, one.gap_norm.transpose("width", "seed"))
-        error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.nan
-        holds = FALLS[0] <= value <= FALLS[1] if linear else abs(value) < FLAT
-        diagnosis = f"Slope {value:.2f} over widths {width[0]} to {width[-1]}"
-        if name == "densenet":
-            by_degree = scaling_exponent(one.in_degree.median("seed").values, medians)
-            diagnosis += f"; {by_degree:.2f} in the smallest in-degree past the first layer"
-        diagnosis += "."
-        return claim(
-            id,
-            f"{CASES[name].title}: the Hessian norm " + ("falls as m^(-1/2)" if linear else "does not fall with m"),
-            source="Theorem 2.3.6" if linear else "Section 2.3",
-            measured={"slope": value, "mean over seeds": each.mean(), "standard error": error,
-                      "norm at the smallest and largest width": medians[[0, -1]]},
-            expected=f"slope in {list(FALLS)}" if linear else f"|slope| < {FLAT}",
-            holds=holds, seeds=self.seeds, diagnosis="" if holds else diagnosis,
-        )  # fmt: skip
+    def _slope(self, reduced: xr.Dataset, name: str, id: str, *, linear: bool) -> Claim:
+        one = reduced.sel(network=name).dropna("width", how="all")
+        norm, statement = one.gap_norm.median("seed"), f"{CASES[name].title}: the Hessian norm "
+        about: dict[str, Any] = {"post_hoc": BANDS, "shown": {"norm": norm}}
+        if name == "densenet":  # its in-degrees contain the inputs
+            degrees = one.in_degree.median("seed").values
+            about["shown"]["slope in the smallest in-degree"] = scaling_exponent(degrees, norm.values)
+        if linear:
+            return slope(id, statement + "falls as m^(-1/2)", norm, "width", source="Theorem 2.3.6", **FALLS, **about)
+        value = scaling_exponent(one.width.values, norm.values)
+        return above(id, statement + "does not fall with m: its slope", value, FLAT, source="Section 2.3", **about)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, right) = panels(2, size=(5.6, 4.2))
         falling = [name for name in self.networks if CASES[name].linear]
         colors = dict(zip(falling, settings_colors(len(falling)), strict=True))
         standing = (PALETTE[0], PALETTE[2])
         colors |= dict(zip([name for name in self.networks if name not in falling], standing, strict=False))
         for name in self.networks:
-            one = measured.sel(network=name).dropna("width", how="all")
+            one = reduced.sel(network=name).dropna("width", how="all")
             style = {"color": colors[name], "marker": "o", "markersize": 4, "linewidth": 1.4}
             style |= {} if CASES[name].linear else {"linestyle": ":", "marker": "s"}
             value = scaling_exponent(one.width.values, one.gap_norm.median("seed").values)
             left.loglog(one.width, one.gap_norm.median("seed"), label=f"{CASES[name].title} ({value:.2f})", **style)
-            for k in range(one.sizes["seed"]):
-                left.loglog(one.width, one.gap_norm.isel(seed=k), ".", color=colors[name], markersize=2.5, alpha=0.5)
-        width = measured.width.values
-        top = float(measured.gap_norm.median("seed").isel(width=0).max())
+            each = one.gap_norm.transpose("width", "seed")
+            left.loglog(one.width, each, ".", color=colors[name], markersize=2.5, alpha=0.5)
+        width = reduced.width.values
+        top = float(reduced.gap_norm.median("seed").isel(width=0).max())
         left.loglog(width, 0.8 * top * np.sqrt(width[0] / width), label="slope -1/2", **THEORY)
         left.set(xlabel="width m", ylabel="‖H‖ of the output, at the start", title="Hessian norm (slope)")
         left.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
         first = self.networks[0]
-        one = measured.sel(network=first).dropna("width", how="all")
+        one = reduced.sel(network=first).dropna("width", how="all")
         for name, label, color in (
             ("gap_hessian", "along top eigenvectors", INK),
             ("gap_gradient", "along the gradient", PALETTE[1]),
@@ -200,8 +184,9 @@ class HessianScaling(Experiment):
             right.loglog(one.width, one[name].median("seed"), "o-", color=color, markersize=4, label=label)
         half = one.gap_norm.median("seed") * self.radius**2 / 2
         right.loglog(one.width, half, label="‖H‖ R² / 2 at the start", **THEORY)
-        right.set(xlabel="width m", ylabel="|f - f_lin|",
-                  title=f"Gap at distance {self.radius:g}: {CASES[first].title}")  # fmt: skip
+        right.set(
+            xlabel="width m", ylabel="|f - f_lin|", title=f"Gap at distance {self.radius:g}: {CASES[first].title}"
+        )
         right.legend(fontsize=8)
         for axes in (left, right):
             axes.set_xticks(width, [str(m) for m in width])

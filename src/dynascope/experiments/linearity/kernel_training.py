@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -131,11 +131,9 @@ def train(
     number = np.dtype(precision).type
     fixed = {"x": x.astype(number), "y": y.astype(number), "removed": number(removed), "share": number(share)}
     groups = [widths] if max(widths) <= TOGETHER[member.kind] else [(width,) for width in widths]
+    how: dict[str, Any] = {"steps": steps, "record": record, "fixed": fixed}
     parts = [
-        ds.ensemble(
-            replace(member, largest=max(group)),
-            {"width": np.asarray(group, np.int32), "seed": seeds}, steps=steps, record=record, fixed=fixed,
-        ).trace
+        ds.ensemble(replace(member, largest=max(group)), {"width": np.asarray(group, np.int32), "seed": seeds}, **how)
         for group in groups
-    ]  # fmt: skip
-    return cast(xr.Dataset, xr.concat(parts, "width"))
+    ]
+    return cast(xr.Dataset, xr.concat([part.trace for part in parts], "width"))
