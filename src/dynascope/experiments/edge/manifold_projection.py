@@ -141,8 +141,8 @@ class ManifoldProjection(EdgeExperiment):
         statement = "The trajectory ends on M: x + y over √(2 + 2/η), at a loss of 0"
         yield below("ends-on-M", statement, reduced.end_sum, 1.0, source=place, shown={"loss": reduced.end_loss})
         place = "Propositions 5 and 6"
-        statement = "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)}, empty for η ≥ 1, and M_c all of xy = 1: "
-        statement += "points (η, x) of a grid at which the Hessian disagrees"
+        statement = "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)} and M_c is {xy = 1}: points of a grid that "
+        statement += "differ"
         wrong = xr.concat([reduced.outside_M, reduced.outside_M_c], "manifold")
         yield below("minimizers", statement, wrong, 1, source=place)
         statement = f"At η = {self.above:g}, where M has no minimizer, both factors reach the orbit: largest distance"
@@ -152,8 +152,7 @@ class ManifoldProjection(EdgeExperiment):
         statement = "It is (2/n) Σ 1/x²: largest relative error"
         yield below("many-factors-formula", statement, reduced.sharpness_error, 1e-9, source="Proposition 7")
         place = "Figure 3.4, Theorem 3.4's assumption"
-        statement = f"At η = {self.above:g} {self.far_start} diverges, and {self.crossing_start} ends on negative "
-        statement += "factors"
+        statement = f"At η = {self.above:g} {self.far_start} diverges, and {self.crossing_start} ends with x, y < 0"
         outcomes = [not reduced.far_finite, reduced.signs < 0]
         yield every("other-starts", statement, outcomes, source=place)
         statement = "These are on the mirrored orbit: largest distance of |x|"

@@ -169,12 +169,11 @@ class OneDimensionalOrbits(EdgeExperiment):
         yield below("all-period-two", statement, reduced.all_closing, CLOSED, source=place)
         statement = f"The multiplier of two steps is 1 - 4ν + O(ν²) for each of these losses: error, over ν = {nu:.2g}"
         yield agrees("multiplier", statement, reduced.multiplier_error / nu, 0.0, absolute=10 * abs(nu), source=place)
-        statement = f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end ({self.offset:g} at "
-        statement += "first)"
+        statement = f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end, from {self.offset:g}"
         yield above("no-orbit", statement, reduced.escaped, 1.0, source=place)
         place = "Theorem 3.1, Lemma 3.2"
-        statement = f"Every x0 tried between the minimum and minimum - ε, |ε| = {self.reach:g}, has a rate of period "
-        statement += "two in the window of Theorem 3.1 (k = 3) or Lemma 3.2 (k = 4, 5, 6)"
+        statement = f"Every x0 tried within ε = {self.reach:g} has a rate of period two in the window of the theorem "
+        statement += "or lemma"
         yield every("windows", statement, reduced.found, source=place)
         statement = "Where a condition fails there is none"
         yield every("no-windows", statement, ~reduced.found_without.astype(bool), source=place)

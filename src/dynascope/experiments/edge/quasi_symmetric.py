@@ -223,8 +223,7 @@ class QuasiSymmetric(EdgeExperiment):
         yield below("generic-error", statement, generic.off_top.max(), 1e-12, source="Observation 1")
         statement = "A step adds exactly η²(ZᵀMᵀMZ - YᵀMMᵀY) to YᵀY - ZᵀZ: largest error over |C|"
         yield below("invariant", statement, reduced.drift.max(), 1e-12, source="Appendix B.10")
-        statement = f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C: relative "
-        statement += "errors"
+        statement = f"Lowering the rate to {self.decayed:g}/σ₁² leads to |uᵀY| = |uᵀZ| = σ₁ and YZᵀ = C: errors"
         errors = xr.concat([quasi.lowered_size.max(), quasi.lowered_error.max()], "of")
         yield below("decay", statement, errors, CLOSE, source="Remark 6")
 

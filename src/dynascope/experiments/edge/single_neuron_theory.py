@@ -109,33 +109,25 @@ class SingleNeuronTheory(EdgeExperiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = "For all t ≥ T1 + 4, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): "
-        statement += "largest "
+        statement = "From T1 + 4 on, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): ratio"
         runs = self.rates * self.sizes * self.angles
-        yield below(
-            "bound", statement + "ratio to it, by size", reduced.bound_ratio, 1.0, source="Theorem 3.5", seeds=runs
-        )
-        place, stage = "Appendix B.8", theory.STAGE_ONE
-        statement = "In stage 1 (t ≥ 1, v wx ≤ wx wy/(π|w|²)) wy/wx, wy, v - wx and v wx are within their bounds: "
-        statement += "largest over "
+        yield below("bound", statement, reduced.bound_ratio, 1.0, source="Theorem 3.5", seeds=runs)
+        place, stage = "Appendix B.9", theory.STAGE_ONE
+        statement = "In stage 1 (v wx ≤ wx wy/(π|w|²)) wy/wx, wy, v - wx and v wx are within their bounds: ratios"
         highest = {"slope": "slope", "height": "height", "gap": "gap_high", "product": "product"}
         over = [reduced[name] / stage[key][1] for key, name in highest.items()] + [reduced.gap_low / stage["gap"][0]]
-        yield below("stage-one", statement + "its bound", xr.concat(over, "of"), 1.0, source=place, seeds=runs)
+        yield below("stage-one", statement, xr.concat(over, "of"), 1.0, source=place, seeds=runs)
         statement = "In stage 1 v wx grows by at least 2.56 a step: least growth"
         yield above("stage-growth", statement, reduced.growth, theory.GROWTH, source=place, seeds=runs)
         statement = "In stage 1 wy/wx falls, and v ≥ wy: largest change of wy/wx, and of wy - v"
         signs = xr.concat([reduced.slope_rise, -reduced.v_over_height], "of")
         yield below("stage-order", statement, signs, 1e-12, source=place, seeds=runs)
-        place = "Appendix B.9"
-        statement = "From t = T1 + 4 on v wx and v - wx (while v wx ≤ 1, and above) stay in the intervals of the "
-        statement += "proof: "
+        statement = "From T1 + 4 on v wx and v - wx stay in the proof's intervals: from the middle, over half the width"
         shares = []
         for name, (low, high) in theory.BASIN.items():
             ends = reduced[f"basin_{name}_low"], reduced[f"basin_{name}_high"]
             shares += [abs(2 * end - low - high) / (high - low) for end in ends]
-        yield below(
-            "basin", statement + "share of half the width", xr.concat(shares, "of"), 1.0, source=place, seeds=runs
-        )
+        yield below("basin", statement, xr.concat(shares, "of"), 1.0, source=place, seeds=runs)
         statement = "From there Δwy/wy is at most -0.030 K: largest Δwy/(K wy)"
         yield below("basin-rate", statement, reduced.change_over_K, -0.030, source=place, seeds=runs)
         statement = "And it is at least -1.87: least"
@@ -146,12 +138,11 @@ class SingleNeuronTheory(EdgeExperiment):
         place = "Proposition 4, extended"
         yield agrees("decay", statement, reduced.decay, reduced.decay_predicted, relative=0.01, source=place)
         statement = "v Δv = wx Δwx + wy Δwy: largest defect"
-        yield below("update-identity", statement, reduced.defect, 1e-13, source="Appendix B.8", seeds=runs)
+        yield below("update-identity", statement, reduced.defect, 1e-13, source="Appendix B.9", seeds=runs)
         statement = "a Δa ≥ b Δb, a ≥ b ≥ 0 and Δb ≤ a give a + Δa ≥ b + Δb: share of random numbers that do not"
         cases, broken = reduced.lemma
         yield agrees("lemmas", statement, broken / cases, 0.0, absolute=0.0, source="Lemma B.11", seeds=int(cases))
-        statement = "The document's interval propagation gives its printed numbers for three boxes: errors, in last "
-        statement += "digits"
+        statement = "Interval propagation gives the printed numbers for three boxes: errors, in units of the last digit"
         yield below("intervals", statement, reduced.box_miss, 1.0, source="Appendix B.9")
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:

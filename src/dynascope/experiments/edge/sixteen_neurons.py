@@ -145,7 +145,7 @@ class SixteenNeurons(EdgeExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         small, large = reduced.sharpness
         statement = f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: sharpness over "
-        statement += "that of the flattest with a common k, on each sample"
+        statement += "its own"
         yield below("to-the-flattest", statement, large, 1.05, source="Figure 3.5")
         statement = f"The rate {self.small_rate:g} ends at a sharper minimum: the same ratio"
         yield above("small-rate-sharp", statement, small, 1.2, source="Figure 3.5 b")
@@ -167,8 +167,7 @@ class SixteenNeurons(EdgeExperiment):
         statement = "The drop ends the oscillation: loss after it over the median before"
         loss = {"loss": reduced.final_loss}
         yield below("drop-ends", statement, reduced.loss_drop, 0.1, source="Figure 3.5 a", shown=loss)
-        statement = "The closed form over the whole sphere is the sharpness of common-k minima on a sample: largest "
-        statement += "error"
+        statement = "The closed form over the whole sphere gives the sharpness of common-k minima on samples: error"
         yield below("whole-sphere", statement, reduced.sphere_error, 0.05, source="equations (3.13)-(3.17)")
         statement = "The sharpness from Hessian-vector products is that of the dense Hessian: largest difference"
         yield below("well-measured", statement, reduced.dense_error, 1e-4, source="Figure 3.5 b")

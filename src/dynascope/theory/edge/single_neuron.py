@@ -1,6 +1,6 @@
 """One ReLU neuron above the threshold: w aligns with the teacher, then v and |w| oscillate and become equal.
 
-"Simple structures in neural networks", Theorem 3.5, Proposition 4 and Appendix B.8-B.9, for a unit teacher and
+"Simple structures in neural networks", Theorem 3.5, Proposition 4 and Appendix B.9, for a unit teacher and
 eta = K d, in the variables v, wx, wy of `tasks.single_neuron.reduced_step`.
 """
 
