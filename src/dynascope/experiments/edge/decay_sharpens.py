@@ -69,8 +69,7 @@ class DecaySharpens(DigitExperiment):
         at_edge = reduced.before > 1
         first = reduced.isel(lowered_at=0)
         released = (first.end / first.kept)[at_edge.isel(lowered_at=0)]
-        statement = f"With the rate lowered at step {self.drops[0]} seeds at the edge end sharper than with it kept: "
-        statement += "ratio"
+        statement = f"With the rate lowered at step {self.drops[0]} seeds at the edge end sharper than without: ratio"
         why = "It was asked of every seed; in 3 of 55 the sharpness ends lower."
         yield above("released", statement, released, median=1.0, post_hoc=why)
         statement = "The loss rises in a smaller share of the later steps with the rate lowered than with it kept: "
@@ -79,8 +78,8 @@ class DecaySharpens(DigitExperiment):
         for drop in [drop for drop in self.drops if self.steps - drop >= LONG]:
             end = reduced.end.sel(lowered_at=drop) * self.lowered_rate / 2
             arrived = (end >= ARRIVED).where(at_edge.sel(lowered_at=drop))
-            statement = f"With the rate lowered at step {drop} every seed at the edge rises to {ARRIVED:g} of the new "
-            statement += "edge"
+            statement = f"With the rate lowered at step {drop} every seed at the edge rises to the new edge, to "
+            statement += f"{ARRIVED:g} of it"
             yield every(f"to-the-new-edge-{drop}", statement, arrived, shown={"of the new edge": end})
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

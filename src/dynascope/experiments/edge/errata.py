@@ -122,8 +122,7 @@ class Errata(EdgeExperiment):
         counter = above("cube-bound", statement, reduced.cube_below_one, 1.0, shown=largest)
         printed = "(arctan(mx) - mx/(1 + m²x²))/(arctan(x) - x/(1 + x²)) ≤ m³, for any m > 0, x > 0"
         yield erratum(counter, kind="gap", printed=printed, at="(B.100)")
-        statement = "(B.17) is the limit of the branch (3.4), not of existence: |F(F(x)) - x| on the closed form at K "
-        statement += "= 1.55"
+        statement = "(B.17) is the limit of the branch (3.4), not of existence: |F(F(x)) - x| of the orbit at K = 1.55"
         branch = {"K by (3.4)": reduced.branch_K}
         counter = below("existence-limit", statement, reduced.orbit_moves, 1e-9, shown=branch)
         printed = "One necessary condition for existence is μ ≥ ¾x_0² … and achieve the upper bound as ημ ≤ 3/2"

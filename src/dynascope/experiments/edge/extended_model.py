@@ -137,8 +137,7 @@ class ExtendedModel(EdgeExperiment):
         yield below("two-factors-restrict", statement, two.asymmetric, 0.1)
         statement = "There the symmetric model stays finite from every start, with any coupling"
         yield every("symmetric-lives", statement, two.finite == 1)
-        statement = "The document's intuition that a larger E allows fewer: in its example more pairs give more (means "
-        statement += "over runs)"
+        statement = "The document's intuition that a larger E allows fewer: in its example more pairs give more (means)"
         more, minimum = two.above.mean("cell"), two.above_minimum.mean("cell")
         counter = rising("fewer-eigenvalues", statement, more, along="coupling", shown={"at the minimum": minimum})
         printed = "Intuitively, such a model with larger |E| allows fewer eigenvalues of Hessian to go beyond 2/η"

@@ -124,8 +124,7 @@ class FactorizationBifurcation(EdgeExperiment):
         beyond = K > quartic_orbit.ONSET_OF_CHAOS + NEAR
         chaotic = (reduced.period == APERIODIC).where(beyond)
         yield share("rather-chaotic", statement, chaotic, 0.5)
-        statement = "The first K at which σ_max(Y) ≠ σ_max(Z) (printed: 1.38) falls with σ₂²/σ₁²: the lowest over "
-        statement += "starts"
+        statement = "The first K at which σ_max(Y) ≠ σ_max(Z) (printed: 1.38) falls with σ₂²/σ₁²: lowest of the starts"
         differ = (reduced.norm_gap > 1e-6) & (reduced.coarse_K > 1 + NEAR)
         first = reduced.coarse_K.where(differ).min(("seed", "coarse_K"))
         yield falling("largest-singular-value", statement, first, along="ratio")

@@ -117,8 +117,8 @@ class FactorizationBoundary(EdgeExperiment):
         finite, first, second = reduced.finite, reduced["first"], reduced.second
         judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
         agree = ((finite > 0.5) == (first + second < 2)).where(judged)
-        statement = f"Most generic starts stay finite where η(σ₁² + σ₂²) < 2, and diverge elsewhere: cells {BAND:g} or "
-        statement += "more off"
+        statement = f"Most generic starts stay finite where η(σ₁² + σ₂²) < 2, and diverge elsewhere: cells {BAND:g} "
+        statement += "away"
         place = "Figure 3.2a, Observation 1"
         yield share("generic-boundary", statement, agree.sel(start="generic"), 0.95, source=place)
         statement = f"The same holds well beyond K = 1.121, where Theorem 3.3 ends: columns up to a = {LINEAR_UNTIL:g}"

@@ -141,8 +141,7 @@ class ManifoldProjection(EdgeExperiment):
         statement = "The trajectory ends on M: x + y over √(2 + 2/η), at a loss of 0"
         yield below("ends-on-M", statement, reduced.end_sum, 1.0, source=place, shown={"loss": reduced.end_loss})
         place = "Propositions 5 and 6"
-        statement = "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)} and M_c is {xy = 1}: points of a grid that "
-        statement += "differ"
+        statement = "Among minimizers M is {xy = 1, x + y < √(2 + 2/η)} and M_c is {xy = 1}: grid points that differ"
         wrong = xr.concat([reduced.outside_M, reduced.outside_M_c], "manifold")
         yield below("minimizers", statement, wrong, 1, source=place)
         statement = f"At η = {self.above:g}, where M has no minimizer, both factors reach the orbit: largest distance"

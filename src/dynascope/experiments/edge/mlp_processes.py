@@ -218,8 +218,7 @@ class MlpProcesses(EdgeExperiment):
         why = "The limit was a fifth in every seed. In 48 quick runs six miss it: a burst throws them off their path."
         yield below("central-flow-follows", statement, ratio, median=1 / 3, post_hoc=why)
         statement = "tr Σ of the central flow is the variance of the oscillation over the time at the edge: mean ratio"
-        why = "In 48 runs the ratio is 1.06 ± 0.07; the limits are 5 standard errors away, and 25 % more force gives "
-        why += "0.85."
+        why = "In 48 runs the ratio is 1.06 ± 0.07; the limits are 5 standard errors away; 25 % more force gives 0.85."
         spread = {"smallest": reduced.variance_ratio.min(), "largest": reduced.variance_ratio.max()}
         mean = reduced.variance_ratio.mean(skipna=False)
         yield within("oscillation-variance", statement, mean, 0.92, 1.18, post_hoc=why, shown=spread)

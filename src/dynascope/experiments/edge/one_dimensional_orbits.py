@@ -172,8 +172,8 @@ class OneDimensionalOrbits(EdgeExperiment):
         statement = f"Losses with D ≤ 0 do not oscillate: distance from the minimum at the end, from {self.offset:g}"
         yield above("no-orbit", statement, reduced.escaped, 1.0, source=place)
         place = "Theorem 3.1, Lemma 3.2"
-        statement = f"Every x0 tried within ε = {self.reach:g} has a rate of period two in the window of the theorem "
-        statement += "or lemma"
+        statement = f"Every x0 tried within ε = {self.reach:g} has a rate of period two in the window of theorem or "
+        statement += "lemma"
         yield every("windows", statement, reduced.found, source=place)
         statement = "Where a condition fails there is none"
         yield every("no-windows", statement, ~reduced.found_without.astype(bool), source=place)

@@ -122,8 +122,7 @@ class PeriodDoubling(EdgeExperiment):
         statement = "Where the period is 2 the points are those of the closed form: largest distance"
         yield below("points", statement, reduced.off_orbit[reduced.period.values == 2], 1e-9, source="Figure B.5")
         place, seeds = "Theorem 3.3", self.random_starts
-        statement = "From every random x0 in (0, √1.7) the orbit is reached, also beyond the 1.121 of the theorem: "
-        statement += "distance"
+        statement = "From every random x0 in (0, √1.7) the orbit is reached, also beyond the theorem's 1.121: distance"
         yield below("almost-every-start", statement, reduced.random_distance, 1e-12, source=place, seeds=seeds)
         statement = "None of these runs ever becomes negative: least x"
         yield above("never-negative", statement, reduced.random_lowest, 0.0, source=place, seeds=seeds)

@@ -130,8 +130,7 @@ class Product(EdgeExperiment):
         statement = "The identities for y⁺ - x⁺, x⁺y⁺ and x⁺² - y⁺² hold along random runs: largest errors"
         yield below("identities", statement, reduced.identity_errors, 1e-12, source="(B.4), (B.33)")
         place, runs = "Theorem 3.4", int(reduced.kept_starts.sum())
-        statement = "At the steps with xy > μ, |x - y| falls, within the bounds of the proof, for K from 1.01 to 1.49: "
-        statement += "violations"
+        statement = "Where xy > μ, |x - y| falls, within the bounds of the proof, for K from 1.01 to 1.49: violations"
         broken = (reduced.rises + reduced.above + reduced.below).where(reduced.kept_starts > 0)
         yield below("monotone", statement, broken.max(skipna=False), 1, source=place, seeds=runs)
         statement = "|x - y| decreases to 0: largest after 3000 steps"

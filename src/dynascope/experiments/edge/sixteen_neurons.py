@@ -144,8 +144,8 @@ class SixteenNeurons(EdgeExperiment):
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         small, large = reduced.sharpness
-        statement = f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: sharpness over "
-        statement += "its own"
+        statement = f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: ratio to its "
+        statement += "sharpness"
         yield below("to-the-flattest", statement, large, 1.05, source="Figure 3.5")
         statement = f"The rate {self.small_rate:g} ends at a sharper minimum: the same ratio"
         yield above("small-rate-sharp", statement, small, 1.2, source="Figure 3.5 b")
