@@ -18,10 +18,11 @@ for claim in stored.claims:
 print("in", stored.folder, "with", sorted(stored.manifest["files"]))
 assert run(Plateau(seeds=3), store=store).reused  # the same configuration and code: nothing is run again
 
-# what was measured and predicted, as labeled arrays
-measured, predicted = stored.measured(), stored.predicted()
+# what was measured, predicted and reduced, as labeled arrays
+measured, predicted, reduced = stored.measured(), stored.predicted(), stored.reduced()
 assert predicted is not None
 print("largest distance from theory:", abs(measured.w - predicted.w).max().item())
+print("half-times:", reduced.half_time.mean("number").values)
 
 # the control, as `dynascope run ... --control` builds it
 control = run(build(Plateau, {"seeds": 3}, control=True), store=store)

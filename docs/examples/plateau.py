@@ -14,7 +14,8 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.figures import THEORY, panels
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below
 from dynascope.lab.experiment import Experiment, Source
 
 
@@ -59,41 +60,36 @@ class Plateau(Experiment):
         time = self.learning_rate * measured.step
         return xr.Dataset({"w": 1 / (1 + (1 - start) / start * np.exp(-2 * time))})
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        slopes = np.polyfit(-np.log(self.scales), self.half_times(measured), 1)[0]
-        mean, error = slopes.mean(), slopes.std(ddof=1) / np.sqrt(self.seeds)
-        yield claim(
-            "one-unit-per-e",
-            "Each factor e in the start costs one unit of time, within 2 %",
-            source=str(self.source),
-            measured={"slope": mean, "standard error": error},
-            expected="1",
-            holds=bool(abs(mean - 1) < 0.02),
-            seeds=self.seeds,
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        paths = measured.w.transpose("scale", "number", "step")
+        half = ds.curves.stages.first_crossing(paths, 0.5, self.learning_rate * measured.step).time
+        reduced = xr.Dataset(
+            {
+                "half_time": (("scale", "number"), half),
+                "slope": ("number", np.polyfit(-np.log(self.scales), half, 1)[0]),
+            },
+            {"scale": list(self.scales)},
         )
         if predicted is not None:
-            gap = np.abs(measured.w - predicted.w).max().item()
-            yield claim(
-                "logistic",
-                "From its own start every run is within 0.05 of the logistic curve",
-                source=str(self.source),
-                measured=gap,
-                expected="≤ 0.05",
-                holds=gap <= 0.05,
-                seeds=self.seeds,
-            )
+            reduced["gap"] = abs(measured.w - predicted.w).max(("step", "scale"))
+        return reduced
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        figure, axes = panels(1, size=(6, 3.6))
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = "Each factor e in the start costs one unit of time: slope of the half-time, mean over the starts"
+        error = {"standard error": reduced.slope.std(ddof=1) / np.sqrt(self.seeds)}
+        yield agrees("one-unit-per-e", statement, reduced.slope.mean(), 1.0, relative=0.02, shown=error)
+        if "gap" in reduced:
+            statement = "From its own start every run follows the logistic curve: the largest distance"
+            yield below("logistic", statement, reduced.gap.max(), 0.05)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure, (path, half) = panels(2)
         for scale in self.scales:
-            axes.plot(measured.step, measured.w.sel(scale=scale).isel(number=0), label=f"start {scale:g}")
+            path.plot(measured.step, measured.w.sel(scale=scale).isel(number=0), label=f"start {scale:g}")
             if predicted is not None:
-                axes.plot(measured.step, predicted.w.sel(scale=scale).isel(number=0), **THEORY)
-        axes.set(xlabel="step", ylabel="product of the weights")
-        axes.legend()
+                path.plot(measured.step, predicted.w.sel(scale=scale).isel(number=0), **THEORY)
+        path.set(xlabel="step", ylabel="product of the weights")
+        path.legend()
+        half.semilogx(self.scales, reduced.half_time.mean("number"), marker="o")
+        half.set(xlabel="size of the weights at the start", ylabel="time until the product is 1/2")
         return {"plateau": figure}
-
-    def half_times(self, measured: xr.Dataset) -> np.ndarray:
-        """When the product reaches 1/2, (scale, number), in units of learning rate times steps."""
-        curves = measured.w.transpose("scale", "number", "step")
-        return ds.curves.stages.first_crossing(curves, 0.5, self.learning_rate * measured.step).time
