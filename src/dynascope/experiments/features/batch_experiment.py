@@ -11,10 +11,13 @@ from jaxtyping import Float
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.features.feature_experiment import FeatureExperiment
+from dynascope.experiments.features.outcomes import best_iterate
 from dynascope.experiments.features.problems import Problem
 
 RECORDINGS = 50
 """Recordings in a run."""
+
+Rates = Float[np.ndarray, " seed"]
 
 
 class BatchExperiment(FeatureExperiment):
@@ -27,6 +30,10 @@ class BatchExperiment(FeatureExperiment):
     flips: float = Field(0.0, ge=0, le=1)
     """The share of a real set's training labels that is flipped."""
 
+    def reduce(self, measured: Any, predicted: None) -> xr.Dataset:
+        best = best_iterate(measured)
+        return best.assign(supercritical_share=best.supercritical / np.maximum(best.taken, 1))
+
     @model_validator(mode="after")
     def _as_many_steps_as_batches(self) -> Any:
         if len(self.steps) != len(self.batches):
@@ -38,9 +45,8 @@ class BatchExperiment(FeatureExperiment):
         return self
 
     def train(
-        self, given: Problem, rates: Sequence[Float[np.ndarray, " seed"]], seed: int, *, stretch: tuple[int, ...],
-        every_step: bool,
-    ) -> xr.Dataset:  # fmt: skip
+        self, given: Problem, rates: Sequence[Rates], seed: int, *, stretch: tuple[int, ...], every_step: bool
+    ) -> xr.Dataset:
         """At each batch size, and at each of the rates (one for each seed, along `ratio`), with `stretch` times the
         steps. Recordings are numbered along `step`; `taken` is the number of steps before each. Super-critical steps
         are counted at every step (`every_step`) or estimated from the recorded ones."""
@@ -54,15 +60,12 @@ class BatchExperiment(FeatureExperiment):
         return xr.concat(runs, "batch", join="outer").assign_coords(batch=list(self.batches))
 
     def _one(
-        self, given: Problem, rate: Float[np.ndarray, " seed"], seed: int, steps: int, batch: int | None,
-        every_step: bool,
-    ) -> xr.Dataset:  # fmt: skip
+        self, given: Problem, rate: Rates, seed: int, steps: int, batch: int | None, every_step: bool
+    ) -> xr.Dataset:
         record = steps // RECORDINGS
         every = 1 if every_step and batch is not None else record
-        trace = self.learn(
-            given, "ratio", [1.0], seed, steps=steps, record=record, optimizer="constant", batch=batch, unit=rate,
-            critical_every=every,
-        ).isel(ratio=0, drop=True)  # fmt: skip
+        how: dict[str, Any] = {"steps": steps, "record": record, "batch": batch, "critical_every": every}
+        trace = self.learn(given, "ratio", [1.0], seed, optimizer="constant", unit=rate, **how).isel(ratio=0, drop=True)
         over = trace.batch_critical.values < rate[:, None] - 1e-8
         before = (every * (np.cumsum(over, axis=1) - over))[:, :: record // every]  # of the steps before a recording
         kept = trace[["train", "validation", "test", "alignment", "alignment_corner", "diverged_at"]]

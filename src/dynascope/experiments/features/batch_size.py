@@ -14,24 +14,36 @@ from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.curves import correlation, paired_difference, spikes
+from dynascope.curves import spikes
 from dynascope.dynamics import rates
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.features.batch_experiment import BatchExperiment
 from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_progress
-from dynascope.experiments.features.feature_experiment import best_iterate, lost, refuse_idle, without_result
+from dynascope.experiments.features.feature_experiment import (
+    ALL_CELEBA,
+    ALL_SVHN,
+    FASHION,
+    PILOT,
+    RANK_3,
+    RANK_4,
+    THESIS,
+    USPS,
+    refuse_idle,
+)
+from dynascope.experiments.features.outcomes import correlated, larger, outcomes
 from dynascope.experiments.seeds import member_seeds
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, falling, rising
 from dynascope.lab.experiment import Source
 
 NONE = 0.005
 """A share of super-critical steps below which they are taken to play no part."""
-TOP = 0.8
-"""The share of a spike along the top eigenvector that counts as most of it."""
 PRINTED = {2000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
 """Table 4.1: alignment and test loss by batch size."""
 SPIKE = 1.3
 """A step that raises the loss on all the data by more than this factor is a spike."""
+STANDARD = {"parameterization": "standard", "bias": True}
+IMAGES = {"every_step": False, "spike_steps": 0}
 
 
 class SpikeLearner(eqx.Module):
@@ -60,56 +72,34 @@ class SmallBatchesTeachFeatures(BatchExperiment):
     """Do smaller batches, whose critical rates are exceeded more often, learn better features at the same rate?"""
 
     id = "features.batch-size"
-    source = Source(
-        "Toward Understanding the Dynamics of Over-parameterized Neural Networks",
-        "Figure 4.9, Table 4.1, Figures C.18 to C.22",
-    )
+    source = Source(THESIS, "Figure 4.9, Table 4.1, Figures C.18 to C.22")
     cost = {"quick": 12, "full": 2400}
     presets = {
-        "quick": {
-            "dim": 20, "samples": 240, "held_out": 500, "width": 128,
-            "batches": (4, 20, 240), "steps": (2000, 1000, 800), "spike_steps": 60, "spike_seeds": 2,
-        },
+        "quick": {"dim": 20, "samples": 240, "held_out": 500, "width": 128}
+        | {"batches": (4, 20, 240), "steps": (2000, 1000, 800), "spike_steps": 60, "spike_seeds": 2},
         "table-4.1": {"batches": (5, 10, 50, 2000), "steps": (6000, 6000, 4000, 4000), "seeds": 3},
-        "rank-3": {"data": "rank-3", "depth": 4, "width": 256},
-        "rank-4": {"data": "rank-4", "depth": 4, "width": 256},
-        "svhn": {
-            "data": "svhn", "architecture": "myrtle", "depth": 5, "width": 256, "samples": 15533, "seeds": 3,
-            "every_step": False, "spike_steps": 0,
-        },
-        "celeba": {"data": "celeba", "depth": 4, "width": 256, "samples": 162770, "seeds": 3, "spike_steps": 0},
-        "standard": {"parameterization": "standard", "bias": True, "rate": 0.01},
-        "standard-rank-3": {
-            "data": "rank-3", "depth": 4, "width": 256, "parameterization": "standard", "bias": True, "rate": 0.01,
-        },
-        "standard-svhn": {
-            "data": "svhn", "architecture": "myrtle", "depth": 5, "width": 256, "samples": 15533, "seeds": 3,
-            "every_step": False, "spike_steps": 0, "parameterization": "standard", "bias": True, "rate": 0.05,
-        },
-        "standard-celeba": {
-            "data": "celeba", "depth": 4, "width": 256, "samples": 162770, "seeds": 3, "spike_steps": 0,
-            "parameterization": "standard", "bias": True, "rate": 1.0,
-        },
-        "usps": {
-            "data": "usps", "depth": 4, "width": 256, "flips": 0.1, "samples": 1900, "batches": (5, 10, 50, 100, 1900),
-        },
-        "fashion-mnist": {"data": "fashion_mnist", "depth": 4, "width": 256, "flips": 0.1},
-    }  # fmt: skip
+        "rank-3": RANK_3,
+        "rank-4": RANK_4,
+        "svhn": ALL_SVHN | IMAGES,
+        "celeba": ALL_CELEBA | {"spike_steps": 0},
+        "standard": STANDARD | {"rate": 0.01},
+        "standard-rank-3": RANK_3 | STANDARD | {"rate": 0.01},
+        "standard-svhn": ALL_SVHN | IMAGES | STANDARD | {"rate": 0.05},
+        "standard-celeba": ALL_CELEBA | STANDARD | {"rate": 1.0, "spike_steps": 0},
+        "usps": USPS | {"flips": 0.1, "samples": 1900, "batches": (5, 10, 50, 100, 1900)},
+        "fashion-mnist": FASHION | {"flips": 0.1},
+    }
     control = {"data": "full-rank", "architecture": "fcn", "flips": 0.0}
     notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical where
     the rate exceeds the critical rate of its batch (for gradient descent this is measured at the recorded steps only).
     Test loss and alignment are those of the recorded iterate with the best validation loss, up to a training loss of
-    1e-3. The document's Table 4.1 has alignments 0.81, 0.84, 0.89, 0.95 and test losses 0.74, 0.71, 0.59, 0.42 for
-    batches of 2000, 50, 10 and 5. Smaller batches also take noisier steps, which this comparison does not separate from
-    catapults: where a batch size without super-critical steps is better than gradient descent, the claim
-    `only-by-catapults` says so. The presets `standard` (Figures C.18 and C.20) have absolute rates, as the document
-    does there. `svhn` (Myrtle-5 of 256 channels) and `celeba` take all training examples, with the critical rate of
-    5000 of them, as in the document, and are for a GPU; their numbers of steps are those of the synthetic data, which
-    no run has shown to be enough. USPS has 1925 training examples of its two classes, so that its preset takes 1900
-    where the document says 2000. A spike is a step that raises the loss on all the data by a factor of 1.3; this factor
-    and the median share of 0.8 along the top eigenvector were set here. In the control no direction of the input
-    matters more than others. Sizes and steps of quick were chosen after pilot runs, for time and a clear effect; the
-    0.5 % from which a batch without super-critical steps counts as better was set after seeing results."""
+    1e-3. Smaller batches also take noisier steps, which this comparison does not separate from catapults: where a batch
+    size without super-critical steps is better than gradient descent, `only-by-catapults` says so. The presets
+    `standard` (Figures C.18 and C.20) have absolute rates, as the document does there. `svhn` (Myrtle-5 of 256
+    channels) and `celeba` take all training examples, with the critical rate of 5000 of them, as in the document, and
+    are for a GPU; their numbers of steps are those of the synthetic data. USPS has 1925 training examples of its two
+    classes, so that its preset takes 1900 where the document says 2000. A spike is a step that raises the loss on all
+    the data by a factor of 1.3. In the control no direction of the input matters more than others."""
 
     ratio: float = Field(0.5, gt=0)
     """Learning rate over the critical rate of all the data at the start."""
@@ -143,90 +133,50 @@ class SmallBatchesTeachFeatures(BatchExperiment):
             found["spikes"] = ds.ensemble(learner, {"seed": members}, steps=self.spike_steps, record=1).trace
         return xr.DataTree.from_dict(found)
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        training = measured["training"].to_dataset()
-        best = best_iterate(training)
-        aligned, test = (best[name].transpose("batch", "seed").values for name in ("alignment", "test"))
-        counts = best.supercritical.transpose("batch", "seed").values
-        shares = counts / np.maximum(best.taken.transpose("batch", "seed").values, 1)
-        small, large, where = self.batches[0], self.batches[-1], training.attrs["data"]
-        common: dict[str, Any] = {"seeds": self.seeds, "source": "Figure 4.9, Table 4.1"}
-        means = {
-            "batches": list(self.batches), "alignment": aligned.mean(axis=1), "test loss": test.mean(axis=1),
-            "without a result": without_result(best),
-        }  # fmt: skip
-        gone = lost(best)
-        printed = {"printed": [PRINTED.get(batch) for batch in self.batches]} if self.data == "rank-2" else {}
-        better = aligned[0] > aligned[-1]
-        yield claim(
-            "alignment", f"Batches of {small} end better aligned with the target than batches of {large}, in every "
-            f"seed ({where})", expected="share = 1", holds=better.all(), **common,
-            measured=share_of(better) | {"change": paired_difference(aligned[0], aligned[-1])} | means,
-            diagnosis="" if better.all() else gone or "Where all directions of the input matter equally, there is "
-            "no alignment to gain.",
-        )  # fmt: skip
-        lower = test[0] < test[-1]
-        yield claim(
-            "test-loss", f"Batches of {small} end with a lower test loss than batches of {large}, in every seed",
-            measured=share_of(lower) | {"change": paired_difference(test[0], test[-1])}, expected="share = 1",
-            holds=lower.all(), **common,
-            diagnosis="" if lower.all() else gone or "Small batches do not help in every seed.",
-        )  # fmt: skip
-        in_seeds = np.all(np.diff(aligned, axis=0) < 0, axis=0) & np.all(np.diff(test, axis=0) > 0, axis=0)
-        ordered = bool(np.all(np.diff(aligned.mean(axis=1)) < 0) and np.all(np.diff(test.mean(axis=1)) > 0))
-        yield claim(
-            "order", "On average over the seeds, the smaller the batch the better the alignment and the lower the test "
-            "loss, at every batch size", measured=means | {"the same in single seeds": share_of(in_seeds)},
-            expected={"order": "monotone"} | printed, holds=ordered, **common,
-            diagnosis="" if ordered else gone or "Neighboring batch sizes differ by less than the seeds do.",
-        )  # fmt: skip
-        more = bool(np.all(np.diff(shares.mean(axis=1)) <= 0) and shares[0].mean() > shares[-1].mean())
-        yield claim(
-            "super-critical", "The smaller the batch, the larger the share of steps at which the rate exceeds the "
-            "critical rate of the batch, up to the best iterate",
-            measured={"batches": list(self.batches), "shares": shares.mean(axis=1), "steps": counts.mean(axis=1)},
-            expected="monotone", holds=more, **common,
-            diagnosis="" if more else gone or "The critical rates of the batches spread less than the rate is away "
-            "from them.",
-        )  # fmt: skip
-        related = correlation(test, aligned)
-        negative = not gone and related["interval"][1] < 0
-        yield claim(
-            "correlation", "Over all runs, test loss and alignment are negatively correlated", measured=related,
-            expected="the 95 % interval is below 0", holds=negative, **common,
-            diagnosis="" if negative else gone or "Without directions to find, the test loss depends on other things.",
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        reduced = super().reduce(measured["training"].to_dataset(), None)
         if self.spike_steps:
-            yield self._on_spikes(measured["spikes"].to_dataset())
-        quiet = [i for i, share in enumerate(shares[:-1]) if share.max() < NONE]
-        if quiet:
-            i = quiet[0]
-            no_better = aligned[i] <= aligned[-1]
-            yield claim(
-                "only-by-catapults", f"Batches of {self.batches[i]}, of which hardly any is super-critical, are no "
-                f"better aligned than batches of {large}", measured=share_of(no_better) | {"change":
-                paired_difference(aligned[i], aligned[-1])}, expected="share = 1", holds=no_better.all(), **common,
-                diagnosis="" if no_better.all() else gone or "The noise of the batches, or their number of steps, "
-                "helps without any catapult: catapults are not the whole of the gap.",
-            )  # fmt: skip
+            runs = measured["spikes"].to_dataset()
+            shares = top_shares(runs.loss.values, runs.kernel_top.isel(split=0).values)
+            reduced["spike_share"] = ("spike", shares)
+        return reduced
 
-        yield from self.on_the_reference(training)
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        small, large = reduced.isel(batch=0), reduced.isel(batch=-1)
+        sizes = f"Batches of {self.batches[0]} rather than {self.batches[-1]}"
+        printed = {"Table 4.1, alignment": [PRINTED.get(batch, (np.nan,))[0] for batch in self.batches]}
+        printed["Table 4.1, test loss"] = [PRINTED.get(batch, (np.nan,))[-1] for batch in self.batches]
+        shown = outcomes(reduced) | (printed if self.data == "rank-2" else {})
+        statement = f"{sizes} end better aligned with the target ({reduced.attrs['data']})"
+        yield larger("alignment", statement, small.alignment, large.alignment, shown=shown, post_hoc=PILOT)
+        yield larger("test-loss", f"{sizes} end with a lower test loss", large.test, small.test, post_hoc=PILOT)
+        means = reduced[["alignment", "test", "supercritical_share"]].mean("seed", skipna=False)
+        statement = "The smaller the batch, the better the alignment, mean over the seeds"
+        yield falling("order-alignment", statement, means.alignment, along="batch", post_hoc=PILOT)
+        statement = "The smaller the batch, the lower the test loss, mean over the seeds"
+        yield rising("order-test-loss", statement, means.test, along="batch", post_hoc=PILOT)
+        statement = "The smaller the batch, the larger the share of super-critical steps up to the best iterate"
+        yield falling("super-critical", statement, means.supercritical_share, along="batch")
+        yield correlated(reduced)
+        if "spike_share" in reduced:
+            statement = f"With batches of {self.batches[0]}, a spike of the loss rises mostly along the kernel's top "
+            statement += "eigenvector: the share of the rise"
+            shown, seeds = {"spikes": reduced.sizes["spike"]}, min(self.spike_seeds, self.seeds)
+            about = {"source": "Figure C.22", "shown": shown, "seeds": seeds}
+            yield above("spikes", statement, reduced.spike_share, median=0.8, **about)
+        quiet = (reduced.supercritical_share.isel(batch=slice(None, -1)) < NONE).all("seed")
+        if quiet.any():
+            one = reduced.isel(batch=int(quiet.argmax()))
+            statement = (
+                f"Batches of {int(one.batch)}, of which hardly any is super-critical, are no better aligned than "
+            )
+            statement += f"batches of {self.batches[-1]}"
+            chosen = f"The share below which super-critical steps play no part, {NONE:g}, was set after seeing results."
+            yield larger("only-by-catapults", statement, large.alignment, one.alignment, post_hoc=chosen)
+        yield from self.on_the_reference(reduced)
 
-    def _on_spikes(self, runs: xr.Dataset) -> Claim:
-        inside = top_shares(runs.loss.values, runs.kernel_top.isel(split=0).values)
-        along = bool(inside.size and np.median(inside) >= TOP)
-        return claim(
-            "spikes", f"With batches of {self.batches[0]}, the rise of the loss at a spike lies mostly along the top "
-            "eigenvector of the kernel", measured={"spikes": inside.size,
-            "median share": np.median(inside) if inside.size else 0.0,
-            "of them with more than half there": share_of(inside > 0.5)}, expected=f"median ≥ {TOP}", holds=along,
-            seeds=min(self.spike_seeds, self.seeds), source="Figure C.22",
-            diagnosis="" if along else "There are no spikes, or they lie in several directions.",
-        )  # fmt: skip
-
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        training = measured["training"].to_dataset()
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         return {
-            "batch-size": draw_outcomes(best_iterate(training), "batch", "batch size", training.isotropic_alignment),
-            "curves": draw_progress(training, "batch", "batch"),
+            "batch-size": draw_outcomes(reduced, "batch", "batch size"),
+            "curves": draw_progress(measured["training"].to_dataset(), "batch", "batch"),
         }

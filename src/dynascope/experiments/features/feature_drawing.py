@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
 
 
-def draw_outcomes(best: xr.Dataset, dim: str, label: str, isotropic: xr.DataArray) -> Figure:
+def draw_outcomes(best: xr.Dataset, dim: str, label: str) -> Figure:
     """Alignment and test loss of every seed against the setting, and against each other."""
     figure, (left, middle, right) = panels(3, size=(4.2, 3.7))
     names = [f"{value:g}" for value in best[dim].values]
@@ -25,7 +25,7 @@ def draw_outcomes(best: xr.Dataset, dim: str, label: str, isotropic: xr.DataArra
         axes.set(xlabel=label, title=title)
         axes.set_xticks(places, names)
         axes.margins(x=0.12)
-    alike = float(isotropic)
+    alike = float(best.isotropic_alignment)
     if best.alignment.min() < alike + 0.1:
         left.axhline(alike, **THEORY)
         left.text(places[-1], alike, "all directions equally", fontsize=7, va="bottom", ha="right")

@@ -11,24 +11,32 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.features.outcomes import best_iterate
 from dynascope.experiments.features.problems import REAL, Architecture, Name, Problem, Reference, problem
 from dynascope.experiments.seeds import member_seeds
 from dynascope.geometry.agop import agop, alignment
 from dynascope.geometry.kernel_spectrum import critical_rate
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above
 from dynascope.lab.experiment import Experiment
 from dynascope.probes.probe import Probe, probe
 
+THESIS = "Toward Understanding the Dynamics of Over-parameterized Neural Networks"
+RANK_3, RANK_4, SVHN, CELEBA, USPS, FASHION = (
+    {"data": data, "depth": 4, "width": 256} for data in ("rank-3", "rank-4", "svhn", "celeba", "usps", "fashion_mnist")
+)
+"""The document's networks for these data, in presets."""
+ALL_SVHN = SVHN | {"architecture": "myrtle", "depth": 5, "samples": 15533, "seeds": 3}
+ALL_CELEBA = CELEBA | {"samples": 162770, "seeds": 3}
+PILOT = "The sizes and steps of quick, after pilot runs, for time and a clear effect."
 CORNER = 10
 """How many rows and columns of the outer product are recorded."""
-STOP = 1e-3
-"""The training loss at which the document stops."""
 RATE_TOLERANCE = 1e-2
 """Relative accuracy of the critical rate in the controller."""
 CRITICAL_EXAMPLES = 5000
@@ -134,10 +142,9 @@ class FeatureExperiment(Experiment):
         if self.data in REAL:
             kind = self.reference or REAL[self.data].reference
             reference = Reference(Network(kind, 5, self.reference_width, "standard", True), self.reference_steps)
-        return problem(
-            self.data, self.seeds, seed, dim=self.dim, samples=self.samples, held_out=self.held_out, noise=self.noise,
-            flips=flips, images=self.architecture != "fcn", reference=reference,
-        )  # fmt: skip
+        sizes = {"dim": self.dim, "samples": self.samples, "held_out": self.held_out, "noise": self.noise}
+        images = self.architecture != "fcn"
+        return problem(self.data, self.seeds, seed, flips=flips, images=images, reference=reference, **sizes)
 
     def network(self) -> Network:
         return Network(self.architecture, self.depth, self.width, self.parameterization, self.bias)
@@ -148,33 +155,44 @@ class FeatureExperiment(Experiment):
         return np.asarray(_critical_at_start(self.network(), jnp.asarray(member_seeds(seed, self.seeds)), x))
 
     def learn(
-        self, given: Problem, name: str, values: Any, seed: int, *, steps: int, record: int,
-        optimizer: str = "catapults", batch: int | None = None, critical_every: int = 0,
-        unit: Float[np.ndarray, " seed"] | float = 1.0, scale: float = 1.0, factor: float = 1.4,
-    ) -> xr.Dataset:  # fmt: skip
+        self,
+        given: Problem,
+        name: str,
+        values: Any,
+        seed: int,
+        *,
+        steps: int,
+        record: int,
+        optimizer: str = "catapults",
+        batch: int | None = None,
+        critical_every: int = 0,
+        unit: Float[np.ndarray, " seed"] | float = 1.0,
+        scale: float = 1.0,
+        factor: float = 1.4,
+    ) -> xr.Dataset:
         """Train every seed at each of the values (numbers of catapults, or learning rates in the seeds' units), along
         the dimension `name`."""
         values, units = np.asarray(values), np.broadcast_to(np.asarray(unit, np.float32), self.seeds)
         settings = values if optimizer == "catapults" else values.astype(np.float32)
-        trace = ds.ensemble(
-            Learner(self.network(), optimizer, batch, critical_every),
-            {"setting": (settings, np.full(len(values), scale, np.float32)),
-             "seed": (member_seeds(seed, self.seeds), units, *given.sets())},
-            steps=steps, record=record, fixed={"target": given.target, "factor": np.float32(factor)},
-            width=None if self.architecture == "fcn" else 1,  # convolutions are slower side by side, also on a GPU
-        ).trace  # fmt: skip
+        over = {
+            "setting": (settings, np.full(len(values), scale, np.float32)),
+            "seed": (member_seeds(seed, self.seeds), units, *given.sets()),
+        }
+        learner = Learner(self.network(), optimizer, batch, critical_every)
+        fixed = {"target": given.target, "factor": np.float32(factor)}
+        width = None if self.architecture == "fcn" else 1  # convolutions are slower side by side, also on a GPU
+        trace = ds.ensemble(learner, over, steps=steps, record=record, fixed=fixed, width=width).trace
         return trace.rename(setting=name).assign_coords({name: values})
 
-    def on_the_reference(self, measured: xr.Dataset) -> Iterable[Claim]:
+    def data_sets(self) -> tuple[str, ...]:
+        return (self.data,) if self.data in REAL else ()
+
+    def on_the_reference(self, reduced: xr.Dataset) -> Iterable[Claim]:
         """For a real set: whether the network that G* comes from is as good as the document's."""
         if self.data in REAL:
-            least, right = REAL[self.data].accuracy, float(measured.reference_accuracy)
-            yield claim(
-                "reference", f"The network that G* comes from has a test accuracy of {least:.1%} or more",
-                source="Section 4.5", measured=right, expected=f"≥ {least}", holds=right >= least,
-                diagnosis="" if right >= least else "G* comes from a weaker network than the document's: alignment "
-                "with it says less about the target.",
-            )  # fmt: skip
+            statement = "The network that G* comes from has a higher test accuracy than the document's"
+            printed, right = REAL[self.data].accuracy, reduced.reference_accuracy
+            yield above("reference", statement, right, printed, source="Section 4.5", seeds=1)
 
 
 class CatapultExperiment(FeatureExperiment):
@@ -191,23 +209,13 @@ class CatapultExperiment(FeatureExperiment):
         given = self.problem(seed)
         return given.label(self.descents(given, seed))
 
+    def reduce(self, measured: Any, predicted: None) -> xr.Dataset:
+        return best_iterate(measured)
+
     def descents(self, given: Problem, seed: int) -> xr.Dataset:
         """A run for each number of catapults, along `catapults`."""
-        return self.learn(
-            given, "catapults", np.asarray(self.catapults, np.int32), seed, steps=self.steps, record=self.record,
-            factor=self.factor,
-        )  # fmt: skip
-
-    def completed(self, measured: xr.Dataset) -> Bool[np.ndarray, "catapults seed"]:
-        """Which runs went through all their catapults."""
-        done = measured.rate_catapults.isel(step=-1).transpose("catapults", "seed").values
-        return done == np.asarray(self.catapults)[:, None]
-
-
-def unfinished(completed: Bool[np.ndarray, "catapults seed"]) -> str:
-    """A sentence for a diagnosis; empty if all runs went through their catapults."""
-    missing = int((~completed).sum())
-    return f"{missing} of {completed.size} runs did not complete their catapults." if missing else ""
+        counts, how = np.asarray(self.catapults, np.int32), {"steps": self.steps, "record": self.record}
+        return self.learn(given, "catapults", counts, seed, factor=self.factor, **how)
 
 
 def refuse_idle(experiment: Experiment, names: Iterable[str], where: str) -> None:
@@ -223,33 +231,3 @@ def refuse_idle(experiment: Experiment, names: Iterable[str], where: str) -> Non
 @eqx.filter_jit
 def _critical_at_start(network: Network, seeds: Array, x: Float[Array, "seed n ..."]) -> Float[Array, " seed"]:
     return lax.map(lambda one: critical_rate(network(jax.random.key(one[0]), x.shape[2:]), one[1]), (seeds, x))
-
-
-def best_iterate(trace: xr.Dataset) -> xr.Dataset:
-    """What was recorded at the step with the lowest validation loss, and `at`, the number of steps taken. Only steps up
-    to the first with a training loss below 1e-3 count, and none within a catapult. All is NaN where the run diverged
-    before that, or where no step counts."""
-    below = (trace.train < STOP).astype(int)
-    until_stop = below.cumsum("step") - below == 0
-    finite = np.isfinite(trace.train) & np.isfinite(trace.validation)
-    diverged = (until_stop & ~finite).any("step")
-    allowed = until_stop & finite
-    if "rate_phase" in trace:
-        allowed = allowed & (trace.rate_phase != rates.RAISED)
-    at = trace.validation.where(allowed, np.inf).argmin("step")
-    names = ("test", "alignment", "alignment_corner", "train", "validation", "supercritical", "taken")
-    best = trace[[name for name in names if name in trace]].isel(step=at)
-    taken = best.taken if "taken" in best else trace.step[at]
-    best = best.assign(at=taken.drop_vars("step", errors="ignore")).drop_vars("step", errors="ignore")
-    return best.where(allowed.any("step") & ~diverged)
-
-
-def without_result(best: xr.Dataset) -> int:
-    """How many runs have no best iterate."""
-    return int(best.test.isnull().sum())
-
-
-def lost(best: xr.Dataset) -> str:
-    """The same as a sentence for a diagnosis; empty if every run has one."""
-    count = without_result(best)
-    return f"{count} of {best.test.size} runs diverged or never settled, and have no result." if count else ""

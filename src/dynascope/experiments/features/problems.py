@@ -20,9 +20,8 @@ from dynascope.tasks.data import datasets
 from dynascope.theory.features.agop import isotropic_alignment
 
 Architecture = Literal["fcn", "cnn", "myrtle"]
-Name = Literal[
-    "rank-2", "rank-3", "rank-4", "full-rank", "svhn", "celeba", "usps", "fashion_mnist", "mnist", "digits", "cifar10",
-]  # fmt: skip
+Synthetic = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
+Name = Synthetic | Literal["svhn", "celeba", "usps", "fashion_mnist", "mnist", "digits", "cifar10"]
 
 
 class RealSet(NamedTuple):
@@ -82,9 +81,18 @@ class Problem(NamedTuple):
 
 
 def problem(
-    name: Name, seeds: int, seed: int, *, dim: int, samples: int, held_out: int, noise: float, flips: float = 0.0,
-    images: bool = False, reference: Reference | None = None,
-) -> Problem:  # fmt: skip
+    name: Name,
+    seeds: int,
+    seed: int,
+    *,
+    dim: int,
+    samples: int,
+    held_out: int,
+    noise: float,
+    flips: float = 0.0,
+    images: bool = False,
+    reference: Reference | None = None,
+) -> Problem:
     """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. Of a real set's test examples one
     half serves for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs are
     vectors or `images`, and it needs a `reference` for G*."""
@@ -130,9 +138,9 @@ def outer_product_of(name: Name, reference: Reference) -> tuple[Float[np.ndarray
         return jnp.mean(jnp.sign(outputs[:, 0]) == y_test)
 
     steps = reference.steps
-    trained = ds.descend(
-        reference.network(jax.random.key(1), x.shape[1:]), ds.tasks.Supervised("mse"),
-        optax.adam(optax.cosine_decay_schedule(REFERENCE_RATE, steps)), steps=steps, record=[steps], data=(x, y),
-        batch=min(REFERENCE_BATCH, count), key=jax.random.key(2), probes={"accuracy": accuracy},
-    )  # fmt: skip
+    start, order = reference.network(jax.random.key(1), x.shape[1:]), jax.random.key(2)
+    task, rule = ds.tasks.Supervised("mse"), optax.adam(optax.cosine_decay_schedule(REFERENCE_RATE, steps))
+    batch, probes = min(REFERENCE_BATCH, count), {"accuracy": accuracy}
+    how: dict[str, Any] = {"data": (x, y), "batch": batch, "key": order, "probes": probes}
+    trained = ds.descend(start, task, rule, steps=steps, record=[steps], **how)
     return np.asarray(ds.geometry.agop(trained.model, x)), float(trained.trace.accuracy[-1])

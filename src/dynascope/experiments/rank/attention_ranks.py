@@ -1,11 +1,12 @@
-"""Ranks of attention heads during training: what is recorded, what is read off it, and the claims about it.
+"""Ranks of attention heads during training: what is recorded, what is read off it, and claims about it.
 
 The measured quantity is what the products W_K W_Qᵀ and W_V W_Oᵀ of each head have gained since initialization.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
 
 import numpy as np
 import xarray as xr
@@ -14,7 +15,8 @@ from scipy.stats import rankdata
 
 import dynascope as ds
 from dynascope import curves
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, above, below, every
 from dynascope.probes.probe import Probe
 from dynascope.probes.spectra import HEADS, perturbation_spectrum, product_spectrum
 
@@ -50,116 +52,85 @@ def with_epochs(trace: xr.Dataset, per_epoch: int) -> xr.Dataset:
     return trace.assign_coords(layer=layers, epoch=("step", trace.step.values / per_epoch))
 
 
-def ranks(trace: xr.Dataset) -> xr.Dataset:
-    """Stable ranks, mean over the heads of a layer: `gained` along the run, `initial` and `null`."""
-    of = {"gained": ("spectrum", "singular"), "initial": ("initial", "initial_singular"), "null": ("null", "singular")}
-    return xr.Dataset(
-        {
-            name: curves.spectra.read(curves.stable_rank, trace[source], dim).mean("head")
-            for name, (source, dim) in of.items()
-        }
+def read_ranks(trace: xr.Dataset, since: str = "epoch 1") -> xr.Dataset:
+    """What is read off the spectra, mean over the heads of a layer: stable ranks of the gain along the run (`gained`),
+    in the first record of epoch 1 (`early`) and at the end (`late`), of the product at initialization (`initial`) and
+    of noise (`null`); numbers of singular values above a tenth of the largest (`count_early`, `count_late`,
+    `count_initial`); and Spearman's correlation of the gain, mean over layers, with the step (`rise`)."""
+    first = int(np.argmin(np.abs(trace.epoch.values - 1.0)))
+
+    def read(statistic: Callable[[Any], Any], name: str, dim: str = "singular") -> xr.DataArray:
+        return curves.spectra.read(statistic, trace[name], dim).mean("head")
+
+    gained, count = (read(statistic, "spectrum") for statistic in (curves.stable_rank, curves.count_above))
+    at = {"early": first, "late": -1}
+    found = {name: gained.isel(step=place, drop=True).drop_vars("epoch", errors="ignore") for name, place in at.items()}
+    found |= {f"count_{name}": count.isel(step=place, drop=True).drop_vars("epoch") for name, place in at.items()}
+    found["count_initial"] = read(curves.count_above, "initial", "initial_singular")
+    found |= {
+        "initial": read(curves.stable_rank, "initial", "initial_singular"),
+        "null": read(curves.stable_rank, "null"),
+    }
+    return xr.Dataset(found | {"gained": gained, "rise": rises(gained.mean("layer"))}).assign_attrs(
+        trace.attrs, since=since
     )
 
 
 def rises(values: xr.DataArray, skip: float = 0.05) -> xr.DataArray:
     """Spearman's correlation with the step, over all but the first share `skip` of the steps."""
     late = values.where(values.step >= skip * values.step.max(), drop=True)
-    ranked = [xr.apply_ufunc(lambda x: rankdata(x, axis=-1), x, input_core_dims=[["step"]], output_core_dims=[["step"]])
-              for x in (late, late.step)]  # fmt: skip
-    return xr.corr(ranked[0], ranked[1], "step")
+
+    def ranked(x: xr.DataArray) -> xr.DataArray:
+        dims = {"input_core_dims": [["step"]], "output_core_dims": [["step"]]}
+        return xr.apply_ufunc(lambda x: rankdata(x, axis=-1), x, **dims)
+
+    return xr.corr(ranked(late), ranked(late.step), "step")
 
 
-def _at_epoch(trace: xr.Dataset, epoch: float) -> int:
-    """The position of the record nearest to this epoch."""
-    return int(np.argmin(np.abs(trace.epoch.values - epoch)))
-
-
-def per_seed(
-    id: str, statement: str, source: str, holds: xr.DataArray, measured: dict, diagnosis: str | None = None
-) -> Claim:
-    """A claim that must hold in every seed, in all layers and products that `holds` has."""
-    found = holds.all([dim for dim in holds.dims if dim != "seed"]).values.tolist()
-    usual = f"It holds in {float(holds.mean()):.0%} of layers and seeds."
-    return claim(
-        id, statement, source=source, measured=share_of(found) | measured, expected="in every seed", holds=all(found),
-        seeds=holds.sizes["seed"], diagnosis="" if all(found) else diagnosis or usual,
-    )  # fmt: skip
-
-
-def low_rank(trace: xr.Dataset, source: str, product: str, limit: float) -> Claim:
+def low_rank(reduced: xr.Dataset, product: str, limit: float, **about: Unpack[About]) -> Claim:
     """At the end every layer's gain has a stable rank (mean over heads) below this share of the product's own."""
-    found = ranks(trace).sel(product=product, drop=True)
-    share = found.gained.isel(step=-1) / found.initial
-    noise = "Noise of the same size, in place of the gain, does not have low rank."
-    return per_seed(
-        f"low-rank-{product}", f"At the end the stable rank of the gain of {NAMES[product]} is below {limit:.2g} of "
-        f"the product's own at initialization, in every layer (mean over heads; {trace.attrs['data']})",
-        source, share < limit, {"share of the initial rank": share.mean("seed")},
-        noise if trace.attrs["perturbation"] == "random" else None,
-    )  # fmt: skip
+    one = reduced.sel(product=product)
+    statement = (
+        f"At the end the stable rank of the gain of {NAMES[product]} is small, as a share of the product's own at "
+    )
+    statement += f"initialization, in every layer (mean over heads; {reduced.attrs['data']})"
+    return below(f"low-rank-{product}", statement, one.late / one.initial, limit, **about)
 
 
-def grows(trace: xr.Dataset, source: str, factor: float) -> Iterable[Claim]:
-    """From epoch 1 on the stable rank of each layer's gain grows, by at least this factor, and does so gradually."""
-    found = ranks(trace).gained
-    begin = _at_epoch(trace, 1.0)
-    growth = found.isel(step=-1) / found.isel(step=begin)
-    of_layers, together = rises(found).mean("seed"), rises(found.mean("layer"))
-    for product, name in NAMES.items():
-        one = growth.sel(product=product, drop=True)
-        by = "" if factor == 1 else f", by a factor of at least {factor:g}"
-        yield per_seed(
-            f"grows-{product}", f"The stable rank of the gain of {name} grows from epoch "
-            f"{trace.epoch.values[begin]:.2g} to the end{by}, in every layer (mean over heads)",
-            source, one > 1 if factor == 1 else one >= factor, {"factor": one.mean("seed")},
-        )  # fmt: skip
-        rising = together.sel(product=product)
-        yield per_seed(
-            f"gradual-{product}", f"The stable rank of the gain of {name}, mean over layers and heads, rises with the "
-            "step: Spearman's correlation, after the first 5 % of the steps, is above 0.8",
-            source, rising > 0.8,
-            {"seeds": rising, "each layer, mean over seeds": of_layers.sel(product=product)},
-            "It rises fast and then stays constant, or falls slightly, as the learning rate decays.",
-        )  # fmt: skip
+def grows(reduced: xr.Dataset, product: str, factor: float = 1.0, from_layer: int = 1, **about: Unpack[About]) -> Claim:
+    """From the first record of epoch 1 on the stable rank of each layer's gain grows, by more than this factor."""
+    one = reduced.sel(product=product, layer=slice(from_layer, None))
+    layers = "every layer" if from_layer == 1 else f"every layer from {from_layer} on"
+    statement = f"The stable rank of the gain of {NAMES[product]} grows from {reduced.attrs['since']} to the end, in "
+    statement += f"{layers} (factor, mean over heads)"
+    return above(f"grows-{product}", statement, one.late / one.early, factor, **about)
 
 
-def net_growth(trace: xr.Dataset, source: str, product: str, from_layer: int) -> Claim:
-    """From epoch 1 (in a text: from the step `since`) to the end, in every layer from `from_layer` on."""
-    found = ranks(trace).gained.sel(product=product, layer=slice(from_layer, None), drop=True)
-    begin = _at_epoch(trace, 1.0)
-    growth = found.isel(step=-1) / found.isel(step=begin)
-    return per_seed(
-        f"grows-{product}", f"The stable rank of the gain of {NAMES[product]} grows from step "
-        f"{int(trace.step[begin])} to the end, in every layer from {from_layer} on (mean over heads)",
-        source, growth > 1, {"factor": growth.mean("seed")},
-    )  # fmt: skip
+def gradual(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Claim:
+    """The mean over layers rises with the step."""
+    statement = (
+        f"The stable rank of the gain of {NAMES[product]}, mean over layers and heads, rises with the step after "
+    )
+    statement += "the first 5 % of the steps (Spearman's correlation)"
+    return above(f"gradual-{product}", statement, reduced.rise.sel(product=product), 0.8, **about)
 
 
-def unlike_noise(trace: xr.Dataset, source: str, factor: float = 2.0) -> Claim:
+def unlike_noise(reduced: xr.Dataset, **about: Unpack[About]) -> Claim:
     """Noise of the same size in the same factors has a much larger stable rank."""
-    found = ranks(trace)
-    ratio = (found.null / found.gained.isel(step=-1)).sel(product="key-query", drop=True)
-    return per_seed(
-        "unlike-noise", "If the change of each matrix is replaced by noise of the same size, the gain of W_K W_Qᵀ has "
-        f"more than {factor:g} times the stable rank, in every layer",
-        source, ratio > factor, {"ratio": ratio.mean("seed")},
-        "The rank of the change is not much lower than that of noise.",
-    )  # fmt: skip
+    one = reduced.sel(product="key-query")
+    statement = "If the change of each matrix is replaced by noise of the same size, the gain of W_K W_Qᵀ has a higher "
+    statement += "stable rank, in every layer (factor)"
+    return above("unlike-noise", statement, one.null / one.late, 2.0, **about)
 
 
-def directions(trace: xr.Dataset, source: str) -> Iterable[Claim]:
+def directions(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Iterable[Claim]:
     """The number of singular values above a tenth of the largest grows, and stays below that at initialization."""
-    count = curves.spectra.read(curves.count_above, trace.spectrum).mean("head")
-    initial = curves.spectra.read(curves.count_above, trace.initial, "initial_singular").mean("head")
-    early, late = count.isel(step=_at_epoch(trace, 1.0)), count.isel(step=-1)
-    noise = "Noise has as many directions as the initialization, from the first step on."
-    for product, name in NAMES.items():
-        first, last, start = (part.sel(product=product, drop=True) for part in (early, late, initial))
-        yield per_seed(
-            f"directions-{product}", f"The number of singular values of the gain of {name} above a tenth of the "
-            "largest grows from epoch 1 to the end (mean over layers and heads) and ends below that of the product at "
-            "initialization in every layer",
-            source, (last.mean("layer") > first.mean("layer")) & (last < start).all("layer"),
-            {"epoch 1": first.mean("seed"), "end": last.mean("seed"), "initialization": start.mean("seed")},
-            noise if trace.attrs["perturbation"] == "random" else "See the numbers of each layer.",
-        )  # fmt: skip
+    one = reduced.sel(product=product)
+    early, late = one.count_early.mean("layer"), one.count_late.mean("layer")
+    what = f"The number of singular values of the gain of {NAMES[product]} above a tenth of the largest"
+    shown = {"epoch 1": one.count_early.mean("seed"), "end": one.count_late.mean("seed")}
+    about["shown"] = shown
+    statement = f"{what} grows from epoch 1 to the end (mean over layers and heads)"
+    yield every(f"directions-{product}", statement, late > early, **about)
+    statement = f"{what} ends below that of the product at initialization, in every layer (ratio)"
+    yield below(f"fewer-directions-{product}", statement, one.count_late / one.count_initial, 1.0, **about)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves.plateaus import switches
+from dynascope.curves.stages import first_crossing
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.diagonal import AttentionHead
@@ -82,12 +83,11 @@ class HeadExperiment(Experiment):
         coordinate), at even rescaled times and those of `also_at`."""
         numbers = self.numbers(seed)
         heads = [self.head(number) for number in numbers]
-        data = {"x": np.stack([head.x for head in heads]), "y": np.stack([regression(head).y for head in heads]),
-                "u": np.stack([head.u for head in heads]), "v": np.stack([head.v for head in heads])}  # fmt: skip
-        trace = ds.ensemble(
-            HeadMember(self.dim), {"seed": data, "scale": {"pace": -np.log(scales)}},
-            times=np.union1d(np.linspace(0, self.horizon, self.points), also_at), width=1,
-        ).trace  # fmt: skip
+        data = {name: np.stack([getattr(head, name) for head in heads]) for name in ("x", "u", "v")}
+        data["y"] = np.stack([regression(head).y for head in heads])
+        over = {"seed": data, "scale": {"pace": -np.log(scales)}}
+        times = np.union1d(np.linspace(0, self.horizon, self.points), also_at)
+        trace = ds.ensemble(HeadMember(self.dim), over, times=times, width=1).trace
         return trace.assign_coords(seed=numbers, scale=list(scales))
 
     def stages(self, measured: xr.Dataset) -> list[list[Stage]]:
@@ -101,7 +101,7 @@ class HeadExperiment(Experiment):
 
 @lru_cache(maxsize=16)
 def _stages(number: int, dim: int, tokens: int, samples: int, kept: int | None, until: float) -> list[Stage]:
-    """Cached, since judging and drawing both need them."""
+    """Cached, since measuring, predicting and reducing need them."""
     return greedy_stages(regression(toy_head(number, dim, tokens, samples, kept)), 2 * dim, until=until)
 
 
@@ -117,3 +117,27 @@ def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " ti
     """All activations in the order of time, including those of entries that return."""
     stretches = switches(path, times, ACTIVE)
     return sorted(Activation(one.on, i, one.sign) for i, entry in enumerate(stretches) for one in entry)
+
+
+def against_stages(
+    product: xr.DataArray, stages: Sequence[Stage], chosen: Sequence[int], scale: float, until: float
+) -> xr.Dataset:
+    """A path of the products (time, coordinate) beside Algorithm 1, on the `chosen` stages and NaN elsewhere (stage):
+    in the middle of the plateau the largest `error` of an entry, and the number of entries with a `wrong` sign (0 up to
+    1e-3); and the `lag` behind T_k at which the winner reaches half of its plateau, if the plateau before is chosen
+    too, in the units of the stage before."""
+    found = {name: np.full(len(stages), np.nan) for name in ("error", "wrong", "lag")}
+    for k in chosen:
+        stage = stages[k]
+        now = product.interp(time=stage.middle(until)).values
+        found["error"][k] = np.abs(now - stage.beta).max()
+        found["wrong"][k] = np.sum(_signs(now) != _signs(stage.beta))
+        if k - 1 in chosen and stage.entered:
+            since = product.isel(coordinate=stage.winner).sel(time=slice(stages[k - 1].time, None))
+            half = first_crossing(stage.sign * since.values, abs(stage.beta[stage.winner]) / 2, since.time.values)
+            found["lag"][k] = (half.time - stage.time) * stages[k - 1].pace(scale)
+    return xr.Dataset({name: ("stage", values) for name, values in found.items()}, {"stage": np.arange(len(stages))})
+
+
+def _signs(beta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+    return np.sign(np.where(np.abs(beta) > ACTIVE, beta, 0.0))

@@ -11,48 +11,38 @@ from pydantic import Field, field_validator
 from scipy.stats import spearmanr
 
 from dynascope import curves
-from dynascope.experiments.rank.attention_ranks import NAMES, per_seed, ranks
-from dynascope.experiments.rank.vision_experiment import VisionExperiment
+from dynascope.experiments.rank.attention_ranks import NAMES, read_ranks
+from dynascope.experiments.rank.paper import PAPER
+from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.figures import panels, settings_colors
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, below, every
 from dynascope.lab.experiment import Source, Values
 
 RISEN, TOP = 0.2, 20
 """The share of the largest singular value above which a component has risen; the number of components drawn."""
-SAME, LONG = 0.03, 30
-"""The largest difference of accuracies at two scales; the least number of epochs for which it is asked."""
+LONG = 30
+"""The least number of epochs for which equal accuracies are asked: shorter runs have not converged."""
+FINER = "quick first recorded every ninth step, which is too coarse; it now records every second."
 
 
 class InitializationScale(VisionExperiment):
     """Does training from smaller initial weights add fewer directions, and further apart in time?"""
 
     id = "rank.initialization-scale"
-    source = Source("Transformers learn through gradual rank increase", "Figures 6, 7")
+    source = Source(PAPER, "Figures 6, 7")
     cost = {"quick": 14, "full": 6000000}
     presets = {
-        "quick": {
-            "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,
-            "learning_rate": 2e-3, "batch": 100, "epochs": 12, "warmup_epochs": 2, "recorded": 120,
-            "scales": (1.0, 0.3),
-        },
-        "small": {
-            "data": "digit-pairs", "dim": 64, "depth": 4, "heads": 4, "head_dim": 32, "hidden": 64,
-            "learning_rate": 1e-3, "batch": 200, "epochs": 40, "warmup_epochs": 5, "recorded": 60, "seeds": 3,
-            "scales": (1.0, 0.5, 0.2),
-        },
-        "gpu": {
-            "compute": "bfloat16", "images": 20000, "epochs": 60, "recorded": 60, "scales": (1.0, 0.6, 0.3, 0.1),
-        },
-    }  # fmt: skip
+        "quick": QUICK | {"learning_rate": 2e-3, "recorded": 120, "scales": (1.0, 0.3)},
+        "small": SMALL | {"learning_rate": 1e-3, "seeds": 3, "scales": (1.0, 0.5, 0.2)},
+        "gpu": GPU | {"recorded": 60, "scales": (1.0, 0.6, 0.3, 0.1)},
+    }
     control = {"scales": (1.0, 1.0)}
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor, but not
     the patch map, the positions, the extra token and the layer norms. The paper does not state its factors. Components
     are singular values, since the gain of a product is not symmetric. In the control all factors are 1, so that there
-    is nothing to order. The claim that components rise further apart was stated before it was tested. `quick` first
-    recorded every ninth step, which is too coarse for components of W_V W_O^T that rise 5 to 15 steps apart; it now
-    records every second, and the claim holds in four of seeds 0 to 4 for each product, including seed 0. The claim on
-    accuracies is made for runs of 30 epochs or more; shorter ones have not converged. The full cost on a CPU is an
-    estimate."""
+    is nothing to order. The claim on accuracies is made for runs of 30 epochs or more; shorter ones have not converged.
+    The full cost on a CPU is an estimate."""
 
     learning_rate: float = Field(1e-4, gt=0)
     scales: Values = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
@@ -67,61 +57,57 @@ class InitializationScale(VisionExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         return self.train("adam", self.learning_rate, self.scales, seed)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        ends = ranks(measured).gained.isel(step=-1)
-        equal = len(set(self.scales)) == 1
-        for product, name in NAMES.items():
-            one = ends.sel(product=product, drop=True)
-            order = xr.apply_ufunc(lambda y: spearman(self.scales, y), one, input_core_dims=[["scale"]], vectorize=True)
-            yield per_seed(
-                f"ordered-{product}", f"The smaller the initial scale, the lower the stable rank of the gain of {name} "
-                f"after training: Spearman's correlation is positive in every layer ({measured.attrs['data']})",
-                "Figure 7", order > 0, {"ranks by scale and layer": one.mean("seed")},
-                "Where the factors are equal there is nothing to order." if equal else "See the ranks of each layer.",
-            )  # fmt: skip
-        for product in NAMES:
-            yield from self._components_rise(measured, product)
-        if self.epochs < LONG:
-            return
-        final = measured.accuracy.isel(accuracy_step=-1)
-        spread = (final.max("scale") - final.min("scale")).values
-        yield claim(
-            "as-accurate", f"The test accuracies at all scales are within {SAME:g}", source="Figure 7",
-            measured={"accuracy by scale": final.mean("seed"), "spread": spread}, expected=f"< {SAME:g}",
-            holds=bool((spread < SAME).all()), seeds=measured.sizes["seed"],
-            diagnosis="" if (spread < SAME).all() else "Training is too short, or the scale too small, for all runs to "
-            "converge; the ranks are those of networks that have learned less.",
-        )  # fmt: skip
-
-    def _components_rise(self, measured: xr.Dataset, product: str) -> Iterable[Claim]:
-        """Figure 6: the number of components that rise, and the time between them, at the extreme scales."""
-        smallest, largest = int(np.argmin(self.scales)), int(np.argmax(self.scales))
-        steps = curves.rise_steps(measured.spectrum.sel(product=product), RISEN)
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        """Stable ranks; their rank correlation with the scale, `order`; the number of components that rise, `risen`,
+        and the median number of steps between one and the next, `apart`, over layers and heads."""
+        reduced = read_ranks(measured).drop_vars("gained")
+        order = xr.apply_ufunc(
+            lambda y: spearman(self.scales, y), reduced.late, input_core_dims=[["scale"]], vectorize=True
+        )
+        steps = curves.rise_steps(measured.spectrum, RISEN)
+        pairs = steps.diff("singular").stack(pair=("layer", "head", "singular"))
+        apart = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
         risen = steps.notnull().sum("singular").mean(["layer", "head"])
-        apart = steps.diff("singular")
-        later = (apart > 0).sum("singular").mean(["layer", "head"])
-        pairs = apart.stack(pair=("layer", "head", "singular"))
-        median = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
-        equal = "Where the factors are equal there is no difference." if len(set(self.scales)) == 1 else ""
-        yield per_seed(
-            f"fewer-components-{product}", f"Fewer components of the gain of {NAMES[product]} rise above {RISEN:g} of "
-            "the largest at the smallest scale than at the largest (mean over layers and heads)",
-            "Figure 6", risen.isel(scale=smallest) < risen.isel(scale=largest),
-            {"components by scale": risen.mean("seed")}, equal or "See the numbers at each scale.",
-        )  # fmt: skip
-        yield per_seed(
-            f"further-apart-{product}", f"Components of the gain of {NAMES[product]} rise further apart at the "
-            "smallest scale than at the largest: the median, over layers and heads, of the steps between one component "
-            f"passing {RISEN:g} of the largest and the next",
-            "Figure 6", median.isel(scale=smallest) > median.isel(scale=largest),
-            {"median steps by scale": median.mean("seed"),
-             "components per head that rise later than the one before": later.mean("seed"),
-             "steps between records": int(np.median(np.diff(measured.step)))},
-            equal or "Medians as short as the interval between records cannot be distinguished; nan: no second "
-            "component rises.",
-        )  # fmt: skip
+        accuracy = measured.accuracy.isel(accuracy_step=-1, drop=True)
+        interval = float(np.median(np.diff(measured.step)))
+        return reduced.assign(order=order, risen=risen, apart=apart, accuracy=accuracy, interval=interval)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        smallest, largest = (reduced.isel(scale=int(place(self.scales))) for place in (np.argmin, np.argmax))
+        for product, name in NAMES.items():
+            statement = (
+                f"The smaller the initial scale, the lower the stable rank of the gain of {name} after training, in "
+            )
+            statement += f"every layer: Spearman's correlation ({reduced.attrs['data']})"
+            shown = {
+                f"scale {scale:g}": reduced.late.sel(product=product).isel(scale=i).mean("seed")
+                for i, scale in enumerate(self.scales)
+            }
+            order = reduced.order.sel(product=product)
+            yield above(f"ordered-{product}", statement, order, 0.0, source="Figure 7", shown=shown)
+        for product, name in NAMES.items():
+            statement = f"Fewer components of the gain of {name} rise above {RISEN:g} of the largest at the smallest "
+            statement += "scale than at the largest (mean over layers and heads)"
+            one, other = (part.sel(product=product) for part in (smallest, largest))
+            shown = {"risen": reduced.risen.sel(product=product).mean("seed").values}
+            fewer = one.risen < other.risen
+            yield every(f"fewer-components-{product}", statement, fewer, source="Figure 6", shown=shown)
+            statement = (
+                f"Components of the gain of {name} rise further apart at the smallest scale than at the largest: "
+            )
+            statement += "the median, over layers and heads, of the steps between one and the next"
+            shown = {
+                "steps": reduced.apart.sel(product=product).mean("seed").values,
+                "recorded every": reduced.interval,
+            }
+            further = one.apart > other.apart
+            yield every(f"further-apart-{product}", statement, further, source="Figure 6", shown=shown, post_hoc=FINER)
+        if self.epochs >= LONG:
+            spread = reduced.accuracy.max("scale") - reduced.accuracy.min("scale")
+            statement = "The test accuracies at all scales are close: their range"
+            yield below("as-accurate", statement, spread, 0.03, source="Figure 7")
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         return {"scales": self._scales(measured), "components": self._components(measured)}
 
     def _scales(self, measured: xr.Dataset) -> Figure:

@@ -16,8 +16,18 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.experiments.rank import attention_figures, attention_ranks
-from dynascope.experiments.rank.attention_ranks import head_probes, record_steps, with_epochs
+from dynascope.experiments.rank import attention_figures
+from dynascope.experiments.rank.attention_ranks import (
+    NAMES,
+    grows,
+    head_probes,
+    low_rank,
+    read_ranks,
+    record_steps,
+    unlike_noise,
+    with_epochs,
+)
+from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
@@ -28,6 +38,7 @@ from dynascope.tasks.next_token import NextToken
 
 LONG = 1000
 """The least number of steps of a run in which keys and queries are asked to grow."""
+LATER = "From layer 2 on and in long runs only: in the first layer the rank falls to about 1, in others until step 200."
 
 
 class LanguageMember(eqx.Module):
@@ -44,10 +55,9 @@ class LanguageMember(eqx.Module):
         init, order, noise = jax.random.split(jax.random.key(seed), 3)
         model = ds.models.GPT(self.vocabulary, task.context, key=init, **dict(self.size))
         end = 0.0 if self.decay else 1.0
-        shape = optax.join_schedules(
-            [optax.linear_schedule(1 / max(self.warmup, 1), 1.0, self.warmup),
-             optax.linear_schedule(1.0, end, self.steps - self.warmup)], [self.warmup],
-        )  # fmt: skip
+        rise = optax.linear_schedule(1 / max(self.warmup, 1), 1.0, self.warmup)
+        fall = optax.linear_schedule(1.0, end, self.steps - self.warmup)
+        shape = optax.join_schedules([rise, fall], [self.warmup])
         probes = head_probes(noise, self.steps, random) | {"loss": ds.probes.loss()}
         rule = optax.adam(lambda step: rate * shape(step))
         return ds.Descent(model, task, rule, batch=self.batch, key=order, probes=probes)
@@ -57,34 +67,26 @@ class Language(Experiment):
     """Does the attention of a language model gain rank gradually?"""
 
     id = "rank.language"
-    source = Source("Transformers learn through gradual rank increase", "Figures 4, 20")
+    source = Source(PAPER, "Figures 4, 20")
     cost = {"quick": 9, "full": 10000000}
     presets = {
-        "quick": {
-            "dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3,
-            "warmup": 20, "decay": False, "steps": 300, "since": 30, "recorded": 30, "seeds": 1,
-        },
-        "small": {
-            "dim": 96, "depth": 3, "heads": 4, "hidden": 384, "context": 64, "batch": 32, "learning_rate": 1e-3,
-            "warmup": 50, "decay": False, "steps": 2000, "since": 200, "recorded": 60, "seeds": 3,
-        },
-        "mid": {
-            "text": "wikitext103", "vocabulary": 8192, "compute": "bfloat16", "dim": 384, "depth": 6, "heads": 6,
-            "hidden": 1536, "steps": 2441, "since": 244, "recorded": 60,
-        },
+        "quick": {"dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3}
+        | {"warmup": 20, "decay": False, "steps": 300, "since": 30, "recorded": 30},
+        "small": {"dim": 96, "depth": 3, "heads": 4, "hidden": 384, "context": 64, "batch": 32, "learning_rate": 1e-3}
+        | {"warmup": 50, "decay": False, "steps": 2000, "since": 200, "recorded": 60, "seeds": 3},
+        "mid": {"text": "wikitext103", "vocabulary": 8192, "compute": "bfloat16", "dim": 384, "depth": 6, "heads": 6}
+        | {"hidden": 1536, "steps": 2441, "since": 244, "recorded": 60},
         "gpu": {"text": "wikitext103", "vocabulary": 50_257, "compute": "bfloat16"},
-    }  # fmt: skip
+    }
     control = {"perturbation": "random"}
     notes = """The paper trains GPT-2 on Wikitext-103 (three epochs of blocks of 256 tokens, batch 16, Adam 3e-4 with
     linear decay). The defaults are the same, from random weights and without dropout, but on characters, or on
     `vocabulary` byte-pair tokens learned from the text itself instead of GPT-2's own. The preset gpu is that on
     Wikitext-103 with a vocabulary of GPT-2's size, mid is half as deep and wide, over 10 million tokens; neither has
     been run, and learning 50,257 tokens from so long a text takes hours. `text` is a name in $DYNASCOPE_DATA or the
-    path of a UTF-8 file. The rank of keys and queries in the first layer falls to about 1 and stays there, which is why
-    that claim begins with layer 2. It is asked of runs of at least 1,000 steps: in the other layers, too, the rank of
-    keys and queries falls until about step 200 and grows only afterwards. In the control noise of the same size
-    replaces what training changed. The main claim is the contrast with noise, since noise of this size has a stable
-    rank just below that at initialization (0.98 of it). The full cost on a CPU is an estimate."""
+    path of a UTF-8 file. In the control noise of the same size replaces what training changed. The main claim is the
+    contrast with noise, since noise of this size has a stable rank just below that at initialization (0.98 of it). The
+    full cost on a CPU is an estimate."""
 
     text: str = "tiny_shakespeare"
     vocabulary: PositiveInt | None = None
@@ -128,14 +130,13 @@ class Language(Experiment):
         text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         names = ("dim", "depth", "heads", "hidden", "compute")
-        member = LanguageMember(
-            tuple((field, getattr(self, field)) for field in names), len(text.alphabet), self.steps, self.warmup,
-            self.decay, self.batch,
-        )  # fmt: skip
-        fixed = {
-            "rate": np.dtype(self.precision).type(self.learning_rate), "random": self.perturbation == "random",
-            "task": NextToken(jnp.asarray(text.tokens), self.context),
-        }  # fmt: skip
+        size = tuple((field, getattr(self, field)) for field in names)
+        member = LanguageMember(size, len(text.alphabet), self.steps, self.warmup, self.decay, self.batch)
+        rate, task = (
+            np.dtype(self.precision).type(self.learning_rate),
+            NextToken(jnp.asarray(text.tokens), self.context),
+        )
+        fixed = {"rate": rate, "random": self.perturbation == "random", "task": task}
         over = {"seed": member_seeds(seed, self.seeds, block=1000)}
         record = np.union1d(record_steps(self.steps, self.since, self.recorded), [self.since])
         trace = ds.ensemble(member, over, steps=self.steps, record=record, fixed=fixed, width=1).trace
@@ -143,15 +144,21 @@ class Language(Experiment):
             data=f"{len(text.tokens)} {unit} of {self.text}", perturbation=self.perturbation
         )
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        yield attention_ranks.unlike_noise(measured, "Figure 20")
-        yield attention_ranks.low_rank(measured, "Figure 20", "key-query", 1.0)
-        yield attention_ranks.low_rank(measured, "Figure 20", "value-output", 1.0)
-        yield attention_ranks.net_growth(measured, "Figures 4, 20", "value-output", 1)
-        if self.depth > 1 and self.steps >= LONG:
-            yield attention_ranks.net_growth(measured, "Figures 4, 20", "key-query", 2)
+    def data_sets(self) -> tuple[str, ...]:
+        return (self.text,)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        return read_ranks(measured, since=f"step {self.since}")
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        yield unlike_noise(reduced, source="Figure 20")
+        for product in NAMES:
+            yield low_rank(reduced, product, 1.0, source="Figure 20")
+        yield grows(reduced, "value-output")
+        if self.depth > 1 and self.steps >= LONG:
+            yield grows(reduced, "key-query", from_layer=2, post_hoc=LATER)
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         steps = measured.assign_coords(epoch=measured.step)
         figure, axes = panels(1, size=(4.4, 3.0))
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+from matplotlib.axes import Axes
 from pydantic import Field
 
 import dynascope as ds
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scale, regression
+from dynascope.figures import INK, PALETTE
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression
 from dynascope.theory.rank.diagonal_flow import Reduced, reduced, reduced_process, weights
@@ -50,6 +52,8 @@ class PerturbedHeadExperiment(HeadExperiment):
     """Whether negligible weights are perturbed too, which neither assumption allows."""
     window: float = Field(50.0, gt=0)
     """The length of each continuation, in unrescaled time."""
+    spread: float = Field(0.05, gt=0)
+    """The standard deviation of the perturbation."""
 
     def states(self, run: xr.Dataset) -> State:
         """log kappa (p,), and z (time, p) at each recorded time, of the run of one seed."""
@@ -77,7 +81,38 @@ class PerturbedHeadExperiment(HeadExperiment):
         """The flow from every state: loss (case, time), product (case, time, coordinate), in unrescaled time."""
         task = regression(self.head(number))
         over = {"log_kappa": np.stack([case.log_kappa for case in cases]), "z": np.stack([case.z for case in cases])}
-        return ds.ensemble(
-            Continuation(self.dim), {"case": over}, times=np.linspace(0, self.window, 101),
-            fixed={"x": task.x, "y": task.y}, width=1,
-        ).trace  # fmt: skip
+        times, data = np.linspace(0, self.window, 101), {"x": task.x, "y": task.y}
+        return ds.ensemble(Continuation(self.dim), {"case": over}, times=times, fixed=data, width=1).trace
+
+    def noticed(self, states: State) -> Bool[np.ndarray, "time p"]:
+        """Which coordinates have a weight that is not negligible, at each time."""
+        log_size = states.log_kappa / 2 + np.abs(states.z) - np.log(2)  # of the larger weight
+        return log_size > np.log(self.negligible)
+
+    def follow(
+        self, run: xr.Dataset, places: Sequence[int], kinds: Sequence[str], rng: np.random.Generator
+    ) -> xr.Dataset:
+        """The flow from the recorded times at these places, perturbed in these ways: product (event, kind, time,
+        coordinate), `perturbed_at` and the `number` of the seed (event)."""
+        states, number = self.states(run), int(run.seed)
+        cases = [self.perturbed(states._replace(z=states.z[at]), self.spread, rng) for at in places]
+        trace = self.continued(number, [case[kind] for case in cases for kind in kinds])
+        paths = trace["product"].values.reshape(len(places), len(kinds), *trace["product"].shape[1:])
+        return xr.Dataset(
+            {
+                "product": (("event", "kind", "time", "coordinate"), paths),
+                "perturbed_at": ("event", run.time.values[list(places)]),
+                "number": ("event", np.full(len(places), number)),
+            },
+            {"time": trace.time.values, "kind": list(kinds)},
+        )
+
+
+def draw_events(panel: Axes, paths: xr.Dataset, title: str) -> None:
+    """The products of one event that are not small, perturbed (dashed) and not."""
+    active = np.flatnonzero(np.abs(paths["product"].values).max(axis=(0, 1)) > 1e-2)
+    for order, i in enumerate(active):
+        quiet, noisy = (paths["product"].sel(kind=kind).values[:, i] for kind in ("unperturbed", "perturbed"))
+        panel.plot(paths.time, quiet, color=PALETTE[order % len(PALETTE)], linewidth=1.4)
+        panel.plot(paths.time, noisy, "--", color=INK, linewidth=0.8)
+    panel.set(title=title, xlabel="time after it")

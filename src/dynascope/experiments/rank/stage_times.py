@@ -9,10 +9,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.curves.stages import first_crossing
-from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations
+from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages
+from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import agrees, below, every
 from dynascope.lab.experiment import Source
 from dynascope.tasks.diagonal import exit_and_return
 from dynascope.theory.rank.diagonal_flow import reduced_flow
@@ -20,11 +21,6 @@ from dynascope.theory.rank.greedy_ranks import LAG, Stage, greedy_stages, resolv
 
 FLOOR = 1e-4
 """Errors of beta below this count as zero: they come from interpolation and the tolerance of the integrator."""
-SMALL = 0.02
-"""The largest error of a plateau at the smallest scale: two stages 10 units apart leave an error of about e^-5 of a
-weight, in an entry of order one or two."""
-STEADY = 1.3
-"""The largest growth along the ladder of a quantity that should stay constant."""
 LINEAR_POINTS = 2001
 """The number of recorded times of the linear example, whose first transition lags by only 0.2/log(1/alpha)."""
 
@@ -33,15 +29,13 @@ class StageTimes(HeadExperiment):
     """As the initial scale decreases, does the flow approach the plateaus, times and order of Algorithm 1?"""
 
     id = "rank.stage-times"
-    source = Source("Transformers learn through gradual rank increase", "Theorem 4.1, Algorithm 1")
+    source = Source(PAPER, "Theorem 4.1, Algorithm 1")
     cost = {"quick": 17, "full": 95}
-    presets = {"quick": {"scales": (1e-8, 1e-16, 1e-32), "points": 300, "horizon": 4.5}}
+    presets = {"quick": {"scales": (1e-16, 1e-32, 1e-64), "points": 1000, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}
     notes = """Two examples: a linear network of four coordinates, one of which is learned, leaves the support and
-    returns with the opposite sign; and a head of size 6. A plateau is judged if it is resolved at the smallest scale
-    (gap and length at least 7/log(1/alpha), and no near tie before it). Lags are in units of 1/(|g| log(1/alpha)),
-    the time in which a weight grows by a factor e; the claim first left out |g|, and one lag, of a coordinate under a
-    weak force, was 13.7. The control starts large: nothing is resolved."""
+    returns with the opposite sign; and a head of size 6. Only resolved plateaus are judged, as in rank.weights. The
+    control starts large: nothing is resolved."""
 
     dim: PositiveInt = 6
     tokens: PositiveInt = 5
@@ -70,79 +64,62 @@ class StageTimes(HeadExperiment):
             for number in heads.seed.values.tolist()
         }
 
-    def judge(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        paces = -np.log(np.array(self.scales))
-        smallest = min(self.scales)
-        found = {name: self._compare(*path, smallest) for name, path in self.paths(measured).items()}
-        errors = {name: one["error"] for name, one in found.items()}
-        rows = [row for found_rows in errors.values() for row in found_rows]
-        falls = [bool(np.all(np.diff(np.maximum(row, FLOOR)) <= 0) and row[-1] < SMALL) for row in rows]
-        holds = len(falls) >= 4 and all(falls)
-        yield claim(
-            "plateaus", "At three quarters of every resolved plateau the error of beta falls along the ladder, to less "
-            f"than {SMALL:g} at the smallest scale; there are at least four such plateaus",
-            source="Theorem 4.1 (16), (17)",
-            measured={name: np.array(rows) for name, rows in errors.items()}, expected="falling", holds=holds,
-            seeds=self.seeds,
-            diagnosis="" if holds else "No plateau is resolved from a start this large.",
-        )  # fmt: skip
-        lags = {name: np.array(one["lag"]) * paces for name, one in found.items() if one["lag"]}
-        late = max((float(np.abs(lag).max()) for lag in lags.values()), default=np.nan)
-        yield claim(
-            "lags", f"|g| log(1/alpha) times the lag of each transition behind T_k stays below {LAG:g} along the "
-            "ladder, where g is the force on the winner: the lag is of order 1/log(1/alpha)", source="Lemma C.10",
-            measured=lags | {"largest": late}, expected=f"< {LAG:g}",
-            holds=bool(late < LAG), seeds=self.seeds,
-            diagnosis="" if late < LAG else "There are no resolved transitions.",
-        )  # fmt: skip
-        weights = {name: np.array(one["weight"]) * paces for name, one in found.items() if one["weight"]}
-        growth = max((float((rows[:, -1] / rows[:, 0]).max()) for rows in weights.values()), default=np.nan)
-        yield claim(
-            "log-weights", "log(1/alpha) times the error of b at each T_k does not grow along the ladder (by more than "
-            f"{STEADY:g})", source="Theorem 4.1 (18) to (20)", measured={"largest": {n: rows.max(axis=0) for n, rows in
-            weights.items()}, "growth": growth}, expected=f"< {STEADY:g}", holds=bool(growth < STEADY),
-            seeds=self.seeds, diagnosis="" if growth < STEADY else "There are no resolved stages at which to compare.",
-        )  # fmt: skip
-        learned, expected = ({name: one[which] for name, one in found.items()} for which in ("learned", "expected"))
-        order = learned == expected and all(expected.values())
-        yield claim(
-            "order", "At the smallest scale coordinates become active in the order and with the signs predicted, "
-            "except those of stages that are not resolved", source="Theorem 4.1", measured=learned, expected=expected,
-            holds=order, seeds=self.seeds, diagnosis="" if order else "From a large start there is no order.",
-        )  # fmt: skip
-        gaps = {name: one["gap"] for name, one in found.items()}
-        last = {name: float(gap[-1] / gap[-2]) for name, gap in gaps.items()} if len(self.scales) > 1 else {}
-        ratio = float(paces[-2] / paces[-1]) if last else np.nan
-        halves = bool(last) and all(abs(found / ratio - 1) < 0.2 for found in last.values())
-        yield claim(
-            "halves", "The mean distance of the loss from the staircase falls as 1/log(1/alpha): by the ratio of these "
-            "for the last two scales, to 20 %", source="Theorem 4.1", measured={"gap": gaps, "last ratio": last},
-            expected=ratio, holds=halves, seeds=self.seeds,
-            diagnosis="" if halves else "Not yet in the limit of small starts.",
-        )  # fmt: skip
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        found = {name: self._compare(*path) for name, path in self.paths(measured).items()}
+        return xr.concat(found.values(), xr.DataArray(list(found), dims="system", name="system"), join="outer")
 
-    def _compare(self, path: xr.Dataset, stages: list[Stage], until: float, smallest: float) -> dict:
-        """Errors at three quarters, lags and errors of b of resolved stages; the order; the gap at each scale."""
+    def _compare(self, path: xr.Dataset, stages: list[Stage], until: float) -> xr.Dataset:
+        """Along the ladder: errors, lags and errors of b of resolved stages; the mean distance of the loss; and how
+        many activations at the smallest scale are not where they are expected."""
+        smallest, rows = min(self.scales), []
         chosen = resolved_plateaus(stages, smallest, until)
+        for scale in self.scales:
+            one, now = path.sel(scale=scale), resolved_plateaus(stages, scale, until)
+            found = against_stages(one["product"], stages, chosen, scale, until)
+            begun = [k for k in now if k - 1 in now]
+            log_weight = np.full(len(stages), np.nan)
+            for k in [k for k in chosen if k - 1 in chosen]:
+                log_weight[k] = np.abs(one.log_weight.interp(time=stages[k].time) - stages[k].log_weight).max()
+            found["lag"] = found.lag.where(found.stage.isin(begun))
+            rows.append(found.assign(log_weight_error=("stage", log_weight)))
+        joined = xr.concat(rows, xr.DataArray(list(self.scales), dims="scale", name="scale"))
         limit = staircase(stages, path.time.values)
-        loss = stages[0].loss - stages[-1].loss if stages[0].loss == 0 else stages[0].loss
-        gap = xr.apply_ufunc(np.abs, path.loss - limit.loss).integrate("time").values / (until * loss)
-        out: dict = {"error": [], "lag": [], "weight": [], "gap": gap}
-        for k in chosen:
-            stage = stages[k]
-            now = path.product.interp(time=stage.three_quarters(until)).values
-            out["error"].append(np.abs(now - stage.beta).max(axis=1))
-            if k == 0 or stage.time + LAG / -np.log(smallest) > until or stage.winner in stage.left:
-                continue
-            since = path.sel(time=slice(stages[k - 1].time, None))
-            size = stage.sign * since.product.isel(coordinate=stage.winner).values
-            crossing = first_crossing(size, np.full(len(size), abs(stage.beta[stage.winner]) / 2), since.time.values)
-            out["lag"].append((crossing.time - stage.time) * abs(stages[k - 1].force[stage.winner]))
-            b = path.log_weight.interp(time=stage.time).values
-            out["weight"].append(np.abs(b - stage.log_weight).max(axis=1))
-        return out | _order(path.sel(scale=smallest), stages, chosen, until, LAG / -np.log(smallest))
+        size = stages[0].loss - min(stage.loss for stage in stages)
+        gap = np.abs(path.loss - limit.loss).integrate("time") / (until * size)
+        learned, expected = _order(path.sel(scale=smallest), stages, chosen, until)
+        wrong = sum(one != other for one, other in zip(learned, expected, strict=False))
+        wrong += abs(len(learned) - len(expected))
+        return joined.assign(gap=gap, misplaced=wrong, placed=len(expected))
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        paces = -np.log(reduced.scale)
+        rows = np.maximum(reduced.error, FLOOR).stack(plateau=("system", "stage")).dropna("plateau", how="all")
+        statement = "In the middle of every resolved plateau the error of beta falls with the scale (or is below 1e-4)"
+        yield every("plateaus", statement, (rows.diff("scale") <= 0).all("scale"), cases=4)
+        last = reduced.error.isel(scale=-1).values
+        statement = "At the smallest scale it is small (largest over the plateaus)"
+        yield below("sizes", statement, last[np.isfinite(last)], 0.02)
+        lag = reduced.lag.values[reduced.lag.notnull().values]
+        statement = "At every scale the winners of resolved races reach half their size at T_k, up to a few units of "
+        statement += "1/(rate log(1/alpha))"
+        yield below("lags", statement, np.abs(lag), LAG, source="Lemma C.10", shown={"lags": lag})
+        scaled = (reduced.log_weight_error * paces).max(("system", "stage"))
+        statement = (
+            "The largest error of b at T_k is of order 1/log(1/alpha): log(1/alpha) times it is the same at all "
+        )
+        statement += "scales"
+        first, source = float(scaled.isel(scale=0)), "Theorem 4.1 (18) to (20)"
+        yield agrees("log-weights", statement, scaled, first, relative=0.1, source=source)
+        statement = "At the smallest scale resolved coordinates become active in the order and with the signs predicted"
+        flags = (reduced.misplaced == 0).where(reduced.placed > 0)
+        yield every("order", statement, flags, shown={"judged": reduced.placed})
+        if len(self.scales) > 1:
+            last, before = reduced.gap.isel(scale=-1), reduced.gap.isel(scale=-2)
+            statement = "The mean distance of the loss from the staircase falls as 1/log(1/alpha) (last two scales)"
+            ratio = float(paces[-2] / paces[-1])
+            yield agrees("halves", statement, last / before.values, ratio, relative=0.2, shown={"gap": reduced.gap})
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, grid = panels(2, 2, size=(5.4, 3.2))
         systems = list(self.paths(measured).values())
         titles = ("A linear network: one coordinate leaves and returns", "An attention head")
@@ -170,18 +147,19 @@ class StageTimes(HeadExperiment):
 def _kinks(stages: list[Stage], until: float) -> list[float]:
     """The times at which the prediction has kinks or is judged, which must be recorded."""
     begun = [stage for stage in stages if stage.time < until]
-    return [stage.time for stage in begun] + [stage.three_quarters(until) for stage in begun]
+    return [stage.time for stage in begun] + [stage.middle(until) for stage in begun]
 
 
-def _order(path: xr.Dataset, stages: list[Stage], chosen: list[int], until: float, margin: float) -> dict[str, list]:
-    """Coordinates with their signs in the order in which they are `learned` in the flow, and as `expected`. Those of
-    unresolved stages, or within two `margin`s of the end, are left out: their time is not determined."""
+Names = list[tuple[int, int]]
+
+
+def _order(path: xr.Dataset, stages: list[Stage], chosen: list[int], until: float) -> tuple[Names, Names]:
+    """Coordinates with their signs in the order in which they become active in the flow, and as expected. Those of
+    other stages than the `chosen` ones, or that begin after the middle of the last of these, are left out."""
     names = [(stage.winner, stage.sign) for stage in stages]
-    clear = [k for k in chosen if stages[k].entered and stages[k].time < until - 2 * margin]
-    open_ones = {names[k] for k in range(1, len(stages)) if k not in clear}
+    end = stages[chosen[-1]].middle(until) if chosen else 0.0
+    clear = [k for k in chosen if stages[k].entered and k - 1 in chosen]
+    others = {names[k] for k in range(1, len(stages)) if k not in clear}
     found = activations(path["product"].values, path.time.values)
-    learned = [(one.coordinate, one.sign) for one in found if one.time < until - margin]
-    return {
-        "learned": [name for name in learned if name not in open_ones],
-        "expected": [names[k] for k in clear if names[k] not in open_ones],
-    }
+    learned = [(one.coordinate, one.sign) for one in found if one.time < end]
+    return [name for name in learned if name not in others], [names[k] for k in clear if names[k] not in others]

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.curves.plateaus import jumps
+from dynascope.curves.plateaus import Jump, jumps
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales
+from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim, share_of
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every, falling, share, within
 from dynascope.lab.experiment import Source
-from dynascope.theory.rank.greedy_ranks import LAG, resolved_plateaus, staircase, table
+from dynascope.theory.rank.greedy_ranks import LAG, Stage, resolved_plateaus, staircase, table
 
-CLOSE = 0.02
-"""The largest mean distance from the staircase, relative to the initial loss, of a curve that counts as one: also the
-slope, per unit of time, below which the plateau detector calls a curve flat."""
-HALVES = (0.4, 0.6)
-"""The range of the ratio of two gaps where log(1/alpha) doubles."""
-FIRST_HALVING = 1e-8
+FLAT = 0.02
+"""The slope, relative to the initial loss and per unit of time, below which the detector calls a curve flat."""
 JUMP = 0.005
 """The least change of a jump, relative to the initial loss."""
+FIRST_HALVING = 1e-8
 
 
 class Staircase(HeadExperiment):
     """Does the loss of a diagonal attention head become a staircase as its initial scale goes to zero?"""
 
     id = "rank.staircase"
-    source = Source("Transformers learn through gradual rank increase", "Figures 2a, 8 and 9, Appendix A")
+    source = Source(PAPER, "Figures 2a, 8 and 9, Appendix A")
     cost = {"quick": 14, "full": 330}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400, "seeds": 2},
@@ -38,94 +37,82 @@ class Staircase(HeadExperiment):
     control = {"scales": (0.5, 0.45, 0.4, 0.35, 0.3, 0.25)}
     notes = """Exact gradient flow in reduced coordinates replaces the paper's SGD, whose learning rate, batch size and
     epochs are not stated. Neither is the teacher's distribution (here normal weights; 5 and 5 coordinates kept by
-    default, all of them in the presets quick and dense). The stages of the dense teacher of full size are so close
-    that no scale of the ladder resolves them. Time is rescaled by log(1/alpha), and the loss is half the mean over
-    samples of the squared error summed over outputs; all times depend on this normalization. The control starts
-    large: no coordinate waits for another, and the curve is smooth. The claim on early stages asks for at least one
-    seed, since with the first preset tried it held in one of two."""
+    default, all of them in the presets quick and dense). The stages of the dense teacher of full size are so close that
+    no scale of the ladder resolves them. Time is rescaled by log(1/alpha), and the loss is half the mean over samples
+    of the squared error summed over outputs; all times depend on this normalization. The control starts large: no
+    coordinate waits for another, and the curve is smooth."""
 
     scales: Scales = (0.1, 0.01, 1e-4, 1e-8, 1e-16, 1e-32)
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.flow(seed, self.scales)
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
-        stages = self.stages(measured)
-        limits = [staircase(found, measured.time.values).merge(table(found)) for found in stages]
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        limits = [staircase(found, measured.time.values).merge(table(found)) for found in self.stages(measured)]
         return xr.concat(limits, dim=xr.DataArray(measured.seed.values, dims="seed", name="seed"), join="outer")
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        assert predicted is not None
-        gap = (np.abs(measured.loss - predicted.loss).mean("time") / predicted.loss.isel(time=0)).transpose("seed", ...)
-        gaps = gap.values
-        smallest = min(self.scales)
-        is_staircase = gaps[:, -1] < CLOSE
-        yield claim(
-            "staircase", f"At the smallest scale, {smallest:g}, the mean distance of the loss from the staircase of "
-            f"Algorithm 1 is below {CLOSE:g} of the initial loss, in every seed", source="Figure 2a, Theorem 4.1",
-            measured=share_of(is_staircase) | {"gap at each scale": gaps.mean(axis=0),
-            "coordinates that leave the support": predicted.left.sum("stage")}, expected="share = 1",
-            holds=is_staircase.all(), seeds=self.seeds,
-            diagnosis="" if is_staircase.all() else "From a start this large no coordinate has to wait for another.",
-        )  # fmt: skip
-        falls = np.all(np.diff(gaps, axis=1) < 0, axis=1)
-        yield claim(
-            "converges", "The distance falls with every step down the ladder of scales, in every seed",
-            source="Figure 2a", measured=share_of(falls), expected="share = 1", holds=falls.all(), seeds=self.seeds,
-            diagnosis="" if falls.all() else "At large scales rescaled time is meaningless.",
-        )  # fmt: skip
-        doubled = [(i, j) for i, one in enumerate(self.scales) for j, other in enumerate(self.scales)
-                   if one <= FIRST_HALVING and np.isclose(np.log(other), 2 * np.log(one))]  # fmt: skip
-        if doubled:
-            ratios = np.array([gap.values[:, j] / gap.values[:, i] for i, j in doubled])
-            halves = bool(np.all((ratios > HALVES[0]) & (ratios < HALVES[1])))
-            yield claim(
-                "halves", f"From {FIRST_HALVING:g} on it halves when log(1/alpha) doubles: the lag of the transitions "
-                "is of order 1/log(1/alpha)", source="Theorem 4.1", measured=ratios, expected=list(HALVES),
-                holds=halves, seeds=self.seeds,
-                diagnosis="" if halves else "Two stages are too close to be distinguished at the larger scale.",
-            )  # fmt: skip
-        yield self._jumps_are_predicted(measured, smallest)
-        if 0.01 in self.scales:
-            visible = [bool(self._jumps(curve)) for curve in measured.loss.sel(scale=0.01)]
-            yield claim(
-                "early", "At scale 0.01 the loss already has a plateau between two falls: the detector finds one "
-                "before the last, in at least one seed", source="Figure 2a", measured=share_of(visible),
-                expected="share > 0",
-                holds=any(visible), seeds=self.seeds, diagnosis="" if any(visible) else "Two stages overlap at 0.01: "
-                "log(1/alpha) is 4.6, and a transition takes a few units of 1/log(1/alpha).",
-            )  # fmt: skip
-
-    def _jumps(self, curve: xr.DataArray) -> list:
-        return jumps(curve.values, curve.time.values, flat=0.02, smallest=JUMP, size=float(curve[0]))
-
-    def _jumps_are_predicted(self, measured: xr.Dataset, smallest: float) -> Claim:
-        """In both directions: what is found is predicted, and what is predicted between resolved plateaus is found."""
-        near, found, allowed = [], [], LAG / -np.log(smallest)
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        gap = np.abs(measured.loss - predicted.loss).mean("time") / predicted.loss.isel(time=0)
+        smallest, found = min(self.scales), []
         for number, stages in zip(measured.seed.values, self.stages(measured), strict=True):
-            jumps = self._jumps(measured.loss.sel(seed=number, scale=smallest))
-            together = [
-                [abs(jump.time - stage.time) <= allowed + jump.uncertainty for jump in jumps] for stage in stages[1:]
-            ]
-            near += [any(column) for column in zip(*together, strict=True)]
-            plateaus = resolved_plateaus(stages, smallest, self.horizon)
-            for k in plateaus:
-                falls = stages[k - 1].loss - stages[k].loss > JUMP * stages[0].loss
-                if k - 1 in plateaus and falls and stages[k].time + allowed < self.horizon:
-                    found.append(any(together[k - 1]))
-        holds = all(near) and all(found) and min(len(near), len(found)) >= 2 * self.seeds
-        return claim(
-            "jumps", f"Every jump that the detector finds at {smallest:g} is within {LAG:g}/log(1/alpha) plus its own "
-            "uncertainty of a predicted one, and every predicted one between two resolved plateaus is found if it "
-            f"changes the loss by more than {JUMP:g} of the initial one; there are at least two of each per seed",
-            source="Theorem 4.1", measured=share_of(near) | {"predicted ones": share_of(found)},
-            expected="share = 1, both ways", holds=holds, seeds=self.seeds,
-            diagnosis="" if holds else "Too few plateaus to have jumps." if min(len(near), len(found)) < 2 * self.seeds
-            else "Between two plateaus the loss is never flat enough for the detector.",
-        )  # fmt: skip
+            seen = _jumps(measured.loss.sel(seed=number, scale=smallest))
+            found.append(self._distances(seen, stages, smallest))
+        reduced = xr.concat(found, measured.seed, join="outer").assign(gap=gap, exits=predicted.left.sum("stage"))
+        if 0.01 in self.scales:
+            early = [len(_jumps(measured.loss.sel(seed=number, scale=0.01))) for number in measured.seed.values]
+            reduced["early_jumps"] = ("seed", early)
+        return reduced
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
-        assert predicted is not None
+    def _distances(self, seen: Sequence[Jump], stages: Sequence[Stage], scale: float) -> xr.Dataset:
+        """Of each jump from the nearest predicted one, `jump_away`, and of each predicted one between two resolved
+        plateaus from the nearest jump, `stage_away`, beyond the jump's own uncertainty and in units of 1/log(1/alpha);
+        infinite where there is none."""
+        away = np.array([[abs(one.time - stage.time) - one.uncertainty for one in seen] for stage in stages[1:]])
+        away = -np.log(scale) * away.reshape(len(stages) - 1, len(seen))
+        plateaus, sizes = resolved_plateaus(stages, scale, self.horizon), [stage.loss for stage in stages]
+        judged = [k - 1 for k in plateaus if k - 1 in plateaus and sizes[k - 1] - sizes[k] > JUMP * sizes[0]]
+        return xr.Dataset(
+            {
+                "jump_away": ("jump", away.min(axis=0, initial=np.inf)),
+                "stage_away": ("judged", away[judged].min(axis=1, initial=np.inf)),
+            },
+            {"jump": np.arange(len(seen)), "judged": np.arange(len(judged))},
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        gap = reduced.gap.transpose("seed", "scale")
+        statement = (
+            "At the smallest scale the loss is near the staircase of Algorithm 1: the mean distance, relative to "
+        )
+        statement += "the initial loss"
+        shown = {"mean over seeds": gap.mean("seed"), "coordinates that leave the support": reduced.exits}
+        yield below("staircase", statement, gap.isel(scale=-1), 0.02, source="Figure 2a, Theorem 4.1", shown=shown)
+        statement = "The distance falls with every step down the ladder of scales, in every seed"
+        yield falling("converges", statement, gap, along="scale", source="Figure 2a")
+        pairs = [
+            gap.sel(scale=other).values / gap.sel(scale=one).values
+            for one in self.scales
+            for other in self.scales
+            if one <= FIRST_HALVING and np.isclose(np.log(other), 2 * np.log(one))
+        ]
+        if pairs:
+            statement = (
+                f"From {FIRST_HALVING:g} on it halves when log(1/alpha) doubles: lags are of order 1/log(1/alpha)"
+            )
+            yield within("halves", statement, pairs, 0.4, 0.6, source="Theorem 4.1")
+        for id, name, statement in (
+            ("jumps", "jump_away", "Every jump of the loss at the smallest scale is at a predicted one"),
+            ("stages", "stage_away", "Every predicted jump between two resolved plateaus is there"),
+        ):
+            away = reduced[name]
+            near = (away <= LAG).where(away.notnull())
+            statement += f", up to {LAG:g}/log(1/alpha) and the detector's uncertainty"
+            yield every(id, statement, near, cases=2, source="Theorem 4.1")
+        if "early_jumps" in reduced:
+            statement = "At scale 0.01 the loss already has a plateau between two falls"
+            yield share("early", statement, reduced.early_jumps > 0, 0.5, source="Figure 2a")
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         one, limit = measured.isel(seed=0), predicted.isel(seed=0)
         figure, axes = panels(1, size=(6.4, 4.0))
         for scale, color in zip(self.scales, settings_colors(len(self.scales)), strict=True):
@@ -159,3 +146,7 @@ class Staircase(HeadExperiment):
         figure.supxlabel("rescaled time t / log(1/α)")
         figure.supylabel(f"entries of {name}")
         return figure
+
+
+def _jumps(curve: xr.DataArray) -> list[Jump]:
+    return jumps(curve.values, curve.time.values, flat=FLAT, smallest=JUMP, size=float(curve[0]))

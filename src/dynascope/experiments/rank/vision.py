@@ -9,50 +9,43 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.rank import attention_figures, attention_ranks
-from dynascope.experiments.rank.vision_experiment import VisionExperiment
+from dynascope.experiments.rank import attention_figures
+from dynascope.experiments.rank.attention_ranks import NAMES, directions, gradual, grows, low_rank, unlike_noise
+from dynascope.experiments.rank.paper import PAPER
+from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Source
+
+SEPARATE = (
+    "Asked of the two products separately, and of quick at width 64, after a first run (at 32 three claims failed)."
+)
+MEANS = "The mean over layers, after a first run of quick, in which one layer of two stops growing early."
 
 
 class Vision(VisionExperiment):
     """Does the attention of a vision transformer gain rank gradually and stay of low rank?"""
 
     id = "rank.vision"
-    source = Source("Transformers learn through gradual rank increase", "Figures 1, 4, 5, 14-19")
+    source = Source(PAPER, "Figures 1, 4, 5, 14-19")
     cost = {"quick": 6, "full": 1000000}
     presets = {
-        "quick": {
-            "data": "digit-pairs", "images": 2000, "dim": 64, "depth": 2, "heads": 2, "head_dim": 32, "hidden": 64,
-            "learning_rate": 2e-3, "batch": 100, "epochs": 12, "warmup_epochs": 2, "recorded": 30, "seeds": 2,
-            "low": (0.5, 0.7), "growth": 1.0,
-        },
-        "small": {
-            "data": "digit-pairs", "dim": 64, "depth": 4, "heads": 4, "head_dim": 32, "hidden": 64,
-            "learning_rate": 1e-3, "batch": 200, "epochs": 40, "warmup_epochs": 5, "recorded": 60, "seeds": 3,
-            "low": (0.5, 0.7), "growth": 1.5,
-        },
-        "gpu": {"compute": "bfloat16", "images": 20000, "epochs": 60, "recorded": 110},
-        "imagenet": {
-            "data": "folder", "pixels": 224, "patch": 16, "dim": 768, "depth": 12, "heads": 12, "head_dim": 64,
-            "hidden": 3072, "learning_rate": 3e-3, "batch": 4096, "epochs": 360, "clip": 1.0, "compute": "bfloat16",
-        },
-    }  # fmt: skip
+        "quick": QUICK | {"learning_rate": 2e-3, "recorded": 30, "seeds": 2, "low": (0.5, 0.7), "growth": 1.0},
+        "small": SMALL | {"learning_rate": 1e-3, "seeds": 3, "low": (0.5, 0.7), "growth": 1.5},
+        "gpu": GPU | {"recorded": 110},
+        "imagenet": {"data": "folder", "pixels": 224, "patch": 16, "dim": 768, "depth": 12, "heads": 12, "head_dim": 64}
+        | {"hidden": 3072, "learning_rate": 3e-3, "batch": 4096, "epochs": 360, "clip": 1.0, "compute": "bfloat16"},
+    }
     control = {"perturbation": "random"}
-    notes = """The defaults are the paper's ViT on CIFAR-10 and need a GPU (a step in bfloat16 takes 17.5 ms on an
-    H200, the whole run a quarter of an hour; the cost on a CPU is an estimate). data=cifar100 is for Figures 16 and
-    17, the preset imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; it has never been run.
-    Images are stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their
-    number). They are cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at
-    norm 1. Where the paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra
-    token, no biases in keys, queries and values, framework-default weights, one cosine cycle. The paper prints no
-    numbers; the thresholds `low` and `growth` were set before any run of these experiments. The preset small trains
-    on digit pairs over three seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and asks for
-    any growth. Figure 4 shows one layer; its claim (rank correlation with the step) is about the mean over layers, with
-    each layer's own number beside it. This was chosen after a first run of quick, in which one layer of two stops
-    growing early. So were three other choices: counts of directions are means over layers, low rank is asked of the two
-    products separately, and quick has width 64 (at 32 three claims failed). In the control noise of the same size
-    replaces what training changed; its rank is not low."""
+    notes = """The defaults are the paper's ViT on CIFAR-10 and need a GPU (a step in bfloat16 takes 17.5 ms on an H200,
+    the whole run a quarter of an hour; the cost on a CPU is an estimate). data=cifar100 is for Figures 16 and 17, the
+    preset imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; it has never been run. Images are
+    stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their number). They are
+    cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. Where the
+    paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra token, no biases in
+    keys, queries and values, framework-default weights, one cosine cycle. The paper prints no numbers; the thresholds
+    `low` and `growth` were set before any run of these experiments. The preset small trains on digit pairs over three
+    seeds; digits are from MNIST, pooled to 8 x 8 pixels. quick is half as deep and asks for any growth. In the control
+    noise of the same size replaces what training changed; its rank is not low."""
 
     learning_rate: float = Field(1e-4, gt=0)
     low: tuple[float, float] = (1 / 3, 0.7)
@@ -63,14 +56,17 @@ class Vision(VisionExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         return self.train("adam", self.learning_rate, (1.0,), seed).squeeze("scale", drop=True)
 
-    def judge(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Iterable[Claim]:
-        yield attention_ranks.low_rank(measured, "Figures 5, 15, 17", "key-query", self.low[0])
-        yield attention_ranks.low_rank(measured, "Figures 5, 15, 17", "value-output", self.low[1])
-        yield attention_ranks.unlike_noise(measured, "Section 5")
-        yield from attention_ranks.grows(measured, "Figures 4, 15, 17", self.growth)
-        yield from attention_ranks.directions(measured, "Figures 1, 14, 16")
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        for product, limit in zip(NAMES, self.low, strict=True):
+            yield low_rank(reduced, product, limit, source="Figures 5, 15, 17", post_hoc=SEPARATE)
+        yield unlike_noise(reduced, source="Section 5")
+        for product in NAMES:
+            yield grows(reduced, product, self.growth, source="Figures 4, 15, 17")
+            yield gradual(reduced, product, source="Figures 4, 15, 17", post_hoc=MEANS)
+        for product in NAMES:
+            yield from directions(reduced, product, source="Figures 1, 14, 16", post_hoc=MEANS)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         layers = np.unique(np.linspace(1, self.depth, 3).round().astype(int)).tolist()
         return {
             "stable-rank": attention_figures.per_layer(measured, measured.attrs["data"]),

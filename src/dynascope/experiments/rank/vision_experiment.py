@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Shaped
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.experiments.rank.attention_ranks import head_probes, record_steps, with_epochs
+from dynascope.experiments.rank.attention_ranks import head_probes, read_ranks, record_steps, with_epochs
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.classification import Classification, Labeled, classification
@@ -23,6 +23,13 @@ from dynascope.tasks.data import images
 from dynascope.tasks.data.digit_pairs import digit_pairs
 from dynascope.tasks.data.image_folder import image_folder
 
+BODY = {"data": "digit-pairs", "dim": 64, "head_dim": 32, "hidden": 64}
+QUICK = BODY | {"images": 2000, "depth": 2, "heads": 2, "batch": 100, "epochs": 12, "warmup_epochs": 2}
+SMALL = BODY | {"depth": 4, "heads": 4, "batch": 200, "epochs": 40, "warmup_epochs": 5, "recorded": 60}
+GPU = {"compute": "bfloat16", "images": 20000, "epochs": 60}
+"""Parts of presets."""
+SOURCES = {"digit-pairs": "digits"}
+"""The data sets that are made from another one."""
 SHOWN = 512
 """The number of training images on which the loss is recorded."""
 
@@ -138,6 +145,12 @@ class VisionExperiment(Experiment):
             raise ValueError(f"pixels is for data=folder only; got data={self.data}")
         return self
 
+    def data_sets(self) -> tuple[str, ...]:
+        return (self.folder if self.data == "folder" else SOURCES.get(self.data, self.data),)
+
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        return read_ranks(measured)
+
     @property
     def matmul_precision(self) -> str:
         """TF32 where the device has it: these networks are not compared with theory."""
@@ -150,26 +163,19 @@ class VisionExperiment(Experiment):
             raise ValueError(f"batch must be at most the number of training images, {len(found.x)}; got {self.batch}")
         per_epoch = len(found.x) // self.batch
         steps, changed = self.epochs * per_epoch, self.augment and self.data != "digit-pairs"
-        number = np.dtype(self.precision)
-        size = {
-            name: getattr(self, name) for name in ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
-        }
-        member = VisionMember(
-            tuple(size.items()), found.classes, optimizer, steps, round(self.warmup_epochs * per_epoch), self.batch,
-            self.clip,
-        )  # fmt: skip
+        number, warmup = np.dtype(self.precision), round(self.warmup_epochs * per_epoch)
+        names = ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
+        size = tuple((name, getattr(self, name)) for name in names)
+        member = VisionMember(size, found.classes, optimizer, steps, warmup, self.batch, self.clip)
         train, test = (
             Labeled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
         )
-        trace = ds.ensemble(
-            member,
-            {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)},
-            steps=steps,
-            record=record_steps(steps, per_epoch, self.recorded),
-            fixed={
-                "rate": number.type(rate), "random": self.perturbation == "random", "train": train, "test": test,
-                "task": classification(found.x, 4 if changed else 0, changed),
-            },
-            width=1,
-        ).trace  # fmt: skip
+        over = {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)}
+        task, record = (
+            classification(found.x, 4 if changed else 0, changed),
+            record_steps(steps, per_epoch, self.recorded),
+        )
+        fixed = {"rate": number.type(rate), "random": self.perturbation == "random", "task": task}
+        fixed |= {"train": train, "test": test}
+        trace = ds.ensemble(member, over, steps=steps, record=record, fixed=fixed, width=1).trace
         return with_epochs(trace, per_epoch).assign_attrs(data=found.name, perturbation=self.perturbation)

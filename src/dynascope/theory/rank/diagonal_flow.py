@@ -39,8 +39,7 @@ from dynascope.theory.arguments import POSITIVE, Domain, PositiveNumber
 
 Product = Float[Array, " p"]
 Loss = Callable[[Product], Float[Array, ""]]
-SCALE = Domain("between 0 and 1, the ends not included", lambda alpha: (alpha > 0) & (alpha < 1))
-Scale = Annotated[float | int, SCALE]
+Scale = Annotated[float | int, Domain("a finite number, above 0 and below 1", lambda alpha: (alpha > 0) & (alpha < 1))]
 LOG_4 = math.log(4.0)
 LOG_CAP = math.log(1e6)
 """The largest log|beta|: a trial step of the solver that is much too long then gives a large number, not infinity."""
@@ -181,7 +180,7 @@ def reduced_flow(
     loss: Loss,
     u: ArrayLike,
     v: ArrayLike,
-    scales: Annotated[Sequence[float], SCALE],
+    scales: Sequence[float],
     times: ArrayLike,
     *,
     solver: diffrax.AbstractSolver | None = None,

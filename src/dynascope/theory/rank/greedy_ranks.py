@@ -115,7 +115,9 @@ def greedy_stages(
     most: int = 200,
     seed: PositiveNumber = SEED,
     tolerance: PositiveNumber = 1e-5,
-    start: Annotated[float | int, Domain("between 0 and 2", lambda b: (b >= 0) & (b <= 2))] = 1.0,
+    start: Annotated[
+        float | int, Domain("a finite number, at least 0 and at most 2", lambda b: (b >= 0) & (b <= 2))
+    ] = 1.0,
 ) -> list[Stage]:
     """The plateaus of Algorithm 1 for a loss of `size` products, the first at beta = 0. The last is the one on which
     nothing moves any more, the last that begins before `until`, number `most`, or one whose transition has not

@@ -1,0 +1,63 @@
+"""What is read off the runs on feature learning, the iterate with the best validation loss, and claims about it."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+import xarray as xr
+
+from dynascope.curves import correlation, paired_difference
+from dynascope.dynamics import rates
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import About, below, every
+
+STOP = 1e-3
+"""The training loss at which the document stops."""
+
+
+def best_iterate(trace: xr.Dataset) -> xr.Dataset:
+    """What was recorded at the step with the lowest validation loss, and `at`, the number of steps taken. Only steps up
+    to the first with a training loss below 1e-3 count, and none within a catapult. All is NaN where the run diverged
+    before that, where no step counts, and where fewer catapults were completed than asked for."""
+    stopped = (trace.train < STOP).astype(int)
+    until_stop = stopped.cumsum("step") - stopped == 0
+    finite = np.isfinite(trace.train) & np.isfinite(trace.validation)
+    diverged = (until_stop & ~finite).any("step")
+    allowed = until_stop & finite
+    if "rate_phase" in trace:
+        allowed = allowed & (trace.rate_phase != rates.RAISED)
+    at = trace.validation.where(allowed, np.inf).argmin("step")
+    names = ("test", "alignment", "alignment_corner", "train", "validation", "supercritical", "taken")
+    best = trace[[name for name in names if name in trace]].isel(step=at)
+    taken = best.taken if "taken" in best else trace.step[at]
+    best = best.assign(at=taken.drop_vars("step", errors="ignore")).drop_vars("step", errors="ignore")
+    known = allowed.any("step") & ~diverged
+    if "rate_catapults" in trace:
+        known = known & (trace.rate_catapults.isel(step=-1) == trace.catapults)
+    best = best.where(known.drop_vars("step", errors="ignore"))
+    labels = {name: trace[name] for name in ("isotropic_alignment", "reference_accuracy") if name in trace}
+    return best.assign(labels).assign_attrs(trace.attrs)
+
+
+def outcomes(reduced: xr.Dataset) -> dict[str, Any]:
+    """What the main claims show: means over the seeds, and how many runs diverged or did not do what was asked."""
+    return {
+        "mean alignment": reduced.alignment.mean("seed", skipna=False),
+        "mean test loss": reduced.test.mean("seed", skipna=False),
+        "runs without a result": int(reduced.test.isnull().sum()),
+    }
+
+
+def larger(id: str, statement: str, one: xr.DataArray, other: xr.DataArray, **about: Unpack[About]) -> Claim:
+    """In every seed the first number is larger; the difference is shown with its interval."""
+    about["shown"] = {"difference": paired_difference(one, other), **about.get("shown", {})}
+    return every(id, statement, one.values > other.values, **about)
+
+
+def correlated(reduced: xr.Dataset) -> Claim:
+    """The alignment of a run says something about its test loss; all runs must have a result."""
+    related = correlation(reduced.test.values, reduced.alignment.values)
+    end = related["interval"][1] if reduced.test.notnull().all() else np.nan
+    statement = "Over all runs, test loss and alignment are negatively correlated: the upper end of the 95 % interval"
+    return below("correlation", statement, end, 0.0, shown=related)

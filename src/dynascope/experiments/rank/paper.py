@@ -1,0 +1,3 @@
+"""The document of these experiments."""
+
+PAPER = "Transformers learn through gradual rank increase"
