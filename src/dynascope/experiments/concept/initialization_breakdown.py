@@ -93,9 +93,7 @@ class InitializationBreakdown(SymmetricExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         runs: About = {"seeds": self.starts}
         twice = reduced.descents_by_width >= 2
-        statement = (
-            "The share of starts with two descents falls with the width of U (widths in which the reference has any)"
-        )
+        statement = "The share of starts with two descents falls with the width of U (where the reference has any)"
         narrow = twice.mean("start").sel(width=[width for width, known in BY_WIDTH.items() if known])
         yield falling("falls-with-width", statement, narrow, along="width", **runs)
         statement = f"With d' = {max(BY_WIDTH)} no start has two descents"

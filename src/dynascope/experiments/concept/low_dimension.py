@@ -43,11 +43,10 @@ class LowDimension(SimExperiment):
     control = {"depth": 1}
     notes = """How often: 3 of 10 random starts; the two drawn alone were chosen for the depth of their detour. In
     gradient flow the signals only set the clock, and the same starts memorize for both. With the paper's learning
-    rate the large signals show it more often (0.43 of starts against 0.31), because their first steps are so large
-    that the loss overshoots; recorded at every fifth step only, as by the independent program, many of these turns
-    are missed, and the share is 0.25. Preset `code` is what the authors' published program runs: learning rate 0.01, a
-    third cluster at the origin, σ read as a variance, biases, one shuffle, a test cluster. With its smaller steps the
-    large signals lose their surplus: 18 and 30 of 100 seeds memorize, against 31 and 45 in the text's setting."""
+    rate the large signals show it more often, because their first steps are so large that the loss overshoots; recorded
+    at every fifth step only, as by the independent program, many of these turns are missed. Preset `code` is what the
+    authors' published program runs: learning rate 0.01, a third cluster at the origin, σ read as a variance, biases,
+    one shuffle, a test cluster. With its smaller steps the large signals lose their surplus."""
 
     mu: tuple[float, float] = (1.0, 2.0)
     factor: float = Field(2.0, gt=1)
@@ -127,9 +126,7 @@ class LowDimension(SimExperiment):
 
     def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
         twice = (reduced["sgd"].descents >= 2).transpose("signal", "seed")
-        statement = (
-            "SGD shows transient memorization for both signals, in more starts than one layer could (0.01 of 200)"
-        )
+        statement = "SGD shows transient memorization for both signals, in more starts than one layer does (0.01)"
         shares = dict(zip(self.names(), map(share_of, twice.values), strict=True))
         yield above("both-signals", statement, twice.mean("seed"), 0.1, shown=shares)
         if self.population_seeds:
@@ -152,23 +149,18 @@ class LowDimension(SimExperiment):
     def _judge_population(self, shares: xr.Dataset) -> Iterable[Claim]:
         about: About = {"source": "Figure 14", "seeds": self.population_seeds}
         if self.as_reference():
-            statement = "Population gradient: the shares are those of an independent program (other seeds, the same "
-            statement += "recording at every fifth step)"
+            statement = "Population gradient: the shares are those of an independent program, every fifth step recorded"
             fifth = {name: shares.every_fifth.sel(signal=name) for name in self.names()}
             yield same_shares("shares", statement, fifth, SHARES, seeds=self.population_seeds)
         missed = (shares.every_step & ~shares.every_fifth).mean("seed")
         statement = "Recording every fifth step only misses turns, more of them where learning is faster: shares"
         yield rising("coarse-recording", statement, missed, along="signal", **about)
         same = shares.slow.isel(signal=0) == shares.slow.isel(signal=1)
-        statement = (
-            "With steps ten times smaller the same starts memorize whatever the signal: the surplus of the large "
-            "signals is due to the step size"
-        )
+        statement = "With steps ten times smaller the same starts memorize for both signals: the surplus is the step's"
         yield share("signal-sets-the-clock", statement, same, 0.95, source="Figure 13", seeds=self.slow_seeds)
         a = self.strengths(self.signals())
         ratio = (shares.settled.isel(signal=0) / shares.settled.isel(signal=1)).median("seed")
-        statement = "Large signals are learned faster, in time proportional to 1/μ²: steps to a test loss of 1 %, the "
-        statement += "ratio of both signals (median over starts)"
+        statement = "Learning takes a time proportional to 1/μ²: ratio of the steps to a test loss of 1 % (median)"
         yield agrees("faster", statement, ratio, a[1, 0] / a[0, 0], relative=0.1, **about)
         if self.norm == "mean":
             yield self._judge_norms(shares, a.max(axis=1))
@@ -178,12 +170,7 @@ class LowDimension(SimExperiment):
         for norm, rate in (("sum", self.learning_rate), ("mean", self.learning_rate * 2 / self.dim)):
             unstable = rate * curvature > 2
             right.append(((shares[f"swing_{norm}"] > 1e-3) == unstable).values.ravel())
-        statement = (
-            "The loss must be averaged over coordinates: summed (eq. 2.1) it never settles where learning rate × L "
-        )
-        statement += (
-            "max a, the curvature at the solution, exceeds 2 (it swings by 0.1 % at the end there, and only there)"
-        )
+        statement = "Summed over coordinates (eq. 2.1) the loss swings forever exactly where rate × L max a exceeds 2"
         return every("sum-oscillates", statement, np.concatenate(right), source="Equation 2.1", seeds=self.sum_seeds)
 
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Mapping[str, Figure]:

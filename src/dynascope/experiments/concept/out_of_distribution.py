@@ -114,10 +114,7 @@ class OutOfDistribution(SimExperiment):
         statement = "So truncation rejects nothing, and every curve is the same, bit for bit"
         yield every("identical", statement, ~narrow.changed, source="Figure 16")
         rejected, expected = wide.inside.isel(truncate_radius=0), float(reduced.inside.isel(signal=1))
-        statement = (
-            f"With σ = {self.wide_sigma:g} truncation rejects as many points as the Gaussian puts into the disc "
-            "(mean over seeds, to 4 standard errors)"
-        )
+        statement = f"With σ = {self.wide_sigma:g} truncation rejects as many points as the Gaussian puts into the disc"
         error = 4 * (expected / rejected.size) ** 0.5
         yield agrees("wide-rejections", statement, rejected.mean(), expected, absolute=error, source="Figure 16")
         yield from self._judge_wide(wide)

@@ -95,9 +95,7 @@ class TopologicalOrder(SimExperiment):
         counter = share("not-exact", statement, violated.max("epoch") > 0, 0.5, shown={"pairs": violated.mean()})
         printed = "the order of the generalization in different test points strictly follow the component-wise order"
         yield erratum(counter, kind="error", printed=printed, at="Appendix B, eq. (B.2)")
-        statement = (
-            f"A combination gets below a loss of {LEARNED:g} after those with one concept less: share of the edges"
-        )
+        statement = f"A combination gets below a loss of {LEARNED:g} after those with one concept less: share of edges"
         yield above("simpler-first", statement, reduced.in_order, 0.8, source="Appendix B")
         if "biased_level_mean" in reduced:
             biased = reduced.biased_level_mean

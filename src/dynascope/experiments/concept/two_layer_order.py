@@ -87,10 +87,7 @@ class TwoLayerOrder(SimExperiment):
         ratio, weak = a.max("concept") / a.min("concept"), np.isclose(reduced.mu.isel(concept=0), 0.5)
         right = np.sign(two.bulge) == np.sign(a.diff("concept").isel(concept=0, drop=True))
         judged = ~((two.network == "relu") & xr.DataArray(weak, dims="signal"))
-        statement = (
-            "The sign of the area is that of a₂ - a₁, linear and ReLU (strengths a factor 1.5 apart or more; ReLU "
-            "with μ₁ = 0.5 left out)"
-        )
+        statement = "The sign of the area is that of a₂ - a₁ (strengths a factor 1.5 apart; without ReLU at μ₁ = 0.5)"
         yield share("strength-first", statement, right.where(judged & (ratio >= 1.5)), 0.95)
         near = (ratio < 1.5) & (ratio > 1.1)
         if near.any():
@@ -102,10 +99,7 @@ class TwoLayerOrder(SimExperiment):
             yield falling("relu-weak-signal", statement, area, along="network", source="Figure 12")
         statement = "The test loss falls once, in every run of both networks"
         yield every("one-descent", statement, two.descents == 1)
-        statement = (
-            "With ReLU paths are less regular than with one layer or two linear ones: what the outputs travel beyond "
-            "the way from start to end, ratio of medians over runs"
-        )
+        statement = "With ReLU paths are less regular: travel beyond the way from start to end, over that of the others"
         travel = reduced.excess_travel.median(("signal", "seed"))
         ratio = travel.sel(network="relu") / travel.sel(network=["one layer", "linear"])
         yield above("less-regular", statement, ratio, 1, post_hoc=ONLY_RELU)
