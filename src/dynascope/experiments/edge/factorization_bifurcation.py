@@ -58,7 +58,7 @@ class FactorizationBifurcation(EdgeExperiment):
         rates = np.linspace(self.lowest, self.highest, self.rates)
         coarse = np.arange(self.lowest, self.highest + 1e-9, 0.02)
         settings = [(K, self.second) for K in rates] + [(K, ratio) for ratio in RATIOS for K in coarse]
-        runs = [self._orbits(settings, seed + number) for number in range(self.seeds)]
+        runs = [self._orbits(settings, [seed, number]) for number in range(self.seeds)]
         shown = {name: np.stack([run[name][: self.rates] for run in runs]) for name in runs[0]}
         gaps = [np.abs(run["Y_norm"] - run["Z_norm"])[self.rates :, -10:].max(-1) for run in runs]
         return xr.Dataset(
@@ -69,7 +69,7 @@ class FactorizationBifurcation(EdgeExperiment):
             {"K": rates, "ratio": list(RATIOS), "coarse_K": coarse},
         )
 
-    def _orbits(self, settings: list[tuple[float, float]], seed: int) -> dict[str, np.ndarray]:
+    def _orbits(self, settings: list[tuple[float, float]], seed: list[int]) -> dict[str, np.ndarray]:
         """The last iterates for every (K, σ₂²/σ₁²), from one start: sizes along u, largest singular values."""
         starts = generic_starts(np.random.default_rng(seed), 1, self.dim, self.scale)
         start = {name: factor[0] for name, factor in starts.items()}

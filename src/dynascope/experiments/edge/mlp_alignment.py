@@ -68,7 +68,7 @@ class MlpAlignment(DigitExperiment):
         large = measured.isel(rate=0, drop=True)
         edge, rising = large.sharpness > 2 / self._rate(), (large.loss.diff("step", label="lower") > 0).astype(float)
         wrong, size = large.flip <= 0, np.abs(large.flip)
-        windows = xr.concat([edge.sel(step=slice(*epochs)) for epochs in WINDOWS], "step")
+        inside = [(large.step >= first) & (large.step <= last) for first, last in WINDOWS]
         return xr.Dataset(
             {
                 "edge_steps": edge.sum("step"),
@@ -80,7 +80,7 @@ class MlpAlignment(DigitExperiment):
                 "final": measured.sharpness.isel(step=-1).assign_coords(rate=["large", "small"]),
                 "rising_more": rising.where(edge).mean("step") - rising.where(~edge).mean("step"),
                 "fall": large.loss.isel(step=-1) / large.loss.isel(step=0),
-                "same_epochs": windows.mean("step"),
+                "same_epochs": edge.where(inside[0] | inside[1]).mean("step"),
             }
         ).drop_vars("step", errors="ignore")
 
