@@ -108,6 +108,17 @@ def array(
     return found
 
 
+def numbers(name: str, tree: Any) -> Any:
+    """The tree with all its leaves as JAX arrays, where they are numbers or arrays (random keys too)."""
+
+    def leaf(value: Any) -> jax.Array:
+        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind not in "biufc":
+            raise TypeError(f"{name} must hold numbers or arrays; got {shown(value)}")
+        return jnp.asarray(value)
+
+    return jax.tree.map(leaf, tree)
+
+
 def key(name: str, value: Any) -> Any:
     """`value`, where it is one random key of JAX."""
     kind, shape = getattr(value, "dtype", None), getattr(value, "shape", None)

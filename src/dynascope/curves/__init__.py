@@ -28,7 +28,6 @@ from dynascope.curves.plateaus import (
     support_size as support_size,
     switches as switches,
 )
-from dynascope.curves.scaling import scaling_exponent as scaling_exponent
 from dynascope.curves.spectra import (
     count_above as count_above,
     effective_rank as effective_rank,
@@ -54,4 +53,8 @@ from dynascope.curves.stages import (
     time_below_peak as time_below_peak,
     turning_points as turning_points,
 )
-from dynascope.curves.statistics import correlation as correlation, paired_difference as paired_difference
+from dynascope.curves.statistics import (
+    correlation as correlation,
+    paired_difference as paired_difference,
+    scaling_exponent as scaling_exponent,
+)

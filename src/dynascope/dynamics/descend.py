@@ -73,8 +73,7 @@ class Descent(Process):
         if not isinstance(optimizer, optax.GradientTransformation):
             got = checks.shown(optimizer)
             raise TypeError(f"optimizer must be an optax transformation, such as optax.sgd(0.1); got {got}")
-        if not isinstance(reshuffle, bool):
-            raise TypeError(f"reshuffle must be True or False; got {checks.shown(reshuffle)}")
+        checks.flags(reshuffle=reshuffle)
         self.model, self.optimizer, self.reshuffle = model, optimizer, reshuffle
         self.objective = Objective(task, model, data=data, batch=batch, key=key)
         self.probes = named_probes(probes, {"loss": basic.loss()})

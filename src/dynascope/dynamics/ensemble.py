@@ -49,15 +49,14 @@ def ensemble(
     for name, given in (("over", over), ("fixed", fixed)):
         if not isinstance(given, Mapping | None) or any(not isinstance(key, str) for key in given or {}):
             raise TypeError(f"{name} must be a dict of settings by name; got {checks.shown(given)}")
-    if not isinstance(keep, bool):
-        raise TypeError(f"keep must be True or False; got {checks.shown(keep)}")
+    checks.flags(keep=keep)
     if width is not None:
         width = checks.whole("width", width, at_least=1)
     grid = {name: jax.tree.map(_column(name), values, is_leaf=_is_column) for name, values in (over or {}).items()}
     dims = {name: _length(name, values) for name, values in grid.items()}
     index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
-    constants = {name: jax.tree.map(_constant(name), values) for name, values in (fixed or {}).items()}
+    constants = {name: checks.numbers(f"fixed setting '{name}'", values) for name, values in (fixed or {}).items()}
     condition = as_condition(stop)
     shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition)
     run = Run(member, settings, constants, grid, dims, shape, record, condition, keep, width)
@@ -83,16 +82,6 @@ def _column(name: str) -> Callable[[Any], np.ndarray]:
         return found
 
     return column
-
-
-def _constant(name: str) -> Callable[[Any], jax.Array]:
-    def constant(value: Any) -> jax.Array:
-        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind not in "iufbc":
-            what = "numbers or arrays: anything else belongs in the member itself"
-            raise TypeError(f"fixed setting '{name}' must hold {what}; got {checks.shown(value)}")
-        return jnp.asarray(value)
-
-    return constant
 
 
 def _length(name: str, values: PyTree) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree
 
@@ -44,7 +43,7 @@ class Map(Process):
             checks.function("rule", rule, "rule(state)"),
             checks.function("loss", loss, "loss(state)"),
         )
-        self.initial = jax.tree.map(_number, initial)
+        self.initial = checks.numbers("initial", initial)
         if not jax.tree.leaves(self.initial):
             raise ValueError(f"initial must hold numbers or arrays; got {checks.shown(initial)}")
         names = initial if isinstance(initial, Mapping) else {"state": None}
@@ -76,12 +75,6 @@ class Map(Process):
 
     def diverged_at(self, state: Any) -> Array:
         return state[1]
-
-
-def _number(leaf: Any) -> Array:
-    if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind not in "biufc":
-        raise TypeError(f"initial must hold numbers or arrays; got {checks.shown(leaf)}")
-    return jnp.asarray(leaf)
 
 
 def _part(name: str | None) -> Callable[[PyTree], Array]:

@@ -1,7 +1,7 @@
 """Probes: measurements that run inside the compiled loop, each at its own cadence."""
 
-from dynascope.probes.agop import agop_alignment as agop_alignment
 from dynascope.probes.basic import (
+    agop_alignment as agop_alignment,
     displacement as displacement,
     jacobian as jacobian,
     loss as loss,

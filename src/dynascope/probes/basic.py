@@ -1,4 +1,4 @@
-"""Probes of the model itself: its loss, its outputs, its Jacobian, how far it has moved."""
+"""Probes of the model itself: its loss, its outputs, its Jacobian and the alignment of that, how far it has moved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dynascope import checks
-from dynascope.geometry.agop import Apply, call
+from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
 
@@ -47,6 +47,15 @@ def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = c
         return jax.jacfwd(lambda x: apply(snapshot.model, x))(point)
 
     return probe(measure, dims=("row", "column"), every=every)
+
+
+def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = None, apply: Apply = call) -> Probe:
+    """The alignment, between 0 and 1, of the model's outer product over the n points `x` with `target`, which is a
+    matrix (d, d) or factored; d is the size of one point."""
+    checks.function("apply", apply, "apply(model, x)")
+    checks.array("x", x, min_ndim=2)
+    check_outer("target", target)
+    return probe(lambda snapshot: alignment(smaller(snapshot.model, x, apply), target), every=every)
 
 
 def displacement(*, every: Every = None) -> Probe:
