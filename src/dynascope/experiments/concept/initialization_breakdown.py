@@ -17,7 +17,7 @@ from dynascope.experiments.concept.transients import draw_shares
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import About, below, every, falling, same_shares, share
+from dynascope.lab.criteria import below, every, falling, same_shares, share
 from dynascope.lab.experiment import Source
 from dynascope.theory.concept.starts import start_moments
 
@@ -91,13 +91,13 @@ class InitializationBreakdown(SymmetricExperiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        runs: About = {"seeds": self.starts}
+        n = self.starts
         twice = reduced.descents_by_width >= 2
         statement = "The share of starts with two descents falls with the width of U (where the reference has any)"
         narrow = twice.mean("start").sel(width=[width for width, known in BY_WIDTH.items() if known])
-        yield falling("falls-with-width", statement, narrow, along="width", **runs)
+        yield falling("falls-with-width", statement, narrow, along="width", seeds=n)
         statement = f"With d' = {max(BY_WIDTH)} no start has two descents"
-        yield every("none-when-wide", statement, ~twice.sel(width=max(BY_WIDTH)), **runs)
+        yield every("none-when-wide", statement, ~twice.sel(width=max(BY_WIDTH)), seeds=n)
         statement = "Shares of two descents by the width d' of U (d' τ² = 0.02) are those of the reference"
         yield agreement("shares-by-width", statement, twice, BY_WIDTH)
         scales = reduced.descents_by_scale.sel(turn_tolerance=self.tolerance) >= 2
@@ -105,13 +105,13 @@ class InitializationBreakdown(SymmetricExperiment):
         yield agreement("shares-by-size", statement, scales, BY_SCALE)
         vanishing = scales.mean("start").sel(scale=[0.1, 0.03, 0.01, 0.001])
         statement = "The transient vanishes with the size τ of the start"
-        yield falling("vanishes", statement, vanishing, along="scale", source="Section 4.2", **runs)
+        yield falling("vanishes", statement, vanishing, along="scale", source="Section 4.2", seeds=n)
         statement = "Shares of two descents by the tolerance of the count (τ = 0.1) are those of the reference"
         counted = reduced.descents_by_scale.sel(scale=0.1, turn_tolerance=list(BY_TOLERANCE)) >= 2
         yield agreement("shares-by-tolerance", statement, counted, BY_TOLERANCE)
         statement = "A minor that starts negative hardly ever gives two descents, whatever the size of the start"
-        once, about = (~scales).where(reduced.minor < 0), About(source="Section 4.2", post_hoc=EXCEPTIONS)
-        yield share("negative-minor", statement, once, 0.99, seeds=self.starts, **about)
+        once = (~scales).where(reduced.minor < 0)
+        yield share("negative-minor", statement, once, 0.99, source="Section 4.2", post_hoc=EXCEPTIONS, seeds=n)
         statement = "Of the starts with a positive minor (τ = 0.1) about half have two descents"
         given = scales.sel(scale=0.1).values[reduced.minor.sel(scale=0.1) > 0]
         known = {"τ = 0.1": (GIVEN_POSITIVE, REFERENCE_STARTS // 2)}
@@ -119,11 +119,11 @@ class InitializationBreakdown(SymmetricExperiment):
             "positive-minor", statement, {"τ = 0.1": given}, known, source="Section 4.2", seeds=len(given)
         )
         statement = "A wide U has relatively small minors: rms(w_ij) / E w_ii = 1/√d', difference in standard errors"
-        yield below("relative-minors", statement, reduced.ratio_off, 4, shown={"ratio": reduced.ratio}, **runs)
+        yield below("relative-minors", statement, reduced.ratio_off, 4, shown={"ratio": reduced.ratio}, seeds=n)
         statement = "E w_ii = d' τ², E w_ij = 0, Var w_ij = d' τ⁴, Var w_ii = 2 d' τ⁴: difference in standard errors"
-        yield below("moments", statement, reduced.moment_off, 5, **runs)
+        yield below("moments", statement, reduced.moment_off, 5, seeds=n)
         most = [reduced[name].max().item() for name in ("descents_by_width", "descents_by_scale")]
-        yield below("at-most-two", "No start has more descents than concepts", most, 3, source="Section 4.2", **runs)
+        yield below("at-most-two", "No start has more descents than concepts", most, 3, source="Section 4.2", seeds=n)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (left, middle, right) = panels(3, size=(4.3, 3.7))

@@ -150,33 +150,33 @@ class OneLayerTheory(SimExperiment):
         yield from self._judge_small(reduced["small"].to_dataset())
 
     def _judge_exact(self, exact: xr.Dataset) -> Iterable[Claim]:
-        runs: About = {"seeds": self.exact_seeds}
+        n = self.exact_seeds
         statement = "Full-batch descent follows Theorem 4.1 with (1 - η a)ⁿ for e^(-a t), at any input: relative error"
-        yield below("discrete-form", statement, exact.discrete_form, 1e-10, **runs)
+        yield below("discrete-form", statement, exact.discrete_form, 1e-10, seeds=n)
         end = exact.flow_end.median("seed")
         statement = "The flow form errs to first order in the step: exponent of its error at t = 3, median over starts"
-        yield slope("first-order", statement, end, "learning_rate", low=0.96, high=1.04, shown={"error": end}, **runs)
+        yield slope("first-order", statement, end, "learning_rate", low=0.96, high=1.04, shown={"error": end}, seeds=n)
         known = [rate for rate in self.learning_rates if rate in REFERENCE]
         if known:
             ratio = end.sel(learning_rate=known) / [REFERENCE[rate] for rate in known]
             statement = "That error is about the one another program found from another start: ratio"
             settled = "A factor of 1.5 at first: the median over five starts varies by more than that."
-            yield within("first-order-size", statement, ratio, 0.5, 2, post_hoc=settled, **runs)
+            yield within("first-order-size", statement, ratio, 0.5, 2, post_hoc=settled, seeds=n)
         statement = "Gradient flow, integrated, is the theorem's flow form: error of an output"
-        yield below("gradient-flow", statement, exact.flow_output, 1e-6, **runs)
+        yield below("gradient-flow", statement, exact.flow_output, 1e-6, seeds=n)
         statement = "The noise term is needed: the error without it, at either input"
-        yield above("noise-term", statement, exact.growth.max("point"), 0.1, **runs)
+        yield above("noise-term", statement, exact.growth.max("point"), 0.1, seeds=n)
         generic = exact.printed_sum.isel(signal=0, point=1)
         statement = "The noise sum must run to d: error of the printed sum at a generic input, over that of the full"
         shown = {
             "printed, median": generic.median(),
             "printed, at the test point": exact.printed_sum.isel(point=0).max(),
         }
-        counter = above("noise-sum", statement, generic / exact.flow_output.max(), 100, shown=shown, **runs)
+        counter = above("noise-sum", statement, generic / exact.flow_output.max(), 100, shown=shown, seeds=n)
         printed = "we have for any z ∈ ℝ^d, f(W(t), z)_k = ... + Σ_{i=1}^s exp(-a_i t) w_{k,i}(0) z_i"
         yield erratum(counter, kind="error", printed=printed, at="Theorem 4.1, eq. (4.2)")
         statement = f"The rate is σ² + μ²/s, as (C.13) has it: the error with the printed one, σ = {self.diverse}"
-        counter = above("coefficient", statement, exact.printed_rate.isel(signal=1, point=0), 0.05, **runs)
+        counter = above("coefficient", statement, exact.printed_rate.isel(signal=1, point=0), 0.05, seeds=n)
         printed = "controlled by the coefficient a_k = (1/s)(σ_k² + μ_k²)"
         yield erratum(counter, kind="misprint", printed=printed, at="Section 4.1 (submission)")
 

@@ -18,7 +18,7 @@ from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimEx
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.figures import concept_plane, panels
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import About, below, every, same_shares, share
+from dynascope.lab.criteria import below, every, same_shares, share
 from dynascope.lab.experiment import Source
 
 # Measured by an independent program, in the default setting.
@@ -168,16 +168,16 @@ class TransientMemorization(SimExperiment):
 
     def _judge_path(self, turning: xr.Dataset) -> Iterable[Claim]:
         """Of the seeds that memorize."""
-        about: About = {"source": "Figure 2c", "seeds": turning.sizes["seed"]}
+        n = turning.sizes["seed"]
         cluster = xr.DataArray([0.0, self.mu[1]], dims="concept")
         distance = ((turning.output - cluster) ** 2).sum("concept") ** 0.5
         statement = "Where it memorizes, the output is nearer to (0, μ₂) at the loss's maximum than at its minimum"
         shown = {"distance over ‖x̂‖ at the maximum, median": turning.gap.median()}
         nearer = distance.sel(when="maximum") < distance.sel(when="minimum")
         settled = "A share of 0.9 at first; of some 25 such seeds in a run, 3 turn elsewhere in one run of eleven."
-        yield share("path", statement, nearer, 0.8, shown=shown, post_hoc=settled, **about)
+        yield share("path", statement, nearer, 0.8, source="Figure 2c", shown=shown, post_hoc=settled, seeds=n)
         statement = "It then converges to the test point: less than 1 % of the loss is left"
-        yield share("path-ends", statement, turning.left < 0.01, 0.9, **about)
+        yield share("path-ends", statement, turning.left < 0.01, 0.9, source="Figure 2c", seeds=n)
 
     def _judge_reference(self, turns: xr.DataArray, slope: xr.DataArray) -> Iterable[Claim]:
         statement = "SGD on samples: the share in low dimension is that of an independent program, 9 of 16"

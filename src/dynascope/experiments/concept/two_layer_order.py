@@ -138,4 +138,4 @@ class TwoLayerOrder(SimExperiment):
 def excess_travel(trace: xr.Dataset) -> xr.DataArray:
     """Total variation of the normalized outputs beyond their net change, summed over concepts."""
     z = learning_order.normalized(trace)
-    return (np.abs(z.diff("step")).sum("step") - np.abs(z.isel(step=-1) - z.isel(step=0))).sum("concept")
+    return (abs(z.diff("step")).sum("step") - abs(z.isel(step=-1) - z.isel(step=0))).sum("concept")
