@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from dynascope.theory.concept.assumptions import check_assumptions, feasible_constants
+from dynascope.theory.concept.assumptions import (
+    check_assumptions,
+    feasible_constants,
+    share_after_repair,
+    signal_difference,
+)
 from dynascope.theory.concept.one_layer import second_moment
 
 
@@ -44,6 +49,19 @@ def test_the_setting_of_figure_8_is_outside_the_assumptions():
     constants = feasible_constants(a)
     broken = [c.name for c in check_assumptions(a, start(constants, 3), constants) if not c.holds]
     assert broken == [f"D.5 alpha / C <= a_i - 3 a_j, i={i}, j={j}" for i, j in ((1, 0), (2, 1))]
+
+
+def test_the_first_half_of_d5_is_asked_of_the_closest_pair_with_the_largest_p():
+    W0 = np.array([[0.02, 0.01], [0.01, 0.04]])
+    half = signal_difference(np.array([1.0, 3.0]), W0, kappa=1.1)
+    assert half.lhs == pytest.approx(4 / 6)
+    log_P = np.log(0.4 / 0.04)
+    assert half.rhs == pytest.approx(log_P / (10 * 1.1**2 * np.log(2.5) + log_P + np.log(4)))
+    assert not half.holds
+
+
+def test_with_p_squared_in_d4_no_strengths_satisfy_d5():
+    assert share_after_repair() == pytest.approx(1 / 13.1)
 
 
 @pytest.mark.parametrize("a", [(1.0, 1.0), (0.0, 1.0), (1.0,)])

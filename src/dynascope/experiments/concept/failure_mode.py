@@ -169,16 +169,19 @@ class FailureMode(SymmetricExperiment):
         yield every("foretold", statement, (expected == slow).where(clear), **about)
 
     def _judge_aligned(self, aligned: xr.Dataset) -> Iterable[Claim]:
-        medians, about = aligned.wait.median("start"), About(source="Appendix E.3", seeds=self.aligned_starts)
+        medians, seeds = aligned.wait.median("start"), self.aligned_starts
         statement = (
             "The plateau lengthens by 1/(2 a₁ η) steps while ε, the distance of the start from rank one, falls by e"
         )
         theory = float(aligned.steps_per_e)
-        yield agrees("plateau-length", statement, aligned.slope, theory, relative=0.05, **about)
-        error = 3.29 * 1.2533 * aligned.wait.std("start") * np.sqrt(1 / self.aligned_starts + 1 / 200)
+        yield agrees(
+            "plateau-length", statement, aligned.slope, theory, relative=0.05, source="Appendix E.3", seeds=seeds
+        )
+        error = 3.29 * 1.2533 * aligned.wait.std("start") * np.sqrt(1 / seeds + 1 / 200)
         off = np.abs(medians - list(SPREADS.values())) / (error + 5)
         statement = "The median lengths are those of an independent program (differences over 99.9 % of sampling)"
-        yield below("plateau-medians", statement, off, 1, shown={"medians": medians}, **about)
+        about = About(shown={"medians": medians}, source="Appendix E.3", seeds=seeds)
+        yield below("plateau-medians", statement, off, 1, **about)
 
     def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, grid = panels(3, 2, size=(4.6, 3.2))

@@ -84,12 +84,9 @@ def judge_minors(reduced: xr.DataTree) -> Iterable[Claim]:
     minors = reduced["minors"].to_dataset()
     about = About(source="Section 4.2", seeds=minors.sizes["start"])
     major, star = minors.major_at_peak.median("start"), float(minors.turning_point)
-    statement = (
-        "The minor of a small start, τ ≤ 0.03, turns when the dominant major passes 2 (a_i + a_j) / (3 a_i + a_j) "
-    )
-    statement += "(median over starts; recorded in steps of 0.01)"
-    small = major.sel(scale=list(SCALES[1:]))
-    yield agrees("turning-point", statement, small, star, absolute=0.01, shown={"by τ": major}, **about)
+    statement = "The minor of a small start, τ ≤ 0.03, turns when the dominant major passes w* = 2 (a_i + a_j) / "
+    statement += "(3 a_i + a_j) (median over starts by τ; recorded in steps of 0.01)"
+    yield agrees("turning-point", statement, major.sel(scale=list(SCALES[1:])), star, absolute=0.01, **about)
     statement = "The closed form without noise gives the height of the peak of a small start, τ ≤ 0.03, within 5 %"
     yield share("minor-peak", statement, minors.error.sel(scale=list(SCALES[1:])) < 0.05, 0.9, **about)
     close = {

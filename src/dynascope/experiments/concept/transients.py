@@ -112,8 +112,14 @@ def count_descents(loss: xr.DataArray) -> xr.DataArray:
 
 def first_turns(trace: xr.Dataset) -> xr.DataArray:
     """The first `Turn` of every test loss, its four numbers along `reading`."""
-    dims = {"input_core_dims": [["step"], ["step"]], "output_core_dims": [["reading"]]}
-    found = xr.apply_ufunc(lambda *run: np.array(first_turn(*run)), trace.test_loss, trace.step, vectorize=True, **dims)
+    found = xr.apply_ufunc(
+        lambda loss, steps: np.array(first_turn(loss, steps)),
+        trace.test_loss,
+        trace.step,
+        input_core_dims=[["step"], ["step"]],
+        output_core_dims=[["reading"]],
+        vectorize=True,
+    )
     return found.assign_coords(reading=list(Turn._fields))
 
 
