@@ -134,12 +134,12 @@ def _numbers(name: str, value: Any, members: list[Any], rules: list[Any], sizes:
         _fits(name, found, array.dim_str.split() if array else [str(len(get_args(pair)))], sizes)
     elif len(found.shape) > any(get_origin(member) is Sequence for member in members) or not (found.shape or one):
         raise TypeError(f"{name} must be {'one number' if one else 'a list of numbers'}; got {checks.shown(value)}")
-    if not isinstance(value, Tracer):
-        if not found.shape and np.isnan(found):
-            raise ValueError(f"{name} must be a number; got nan")
-        for rule in rules:
-            if not np.all(rule.holds(np.asarray(found))):
-                raise ValueError(f"{name} must be {rule.allowed}; got {checks.shown(value)}")
+    missing = np.isnan(found) if kind == "Float" and not isinstance(value, Tracer) else False
+    if np.any(missing) and not hasattr(value, "dtype"):  # in an array it marks what was not measured
+        raise ValueError(f"{name} must be a number; got nan")
+    for rule in rules if not isinstance(value, Tracer) else ():
+        if not np.all(rule.holds(np.asarray(found)) | (missing if found.shape else False)):
+            raise ValueError(f"{name} must be {rule.allowed}; got {checks.shown(value)}")
     if kind != "Float" or (hasattr(value, "dtype") and jnp.issubdtype(value.dtype, np.floating)) or not array:
         return float(value) if kind == "Float" and isinstance(value, int) else value
     if one and not found.shape:

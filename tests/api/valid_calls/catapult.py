@@ -20,7 +20,7 @@ def calls() -> Calls:
     each |= dict.fromkeys(
         ("curvature", "label_size", "peak", "low", "kernel", "squared_gradient", "smoothness"), FROM_0
     )
-    each |= {"top": ABOVE_0, "convention": "", "steps": "0"}
+    each |= {"top": FROM_0, "convention": "", "steps": "0"}
     one = {"rate": 0.5, "label": 1.0, "curvature": 0.1}
     linear = {"kernel": K, "residual": R, "rate": 0.5, "convention": "sum"}
     only = {"rate": POSITIVE, "width": POSITIVE}

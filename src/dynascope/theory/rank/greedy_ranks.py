@@ -172,7 +172,7 @@ def resolved_plateaus(stages: Sequence[Stage], scale: Scale, until: float) -> li
 
 
 def first_arrival(
-    push: Annotated[float, Domain("a force other than 0", np.abs)],
+    push: Annotated[float, Domain("a force other than 0", lambda g: g != 0)],
     u: float,
     v: float,
     scale: Scale,
