@@ -15,7 +15,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 SCIENCE = {"tasks", "models", "geometry", "probes", "curves", "dynamics", "theory"}
-CONTRACT = {"lab.experiment", "lab.claims"}
+CONTRACT = {"lab.experiment", "lab.claims", "lab.criteria"}
 MAY_IMPORT = {
     "tasks": {"tasks"},
     "models": {"models"},
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,
+    "lab.criteria": CONTRACT,
     "lab": SCIENCE | {"lab", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab"},
     "cli": {"lab", "cli_data"},
