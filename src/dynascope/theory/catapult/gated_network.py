@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+ONE_INPUT = np.array([[1.0, -0.5, 0.7, 1.2, -0.3]])
+
 
 class GatedNetwork:
     """The quadratic model of a two-layer ReLU network: its gates stay those of initialization. Trained on 1/2 |r|^2."""
@@ -33,7 +35,7 @@ class GatedNetwork:
 
 def one_example(width: int, product: float, steps: int, label: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
     """Losses and kernels of the quadratic model on one example at eta lambda_0 = `product`; and eta."""
-    net = GatedNetwork(np.array([[1.0, -0.5, 0.7, 1.2, -0.3]]), np.array([label]), width)
+    net = GatedNetwork(ONE_INPUT, np.array([label]), width)
     rate = product / net.kernel().item()
     losses, kernels = [], []
     for _ in range(steps + 1):
