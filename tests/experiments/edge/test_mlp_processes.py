@@ -50,7 +50,7 @@ def test_ratios_are_over_the_time_at_the_edge(factor):
             "weights": ((*of, "parameter"), weights + 0.1),
         }
     )
-    found = MlpProcesses(learning_rate=0.2).reduce(measured, predicted)
+    found = MlpProcesses.model_validate({"learning_rate": 0.2}).reduce(measured, predicted)
     np.testing.assert_allclose(found.central_distance / found.flow_distance, 0.1)
     np.testing.assert_allclose(found.variance_ratio, [factor])
     np.testing.assert_allclose(found.loss_ratio, [factor])

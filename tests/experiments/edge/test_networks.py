@@ -33,7 +33,7 @@ def alignment(sharpness: list[float], flip: list[float]) -> xr.Dataset:
 
 
 def test_only_edge_steps_count_for_the_alignment() -> None:
-    reduced = MlpAlignment().reduce(alignment([1.0, 5.0, 7.0, 9.0], [-1.0, 2.0, 2.0, -3.0]), None)
+    reduced = MlpAlignment.model_validate({}).reduce(alignment([1.0, 5.0, 7.0, 9.0], [-1.0, 2.0, 2.0, -3.0]), None)
     assert reduced.edge_steps.item() == 3
     assert reduced.cosine.item() == 7
     assert reduced.positive.item() == pytest.approx(2 / 3)

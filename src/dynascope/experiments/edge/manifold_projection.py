@@ -107,8 +107,7 @@ class ManifoldProjection(EdgeExperiment):
         end = measured.ends[1, -1]
         cycles = {name: np.abs(measured[name][0, -2:]) for name in ("ends", "crossing")}
         off = {
-            name: np.abs(np.sort(cycle.values, axis=0).T - predicted.orbit.values).max()
-            for name, cycle in cycles.items()
+            name: abs(np.sort(cycle.values, axis=0).T - predicted.orbit.values).max() for name, cycle in cycles.items()
         }
         top, formula = measured.sharpness.transpose("how", ...)
         return xr.Dataset(

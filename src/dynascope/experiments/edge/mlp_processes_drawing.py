@@ -18,8 +18,11 @@ def draw_processes(
     measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset, edge: float
 ) -> Mapping[str, Figure]:
     """The four processes of the first seed; distances and accumulated variances of all seeds."""
-    first = _first_seed(*(trace.isel(seed=0) for trace in (measured, predicted, reduced)), edge)
-    return {"mlp-processes": first, "all-seeds": _all_seeds(measured, predicted, reduced)}
+    one, theory, numbers = (trace.isel(seed=0) for trace in (measured, predicted, reduced))
+    return {
+        "mlp-processes": _first_seed(one, theory, numbers, edge),
+        "all-seeds": _all_seeds(measured, predicted, reduced),
+    }
 
 
 def _first_seed(one: xr.Dataset, theory: xr.Dataset, reduced: xr.Dataset, edge: float) -> Figure:

@@ -134,7 +134,7 @@ class OneDimensionalOrbits(EdgeExperiment):
         seen, theory = (run.isel(with_orbit=slice(len(cubic))) for run in (measured, predicted))
         rates = (seen.orbit_rate - ones) / (theory.orbit_rate - ones)
         moved = seen.displacement / theory.displacement
-        errors = np.abs(xr.concat([rates, *moved.transpose("end", ...)], "expansion") - 1)
+        errors = abs(xr.concat([rates, *moved.transpose("end", ...)], "expansion") - 1)
         return xr.Dataset(
             {
                 "closing": ("start", np.concatenate(closing)),

@@ -188,10 +188,10 @@ class QuasiSymmetric(EdgeExperiment):
                 "gap_start": gap.isel(step=0, drop=True),
                 "gap_end": gap.isel(step=-1, drop=True),
                 "loss_error": ("case", np.abs(losses).max(-1)),
-                "deviation": np.maximum(*far).min("phase"),
+                "deviation": xr.concat(far, "factor").max("factor").min("phase"),
                 "off_top": last.lead_off_top,
                 "drift": np.maximum(measured.drift, measured.lowered_drift).max("step"),
-                "lowered_size": np.maximum(*sides),
+                "lowered_size": xr.concat(sides, "factor").max("factor"),
                 "lowered_error": np.sqrt(2 * last.lowered_error) / sigma**2,
                 "admitted": measured.admitted.mean(),
             }

@@ -102,7 +102,7 @@ class SingleNeuronOrbit(EdgeExperiment):
         variables, gap = ("v", "wx", "wy"), np.abs(measured.v - measured.wx)
         last = np.sort([measured[name].values[:, -2:] for name in ("v", "wx")], axis=-1)
         population = xr.concat([measured[f"population_{name}"] for name in variables], "variable")
-        reduction = np.abs(population - xr.concat([predicted[name] for name in variables], "variable"))
+        reduction = abs(population - xr.concat([predicted[name] for name in variables], "variable"))
         ends = np.sort(population.values[..., -2:], axis=-1)
         limit = np.stack([predicted.limit, predicted.limit, [0, 0]])
         return xr.Dataset(
