@@ -105,10 +105,8 @@ class ManifoldProjection(EdgeExperiment):
         paths = [measured.factors[1], measured.on_M, measured.on_M_c]
         lengths = [np.sqrt((path[: FROZEN + 1].diff("step") ** 2).sum("which")).sum().item() for path in paths]
         end = measured.ends[1, -1]
-        cycles = {name: np.abs(measured[name][0, -2:]) for name in ("ends", "crossing")}
-        off = {
-            name: abs(np.sort(cycle.values, axis=0).T - predicted.orbit.values).max() for name, cycle in cycles.items()
-        }
+        cycles = [np.sort(np.abs(measured[name].values[0, -2:]).T) for name in ("ends", "crossing")]
+        off, off_mirrored = (np.abs(cycle - predicted.orbit.values).max() for cycle in cycles)
         top, formula = measured.sharpness.transpose("how", ...)
         return xr.Dataset(
             {
@@ -118,8 +116,8 @@ class ManifoldProjection(EdgeExperiment):
                 "end_loss": (end.prod() - 1) ** 2 / 2,
                 "outside_M": (measured.inside.sel(manifold="M", drop=True) != predicted.inside).sum(),
                 "outside_M_c": (~measured.inside.sel(manifold="M_c", drop=True)).sum(),
-                "off_orbit": off["ends"],
-                "off_mirrored": off["crossing"],
+                "off_orbit": off,
+                "off_mirrored": off_mirrored,
                 "signs": np.sign(measured.crossing[0]).max(),
                 "far_finite": np.isfinite(measured.far[0]).all(),
                 "least_sharpness": top.min("minimum"),

@@ -117,7 +117,7 @@ class MlpProcesses(EdgeExperiment):
 
     id = "edge.mlp-processes"
     source = Source("Understanding optimization in deep learning with central flows", "Sections 3-4")
-    cost = {"quick": 18, "full": 60}
+    cost = {"quick": 25, "full": 60}
     presets = {"quick": {"seeds": 8, "steps": 1200, "learning_rate": 0.2, "substeps": 1}}
     control = {"learning_rate": 0.02}
     notes = """A tanh network of three layers fits the Chebyshev polynomial of degree 3, full batch, half the mean
@@ -140,7 +140,7 @@ class MlpProcesses(EdgeExperiment):
     """How many directions may oscillate in the central flow."""
     substeps: PositiveInt = 2
     """Of one optimizer step, in the integration of the central flow."""
-    seeds: PositiveInt = 8
+    seeds: PositiveInt = 5
 
     @property
     def task(self) -> CubicRegression:
