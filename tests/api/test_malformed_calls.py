@@ -59,7 +59,7 @@ SAID = r"\b(must|needs?|give|has no|is called|takes)\b"
 
 
 def public(module: ModuleType) -> set[str]:
-    """The names of what can be called; of a system of the theory, the functions of its modules."""
+    """The names of what can be called; of a system of the theory, the functions of its modules that take something."""
     if not module.__name__.startswith("dynascope.theory."):
         return {name for name in vars(module) if name[0] != "_" and callable(vars(module)[name]) and own(module, name)}
     modules = {name: each for name, each in vars(module).items() if isinstance(each, ModuleType) and own(module, name)}
@@ -68,7 +68,7 @@ def public(module: ModuleType) -> set[str]:
         for name, each in modules.items()
         for function, value in vars(each).items()
         if inspect.isfunction(value) and value.__module__ == each.__name__ and function[0] != "_"
-        and name not in COUNTER_EXAMPLES
+        and name not in COUNTER_EXAMPLES and inspect.signature(value).parameters
     }  # fmt: skip
 
 

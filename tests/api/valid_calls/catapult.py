@@ -62,18 +62,12 @@ def calls() -> Calls:
         "quadratic_model.initial_kernel": ({"squared_norm": 1.0, "dim": 3}, each),
         "general_quadratic.turning": ({"jacobian": J, "hessians": jnp.ones((2, 3, 3)), "residual": R}, {}),
         "general_quadratic.remainders": ({"jacobian": J, "turning": J, "rate": 0.5}, only),
-        "general_quadratic.step": (
-            {"residual": R, "jacobian": J, "hessians": jnp.ones((2, 3, 3)), "rate": 0.5},
-            only,
-        ),
+        "general_quadratic.step": ({"residual": R, "jacobian": J, "hessians": jnp.ones((2, 3, 3)), "rate": 0.5}, only),
         "general_quadratic.top_direction": (
             {"residual": R, "after": R, "kernel": K, "kernel_after": K, "rate": 0.5},
             only,
         ),
-        "general_quadratic.pure_step": (
-            {"state": STATE, "rate": 0.5, "gamma": 0.1, "squared_norm": 1.0},
-            each,
-        ),
+        "general_quadratic.pure_step": ({"state": STATE, "rate": 0.5, "gamma": 0.1, "squared_norm": 1.0}, each),
         "quadratic_many.directions": ({"x": R}, {}),
         "quadratic_many.unit_directions": ({"x": R}, {}),
         "quadratic_many.kernel_eigenvalues": ({"x": R, "first": R, "second": R, "gates": R}, {}),

@@ -69,10 +69,7 @@ def calls() -> Calls:
         "jacobian_paths.identity": ({"W": W}, {}),
         "jacobian_paths.jacobian_euler_path": (path | {"W0": W}, steps),
         "jacobian_paths.factor_path": (path | {"U0": U}, steps | wide),
-        "lemmas.check_lemmas": (
-            {"W": np.stack([w, w]), "a": a, "constants": constants},
-            {"rounding": NOT_NEGATIVE},
-        ),
+        "lemmas.check_lemmas": ({"W": np.stack([w, w]), "a": a, "constants": constants}, {"rounding": NOT_NEGATIVE}),
         "lemmas.first_growth_time": ({"c": constants}, {}),
         "lemmas.diagonal_growth_times": ({"W0": w, "a": a, "c": constants}, {}),
         "lemmas.exit_steps": ({"W": np.stack([w, w]), "c": constants}, {}),

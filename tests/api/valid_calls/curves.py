@@ -29,10 +29,7 @@ def calls() -> Calls:
         "share_in_order": ({"learning_times": CURVE[:4], "pairs": PAIRS}, {"learning_times": "shaped"}),
         "violation_share": ({"losses": CURVE[:4], "pairs": PAIRS}, {"losses": "shaped", "tolerance": NOT_NEGATIVE}),
         "half_times": ({"z": z}, {"z": ARRAYS}),
-        "illusion_gap": (
-            {"outputs": z, "at": 2, "strongest_mean": np.ones(2), "target": np.ones(2)},
-            {"at": "-1 0"},
-        ),
+        "illusion_gap": ({"outputs": z, "at": 2, "strongest_mean": np.ones(2), "target": np.ones(2)}, {"at": "-1 0"}),
         "largest_difference": ({"z_1": CURVE, "z_2": CURVE}, {}),
         "reversal": ({"z": CURVE}, {"z": ARRAYS}),
         "signed_area": ({"z_1": CURVE, "z_2": CURVE}, {}),

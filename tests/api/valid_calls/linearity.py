@@ -28,10 +28,7 @@ def calls() -> Calls:
         "bounds.weights_reached": ({"graph": net.graph(), "vertex": 3}, {"vertex": "0"}),
         "bounds.gradient_bound": ({"depth": 2}, {"homogeneity": POSITIVE, "second_moment": POSITIVE}),
         "bounds.relu_gradient_second_moment": ({"depth": 2}, {}),
-        "bounds.kernel_change_bound": (
-            {"jacobian_norm": 1.0, "hessian_norm": 0.1, "radius": 0.1, "points": 3},
-            sizes,
-        ),
+        "bounds.kernel_change_bound": ({"jacobian_norm": 1.0, "hessian_norm": 0.1, "radius": 0.1, "points": 3}, sizes),
         "bounds.relu_kernel_slope": (relu | {"kernel": 1.0}, sizes),
         "bounds.relu_kernel_slope_along_gradient": (relu | {"output": 1.0}, sizes),
         "bounds.relu_gates_change": ({"residual": 1.0, "width": 9}, sizes | {"width": ABOVE_0}),

@@ -31,7 +31,6 @@ def calls() -> Calls:
         "diagonal_flow.conservation_residual": (start | {"kappa": jnp.full(2, 0.75)}, {}),
         "diagonal_flow.force": (at, {}),
         "diagonal_flow.head_force": ({"x": jnp.ones((1, 3, 2)), "y": jnp.ones((1, 3, 2)), "beta": jnp.ones(4)}, {}),
-        "diagonal_flow.stiff_solver": ({}, {}),
         "diagonal_flow.reduced_process": ({"loss": LOSS, "start": POINT, "pace": 2.0}, free | {"pace": POSITIVE}),
         "diagonal_flow.reduced_flow": (
             start | {"loss": LOSS, "scales": (0.1, 0.01), "times": np.linspace(0, 1, 3)},

@@ -57,8 +57,7 @@ def step(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> 
     r, kernel = state
     c, eta, output = real(curvature), real(rate), r + real(label)
     return State(
-        (1 - eta * kernel + c * eta**2 * r * output) * r,
-        kernel - eta * c * (4 * r * output - eta * kernel * r**2),
+        (1 - eta * kernel + c * eta**2 * r * output) * r, kernel - eta * c * (4 * r * output - eta * kernel * r**2)
     )
 
 

@@ -38,8 +38,5 @@ def entry_classes(dim: int, concepts: int) -> EntryClasses:
     touches = concept[:, None] | concept[None, :]
     row_or_column = diagonal[:concepts, :, None] | diagonal[:concepts, None, :]
     return EntryClasses(
-        major=diagonal & touches,
-        minor=~diagonal & touches,
-        irrelevant=~touches,
-        groups=row_or_column & ~diagonal,
+        major=diagonal & touches, minor=~diagonal & touches, irrelevant=~touches, groups=row_or_column & ~diagonal
     )

@@ -63,11 +63,7 @@ def strict_minimum(loss: Loss, stage: Stage) -> Finding:
 
 
 def grows_quadratically(
-    loss: Callable[[Array], float],
-    beta: Vector,
-    c: PositiveNumber,
-    *,
-    distance: PositiveNumber = 0.05,
+    loss: Callable[[Array], float], beta: Vector, c: PositiveNumber, *, distance: PositiveNumber = 0.05
 ) -> dict[str, bool]:
     """Whether Assumption 4.4 holds with c at 20 points near u = sqrt|beta| on the support: L >= c |u - u^k|^2 as
     printed, and L >= L(theta^k) + c |u - u^k|^2 as meant."""
@@ -80,13 +76,7 @@ def grows_quadratically(
 
 
 def noise_robust(
-    loss: Loss,
-    before: Stage,
-    after: Stage,
-    *,
-    distance: PositiveNumber = 1e-2,
-    draws: int = 20,
-    seed: Count = 0,
+    loss: Loss, before: Stage, after: Stage, *, distance: PositiveNumber = 1e-2, draws: int = 20, seed: Count = 0
 ) -> Finding:
     """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
     is the largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end."""
@@ -105,11 +95,7 @@ def _error_at_end(loss: Loss, start: Vector, signs: Vector, expected: Vector) ->
     return float(np.max(np.abs(np.asarray(end.beta) - expected))) if end.arrived else math.inf
 
 
-def plateau_bound(
-    inactive: NotNegativeNumber,
-    lipschitz: NotNegativeNumber,
-    curvature: PositiveNumber,
-) -> float:
+def plateau_bound(inactive: NotNegativeNumber, lipschitz: NotNegativeNumber, curvature: PositiveNumber) -> float:
     """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)), where rho bounds the inactive
     weights, K is a Lipschitz constant of the loss there, c_k the constant of Assumption 4.4."""
     return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
