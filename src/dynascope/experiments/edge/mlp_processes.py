@@ -124,10 +124,9 @@ class MlpProcesses(EdgeExperiment):
     squared error: a task that sharpens tenfold or more. Gradient descent, gradient flow at time η × step, and the
     central flow start from the same weights. The time average is a centered Gaussian window over the iterates. The
     oscillation is measured as the part of period 2, (w[t+1] - 2 w[t] + w[t-1])/4, which does not contain slow motion.
-    It comes in bursts, three or four in a quick run, and the prediction is the average over bursts, not each burst:
-    the variance of one run changes by 10 to 20 % with the step at which it ends, so means over seeds are judged. In the
-    control the learning rate is so small that the sharpness stays far below 2/η: the central flow is then gradient
-    flow, and neither is better."""
+    It comes in bursts, three or four in a quick run, and the prediction is the average over bursts: the variance of one
+    run changes by 10 to 20 % with the step at which it ends, so means over seeds are judged. In the control the
+    sharpness stays far below 2/η: the central flow is then gradient flow, and neither is better."""
 
     width: PositiveInt = 14
     depth: int = Field(3, ge=2)

@@ -37,10 +37,9 @@ class PeriodDoubling(EdgeExperiment):
     presets = {"quick": {"random_starts": 1000}}
     control = {"rates": (0.9, 0.95, 0.97)}
     notes = """μ = 1 throughout, so K = η: only η μ matters. Theorem 3.3 proves convergence up to K = √4.5 - 1 = 1.121,
-    where two steps have multiplier 0 (convergence is fastest); the orbit attracts almost every start up to
-    √5 - 1 = 1.236, where period four takes over. Convergence is slow near K = 1 and near √5 - 1. The text does not
-    give the start of the figure; 0.5 is our choice. The control is below the threshold, where gradient descent
-    converges to the minimum."""
+    where two steps have multiplier 0; the orbit attracts almost every start up to √5 - 1 = 1.236, where period four
+    takes over. The text does not give the start of the figure; 0.5 is our choice. The control is below the threshold,
+    where gradient descent converges to the minimum."""
 
     rates: tuple[float, float, float] = (1.05, 1.235, 1.237)
     start: float = 0.5

@@ -142,9 +142,8 @@ class Product(EdgeExperiment):
         yield below("exponent", statement, reduced.exponent_error.max(), 1e-9, source="Theorem 3.4, extended")
         statement = "The share of starts that Lemma B.2 admits and that leave the positive quadrant"
         negative = (reduced.turned_negative / reduced.admitted).where(reduced.admitted > 100)
-        yield agrees(
-            "positivity", statement, negative, 0.0, absolute=0.0, source="Lemma B.2", seeds=int(reduced.admitted)
-        )
+        admitted, place = int(reduced.admitted), "Lemma B.2"
+        yield agrees("positivity", statement, negative, 0.0, absolute=0.0, source=place, seeds=admitted)
         sharpness = reduced.lowered_sharpness
         statement = f"Lowering η to {self.low_rate:g} after the oscillation leads to the flattest minimum: sharpness"
         yield agrees("flattest", statement, sharpness[0], 2.0, absolute=1e-3, source="Remarks 2 and 6")

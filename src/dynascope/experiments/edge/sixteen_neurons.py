@@ -76,12 +76,10 @@ class SixteenNeurons(EdgeExperiment):
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}
     notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both
-    rates start from the same point; at the end the large rate is dropped to the small one. The sharpness is measured
-    at every step and checked three times against the dense Hessian (272 by 272). The dashed curve is the sharpness of
-    a minimum with one k common to all neurons, over the whole sphere instead of a sample, from moments of half-normal
-    products (not in the document): the flattest has k² = 1.202, and its edge is at a rate of 2.496. Each sample has
-    its own edge, at 2.45 to 2.57; where it is close to 2.6, the ratios have not converged at the drop. The control's
-    large rate, 1.0, is below the edge even of the sharp start."""
+    rates start from the same point; at the end the large rate is dropped to the small one. The dashed curve is the
+    sharpness of a minimum with one k common to all neurons, over the whole sphere instead of a sample (not in the
+    document). Each sample has its own edge; where it is close to 2.6, the ratios have not converged at the drop. The
+    control's large rate, 1.0, is below the edge even of the sharp start."""
 
     dim: PositiveInt = Field(16, ge=2)
     samples: PositiveInt = 10000
