@@ -56,8 +56,15 @@ def positive(**given: Any) -> None:
             raise ValueError(f"{name} must be positive and finite; got {shown(value)}")
 
 
-def real(name: str, value: Any, *, above: float | int | None = None, at_least: float | int | None = None,
-         below: float | int | None = None, at_most: float | int | None = None) -> Any:  # fmt: skip
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | int | None = None,
+    at_least: float | int | None = None,
+    below: float | int | None = None,
+    at_most: float | int | None = None,
+) -> Any:
     """`value`, where it is one finite number (a Python number or an array without axes) within the bounds."""
     allowed = f"a finite number{_bounds(above=above, at_least=at_least, below=below, at_most=at_most)}"
     if np.ndim(_numbers(value)) != 0 or not _are_real(value):

@@ -30,10 +30,18 @@ def list_(
 
     if as_json:
         rows = [
-            {"name": entry.name, "what": entry.what, "where": entry.where, "paths": [str(path) for path in entry.paths],
-             "size": entry.size, "sha256": entry.sha256, "license": entry.license, "source": entry.source}
+            {
+                "name": entry.name,
+                "what": entry.what,
+                "where": entry.where,
+                "paths": [str(path) for path in entry.paths],
+                "size": entry.size,
+                "sha256": entry.sha256,
+                "license": entry.license,
+                "source": entry.source,
+            }
             for entry in catalog.entries()
-        ]  # fmt: skip
+        ]
         print(json.dumps(rows, indent=2))
         return
     from rich.table import Table

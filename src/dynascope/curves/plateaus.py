@@ -126,11 +126,14 @@ def jumps(
         grid = spacing[max(first - 1, 0)] + spacing[min(last, len(spacing) - 1)]
         found.append(
             Jump(
-                time=(before.end + after.start) / 2, uncertainty=float((after.start - before.end + grid) / 2),
-                half=float(crossing.time), half_uncertainty=float(crossing.uncertainty),
-                before=before.level, after=after.level,
+                time=(before.end + after.start) / 2,
+                uncertainty=float((after.start - before.end + grid) / 2),
+                half=float(crossing.time),
+                half_uncertainty=float(crossing.uncertainty),
+                before=before.level,
+                after=after.level,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -207,9 +207,7 @@ def central_flow(
     `probes={"oscillation": dynamics.oscillation()}` records the oscillation that it predicts. Where the sharpness rises
     along the oscillating direction (a term x^4), gradient descent diverges and this flow, of second order, goes on.
     """
-    process = CentralFlow(
-        model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps
-    )  # fmt: skip
+    process = CentralFlow(model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps)
     return solo(process, steps=steps, record=record, stop=stop)
 
 

@@ -167,8 +167,15 @@ def _change(model, start, x, apply, tolerance, formed) -> Float[Array, ""]:
     number = jax.eval_shape(now, jnp.zeros(size)).dtype
     difference = searched(
         lambda vector: now(vector) - then(vector),
-        jnp.ones(size, number), 1, tolerance, "magnitude", None, 0, EXPLORE, 300,
-    )  # fmt: skip
+        jnp.ones(size, number),
+        1,
+        tolerance,
+        "magnitude",
+        None,
+        0,
+        EXPLORE,
+        300,
+    )
     return jnp.abs(difference.values[0]) / pairs_of(size, then, before, 1, tolerance).values[0]
 
 

@@ -77,9 +77,13 @@ def _block_norms(function: Loss, params: PyTree, groups: PyTree, tolerance: Any,
     def norm(pair: Int[Array, " two"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         a, b = masks[pair[0]], masks[pair[1]]
         found = extreme_pairs(
-            lambda v: b * product(a * product(b * v)), (b * random)[None], b * jnp.roll(random, 1), 1,
-            tolerance=2 * tolerance, max_products=max_products // 2,
-        )  # fmt: skip
+            lambda v: b * product(a * product(b * v)),
+            (b * random)[None],
+            b * jnp.roll(random, 1),
+            1,
+            tolerance=2 * tolerance,
+            max_products=max_products // 2,
+        )
         value = jnp.sqrt(jnp.maximum(found.ritz.values[0], 0))
         return value, found.ritz.residuals[0] / jnp.where(value > 0, value, 1)
 

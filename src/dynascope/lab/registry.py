@@ -85,8 +85,11 @@ def of_place(found: Iterable[Entry], place: str) -> list[Entry]:
     hits = []
     for entry in found:
         named = named_places(entry.place)
-        if any(kind == other and re.fullmatch(re.escape(label) + "[a-z]?", name)
-               for kind, label in wanted for other, name in named):  # fmt: skip
+        if any(
+            kind == other and re.fullmatch(re.escape(label) + "[a-z]?", name)
+            for kind, label in wanted
+            for other, name in named
+        ):
             hits.append(entry)
     if not hits:
         raise UsageError(f"no experiment is on {place!r}; `dynascope list` shows the source of each")

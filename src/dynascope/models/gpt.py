@@ -62,9 +62,20 @@ class GPT(eqx.Module):
         self.embedding = STANDARD * jax.random.normal(keys[0], (vocabulary, dim))
         self.places = STANDARD * jax.random.normal(keys[1], (context, dim))
         self.trunk = Transformer(
-            dim, depth, heads, hidden, head_dim, key=keys[2], causal=causal, pre_norm=pre_norm, init=init,
-            scale=scale, residual_scale=residual_scale(depth) if init == "normal" else 1.0, bias=bias, compute=compute,
-        )  # fmt: skip
+            dim,
+            depth,
+            heads,
+            hidden,
+            head_dim,
+            key=keys[2],
+            causal=causal,
+            pre_norm=pre_norm,
+            init=init,
+            scale=scale,
+            residual_scale=residual_scale(depth) if init == "normal" else 1.0,
+            bias=bias,
+            compute=compute,
+        )
         self.readout = None if tied else Linear(dim, vocabulary, key=keys[3], init=init, scale=scale, bias=False)
 
     def __call__(self, tokens: Int[Array, " tokens"]) -> Float[Array, "tokens vocabulary"]:

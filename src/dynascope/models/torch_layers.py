@@ -18,9 +18,15 @@ Each = int | tuple[int, ...] | list[int]
 """One number for every axis of space, or a number for each."""
 
 
-def embedding(input: Int[Array, ...], weight: Float[Array, "rows d"], padding_idx: int | None = None,
-              max_norm: None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-              sparse: bool = False) -> Float[Array, "... d"]:  # fmt: skip
+def embedding(
+    input: Int[Array, ...],
+    weight: Float[Array, "rows d"],
+    padding_idx: int | None = None,
+    max_norm: None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Float[Array, "... d"]:
     """No gradient reaches the row of `padding_idx`."""
     _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     if padding_idx is not None:
@@ -28,8 +34,9 @@ def embedding(input: Int[Array, ...], weight: Float[Array, "rows d"], padding_id
     return weight[input]
 
 
-def group_norm(input: Float[Array, "b c *space"], num_groups: int, weight: Any = None, bias: Any = None,
-               eps: float = 1e-5) -> Float[Array, "b c *space"]:  # fmt: skip
+def group_norm(
+    input: Float[Array, "b c *space"], num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Float[Array, "b c *space"]:
     groups = input.reshape(input.shape[0], num_groups, -1)
     groups = groups - groups.mean(-1, keepdims=True)
     result = (groups * lax.rsqrt(jnp.mean(groups**2, -1, keepdims=True) + eps)).reshape(input.shape)
@@ -38,17 +45,24 @@ def group_norm(input: Float[Array, "b c *space"], num_groups: int, weight: Any =
     return result if bias is None else result + bias.reshape(columns)
 
 
-def rms_norm(input: Float[Array, ...], normalized_shape: Any, weight: Any = None,
-             eps: float | None = None) -> Float[Array, ...]:  # fmt: skip
+def rms_norm(
+    input: Float[Array, ...], normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> Float[Array, ...]:
     axes = tuple(range(-len(normalized_shape), 0))
     eps = float(jnp.finfo(input.dtype).eps) if eps is None else eps
     result = input * lax.rsqrt(jnp.mean(input**2, axes, keepdims=True) + eps)
     return result if weight is None else result * weight
 
 
-def convolution(input: Float[Array, "b c *space"], weight: Float[Array, "out c_per_group *window"], bias: Any = None,
-                stride: Each = 1, padding: Each | str = 0, dilation: Each = 1,
-                groups: int = 1) -> Float[Array, "b out *positions"]:  # fmt: skip
+def convolution(
+    input: Float[Array, "b c *space"],
+    weight: Float[Array, "out c_per_group *window"],
+    bias: Any = None,
+    stride: Each = 1,
+    padding: Each | str = 0,
+    dilation: Each = 1,
+    groups: int = 1,
+) -> Float[Array, "b out *positions"]:
     """In one, two or three dimensions."""
     n = input.ndim - 2
     pads = padding.upper() if isinstance(padding, str) else [(p, p) for p in _each(padding, n)]
@@ -58,9 +72,16 @@ def convolution(input: Float[Array, "b c *space"], weight: Float[Array, "out c_p
     return result if bias is None else result + bias.reshape(-1, *[1] * n)
 
 
-def transposed_convolution(input: Float[Array, "b c *space"], weight: Float[Array, "c out *window"], bias: Any = None,
-                           stride: Each = 1, padding: Each = 0, output_padding: Each = 0, groups: int = 1,
-                           dilation: Each = 1) -> Float[Array, "b out *positions"]:  # fmt: skip
+def transposed_convolution(
+    input: Float[Array, "b c *space"],
+    weight: Float[Array, "c out *window"],
+    bias: Any = None,
+    stride: Each = 1,
+    padding: Each = 0,
+    output_padding: Each = 0,
+    groups: int = 1,
+    dilation: Each = 1,
+) -> Float[Array, "b out *positions"]:
     """The transpose of `convolution` as a linear map, as a convolution of the input spread out by the stride."""
     _refuse(groups=groups != 1)
     n = input.ndim - 2
@@ -75,16 +96,28 @@ def transposed_convolution(input: Float[Array, "b c *space"], weight: Float[Arra
     return result if bias is None else result + bias.reshape(-1, *[1] * n)
 
 
-def max_pool(input: Float[Array, "b c *space"], kernel_size: Each, stride: Any = None, padding: Each = 0,
-             dilation: Each = 1, ceil_mode: bool = False,
-             return_indices: bool = False) -> Float[Array, "b c *positions"]:  # fmt: skip
+def max_pool(
+    input: Float[Array, "b c *space"],
+    kernel_size: Each,
+    stride: Any = None,
+    padding: Each = 0,
+    dilation: Each = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Float[Array, "b c *positions"]:
     _refuse(ceil_mode=ceil_mode, return_indices=return_indices)
     return _pooled(input, -np.inf, kernel_size, stride, padding, dilation)
 
 
-def avg_pool(input: Float[Array, "b c *space"], kernel_size: Each, stride: Any = None, padding: Each = 0,
-             ceil_mode: bool = False, count_include_pad: bool = True,
-             divisor_override: Any = None) -> Float[Array, "b c *positions"]:  # fmt: skip
+def avg_pool(
+    input: Float[Array, "b c *space"],
+    kernel_size: Each,
+    stride: Any = None,
+    padding: Each = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: Any = None,
+) -> Float[Array, "b c *positions"]:
     _refuse(ceil_mode=ceil_mode, divisor_override=divisor_override)
     totals = _pooled(input, 0.0, kernel_size, stride, padding, 1)
     if count_include_pad:
@@ -101,33 +134,59 @@ def adaptive_avg_pool(input: Float[Array, "b c *space"], output_size: Any) -> Fl
     return avg_pool(input, tuple(was // size for was, size in zip(space, sizes, strict=True)))
 
 
-def scaled_dot_product_attention(query: Float[Array, "... l e"], key: Float[Array, "... s e"],
-                                 value: Float[Array, "... s v"], attn_mask: Any = None, dropout_p: float = 0.0,
-                                 is_causal: bool = False, scale: float | None = None,
-                                 enable_gqa: bool = False) -> Float[Array, "... l v"]:  # fmt: skip
+def scaled_dot_product_attention(
+    query: Float[Array, "... l e"],
+    key: Float[Array, "... s e"],
+    value: Float[Array, "... s v"],
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Float[Array, "... l v"]:
     """softmax(query key' / sqrt(e)) value; a mask of booleans says what is seen, one of numbers is added."""
     _refuse(dropout_p=dropout_p, enable_gqa=enable_gqa)
     return _weights(query, key, attn_mask, is_causal, scale) @ value
 
 
-def multi_head_attention_forward(query: Float[Array, "l b e"], key: Float[Array, "s b e"],
-                                 value: Float[Array, "s b e"], embed_dim_to_check: int, num_heads: int,
-                                 in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any,
-                                 add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
-                                 training: bool = True, key_padding_mask: Any = None, need_weights: bool = True,
-                                 attn_mask: Any = None, use_separate_proj_weight: bool = False,
-                                 average_attn_weights: bool = True, is_causal: bool = False,
-                                 **others: Any) -> tuple[Float[Array, "l b e"], Any]:  # fmt: skip
+def multi_head_attention_forward(
+    query: Float[Array, "l b e"],
+    key: Float[Array, "s b e"],
+    value: Float[Array, "s b e"],
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+    **others: Any,
+) -> tuple[Float[Array, "l b e"], Any]:
     """`nn.MultiheadAttention` with one width for queries, keys and values; also the weights, where asked for.
 
     Its masks of booleans say what is hidden, unlike those of `scaled_dot_product_attention`.
     """
     _refuse(
-        bias_k=bias_k is not None, bias_v=bias_v is not None, add_zero_attn=add_zero_attn, training=training,
-        key_padding_mask=key_padding_mask is not None, missing_batch_axis=query.ndim != 3,
+        bias_k=bias_k is not None,
+        bias_v=bias_v is not None,
+        add_zero_attn=add_zero_attn,
+        training=training,
+        key_padding_mask=key_padding_mask is not None,
+        missing_batch_axis=query.ndim != 3,
         use_separate_proj_weight=use_separate_proj_weight,
-        static_k=others.get("static_k") is not None, static_v=others.get("static_v") is not None,
-    )  # fmt: skip
+        static_k=others.get("static_k") is not None,
+        static_v=others.get("static_v") is not None,
+    )
     width = query.shape[-1]
 
     def heads(x: Float[Array, "t b e"], part: int) -> Float[Array, "b h t d"]:
@@ -147,8 +206,9 @@ def multi_head_attention_forward(query: Float[Array, "l b e"], key: Float[Array,
     return out, (weights.mean(1) if average_attn_weights else weights) if need_weights else None
 
 
-def _weights(query: Float[Array, "... l e"], key: Float[Array, "... s e"], mask: Any, causal: bool,
-             scale: float | None) -> Float[Array, "... l s"]:  # fmt: skip
+def _weights(
+    query: Float[Array, "... l e"], key: Float[Array, "... s e"], mask: Any, causal: bool, scale: float | None
+) -> Float[Array, "... l s"]:
     scores = query @ jnp.swapaxes(key, -2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
         scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)

@@ -151,9 +151,14 @@ def fused_mix(query: Heads, key: Heads, value: Heads, causal: bool, tokens: int)
     """`mix` by that kernel, for the first `tokens` tokens."""
     lengths = jnp.full((1,), tokens, jnp.int32)
     return jax.nn.dot_product_attention(
-        query[None], key[None], value[None], is_causal=causal,
-        query_seq_lengths=lengths, key_value_seq_lengths=lengths, implementation="cudnn",
-    )[0]  # fmt: skip
+        query[None],
+        key[None],
+        value[None],
+        is_causal=causal,
+        query_seq_lengths=lengths,
+        key_value_seq_lengths=lengths,
+        implementation="cudnn",
+    )[0]
 
 
 def head_size(dim: int, heads: int, head_dim: int | None) -> int:

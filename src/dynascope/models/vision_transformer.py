@@ -64,9 +64,18 @@ class ViT(eqx.Module):
         self.places = jax.random.normal(keys[1], (tokens, dim))
         self.extra = jax.random.normal(keys[2], (dim,)) if pool == "cls" else None
         self.trunk = Transformer(
-            dim, depth, heads, hidden, head_dim,
-            key=keys[3], pre_norm=pre_norm, init=init, scale=scale, bias=bias, compute=compute,
-        )  # fmt: skip
+            dim,
+            depth,
+            heads,
+            hidden,
+            head_dim,
+            key=keys[3],
+            pre_norm=pre_norm,
+            init=init,
+            scale=scale,
+            bias=bias,
+            compute=compute,
+        )
         self.classifier = Linear(dim, classes, key=keys[4], init=init, scale=scale, bias=bias)
         self.shape, self.patch = (height, width, channels), patch
 

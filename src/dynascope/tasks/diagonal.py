@@ -122,9 +122,15 @@ class LinearExample(NamedTuple):
 def exit_and_return() -> LinearExample:
     """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign."""
     return LinearExample(
-        S=np.array([[1.6947, 0.0455, -2.6385, -1.0019], [0.0455, 0.7027, -0.0937, -0.2892],
-                    [-2.6385, -0.0937, 4.7084, 1.5180], [-1.0019, -0.2892, 1.5180, 0.9308]]),
+        S=np.array(
+            [
+                [1.6947, 0.0455, -2.6385, -1.0019],
+                [0.0455, 0.7027, -0.0937, -0.2892],
+                [-2.6385, -0.0937, 4.7084, 1.5180],
+                [-1.0019, -0.2892, 1.5180, 0.9308],
+            ]
+        ),
         c=np.array([3.1024, 0.3802, -4.4999, -2.0589]),
         u=np.array([-0.3499, -1.9005, 0.8432, 0.1662]),
         v=np.array([1.3967, 0.2259, -2.3233, -1.0363]),
-    )  # fmt: skip
+    )

@@ -132,8 +132,10 @@ class Row(NamedTuple):
 
 def listed() -> list[Row]:
     """The table of data sets."""
-    return [Row(entry.name, entry.what, entry.where, _human(entry.size) if entry.paths else "", entry.license)
-            for entry in entries()]  # fmt: skip
+    return [
+        Row(entry.name, entry.what, entry.where, _human(entry.size) if entry.paths else "", entry.license)
+        for entry in entries()
+    ]
 
 
 def where() -> list[tuple[str, Path]]:

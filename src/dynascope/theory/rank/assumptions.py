@@ -49,8 +49,13 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | Non
                 found.append(Finding(name, clear, clear >= RESOLVED))
         for i in stage.left:
             away = -stage.force[i] if stage.log_weight[i] < 1 else stage.force[i]
-            found.append(Finding(f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away", float(away),
-                                 bool(away > SMALLEST * unit)))  # fmt: skip
+            found.append(
+                Finding(
+                    f"4.3, D.4 plateau {k}: coordinate {i}, which left, is pushed away",
+                    float(away),
+                    bool(away > SMALLEST * unit),
+                )
+            )
     return found
 
 

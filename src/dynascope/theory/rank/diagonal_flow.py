@@ -191,9 +191,12 @@ def reduced_flow(
     paces = np.array([log_inverse(scale) for scale in scales])
     first, second = check_start(u, v)
     trace = ensemble(
-        _FromScale(loss, solver, tolerance), {"scale": {"pace": paces}},
-        times=np.asarray(times), fixed={"u": first, "v": second}, width=1,
-    ).trace  # fmt: skip
+        _FromScale(loss, solver, tolerance),
+        {"scale": {"pace": paces}},
+        times=np.asarray(times),
+        fixed={"u": first, "v": second},
+        width=1,
+    ).trace
     return trace.assign_coords(scale=list(scales))
 
 
@@ -209,10 +212,17 @@ def plain_flow(
         return pair[1] * push, pair[0] * push
 
     solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=times[-1], dt0=1e-3, y0=(u, v),
-        saveat=diffrax.SaveAt(ts=times), max_steps=1_000_000, throw=False,
+        diffrax.ODETerm(velocity),
+        diffrax.Tsit5(),
+        t0=0.0,
+        t1=times[-1],
+        dt0=1e-3,
+        y0=(u, v),
+        saveat=diffrax.SaveAt(ts=times),
+        max_steps=1_000_000,
+        throw=False,
         stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=1e-150),
-    )  # fmt: skip
+    )
     assert solution.ys is not None
     return solution.ys[0] * solution.ys[1]
 

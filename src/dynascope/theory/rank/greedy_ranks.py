@@ -190,8 +190,11 @@ def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Data
     plateaus = [stages[k] for k in at]
     for k in np.unique(at):
         if not stages[k].arrived:
-            warnings.warn(f"plateau {k}, from time {stages[k].time:.4g} on, is not exact: its transition stopped "
-                          f"with |g| = {stages[k].residual:.2g} on the support", stacklevel=2)  # fmt: skip
+            warnings.warn(
+                f"plateau {k}, from time {stages[k].time:.4g} on, is not exact: its transition stopped "
+                f"with |g| = {stages[k].residual:.2g} on the support",
+                stacklevel=2,
+            )
     racing = np.array([stage.beta == 0 for stage in plateaus])
     since = times - np.array([stage.time for stage in plateaus])
     b = np.array([stage.log_weight for stage in plateaus])

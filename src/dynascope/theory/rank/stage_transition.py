@@ -82,10 +82,17 @@ def transition(
             return jnp.all(gone(here) | ~active | (jnp.abs(force(loss, here)) < levels[progress.level]))
 
         solution = diffrax.diffeqsolve(
-            diffrax.ODETerm(velocity), diffrax.Tsit5(), t0=0.0, t1=jnp.inf, dt0=1e-2 / unit, y0=progress.logs,
-            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance), max_steps=max_steps,
-            event=diffrax.Event(at_rest), throw=False,
-        )  # fmt: skip
+            diffrax.ODETerm(velocity),
+            diffrax.Tsit5(),
+            t0=0.0,
+            t1=jnp.inf,
+            dt0=1e-2 / unit,
+            y0=progress.logs,
+            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
+            max_steps=max_steps,
+            event=diffrax.Event(at_rest),
+            throw=False,
+        )
         assert solution.ys is not None
         logs = solution.ys[-1]
         here = at(logs)
