@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ from dynascope.experiments.linearity.growing_networks import CASES, Initialized,
 from dynascope.experiments.linearity.hessian_scaling import HessianScaling
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
 from dynascope.experiments.linearity.kernel_training import Trained, points, train
-from dynascope.experiments.linearity.polyak import keeps
+from dynascope.experiments.linearity.polyak import Polyak, keeps
 from dynascope.tasks.data import datasets, images
 
 
@@ -100,10 +101,9 @@ def trace() -> xr.Dataset:
     """Two widths, two seeds, three points, in double precision."""
     with jax.enable_x64(True):
         x = np.random.default_rng(0).standard_normal((3, 4))
-        return train(
-            Trained("fcn", 1, "relu", "linear", curvature=True), (5, 8), np.arange(2, dtype=np.int32), x,
-            np.array([1.0, -1.0, 1.0]), steps=4, record=np.array([0, 1, 4]), precision="float64",
-        )  # fmt: skip
+        member, seeds, y = Trained("fcn", 1, "relu", "linear", curvature=True), np.arange(2), np.array([1.0, -1.0, 1.0])
+        how: dict[str, Any] = {"steps": 4, "record": np.array([0, 1, 4]), "precision": "float64"}
+        return train(member, (5, 8), seeds.astype(np.int32), x, y, **how)
 
 
 def test_the_kernel_and_its_worst_direction_are_those_of_the_small_network(trace: xr.Dataset) -> None:
@@ -140,15 +140,6 @@ def test_the_closed_form_is_taken_at_each_width() -> None:
     np.testing.assert_allclose(found, [[1.0, 2.0], [0.5, 0.5]])
 
 
-def run(smallest: list[float], loss: list[float]) -> tuple[xr.Dataset, xr.Dataset]:
-    """One run of either output, with these smallest eigenvalues and losses, and a bound of 1."""
-    shape, dims = (2, len(loss)), ("output", "step")
-    coords = {"output": ["linear", "shifted tanh"], "step": np.arange(len(loss))}
-    values = {"polyak_smallest": smallest, "polyak_largest": [1.0] * len(loss), "loss": loss}
-    measured = xr.Dataset({name: (dims, np.broadcast_to(value, shape)) for name, value in values.items()}, coords)
-    return measured, xr.Dataset({"loss": (dims, np.ones(shape))}, coords)
-
-
 @pytest.mark.parametrize(
     ("smallest", "loss", "kept"),
     [
@@ -160,4 +151,10 @@ def run(smallest: list[float], loss: list[float]) -> tuple[xr.Dataset, xr.Datase
     ],
 )
 def test_a_run_keeps_the_condition_or_not(smallest: list[float], loss: list[float], kept: list[bool]) -> None:
-    assert keeps(*run(smallest, loss)).values.tolist() == kept
+    """With these smallest eigenvalues and losses, and a bound of 1; of a linear output more is asked."""
+    named = {"polyak_smallest": smallest, "polyak_largest": [1.0] * len(loss), "loss": loss, "polyak": smallest}
+    measured = xr.Dataset({name: ("step", values) for name, values in named.items()})
+    measured["hessian"] = ("hessian_step", [1.0])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reduced = Polyak().reduce(measured, xr.Dataset({"loss": ("step", np.ones(len(loss)))}))
+    assert [bool(keeps(reduced, steady=steady)) for steady in (True, False)] == kept
