@@ -119,9 +119,9 @@ class LowDimension(SimExperiment):
         if self.population_seeds:
             tree["shares"] = measured["shares"].to_dataset().drop_vars("sum_loss").assign_coords(signals)
         if predicted is not None:
-            turns = transients.first_turns(measured["chosen"].to_dataset())
+            turns, flow = (transients.first_turns(runs) for runs in (measured["chosen"].to_dataset(), predicted))
             descents = transients.count_descents(predicted.test_loss)
-            tree["chosen"] = xr.Dataset({"turn": turns, "flow_descents": descents})
+            tree["chosen"] = xr.Dataset({"turn": turns, "flow_turn": flow, "flow_descents": descents})
         return xr.DataTree.from_dict(tree)
 
     def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
@@ -134,6 +134,9 @@ class LowDimension(SimExperiment):
         if self.chosen:
             chosen = reduced["chosen"].to_dataset()
             yield transients.judge_flow(chosen.flow_descents)
+            small, large = (chosen.flow_turn.isel(signal=k).sel(reading=["minimum", "maximum"]) for k in (0, 1))
+            statement = "In gradient flow the signals only set the clock: the loss turns at the same levels for both"
+            yield agrees("flow-clock", statement, large, small, absolute=0.01, seeds=len(self.chosen))
             if self.as_reference():
                 cases = {
                     (start, mu[0]): (k, start) for k, (mu, _) in enumerate(self.signals()) for start in self.chosen
