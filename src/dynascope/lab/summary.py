@@ -212,7 +212,7 @@ def _labels(values: Sequence[Any]) -> np.ndarray:
 
 
 def _number(measured: Any) -> float:
-    """The number a claim measured: the number itself, or a share's; NaN where it measured something else."""
+    """The number a claim measured: the number itself, a share's, or one beside further numbers; else NaN."""
     if isinstance(measured, dict):
-        measured = measured.get("share")
+        measured = measured.get("share", measured.get("measured"))
     return float(measured) if isinstance(measured, int | float) else np.nan

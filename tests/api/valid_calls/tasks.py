@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 import dynascope as ds
-from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
+from valid_calls.shared import ARRAYS, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
 
 
 def calls() -> Calls:
@@ -30,11 +30,9 @@ def calls() -> Calls:
         "Supervised": ({}, {}),
         "SymmetricFactorization": ({"target": jnp.eye(2)}, {}),
         "doubled_example": ({"key": KEY, "count": 3, "dim": 2}, {"which": "0"}),
-        # name, classes, key and flat of two_classes are not checked yet
         "two_classes": (
             {"name": "digits", "classes": (0, 1), "count": 4, "test": 4, "key": KEY},
-            {"flips": "0", "test": "0 None 2**62", "count": "2**62"}
-            | dict.fromkeys(("name", "classes", "key", "flat"), EVERYTHING),
+            {"flips": "0", "test": "0 None 2**62", "count": "2**62"},
         ),
         "random_rotation": ({"key": KEY, "dim": 2}, {}),
     }

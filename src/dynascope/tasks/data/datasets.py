@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int, PRNGKeyArray
 
-from dynascope.checks import real, whole
+from dynascope.checks import flags, key as check_key, real, whole
 from dynascope.tasks.data import ag_news, celeba, images, spoken_digits
 from dynascope.tasks.data.files import TrainTest
 
@@ -44,6 +44,12 @@ def some_classes(
     features are already normalized. Examples are vectors if `flat`, else images of height x width x channels.
     """
     whole("count", count, at_least=1)
+    flags(flat=flat)
+    check_key("key", key)
+    if not isinstance(name, str) or not isinstance(classes, Sequence) or isinstance(classes, str):
+        raise TypeError(f"name must be a data set's name and classes a list of labels; got {name!r} and {classes!r}")
+    for label in classes:
+        whole("classes", label)
     if test is not None:
         whole("test", test, at_least=0)
     data = load(name)
@@ -77,7 +83,7 @@ def two_classes(
 ) -> Classes:
     """`some_classes` for two classes, with labels -1 and +1. An exact share `flips` of the training labels is
     flipped."""
-    if len(classes) != 2:
+    if not isinstance(classes, Sequence) or len(classes) != 2:
         raise ValueError(f"classes must be two classes; got {classes}")
     real("flips", flips, at_least=0, at_most=1)
     found = some_classes(name, classes, count, test, key, flat=flat)
