@@ -134,7 +134,7 @@ class ExtendedModel(EdgeExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         two = reduced.isel(cell=(reduced.second >= ABOVE).values)
         statement = f"With separate factors few starts stay finite where two η σ_i² ≥ {ABOVE:g}: share in each cell"
-        yield below("two-factors-restrict", statement, two.asymmetric, 0.1)
+        yield below("two-factors-restrict", statement, two.asymmetric, 0.05)
         statement = "There the symmetric model stays finite from every start, with any coupling"
         yield every("symmetric-lives", statement, two.finite == 1)
         statement = "The document's intuition that a larger E allows fewer: in its example more pairs give more (means)"
