@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics import rates
-from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.catapult.deep_experiment import DIGITS, Network
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
@@ -97,7 +97,7 @@ class Batches(StochasticExperiment):
     source = Source(PAPER, "Figure 4.6, Table 4.2, Figure C.1")
     cost = {"quick": 11, "full": 300}
     presets = {
-        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "seeds": 6, "high": 1.0},
+        "quick": {**DIGITS, "batch": 16, "seeds": 6, "high": 1.0},
         "fcn5": {"depth": 5, "high": 1.67},
         "cnn5": {"depth": 5, "architecture": "cnn", "width": 512, "high": 1.78},
     }

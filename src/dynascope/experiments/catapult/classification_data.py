@@ -12,6 +12,10 @@ from dynascope.experiments.seeds import run_key
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.data import datasets, files
 
+DIGITS = {"data": "digits", "classes": (3, 8), "pool": 4, "samples": 64}
+"""What quick presets take: images of 7 x 7 pixels."""
+NO_IMAGES = "data={} has no images: it takes architecture=fcn and pool=1 only"
+
 
 class Sample(NamedTuple):
     """Inputs, targets (±1 for two classes, else a column for each), and what they are."""
@@ -43,19 +47,17 @@ class TwoClasses(Experiment):
 
     @model_validator(mode="after")
     def _images_where_needed(self) -> Any:
-        if self.data in datasets.NORMALIZED and not (self.flat and self.pool == 1):
-            raise ValueError(f"data={self.data} has no images: it takes architecture=fcn and pool=1 only")
+        if self.data in datasets.NORMALIZED and self.pool > 1:
+            raise ValueError(NO_IMAGES.format(self.data))
         return self
 
-    @property
-    def flat(self) -> bool:
-        """Whether the network takes vectors."""
-        return "architecture" not in type(self).model_fields or self.model_dump()["architecture"] == "fcn"
-
-    def examples(self, seed: int, test: int = 1) -> Sample:
+    def examples(self, seed: int, test: int = 1, *, flat: bool = True) -> Sample:
         """The data, the same for all seeds of the network, in the precision of the experiment."""
-        found = sample(self.data, self.classes, self.samples, test, seed, pool=self.pool, flat=self.flat)
-        return Sample(*(part.astype(np.dtype(self.precision)) for part in found[:4]), found.name)
+        x, y, x_test, y_test, name = sample(
+            self.data, self.classes, self.samples, test, seed, pool=self.pool, flat=flat
+        )
+        x, y, x_test, y_test = (part.astype(np.dtype(self.precision)) for part in (x, y, x_test, y_test))
+        return Sample(x, y, x_test, y_test, name)
 
     def data_sets(self) -> tuple[str, ...]:
         return () if self.data == "gaussians" else (self.data,)
@@ -65,6 +67,12 @@ class TwoClassImages(TwoClasses):
     """The same, for a network that is fully connected or convolutional."""
 
     architecture: Literal["fcn", "cnn"] = "fcn"
+
+    @model_validator(mode="after")
+    def _pixels_where_needed(self) -> Any:
+        if self.data in datasets.NORMALIZED and self.architecture == "cnn":
+            raise ValueError(NO_IMAGES.format(self.data))
+        return self
 
 
 def sample(

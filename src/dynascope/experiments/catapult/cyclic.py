@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import largest_rise
-from dynascope.experiments.catapult.deep_experiment import Architecture
+from dynascope.experiments.catapult.deep_experiment import DIGITS, Architecture, Learner
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment, StochasticLearner
+from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
@@ -30,16 +30,7 @@ class Cyclic(StochasticExperiment):
     source = Source(PAPER, "Figure C.12")
     cost = {"quick": 5, "full": 900}
     presets = {
-        "quick": {
-            "data": "digits",
-            "samples": 64,
-            "batch": 16,
-            "pool": 4,
-            "architecture": "fcn",
-            "width": 256,
-            "depth": 5,
-            "cycles": 3,
-        }
+        "quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3},
     }
     control = {"low": 0.02, "high": 0.08}
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the
@@ -58,7 +49,7 @@ class Cyclic(StochasticExperiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         number = np.dtype(self.precision).type
-        member = StochasticLearner(self.network(), self.batch, (1, 5), self.period)
+        member = Learner(self.network(), (1, 5), self.batch, self.period)
         axes, ratio = {"seed": member_seeds(seed, self.seeds)}, (number(self.low), number(self.high))
         return self.train(member, axes, seed, self.cycles * self.period, ratio=ratio)
 

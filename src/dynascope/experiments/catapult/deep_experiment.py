@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import equinox as eqx
+import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
+from dynascope.dynamics import rates
 from dynascope.experiments.catapult.classification_data import Sample, sample
 from dynascope.experiments.seeds import run_key
 from dynascope.lab.experiment import Experiment
@@ -21,6 +23,9 @@ Architecture = Literal["fcn", "cnn", "myrtle", "residual", "vit"]
 Images = Literal["digits", "cifar10", "svhn", "mnist", "fashion_mnist", "usps", "gaussians"]
 Regression = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
 REGRESSION = ("rank-2", "rank-3", "rank-4", "full-rank")
+DIGITS = {"data": "digits", "samples": 64, "pool": 4, "width": 256}
+"""What quick presets train on, and how wide a network: images of 7 x 7 pixels."""
+TEN = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 DIVERGED = 1e6
 """A run whose loss exceeds this multiple of its initial value has diverged."""
 
@@ -49,6 +54,33 @@ class Network(eqx.Module):
         init = "ntk" if self.parameterization == "ntk" else "framework"
         sizes: dict[str, Any] = {"dim": self.width, "hidden": self.width, "depth": self.depth, "heads": 4}
         return ViT(shape, out, key=key, pool="mean", init=init, bias=self.bias, **sizes)
+
+
+class Learner(eqx.Module):
+    """An ensemble member: descent at `ratio` times the critical rate of the whole set at initialization, or, with a
+    period, at a rate that cycles between two such multiples; in batches where a size is given."""
+
+    network: Network
+    splits: tuple[int, ...] = eqx.field(static=True)
+    batch: int | None = eqx.field(static=True, default=None)
+    period: int | None = eqx.field(static=True, default=None)
+
+    def __call__(self, seed: Array, ratio: Any, x: Array, y: Array) -> ds.Descent:
+        for_net, for_order = jax.random.split(jax.random.key(seed))
+        model = self.network(for_net, x.shape[1:], y.shape[1])
+        critical = ds.geometry.critical_rate(model, x)
+        if self.period is None:
+            rate = ratio * critical
+            optimizer = rates.scheduled(lambda _: rate)
+        else:
+            optimizer = rates.scheduled(rates.cyclic(ratio[0] * critical, ratio[1] * critical, self.period))
+        probes = {
+            "loss": ds.probes.loss(),
+            "kernel": ds.probes.kernel_norm(x, y, self.splits),
+            "rate": ds.probes.learning_rate(),
+        }
+        task, key = ds.tasks.Supervised("mse"), None if self.batch is None else for_order
+        return ds.Descent(model, task, optimizer, data=(x, y), batch=self.batch, key=key, probes=probes)
 
 
 class DeepExperiment(Experiment):

@@ -9,8 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.experiments.catapult.deep_experiment import DIGITS, TEN, Learner
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, StochasticLearner, spikes_of
+from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
@@ -30,14 +31,14 @@ class DeepSgd(StochasticExperiment):
     source = Source(PAPER, "Figures 4.7, C.8-C.11")
     cost = {"quick": 5, "full": 400}
     presets = {
-        "quick": {"data": "digits", "samples": 64, "batch": 16, "pool": 4, "width": 256, "steps": 100, "seeds": 5},
+        "quick": {**DIGITS, "batch": 16, "steps": 100},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},
         "residual": {"architecture": "residual", "depth": 10, "width": 10, "ratio": 2.0},
         "vit": {"architecture": "vit", "depth": 4, "width": 256},
         "framework": {"parameterization": "standard", "ratio": 1.5},
         "svhn": {"data": "svhn", "classes": (0, 2)},
         "many": {"samples": 5000, "ratio": 1.5},
-        "myrtle": {"classes": (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), "architecture": "myrtle", "width": 256, "ratio": 1.5},
+        "myrtle": {"classes": TEN, "architecture": "myrtle", "width": 256, "ratio": 1.5},
     }
     control = {"ratio": 0.05}
     known_failures = {
@@ -56,7 +57,7 @@ class DeepSgd(StochasticExperiment):
     splits: tuple[int, ...] = (1, 5)
 
     def measure(self, seed: int) -> xr.Dataset:
-        member = StochasticLearner(self.network(), self.batch, tuple(sorted({1, *self.splits})))
+        member = Learner(self.network(), tuple(sorted({1, *self.splits})), self.batch)
         axes, ratio = {"seed": member_seeds(seed, self.seeds)}, np.dtype(self.precision).type(self.ratio)
         return self.train(member, axes, seed, self.steps, ratio=ratio)
 

@@ -17,17 +17,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.classification_data import TwoClasses
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.catapult.two_layer_models import (
-    CATAPULT,
-    DIVERGENT,
-    MONOTONE,
-    kernel_matrix,
-    network,
-    regime,
-    squared_gradient,
-)
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -54,7 +46,10 @@ class OneExample(eqx.Module):
         x, w = jax.random.normal(for_point, (self.dim,)), jax.random.normal(for_weights, (self.dim,))
         signs = 2 * jax.random.bernoulli(for_signs, shape=(self.dim,)).astype(x.dtype) - 1
         model = QuadraticModel(w, unit_features, DiagonalForm(signs), gamma)
-        probes = {"loss": ds.probes.loss(), "kernel": lambda model: squared_gradient(model, lambda model: model(x))}
+        probes = {
+            "loss": ds.probes.loss(),
+            "kernel": lambda model: two_layers.squared_gradient(model, lambda model: model(x)),
+        }
         return ds.Descent(model, lambda model: (model(x) - 1) ** 2 / 2, optax.sgd(rate), probes=probes)
 
 
@@ -64,10 +59,10 @@ class Digits(eqx.Module):
     units: int = eqx.field(static=True)
 
     def __call__(self, width: Array, ratio: Array, seed: Array, x: Array, y: Array) -> ds.Descent:
-        net, factor = network(jax.random.key(seed), x.shape[1], self.units, width)
+        net, factor = two_layers.network(jax.random.key(seed), x.shape[1], self.units, width)
 
         def top(model: Any) -> Array:
-            return factor**2 * jnp.linalg.eigvalsh(kernel_matrix(model, x))[-1]
+            return factor**2 * jnp.linalg.eigvalsh(two_layers.kernel_matrix(model, x))[-1]
 
         def loss(model: Any, data: tuple[Array, Array]) -> Array:
             points, labels = data
@@ -143,13 +138,15 @@ class GeneralQuadratic(TwoClasses):
         statement += "exponents by seed"
         yield slope("peak-by-gamma", statement, gammas.peak, "gamma", low=-2.2, high=-1.8, **about)
         statement = f"At rate {self.rate:g} every γ gives a catapult"
-        yield every("catapults", statement, gammas.regime == CATAPULT, **about)
+        yield every("catapults", statement, gammas.regime == two_layers.CATAPULT, **about)
         ends = gammas.end.sel(gamma=gammas.gamma < 0.005).median("seed")
         statement = (
             "The kernel at the end does not depend on γ below 0.005: spread over the mean, of medians over seeds"
         )
         yield below("kernel-not-by-gamma", statement, np.ptp(ends.values) / ends.mean(), 0.25, **about)
-        expected = xr.where(rates.over < 1, MONOTONE, xr.where(rates.over < 2, CATAPULT, DIVERGENT))
+        expected = xr.where(
+            rates.over < 1, two_layers.MONOTONE, xr.where(rates.over < 2, two_layers.CATAPULT, two_layers.DIVERGENT)
+        )
         off_edge = (np.abs(rates.over - 1) > NEAR) & (np.abs(rates.over - 2) > NEAR)
         statement = f"γ = {self.gamma:g}: monotone below the critical rate, a catapult up to twice it, divergent beyond"
         right, shown = (rates.regime == expected).where(off_edge), {"rate over critical": rates.over.median("seed")}
@@ -166,7 +163,7 @@ class GeneralQuadratic(TwoClasses):
         slow, fast = networks.where(networks.ratio < 1, drop=True), networks.where(networks.ratio > 1, drop=True)
         if slow.ratio.size:
             statement = "ReLU networks below their critical rate: the loss never rises"
-            yield every("networks-below", statement, slow.regime == MONOTONE, **about)
+            yield every("networks-below", statement, slow.regime == two_layers.MONOTONE, **about)
         if not fast.ratio.size:
             return
         middle = fast.median("seed")
@@ -212,4 +209,4 @@ def outcomes(runs: xr.Dataset) -> xr.Dataset:
     runs = runs[["loss", "kernel"]].transpose(..., "step")
     start = runs.kernel.isel(step=0, drop=True)
     found = {"start": start, "end": runs.kernel.isel(step=-1, drop=True), "peak": runs.loss.max("step")}
-    return xr.Dataset(found | {"regime": start.copy(data=regime(runs.loss))})
+    return xr.Dataset(found | {"regime": start.copy(data=two_layers.regime(runs.loss))})

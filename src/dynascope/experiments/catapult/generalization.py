@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
-from dynascope.experiments.catapult.classification_data import TwoClassImages
+from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
 from dynascope.experiments.seeds import member_seeds
@@ -31,6 +31,8 @@ from dynascope.theory.catapult import critical_rates
 KINDS: tuple[Kind, ...] = ("network", "quadratic", "linear")
 SYMBOLS = {"network": "f", "quadratic": "f_quad", "linear": "f_lin"}
 COLORS = dict(zip(KINDS, (PALETTE[0], PALETTE[1], PALETTE[2]), strict=True))
+CIFAR = {"data": "cifar10", "classes": (0, 2), "samples": 256}
+CHANNELS = {"architecture": "cnn", "width": 1000}
 BELOW, WINDOW, BEYOND = slice(0, 0.99), slice(1.05, 1.95), slice(2.15, None)
 """Rates over the critical one: below it, between it and its double, beyond that."""
 
@@ -81,38 +83,15 @@ class Generalization(TwoClassImages):
     source = Source(PAPER, "Figures 3.2b, 3.4, B.5 to B.13")
     cost = {"quick": 9, "full": 20000}
     presets = {
-        "quick": {
-            "data": "digits",
-            "classes": (3, 8),
-            "pool": 4,
-            "samples": 64,
-            "test_samples": 200,
-            "width": 500,
-            "steps": 100,
-            "ratios": (0.4, 0.8, 1.2, 1.6, 2.2),
-        },
+        "quick": {**DIGITS, "test_samples": 200, "width": 500, "steps": 100, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
         "news": {"data": "ag_news"},
         "speech": {"data": "free_spoken_digits", "classes": (1, 3), "samples": 256},
-        "cifar-sgd": {"data": "cifar10", "classes": (0, 2), "samples": 256, "batch": 32, "steps": 1600},
-        "cifar-cnn": {"data": "cifar10", "classes": (0, 2), "samples": 256, "architecture": "cnn", "width": 1000},
-        "svhn-cnn": {"data": "svhn", "classes": (0, 2), "samples": 256, "architecture": "cnn", "width": 1000},
-        "three-layers": {
-            "data": "cifar10",
-            "classes": (0, 2),
-            "samples": 100,
-            "test_samples": 500,
-            "depth": 3,
-            "width": 512,
-        },
+        "cifar-sgd": {**CIFAR, "batch": 32, "steps": 1600},
+        "cifar-cnn": {**CIFAR, **CHANNELS},
+        "svhn-cnn": {**CIFAR, **CHANNELS, "data": "svhn"},
+        "three-layers": {**CIFAR, "samples": 100, "test_samples": 500, "depth": 3, "width": 512},
         "swish-news": {"data": "ag_news", "activation": "swish"},
-        "tanh-cnn": {
-            "data": "cifar10",
-            "classes": (0, 2),
-            "samples": 256,
-            "architecture": "cnn",
-            "width": 1000,
-            "activation": "tanh",
-        },
+        "tanh-cnn": {**CIFAR, **CHANNELS, "activation": "tanh"},
     }
     control = {"ratios": (0.4, 0.8)}
     notes = """Mean squared error on labels ±1; the rate is `ratio` times the critical rate of the network's kernel at
@@ -140,7 +119,7 @@ class Generalization(TwoClassImages):
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        drawn = self.examples(seed, self.test_samples)
+        drawn = self.examples(seed, self.test_samples, flat=self.architecture == "fcn")
         axes = {"ratio": np.array(self.ratios, np.dtype(self.precision)), "seed": member_seeds(seed, self.seeds)}
         how: dict[str, Any] = {"steps": self.steps, "record": max(1, self.steps // 75)}
         how["fixed"] = {name: getattr(drawn, name) for name in ("x", "y", "x_test", "y_test")}

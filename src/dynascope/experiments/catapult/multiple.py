@@ -17,7 +17,7 @@ import dynascope as ds
 from dynascope.curves import Rise
 from dynascope.dynamics import rates
 from dynascope.dynamics.rates import RAISED
-from dynascope.experiments.catapult.deep_experiment import DIVERGED, DeepExperiment, Network
+from dynascope.experiments.catapult.deep_experiment import DIGITS, DIVERGED, DeepExperiment, Network
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
 from dynascope.experiments.seeds import member_seeds
@@ -66,7 +66,7 @@ class Multiple(DeepExperiment):
     source = Source(PAPER, "Figures 4.4, C.6, C.7")
     cost = {"quick": 7, "full": 240}
     presets = {
-        "quick": {"data": "digits", "samples": 64, "pool": 4, "width": 256, "warm": 20, "steps": 150, "seeds": 3},
+        "quick": {**DIGITS, "warm": 20, "steps": 150, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "printed": 8.9, "final": 4.4},
     }
     control = {"factor": 0.5}

@@ -180,7 +180,7 @@ class QuadraticEigenvalues(Experiment):
         below_critical = "none else falls by" if kind == "network" else "any other stays within"
         statement = f"{NAMES[kind]}: a direction whose own critical rate is below η catapults: its "
         statement += f"eigenvalue falls below n/η; {below_critical} {STILL:.0%}"
-        about = {"source": "Figure 3.3" if kind == "quadratic" else "Figure B.1"}
+        about: dict[str, Any] = {"source": "Figure 3.3" if kind == "quadratic" else "Figure B.1"}
         if kind != "network":
             return every(id or f"each-direction-{kind}", statement, right, cases=2, **about)
         about["post_hoc"] = (

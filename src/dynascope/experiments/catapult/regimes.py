@@ -16,20 +16,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.regimes_drawing import draw_regimes, draw_widths
-from dynascope.experiments.catapult.two_layer_models import (
-    CATAPULT,
-    DIVERGENT,
-    EXACT,
-    MONOTONE,
-    Kind,
-    largest_error,
-    network,
-    regime,
-    squared_gradient,
-    variant,
-)
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
@@ -49,21 +38,21 @@ class OneExample(eqx.Module):
 
     dim: int = eqx.field(static=True)
     units: int = eqx.field(static=True)
-    kind: Kind = eqx.field(static=True)
+    kind: two_layers.Kind = eqx.field(static=True)
 
     def start(self, seed: Array, width: Array) -> tuple[Any, Callable[[Any], Array], Array, Array]:
         """The model, its output as a function of the model, the label, and the curvature of the exact map."""
         for_point, for_label, for_net = jax.random.split(jax.random.key(seed), 3)
         x, y = jax.random.normal(for_point, (self.dim,)), jax.random.normal(for_label, ())
-        net, factor = network(for_net, self.dim, self.units, width)
+        net, factor = two_layers.network(for_net, self.dim, self.units, width)
         curvature = quadratic_model.curvature(x @ x, width.astype(x.dtype), self.dim)
-        return variant(net, self.kind), lambda model: factor * model(x)[0], y, curvature
+        return two_layers.variant(net, self.kind), lambda model: factor * model(x)[0], y, curvature
 
     def __call__(self, product: Array, seed: Array, width: Array) -> ds.Descent:
         model, output, y, curvature = self.start(seed, width)
 
         def kernel(model: Any) -> Array:
-            return squared_gradient(model, output)
+            return two_layers.squared_gradient(model, output)
 
         probes = {
             "loss": ds.probes.loss(),
@@ -84,7 +73,7 @@ def largest_rates(widths: Array, seeds: Array, dim: int, units: int) -> Array:
     def start(setting: tuple[Array, Array]) -> tuple[Array, Array, Array, Array]:
         width, seed = setting
         model, output, label, curvature = OneExample(dim, units, "quadratic").start(seed, width)
-        return output(model) - label, squared_gradient(model, output), label, curvature
+        return output(model) - label, two_layers.squared_gradient(model, output), label, curvature
 
     grid = tuple(part.ravel() for part in jnp.meshgrid(widths, seeds, indexing="ij"))
     return largest_convergent(*jax.lax.map(start, grid)).low.reshape(len(widths), len(seeds))
@@ -114,7 +103,7 @@ class Regimes(Experiment):
     boundary falls together with the first."""
 
     precision: Literal["float32", "float64"] = "float64"
-    model: Kind = "quadratic"
+    model: two_layers.Kind = "quadratic"
     dim: PositiveInt = 5
     width: PositiveInt = 10_000
     coarse: float = Field(0.25, gt=0, le=1)
@@ -187,7 +176,7 @@ class Regimes(Experiment):
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
         runs = measured[["loss", "kernel"]].transpose("product", "seed", "step")
         first, last = runs.isel(step=0, drop=True), runs.isel(step=-1, drop=True)
-        found = first.loss.copy(data=regime(runs.loss))
+        found = first.loss.copy(data=two_layers.regime(runs.loss))
         early = {"step": slice(0, EXACT_STEPS)}
         return (
             measured[["traveled", "highest", "largest"]]
@@ -197,7 +186,7 @@ class Regimes(Experiment):
                 peak=runs.loss.max("step") / first.loss,
                 kernel_change=last.kernel / first.kernel - 1,
                 expected_change=predicted.change,
-                error=largest_error(measured.sel(early), predicted.sel(early), ("loss", "kernel")),
+                error=two_layers.largest_error(measured.sel(early), predicted.sel(early), ("loss", "kernel")),
                 straight=np.abs(measured.first_residual) / np.sqrt(measured.first_kernel),
             )
             .assign_coords(edge=[CRITICAL, LARGEST])
@@ -211,9 +200,9 @@ class Regimes(Experiment):
         yield agrees("three-regimes", statement, reduced.boundary, reduced.edge, relative=0.02, shown=shown)
         statement = f"Loss and kernel follow the map (3.11-3.12) over {EXACT_STEPS} steps, in every run that does not "
         statement += "diverge (error over the largest value so far)"
-        error = reduced.error.where(reduced.regime != DIVERGENT, 0)
+        error = reduced.error.where(reduced.regime != two_layers.DIVERGENT, 0)
         post_hoc = "The tolerance, after an error of 1e-10: near ηλ₀ = 4 rounding is amplified most."
-        yield below("exact-map", statement, error, EXACT, source="(3.11), (3.12)", post_hoc=post_hoc)
+        yield below("exact-map", statement, error, two_layers.EXACT, source="(3.11), (3.12)", post_hoc=post_hoc)
         yield from self._judge_kernel(reduced)
         far = np.abs(reduced.largest - LARGEST).median("draw")
         statement = "The largest rate at which the exact map converges, times λ₀, tends to 4 as the width grows: its "
@@ -234,7 +223,7 @@ class Regimes(Experiment):
         post_hoc = "A first reading, a change of at most 2 % up to ηλ₀ = 2, failed where the theorem's own bound is "
         post_hoc += "as large; the range up to 1.5 was chosen then."
         yield agrees("kernel", statement, ratio, 1.0, relative=0.05, post_hoc=post_hoc, **about)
-        end = (reduced.product * (1 + reduced.kernel_change)).values[reduced.regime.values == CATAPULT]
+        end = (reduced.product * (1 + reduced.kernel_change)).values[reduced.regime.values == two_layers.CATAPULT]
         statement = "A catapult takes the kernel down until ηλ is below 2 (at the end, in every catapult)"
         yield below("kernel-falls", statement, end, CRITICAL, source="Theorem 3.3.1", shown={"catapults": end.size})
 
@@ -262,6 +251,6 @@ def boundaries(products: Float[np.ndarray, " p"], found: Int[np.ndarray, "p s"])
     """For each seed the middle of two rates in a row: the last monotone one before the first rise, and the last that
     comes back; nan where there is no such pair."""
     middles = np.append((products[1:] + products[:-1]) / 2, np.nan)
-    rises, back = found > MONOTONE, found != DIVERGENT
+    rises, back = found > two_layers.MONOTONE, found != two_layers.DIVERGENT
     first, last = np.where(rises.any(axis=0), rises.argmax(axis=0), 0) - 1, len(found) - 1 - back[::-1].argmax(axis=0)
     return np.stack([middles[first], middles[last]])

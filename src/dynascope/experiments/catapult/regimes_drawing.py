@@ -65,11 +65,11 @@ def draw_widths(reduced: xr.Dataset) -> Figure:
     widths = reduced.width.values
     for color, product in zip((PALETTE[1], PALETTE[0]), reduced.chosen.values, strict=True):
         path = reduced.traveled.sel(chosen=product).transpose("width", "seed")
-        middle = path.median("seed")
         traveled.plot(widths, path, "o", color=color, markersize=3)
-        traveled.plot(widths, middle, "-", color=color, label=f"ηλ₀ = {product:g}")
-    if np.all(np.isfinite(middle)):
-        traveled.plot(widths, float(middle[0]) * np.sqrt(widths / widths[0]), **THEORY, label="√m")
+        traveled.plot(widths, path.median("seed"), "-", color=color, label=f"ηλ₀ = {product:g}")
+    top = reduced.traveled.isel(chosen=-1).median("seed")
+    if np.all(np.isfinite(top)):
+        traveled.plot(widths, float(top[0]) * np.sqrt(widths / widths[0]), **THEORY, label="√m")
     traveled.set(xscale="log", yscale="log", xlabel="width m", ylabel="largest distance from the start")
     traveled.set_title("How far the weights travel")
     traveled.set_xticks(widths, [f"{width:,}" for width in widths])

@@ -1,52 +1,20 @@
-"""What the experiments on catapults in SGD share: the ensemble member, and how spikes are counted."""
+"""What the experiments on catapults in SGD share: how spikes are counted."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-import equinox as eqx
-import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Array
 from pydantic import PositiveInt
 
-import dynascope as ds
 from dynascope.curves import Rise, spikes, troughs
-from dynascope.dynamics import rates
-from dynascope.experiments.catapult.deep_experiment import DeepExperiment, Network
+from dynascope.experiments.catapult.deep_experiment import DeepExperiment
 
 WINDOW, SPIKE = 5, 2.0
 """A spike is the highest loss within WINDOW steps before and after, and SPIKE times the lowest in those before."""
 TRAINED = 1e-3
 """The loss at which the document's runs end; later steps are not counted."""
-
-
-class StochasticLearner(eqx.Module):
-    """An ensemble member: SGD at `ratio` times the critical rate of the whole set at initialization, or, with a period,
-    at a rate that cycles between two such multiples."""
-
-    network: Network
-    batch: int = eqx.field(static=True)
-    splits: tuple[int, ...] = eqx.field(static=True)
-    period: int | None = eqx.field(static=True, default=None)
-
-    def __call__(self, seed: Array, ratio: Any, x: Array, y: Array) -> ds.Descent:
-        for_net, for_order = jax.random.split(jax.random.key(seed))
-        model = self.network(for_net, x.shape[1:], y.shape[1])
-        critical = ds.geometry.critical_rate(model, x)
-        if self.period is None:
-            rate = ratio * critical
-            optimizer = rates.scheduled(lambda _: rate)
-        else:
-            optimizer = rates.scheduled(rates.cyclic(ratio[0] * critical, ratio[1] * critical, self.period))
-        probes = {
-            "loss": ds.probes.loss(),
-            "kernel": ds.probes.kernel_norm(x, y, self.splits),
-            "rate": ds.probes.learning_rate(),
-        }
-        task = ds.tasks.Supervised("mse")
-        return ds.Descent(model, task, optimizer, data=(x, y), batch=self.batch, key=for_order, probes=probes)
 
 
 class StochasticExperiment(DeepExperiment):

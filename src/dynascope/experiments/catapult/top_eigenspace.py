@@ -17,7 +17,7 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import Rise
-from dynascope.experiments.catapult.classification_data import TwoClassImages
+from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import NAMES, Kind, kernel_matrix, network, variant
 from dynascope.experiments.seeds import member_seeds
@@ -86,7 +86,7 @@ class TopEigenspace(TwoClassImages):
     source = Source(PAPER, "Figures B.2 and B.3")
     cost = {"quick": 6, "full": 200}
     presets = {
-        "quick": {"data": "digits", "classes": (3, 8), "pool": 4, "samples": 64, "width": 256, "steps": 40, "seeds": 2},
+        "quick": {**DIGITS, "width": 256, "steps": 40, "seeds": 2},
         "svhn": {"data": "svhn"},
         "cnn": {"architecture": "cnn", "width": 1024},
         "svhn-cnn": {"data": "svhn", "architecture": "cnn", "width": 1024},
@@ -110,7 +110,7 @@ class TopEigenspace(TwoClassImages):
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.Dataset:
-        drawn, ratio = self.examples(seed), np.dtype(self.precision).type(self.ratio)
+        drawn, ratio = self.examples(seed, flat=self.architecture == "fcn"), np.dtype(self.precision).type(self.ratio)
         how: dict[str, Any] = {"steps": self.steps, "record": 1, "width": None if drawn.x.ndim == 2 else 1}
         how["fixed"] = {"x": drawn.x, "y": drawn.y, "ratio": ratio}
         runs = [

@@ -112,11 +112,11 @@ def regime(loss: ArrayLike) -> Int[np.ndarray, " ..."]:
 
 def largest_error(measured: xr.Dataset, predicted: xr.Dataset, names: tuple[str, ...]) -> xr.DataArray:
     """Of each run the largest difference over its steps, over the largest value so far, for each of these variables."""
-    errors = []
+    errors = {}
     for name in names:
-        seen, exact = xr.broadcast(measured[name], predicted[name])
-        seen, exact = seen.transpose(..., "step"), exact.transpose(*seen.transpose(..., "step").dims)
-        largest = np.maximum.accumulate(np.abs(seen.values), axis=-1)
+        seen = measured[name].transpose(..., "step")
+        exact = predicted[name].transpose(*seen.dims)
         with np.errstate(invalid="ignore", over="ignore"):
-            errors.append((np.abs(seen - exact) / largest).max("step"))
-    return xr.concat(errors, xr.DataArray(list(names), dims="quantity", name="quantity"))
+            error = np.abs(seen.values - exact.values) / np.maximum.accumulate(np.abs(seen.values), axis=-1)
+            errors[name] = seen.isel(step=0, drop=True).copy(data=error.max(axis=-1))
+    return xr.Dataset(errors).to_dataarray("quantity")
