@@ -70,7 +70,6 @@ def test_it_is_accurate_and_depends_on_the_pixels_that_differ_between_the_classe
 def test_a_reference_weaker_than_the_documents_shows(right, verdict):
     (said,) = CatapultsTeachFeatures(data="svhn").on_the_reference(xr.Dataset({"reference_accuracy": right}))
     assert (said.verdict, said.measured) == (verdict, right)
-    assert bool(said.diagnosis) == (verdict == "fails")
     assert not list(CatapultsTeachFeatures().on_the_reference(xr.Dataset()))
 
 

@@ -7,8 +7,16 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from dynascope.experiments.rank import attention_ranks
-from dynascope.experiments.rank.attention_ranks import ranks, record_steps, rises
+from dynascope.experiments.rank.attention_ranks import (
+    directions,
+    gradual,
+    grows,
+    low_rank,
+    read_ranks,
+    record_steps,
+    rises,
+    unlike_noise,
+)
 from dynascope.experiments.rank.initialization_scale import InitializationScale, spearman
 from dynascope.experiments.rank.language import Language
 from dynascope.experiments.rank.vision import Vision
@@ -21,10 +29,10 @@ def trace_of(growth, perturbation="trained"):
     """A made-up trace: spectra with 1 direction at epoch 1 and `growth` equal ones at the end; 8 at the start."""
     steps, dims = np.arange(0, 101, 10), ("seed", "step", "product", "layer", "head", "singular")
     values = np.zeros((2, 11, 2, 3, 2, 16))
-    for record, directions in enumerate(np.linspace(1, growth, 11)):
-        whole = int(directions)
+    for record, rank in enumerate(np.linspace(1, growth, 11)):
+        whole = int(rank)
         values[:, record, ..., :whole] = 1
-        values[:, record, ..., whole : whole + 1] = np.sqrt(directions - whole)
+        values[:, record, ..., whole : whole + 1] = np.sqrt(rank - whole)
     values[:, 0] = np.nan
     coords = {
         "step": steps,
@@ -44,28 +52,27 @@ def trace_of(growth, perturbation="trained"):
 
 
 def test_stable_ranks_are_means_over_heads_and_rise_as_made():
-    found = ranks(trace_of(3.0))
-    np.testing.assert_allclose(found.gained.isel(step=-1), 3)
+    found = read_ranks(trace_of(3.0))
+    np.testing.assert_allclose(found.late, 3)
+    np.testing.assert_allclose(found.early, 1.2)
     np.testing.assert_allclose(found.initial, 8)
     np.testing.assert_allclose(found.null, 16)
+    np.testing.assert_allclose(found.count_late, 3)
+    np.testing.assert_allclose(found.rise, 1)
     np.testing.assert_allclose(rises(found.gained), 1)
 
 
 def test_claims_hold_of_low_and_growing_rank_and_fail_otherwise():
-    grown, noise = trace_of(3.0), trace_of(16.0, "random")
-    assert attention_ranks.low_rank(grown, "", "key-query", 0.5).verdict == "holds"
-    assert attention_ranks.low_rank(grown, "", "key-query", 0.3).verdict == "fails"
-    failed = attention_ranks.low_rank(noise, "", "key-query", 0.5)
-    assert failed.verdict == "fails"
-    assert failed.diagnosis
-    assert [claim.verdict for claim in attention_ranks.grows(grown, "", 2.4)] == ["holds"] * 4
-    verdicts = {claim.id: claim.verdict for claim in attention_ranks.grows(grown, "", 3.0)}
-    assert verdicts["grows-key-query"] == "fails"
-    assert attention_ranks.unlike_noise(grown, "").verdict == "holds"
-    assert attention_ranks.unlike_noise(noise, "").verdict == "fails"
-    assert [claim.verdict for claim in attention_ranks.directions(grown, "")] == ["holds"] * 2
-    assert attention_ranks.net_growth(grown, "", "value-output", 2).verdict == "holds"
-    assert attention_ranks.net_growth(trace_of(1.0), "", "value-output", 2).verdict == "fails"
+    grown, noise, still = (read_ranks(trace_of(rank)) for rank in (3.0, 16.0, 1.0))
+    assert low_rank(grown, "key-query", 0.5).verdict == "holds"
+    assert low_rank(grown, "key-query", 0.3).verdict == "fails"
+    assert low_rank(noise, "key-query", 0.5).verdict == "fails"
+    assert [grows(grown, "key-query", factor).verdict for factor in (2.4, 3.0)] == ["holds", "fails"]
+    assert gradual(grown, "value-output").verdict == "holds"
+    assert [unlike_noise(one).verdict for one in (grown, noise)] == ["holds", "fails"]
+    assert [claim.verdict for claim in directions(grown, "key-query")] == ["holds"] * 2
+    assert [claim.verdict for claim in directions(noise, "key-query")] == ["holds", "fails"]
+    assert [grows(one, "value-output", from_layer=2).verdict for one in (grown, still)] == ["holds", "fails"]
 
 
 def test_recorded_steps_begin_at_0_are_dense_in_the_first_epoch_and_end_with_the_run():
@@ -88,15 +95,24 @@ def test_components_that_rise_later_at_a_small_scale_are_further_apart(small, ve
     steps = np.arange(0, 101, 10)
     rises = {1.0: (10, 20, 40), 0.5: small}
     dims = ("scale", "seed", "step", "product", "layer", "head", "singular")
-    values = np.zeros((2, 1, 11, 2, 1, 1, 3))
+    values = np.full((2, 1, 11, 2, 1, 1, 3), 1e-9)
     for place, times in enumerate(rises.values()):
         for component, time in enumerate(times):
-            values[place, ..., component] = (steps >= time)[:, None, None, None]
-    trace = xr.Dataset({"spectrum": (dims, values)}, {"step": steps, "product": ["key-query", "value-output"]})
-    claims = InitializationScale(scales=(1.0, 0.5), depth=1)._components_rise(trace, "value-output")
-    assert {claim.id: claim.verdict for claim in claims} == {
-        "fewer-components-value-output": "holds", "further-apart-value-output": verdict
-    }  # fmt: skip
+            values[place, ..., component] += (steps >= time)[:, None, None, None]
+    trace = xr.Dataset(
+        {
+            "spectrum": (dims, values),
+            "initial": ((*dims[:2], *dims[3:6], "initial_singular"), np.ones((2, 1, 2, 1, 1, 3))),
+            "null": ((*dims[:2], *dims[3:]), np.ones((2, 1, 2, 1, 1, 3))),
+            "accuracy": (("scale", "seed", "accuracy_step"), np.ones((2, 1, 1))),
+        },
+        {"step": steps, "epoch": ("step", steps / 10), "product": ["key-query", "value-output"]},
+        {"data": "made up"},
+    )
+    experiment = InitializationScale(scales=(1.0, 0.5), depth=1, epochs=10)
+    found = {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(trace, None))}
+    assert found["fewer-components-value-output"] == "holds"
+    assert found["further-apart-value-output"] == verdict
 
 
 def test_wrong_fields_get_one_clear_line(tmp_path):

@@ -6,9 +6,8 @@ import pytest
 import xarray as xr
 from pydantic import ValidationError
 
-from dynascope.experiments.rank.diagonal_head import activations, regression
+from dynascope.experiments.rank.diagonal_head import activations, against_stages, record_times, regression
 from dynascope.experiments.rank.diagonal_transformer import DiagonalTransformerRank, first_race
-from dynascope.experiments.rank.errata import RankErrata
 from dynascope.experiments.rank.noise_robustness import NoiseRobustness
 from dynascope.experiments.rank.perturbation_stability import PerturbationStability
 from dynascope.experiments.rank.perturbed_diagonal_head import State
@@ -27,7 +26,7 @@ SMALL = {"dim": 2, "tokens": 2, "samples": 10, "kept": None}
 
 def plateau(time, wait, gap):
     waits = np.array([wait, wait + gap])
-    return Stage(time, 0, 1, np.ones(2), np.zeros(2), np.ones(2), 0.0, (), (0,), waits, gap, 0.0, True)
+    return Stage(time, 0, 1, np.ones(2), np.zeros(2), np.ones(2), 0.0, (), (0,), waits, gap, 0.0, True, 1.0)
 
 
 def test_a_scale_of_zero_and_wrong_sizes_get_one_line() -> None:
@@ -95,20 +94,42 @@ def returning():
 
 def verdicts(experiment, measured, stages, monkeypatch):
     monkeypatch.setattr(type(experiment), "stages", lambda self, measured: [stages])
-    return {claim.id: claim.verdict for claim in experiment.judge(measured, None)}
+    return {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(measured, None))}
 
 
 def test_weights_hold_of_an_exact_flow_in_which_a_coordinate_returns(returning, monkeypatch) -> None:
     stages, flow = returning
     found = verdicts(RankWeights(horizon=8.9), flow, stages, monkeypatch)
-    assert found == {"one-at-a-time": "holds", "on-time": "holds", "no-other": "holds"}
+    assert found == {"one-at-a-time": "holds", "sizes": "holds", "on-time": "holds", "no-other": "holds"}
 
 
-@pytest.mark.parametrize("factor", [0.0, -1.0])
-def test_weights_fail_where_nothing_is_learned_and_where_signs_are_wrong(factor, returning, monkeypatch) -> None:
+@pytest.mark.parametrize(("factor", "stray"), [(0.0, "holds"), (-1.0, "fails"), (0.9, "holds")])
+def test_weights_fail_where_nothing_is_learned_and_where_signs_or_sizes_are_wrong(
+    factor, stray, returning, monkeypatch
+) -> None:
     stages, flow = returning
     found = verdicts(RankWeights(horizon=8.9), flow.assign(product=factor * flow["product"]), stages, monkeypatch)
-    assert (found["on-time"], found["no-other"]) == ("fails", "fails")
+    assert (found["sizes"], found["no-other"]) == ("fails", stray)
+    assert found["one-at-a-time"] == ("holds" if factor > 0 else "fails")
+
+
+def test_a_path_is_compared_with_the_stages_chosen_alone(returning) -> None:
+    stages, flow = returning
+    path = flow["product"].isel(seed=0)
+    found = against_stages(path, stages, [1, 2], 1e-32, 8.9)
+    assert found.error.notnull().values.tolist() == [k in (1, 2) for k in range(len(stages))]
+    assert found.lag.notnull().values.tolist() == [k == 2 for k in range(len(stages))]
+    assert np.abs(found.lag[2]) < 5
+    late = path.assign_coords(time=1.2 * path.time)
+    assert np.abs(against_stages(late, stages, [1, 2], 1e-32, 8.9).lag[2]) > 10
+
+
+def test_times_are_recorded_where_the_limit_is_judged_and_are_always_as_many(returning) -> None:
+    stages, _ = returning
+    times = record_times(8.9, 200, [stages])
+    assert len(times) == 200
+    assert (np.diff(times) > 0).all()
+    assert set(times) >= {stage.middle(8.9) for stage in stages if stage.time < 8.9}
 
 
 def test_the_order_of_stages_is_that_of_the_flow_and_not_of_one_at_rest(returning, monkeypatch) -> None:
@@ -120,10 +141,10 @@ def test_the_order_of_stages_is_that_of_the_flow_and_not_of_one_at_rest(returnin
     with precision(True, "highest"):
         for moving, verdict in ((1.0, "holds"), (0.0, "fails")):
             head = heads.assign(product=moving * heads["product"])
-            measured = xr.DataTree.from_dict({"linear": linear, "head": head})
-            order = next(claim for claim in experiment.judge(measured, None) if claim.id == "order")
+            reduced = experiment.reduce(xr.DataTree.from_dict({"linear": linear, "head": head}), None)
+            assert reduced.system.values.tolist() == ["linear", "head 0", "head 1"]
+            order = next(claim for claim in experiment.judge(reduced) if claim.id == "order")
             assert order.verdict == verdict
-            assert list(order.measured) == ["linear", "head 0", "head 1"]
 
 
 def test_a_ladder_of_scales_is_gone_down_whatever_its_order() -> None:
@@ -138,11 +159,14 @@ def test_predicted_jumps_must_be_found_too(monkeypatch) -> None:
     ]
     whole = np.array(losses)[np.searchsorted([2.0, 4.0, 6.0], times, side="right")]
     monkeypatch.setattr(Staircase, "stages", lambda self, measured: [stages])
+    experiment = Staircase(horizon=8.0, scales=(1e-32,))
+    predicted = xr.Dataset({"loss": (("seed", "time"), whole[None]), "left": (("seed", "stage"), np.zeros((1, 4)))})
     for curve, verdict in ((whole, "holds"), (np.where(times < 4, 1.0, whole), "fails")):
         measured = xr.Dataset(
             {"loss": (("seed", "scale", "time"), curve[None, None])}, {"seed": [0], "scale": [1e-32], "time": times}
         )
-        assert Staircase(horizon=8.0)._jumps_are_predicted(measured, 1e-32).verdict == verdict
+        claims = experiment.judge(experiment.reduce(measured, predicted))
+        assert {claim.id: claim.verdict for claim in claims}["stages"] == verdict
 
 
 def fake_runs(experiment, learned, monkeypatch):
@@ -152,8 +176,10 @@ def fake_runs(experiment, learned, monkeypatch):
     dims = ("seed", "scale", "time", "coordinate")
     flow = xr.Dataset({"product": (dims, 1 - b), "log_weight": (dims, b)}, {"seed": [0, 1], "time": times})
     gone_on = xr.Dataset({"product": (("case", "time", "coordinate"), np.zeros((40, 3, 4)))}, {"time": [0, 1, 2]})
+    stages = [plateau(0.0, 1.0, 1.0), plateau(1.0, 3.0, 3.0)._replace(beta=np.ones(4), winner=0)]
     kind = type(experiment)
     monkeypatch.setattr(kind, "flow", lambda self, seed, scales: flow)
+    monkeypatch.setattr(kind, "stages_of", lambda self, number, until: stages)
     monkeypatch.setattr(kind, "continued", lambda self, number, cases: gone_on.isel(case=slice(len(cases))))
     return experiment
 
@@ -164,20 +190,5 @@ def test_studies_of_noise_pool_all_seeds_and_say_where_nothing_is_learned(kind, 
     with precision(True, "highest"):
         measured = fake_runs(experiment, True, monkeypatch).measure(0)
         assert set(measured.number.values.tolist()) == {0, 1}
-        with pytest.raises(ValueError, match="horizon must be later: seed 0 learns nothing before 4"):
+        with pytest.raises(ValueError, match="horizon must be later: no"):
             fake_runs(experiment, False, monkeypatch).measure(0)
-
-
-def test_exits_of_toy_heads_are_counted_stage_by_stage(returning, monkeypatch) -> None:
-    stages, _ = returning
-    monkeypatch.setattr("dynascope.experiments.rank.errata.greedy_stages", lambda *_, most: stages[:most])
-    assert RankErrata(dim=2, tokens=2, samples=4, stages=3).exits(0, None) == [0, 1, 0]
-    experiment = RankErrata(dim=2, tokens=2, samples=4, stages=7)
-    assert experiment.exits(0, None) == [0, 1, 0, 0, 0, 0, 0]
-    exits = [[experiment.exits(0, None)], [[0] * 7]]
-    measured = xr.Dataset({"exits": (("kind", "teacher", "stage_number"), exits)}, {"kind": ["dense", "sparse"]})
-    found = experiment._supports_shrink(measured, stages, back=7.21)
-    assert found.verdict == "erratum"
-    expected = {"dense teacher 0": [2], "sparse teacher 0": []}
-    assert found.measured["stages of heads in which one leaves, of 7"] == expected
-    assert experiment._supports_shrink(measured, stages[:3], back=7.21).verdict == "fails"

@@ -30,7 +30,7 @@ from dynascope.experiments.features.feature_experiment import (
     USPS,
     refuse_idle,
 )
-from dynascope.experiments.features.outcomes import correlated, larger, outcomes
+from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, falling, rising
@@ -142,37 +142,39 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         return reduced
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        small, large = reduced.isel(batch=0), reduced.isel(batch=-1)
+        found = with_results(reduced)
+        small, large = found.isel(batch=0), found.isel(batch=-1)
         sizes = f"Batches of {self.batches[0]} rather than {self.batches[-1]}"
         printed = {"Table 4.1, alignment": [PRINTED.get(batch, (np.nan,))[0] for batch in self.batches]}
         printed["Table 4.1, test loss"] = [PRINTED.get(batch, (np.nan,))[-1] for batch in self.batches]
-        shown = outcomes(reduced) | (printed if self.data == "rank-2" else {})
+        shown = outcomes(found) | (printed if self.data == "rank-2" else {})
         statement = f"{sizes} end better aligned with the target ({reduced.attrs['data']})"
         yield larger("alignment", statement, small.alignment, large.alignment, shown=shown, post_hoc=PILOT)
         yield larger("test-loss", f"{sizes} end with a lower test loss", large.test, small.test, post_hoc=PILOT)
-        means = reduced[["alignment", "test", "supercritical_share"]].mean("seed", skipna=False)
+        means = found[["alignment", "test", "supercritical_share"]].mean("seed")
         statement = "The smaller the batch, the better the alignment, mean over the seeds"
         yield falling("order-alignment", statement, means.alignment, along="batch", post_hoc=PILOT)
         statement = "The smaller the batch, the lower the test loss, mean over the seeds"
         yield rising("order-test-loss", statement, means.test, along="batch", post_hoc=PILOT)
         statement = "The smaller the batch, the larger the share of super-critical steps up to the best iterate"
         yield falling("super-critical", statement, means.supercritical_share, along="batch")
-        yield correlated(reduced)
+        yield correlated(found)
         if "spike_share" in reduced:
             statement = f"With batches of {self.batches[0]}, a spike of the loss rises mostly along the kernel's top "
             statement += "eigenvector: the share of the rise"
             shown, seeds = {"spikes": reduced.sizes["spike"]}, min(self.spike_seeds, self.seeds)
             about = {"source": "Figure C.22", "shown": shown, "seeds": seeds}
             yield above("spikes", statement, reduced.spike_share, median=0.8, **about)
-        quiet = (reduced.supercritical_share.isel(batch=slice(None, -1)) < NONE).all("seed")
+        quiet = (found.supercritical_share.isel(batch=slice(None, -1)) < NONE).all("seed")
         if quiet.any():
-            one = reduced.isel(batch=int(quiet.argmax()))
+            one = found.isel(batch=int(quiet.argmax()))
             statement = (
                 f"Batches of {int(one.batch)}, of which hardly any is super-critical, are no better aligned than "
             )
             statement += f"batches of {self.batches[-1]}"
             chosen = f"The share below which super-critical steps play no part, {NONE:g}, was set after seeing results."
             yield larger("only-by-catapults", statement, large.alignment, one.alignment, post_hoc=chosen)
+        yield results(reduced)
         yield from self.on_the_reference(reduced)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -214,8 +214,8 @@ class CatapultExperiment(FeatureExperiment):
 
     def descents(self, given: Problem, seed: int) -> xr.Dataset:
         """A run for each number of catapults, along `catapults`."""
-        counts, how = np.asarray(self.catapults, np.int32), {"steps": self.steps, "record": self.record}
-        return self.learn(given, "catapults", counts, seed, factor=self.factor, **how)
+        counts = np.asarray(self.catapults, np.int32)
+        return self.learn(given, "catapults", counts, seed, steps=self.steps, record=self.record, factor=self.factor)
 
 
 def refuse_idle(experiment: Experiment, names: Iterable[str], where: str) -> None:

@@ -20,7 +20,7 @@ from dynascope.experiments.features.feature_experiment import (
     USPS,
     CatapultExperiment,
 )
-from dynascope.experiments.features.outcomes import best_iterate, correlated, larger, outcomes
+from dynascope.experiments.features.outcomes import best_iterate, correlated, larger, outcomes, results, with_results
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every, falling, rising
 from dynascope.lab.experiment import Source
@@ -67,22 +67,24 @@ class CatapultsTeachFeatures(CatapultExperiment):
         return best_iterate(measured).assign(equal)
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        few, many = reduced.isel(catapults=0), reduced.isel(catapults=-1)
+        found = with_results(reduced)
+        few, many = found.isel(catapults=0), found.isel(catapults=-1)
         counts = f"With {self.catapults[-1]} catapults rather than {self.catapults[0]}"
         statement = f"{counts} G, the average gradient outer product, is better aligned ({reduced.attrs['data']})"
-        shown = outcomes(reduced)
+        shown = outcomes(found)
         yield larger("alignment", statement, many.alignment, few.alignment, shown=shown, post_hoc=PILOT)
         yield larger("test-loss", f"{counts} the test loss is lower", few.test, many.test, post_hoc=PILOT)
-        means = reduced[["alignment", "test"]].mean("seed", skipna=False)
+        means = found[["alignment", "test"]].mean("seed")
         statement = "The alignment, mean over the seeds, rises with each further catapult"
         yield rising("monotone-alignment", statement, means.alignment, along="catapults", post_hoc=PILOT)
         statement = "The test loss, mean over the seeds, falls with each further catapult"
         yield falling("monotone-test-loss", statement, means.test, along="catapults", post_hoc=PILOT)
-        yield correlated(reduced)
+        yield correlated(found)
         gain = (reduced.alignment_many > reduced.alignment_few).where(reduced.alignment_many.notnull())
         statement = f"{counts} G is better aligned also at equal training loss, in the seeds that get there after them"
         shown = {name: reduced[name] for name in ("loss_few", "alignment_few", "alignment_many")}
         yield every("equal-training-loss", statement, gain, shown=shown)
+        yield results(reduced)
         yield from self.on_the_reference(reduced)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -19,7 +19,7 @@ from dynascope.experiments.features.feature_experiment import (
     THESIS,
     refuse_idle,
 )
-from dynascope.experiments.features.outcomes import larger, outcomes
+from dynascope.experiments.features.outcomes import larger, outcomes, results, with_results
 from dynascope.figures import FAINT, INK, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every
@@ -73,21 +73,22 @@ class SmallRatesForgetBatches(BatchExperiment):
         return given.label(trace.assign_coords(ratio=ratios).assign(critical=("seed", critical)))
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        spread = reduced[["alignment", "test"]].max("batch", skipna=False)
-        spread = spread - reduced[["alignment", "test"]].min("batch", skipna=False)
+        found = with_results(reduced)
+        spread = found[["alignment", "test"]].max("batch") - found[["alignment", "test"]].min("batch")
         for id, name, title in (("alignment", "alignment", "alignment"), ("test-loss", "test", "test loss")):
             large, small = (spread[name].isel(ratio=i) for i in (0, 1))
             statement = (
                 f"The {title} spreads less over the batch sizes at the small rate than at the large one, as a share of "
                 f"it ({reduced.attrs['data']})"
             )
-            shown = outcomes(reduced) | {"spread at the large rate": large, "at the small one": small}
+            shown = outcomes(found) | {"spread at the large rate": large, "at the small one": small}
             yield below(id, statement, small / large, 0.5, shown=shown)
-        none = reduced.supercritical_share.isel(ratio=1) == 0
+        none = found.supercritical_share.isel(ratio=1) == 0
         yield every("no-super-critical-steps", "At the small rate no recorded batch is super-critical", none)
-        best = reduced.alignment.max("batch", skipna=False)
+        best = found.alignment.max("batch")
         statement = "No batch size at the small rate is as well aligned as the best one at the large rate"
         yield larger("small-is-worse", statement, best.isel(ratio=0), best.isel(ratio=1))
+        yield results(reduced)
         yield from self.on_the_reference(reduced)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -62,10 +62,10 @@ def read_ranks(trace: xr.Dataset, since: str = "epoch 1") -> xr.Dataset:
     def read(statistic: Callable[[Any], Any], name: str, dim: str = "singular") -> xr.DataArray:
         return curves.spectra.read(statistic, trace[name], dim).mean("head")
 
+    found: dict[str, xr.DataArray] = {}
     gained, count = (read(statistic, "spectrum") for statistic in (curves.stable_rank, curves.count_above))
-    at = {"early": first, "late": -1}
-    found = {name: gained.isel(step=place, drop=True).drop_vars("epoch", errors="ignore") for name, place in at.items()}
-    found |= {f"count_{name}": count.isel(step=place, drop=True).drop_vars("epoch") for name, place in at.items()}
+    for name, values in (("", gained), ("count_", count)):
+        found |= {f"{name}early": values.isel(step=first, drop=True), f"{name}late": values.isel(step=-1, drop=True)}
     found["count_initial"] = read(curves.count_above, "initial", "initial_singular")
     found |= {
         "initial": read(curves.stable_rank, "initial", "initial_singular"),
@@ -81,8 +81,8 @@ def rises(values: xr.DataArray, skip: float = 0.05) -> xr.DataArray:
     late = values.where(values.step >= skip * values.step.max(), drop=True)
 
     def ranked(x: xr.DataArray) -> xr.DataArray:
-        dims = {"input_core_dims": [["step"]], "output_core_dims": [["step"]]}
-        return xr.apply_ufunc(lambda x: rankdata(x, axis=-1), x, **dims)
+        step = [["step"]]
+        return xr.apply_ufunc(lambda x: rankdata(x, axis=-1), x, input_core_dims=step, output_core_dims=step)
 
     return xr.corr(ranked(late), ranked(late.step), "step")
 

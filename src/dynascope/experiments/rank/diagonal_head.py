@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -78,15 +78,15 @@ class HeadExperiment(Experiment):
         """The data, teacher and start of one seed."""
         return toy_head(number, self.dim, self.tokens, self.samples, self.kept)
 
-    def flow(self, seed: int, scales: Sequence[float], also_at: Sequence[float] = ()) -> xr.Dataset:
+    def flow(self, seed: int, scales: Sequence[float]) -> xr.Dataset:
         """The flow of every seed from every scale: loss (seed, scale, time), product and log_weight (seed, scale, time,
-        coordinate), at even rescaled times and those of `also_at`."""
+        coordinate), at the `record_times`."""
         numbers = self.numbers(seed)
         heads = [self.head(number) for number in numbers]
         data = {name: np.stack([getattr(head, name) for head in heads]) for name in ("x", "u", "v")}
         data["y"] = np.stack([regression(head).y for head in heads])
         over = {"seed": data, "scale": {"pace": -np.log(scales)}}
-        times = np.union1d(np.linspace(0, self.horizon, self.points), also_at)
+        times = record_times(self.horizon, self.points, [self.stages_of(number, self.horizon) for number in numbers])
         trace = ds.ensemble(HeadMember(self.dim), over, times=times, width=1).trace
         return trace.assign_coords(seed=numbers, scale=list(scales))
 
@@ -117,6 +117,16 @@ def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " ti
     """All activations in the order of time, including those of entries that return."""
     stretches = switches(path, times, ACTIVE)
     return sorted(Activation(one.on, i, one.sign) for i, entry in enumerate(stretches) for one in entry)
+
+
+def record_times(until: float, points: int, systems: Iterable[Sequence[Stage]]) -> Float[np.ndarray, " points"]:
+    """Even times, moved to the beginning and the middle of every plateau where one of these is near: there the limit
+    has kinks or is judged. Their number does not depend on the stages, so that all seeds run the same program."""
+    times = np.linspace(0, until, points)
+    for stage in (stage for stages in systems for stage in stages if stage.time < until):
+        for time in (stage.time, stage.middle(until)):
+            times[np.abs(times - time).argmin()] = time
+    return times
 
 
 def against_stages(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages
+from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, record_times
 from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.seeds import run_key
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
@@ -39,7 +39,7 @@ class DiagonalTransformerRank(Experiment):
     id = "rank.diagonal-transformer"
     source = Source(PAPER, "Example 3.2, Theorem 4.1")
     cost = {"quick": 18, "full": 90}
-    presets = {"quick": {"samples": 60, "stages": 4, "points": 150}}
+    presets = {"quick": {"samples": 60, "stages": 4, "points": 300}}
     control = {"scale": 0.3}
     notes = """The paper has no such run. Its Section 4 applies the theorem to transformers with diagonal attention
     matrices, any number of layers and heads, and frozen feedforward layers. With one head per layer it does. With two
@@ -77,17 +77,20 @@ class DiagonalTransformerRank(Experiment):
 
     def measure(self, seed: int) -> xr.DataTree:
         one, two = self.problem(seed, 1), self.problem(seed, 2)
-        last, first = predictions(self.model_dump_json(), seed)[-1].time, first_race(two[0])
+        stages, first = predictions(self.model_dump_json(), seed), first_race(two[0])
         return xr.DataTree.from_dict(
             {
                 "/": xr.Dataset(attrs={"number": seed}),
-                "one_head": self._flow(*one, 1.15 * last),
+                "one_head": self._flow(*one, 1.15 * stages[-1].time, stages),
                 "two_heads": self._flow(*two, first.next_time + 1.5 * LAG / first.pace(self.scale)),
             }
         )
 
-    def _flow(self, task: DiagonalRegression, u: np.ndarray, v: np.ndarray, until: float) -> xr.Dataset:
-        trace = reduced_flow(task, u, v, [self.scale], np.linspace(0, until, self.points), tolerance=1e-6)
+    def _flow(
+        self, task: DiagonalRegression, u: np.ndarray, v: np.ndarray, until: float, stages: Sequence[Stage] = ()
+    ) -> xr.Dataset:
+        times = record_times(until, self.points, [stages])
+        trace = reduced_flow(task, u, v, [self.scale], times, tolerance=1e-6)
         return trace[["loss", "product"]].isel(scale=0, drop=True)
 
     def predict(self, measured: xr.DataTree) -> xr.Dataset:

@@ -49,13 +49,13 @@ class PerturbationStability(PerturbedHeadExperiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         runs, rng = self.flow(seed, [self.scale]).isel(scale=0), np.random.default_rng(1000 + seed)
-        found = []
+        found: list[xr.Dataset] = []
         for number in runs.seed.values:
             run = runs.sel(seed=number)
             places = self._on_plateaus(run)
             if len(places):
                 chosen = np.sort(rng.choice(places, size=min(self.moments, len(places)), replace=False))
-                found.append(self.follow(run, chosen, KINDS, rng))
+                found.append(self.follow(run, chosen.tolist(), KINDS, rng))
         if not found:
             raise ValueError(f"horizon must be later: no plateau as long as the window begins before {self.horizon:g}")
         return xr.concat(found, dim="event")
@@ -70,7 +70,7 @@ class PerturbationStability(PerturbedHeadExperiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         """The largest deviation of a product at the end, as a share of that at the start, `left`; r, `relaxation`; and
         the least curvature of each plateau of Algorithm 1."""
-        away = np.abs(measured["product"] - measured["product"].sel(kind="unperturbed")).max("coordinate")
+        away = abs(measured["product"] - measured["product"].sel(kind="unperturbed")).max("coordinate")
         away = away.sel(kind=["perturbed", "balanced"])
         rates = []
         for number, path in zip(measured.number.values, measured["product"].sel(kind="unperturbed"), strict=True):
@@ -109,7 +109,7 @@ class PerturbationStability(PerturbedHeadExperiment):
             draw_events(panel, measured.isel(event=event), f"perturbed at τ = {at:.2f}")
         for panel in rest[count:]:
             panel.set_visible(False)
-        away = np.abs(measured["product"] - measured["product"].sel(kind="unperturbed")).max("coordinate")
+        away = abs(measured["product"] - measured["product"].sel(kind="unperturbed")).max("coordinate")
         for kind, label, color in (("perturbed", "noise on u and v", PALETTE[0]), ("balanced", "balanced", PALETTE[1])):
             for event in range(count):
                 curve = np.maximum(away.sel(kind=kind).isel(event=event), 1e-12)

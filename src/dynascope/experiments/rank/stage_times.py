@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages
+from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages, record_times
 from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -49,12 +49,9 @@ class StageTimes(HeadExperiment):
     def measure(self, seed: int) -> xr.DataTree:
         example = exit_and_return()
         task = example.loss()
-        kinks = _kinks(greedy_stages(task, 4), self.linear_horizon)
-        times = np.union1d(np.linspace(0, self.linear_horizon, LINEAR_POINTS), kinks)
+        times = record_times(self.linear_horizon, LINEAR_POINTS, [greedy_stages(task, 4)])
         linear = reduced_flow(task, example.u, example.v, self.scales, times, tolerance=1e-8)
-        stages = [self.stages_of(number, self.horizon) for number in self.numbers(seed)]
-        kinks = [time for found in stages for time in _kinks(found, self.horizon)]
-        return xr.DataTree.from_dict({"linear": linear, "head": self.flow(seed, self.scales, kinks)})
+        return xr.DataTree.from_dict({"linear": linear, "head": self.flow(seed, self.scales)})
 
     def paths(self, measured: xr.DataTree) -> dict[str, tuple[xr.Dataset, list[Stage], float]]:
         """The flow of each system, its stages by Algorithm 1, and its horizon."""
@@ -66,12 +63,13 @@ class StageTimes(HeadExperiment):
 
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
         found = {name: self._compare(*path) for name, path in self.paths(measured).items()}
-        return xr.concat(found.values(), xr.DataArray(list(found), dims="system", name="system"), join="outer")
+        return xr.concat(list(found.values()), xr.DataArray(list(found), dims="system", name="system"), join="outer")
 
     def _compare(self, path: xr.Dataset, stages: list[Stage], until: float) -> xr.Dataset:
         """Along the ladder: errors, lags and errors of b of resolved stages; the mean distance of the loss; and how
         many activations at the smallest scale are not where they are expected."""
-        smallest, rows = min(self.scales), []
+        smallest = min(self.scales)
+        rows: list[xr.Dataset] = []
         chosen = resolved_plateaus(stages, smallest, until)
         for scale in self.scales:
             one, now = path.sel(scale=scale), resolved_plateaus(stages, scale, until)
@@ -142,12 +140,6 @@ class StageTimes(HeadExperiment):
             weight.set(xlabel="rescaled time", ylabel=f"b at α = {min(self.scales):g}", ylim=(-0.15, 2.15))
         grid[0, 1].legend()
         return {"stage-times": figure}
-
-
-def _kinks(stages: list[Stage], until: float) -> list[float]:
-    """The times at which the prediction has kinks or is judged, which must be recorded."""
-    begun = [stage for stage in stages if stage.time < until]
-    return [stage.time for stage in begun] + [stage.middle(until) for stage in begun]
 
 
 Names = list[tuple[int, int]]

@@ -27,7 +27,7 @@ class RankWeights(HeadExperiment):
     source = Source(PAPER, "Figure 2b, Theorem 4.1")
     cost = {"quick": 4, "full": 155}
     presets = {
-        "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 150, "seeds": 2}
+        "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 300, "seeds": 2}
     }
     control = {"scale": 0.3}
     notes = """The rank of a diagonal product is the number of its entries above 1e-3 in size. The theorem is about the
@@ -51,7 +51,10 @@ class RankWeights(HeadExperiment):
             path = measured["product"].sel(seed=number, drop=True)
             resolved = resolved_plateaus(stages, self.scale, self.horizon)
             found.append(against_stages(path, stages, resolved, self.scale, self.horizon))
-            expected = [(stage.winner, stage.sign) for stage in stages[1:]]
+            after = int(stages[-1].waits.argmin())  # may be active just before its time
+            expected = [(stage.winner, stage.sign) for stage in stages[1:]] + [
+                (after, np.sign(stages[-1].force[after]))
+            ]
             seen = [(one.coordinate, one.sign) for one in activations(path.values, measured.time.values)]
             others.append(sum(one not in expected for one in seen))
         joined = xr.concat(found, measured.seed, join="outer")
