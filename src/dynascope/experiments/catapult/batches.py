@@ -97,7 +97,7 @@ class Batches(StochasticExperiment):
     source = Source(PAPER, "Figure 4.6, Table 4.2, Figure C.1")
     cost = {"quick": 11, "full": 300}
     presets = {
-        "quick": {**DIGITS, "batch": 16, "seeds": 6, "high": 1.0},
+        "quick": {**DIGITS, "batch": 16, "seeds": 6, "high": 1.2},
         "fcn5": {"depth": 5, "high": 1.67},
         "cnn5": {"depth": 5, "architecture": "cnn", "width": 512, "high": 1.78},
     }
@@ -112,7 +112,7 @@ class Batches(StochasticExperiment):
     the share of all steps at which the rate is above (what a match by chance would be). The first is nearly a
     tautology: for a linear model the loss of a batch cannot rise below its critical rate. Rates are multiples of the
     mean critical rate of batches at the start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. The critical rates of
-    batches of digits differ less than those of CIFAR-10, so quick takes 1 in the place of 0.8. In the control the
+    batches of digits differ less than those of CIFAR-10, so quick takes 1.2 in the place of 0.8. In the control the
     higher rate is a tenth of the mean, below every batch's. Steps after the loss has been below 0.001 are not counted.
     The caption of Figure 4.6 splits the loss by the top 5 eigenvectors, the text by the first: both are asked."""
 
@@ -149,7 +149,8 @@ class Batches(StochasticExperiment):
         about["shown"] |= {} if printed is None else {"printed": printed}
         statement = f"At {self.high:g} times the mean critical rate, where the loss of a batch rises in its own step, "
         statement += "the rate is above its critical rate"
-        yield share("batch-loss-match", statement, reduced.own, MATCH, cases=RISES, **about)
+        post_hoc = "The rate of quick: at 0.8 and 1 times the mean there are ten rises at some seeds only."
+        yield share("batch-loss-match", statement, reduced.own, MATCH, cases=RISES, post_hoc=post_hoc, **about)
         statement = "Where a step raises the loss on all the data, the rate is above the critical rate of the batch"
         yield share("total-loss-match", statement, reduced.total, MATCH, cases=RISES, **about)
         statement = f"At {self.low:g} times the mean critical rate no batch is ever above its own: the least critical "
