@@ -30,7 +30,7 @@ GIVEN_POSITIVE = 0.514
 REFERENCE_STARTS = 2000
 HIGH_REFERENCE = """At 99.9 % one of eleven runs would be rejected: the reference's starts lie high (0.266 of them at
 width 2, against 0.245 ± 0.003 of 20,000 others)."""
-EXCEPTIONS = """First claimed without exception. Of some 3500 starts with a negative minor 3 turn: their stronger major
+EXCEPTIONS = """First claimed without exception. Of some 5500 starts with a negative minor 3 turn: their stronger major
 starts near 0, and the weaker concept is learned first."""
 
 

@@ -28,7 +28,7 @@ from dynascope.theory.concept.terminal_rates import terminal_slopes
 MODELS = ("one layer", "symmetric model", "one layer, SGD")
 """The nodes of the measurement: the first two are trained on the population."""
 BELOW_ONE_PERCENT = """The speed is read once the loss is below 1 % of its first value. At 5 %, as first specified, one
-of 72 runs of the symmetric model had not settled yet."""
+of 88 runs of the symmetric model had not settled yet."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
 
 
