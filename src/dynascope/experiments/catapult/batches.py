@@ -158,9 +158,8 @@ class Batches(StochasticExperiment):
         about = {"source": "Figure 4.6a", "shown": {"at the higher": reduced.least.isel(ratio=0)}}
         yield above("below-all", statement, reduced.least.isel(ratio=1), 1, **about)
         for top, where in ((5, "in the top 5 eigenvectors"), (1, "along the top eigenvector")):
-            statement = (
-                f"Of the spikes of the loss on all the data (more than 1.3 times) nearly all of the rise lies {where}"
-            )
+            statement = "Of the spikes of the loss on all the data (more than 1.3 times) nearly all of the rise lies "
+            statement += f"{where}"
             part = reduced.share.sel(split=top)
             shown = {"spikes": part.size}
             yield above(f"spikes-in-the-top-{top}", statement, part, median=0.9, source="Figure 4.6b", shown=shown)

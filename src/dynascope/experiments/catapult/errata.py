@@ -90,16 +90,12 @@ class Errata(Experiment):
         printed = "for constant learning rate that is slightly larger than η_crit …, R_λ(t) stays positive during "
         printed += "training, resulting in both monotonic decrease of tangent kernel λ and the loss"
         yield error(counter, printed, "Section 3.3, after (3.12)")
-        statement = (
-            "Only at an excess of order 1/m (ηλ₀ = 2.0005 at m = 2000) does the loss stay below its start, from "
-        )
-        statement += "a part of the random starts"
+        statement = "Only at an excess of order 1/m (ηλ₀ = 2.0005 at m = 2000) does the loss stay below its start, "
+        statement += "from a part of the random starts"
         yield within("barely-above", statement, one.never_above, 0.25, 0.75, source="Section 3.3", seeds=100)
         one = reduced["mean-gradient"]
-        statement = (
-            "The mean need not be so large, its root mean square is: E|∇f| of chains with the identity, one layer "
-        )
-        statement += "and six, where the bound is 1 (the proof takes E|·|² for (E|·|)²)"
+        statement = "The mean need not be so large, its root mean square is: E|∇f| of chains with the identity, one "
+        statement += "layer and six, where the bound is 1 (the proof takes E|·|² for (E|·|)²)"
         shown = {"ReLU, six layers, at most": one.relu, "its bound": one.relu_bound}
         means = np.array([one.one_layer.item(), one.identity.item() + 4 * one.identity_error.item()])
         counter = below("mean-gradient", statement, means, 1, shown=shown)
@@ -117,10 +113,8 @@ class Errata(Experiment):
             return erratum(counter, kind="gap", printed=printed, at=at)
 
         one = reduced["turning-point"]
-        statement = (
-            "It is no equilibrium, since the output goes from -y to 3y; and u is 4 C²/m: the output after, over "
-        )
-        statement += "y, and u m/C²"
+        statement = "It is no equilibrium, since the output goes from -y to 3y; and u is 4 C²/m: the output after, "
+        statement += "over y, and u m/C²"
         found = np.array([one.after.item(), one.height.item()])
         counter = agrees("turning-point", statement, found, np.array([3.0, 4.0]), absolute=0.1, shown={"found": found})
         yield gap(counter, "yields u* ∈ (4/3 C²/m, 2 C²/m)", "proof of Theorem 3.3.4, case (2.1)")
@@ -130,10 +124,8 @@ class Errata(Experiment):
         counter = below("missed-point", statement, one.moved, 1e-8, shown=shown)
         yield gap(counter, "there are only two possible cases", "proof of Theorem 3.3.4")
         one = reduced["direction-expansion"]
-        statement = (
-            "The factor |p_1|² is missing, and <r, p><y, p>/|p|² stands in the place of <r ∘ m, y ∘ m>: exactly "
-        )
-        statement += f"one example with |x|² → |p_1|², d → 1: {AGAINST}"
+        statement = "The factor |p_1|² is missing, and <r, p><y, p>/|p|² stands in the place of <r ∘ m, y ∘ m>: "
+        statement += f"exactly one example with |x|² → |p_1|², d → 1: {AGAINST}"
         errors = [
             abs(one[name].item() / one.weights.item() - 1) for name in ("printed_unit", "printed_whole", "corrected")
         ]
@@ -163,10 +155,8 @@ class Errata(Experiment):
         counter = below("remainder-sign", statement, one.largest, 0)
         yield misprint(counter, "note that R_λ(t) > 0 since … η > 4/λ(t)", "Section 3.3, Divergence")
         one = reduced["after-catapult"]
-        statement = (
-            "η < 2/λ_1 and η < 2/λ_2 are meant, and |1 - ηλ_i| < 1 along p_1 and p_2 (of the whole space ‖I - ηK‖ "
-        )
-        statement += "is 1, since K has rank 2): ηλ after a catapult"
+        statement = "η < 2/λ_1 and η < 2/λ_2 are meant, and |1 - ηλ_i| < 1 along p_1 and p_2 (of the whole space ‖I - "
+        statement += "ηK‖ is 1, since K has rank 2): ηλ after a catapult"
         products = np.array([one.first.item(), one.second.item()])
         counter = below("after-catapult", statement, products, 2, shown={"‖I - ηK‖": one.norm})
         printed = "we generally have η > 2/λ_1 and η > 2/λ_2; ‖I - ηK(t)‖ < 2, hence ‖g(t) - y‖ decreases exponentially"
@@ -185,10 +175,8 @@ class Errata(Experiment):
         counter = above("smoothness-assumption", statement, one.derivative / one.lipschitz, 1)
         yield misprint(counter, "|σ'(z_1) - σ'(z_2)| ≤ γ_1 |z_1 - z_2|", "Assumption 2.3.2")
         one = reduced["removal-scale"]
-        statement = (
-            "By the in-degree left, as (2.2) has it (a constant factor): the variance of a neuron that lost half "
-        )
-        statement += "of its edges"
+        statement = "By the in-degree left, as (2.2) has it (a constant factor): the variance of a neuron that lost "
+        statement += "half of its edges"
         counter = agrees(
             "removal-scale", statement, one.old, 0.5, absolute=0.02, shown={"by the degree left": one.left}
         )

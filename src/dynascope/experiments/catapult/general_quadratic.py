@@ -140,9 +140,8 @@ class GeneralQuadratic(TwoClasses):
         statement = f"At rate {self.rate:g} every γ gives a catapult"
         yield every("catapults", statement, gammas.regime == two_layers.CATAPULT, **about)
         ends = gammas.end.sel(gamma=gammas.gamma < 0.005).median("seed")
-        statement = (
-            "The kernel at the end does not depend on γ below 0.005: spread over the mean, of medians over seeds"
-        )
+        statement = "The kernel at the end does not depend on γ below 0.005: spread over the mean, of medians over "
+        statement += "seeds"
         yield below("kernel-not-by-gamma", statement, np.ptp(ends.values) / ends.mean(), 0.25, **about)
         expected = xr.where(
             rates.over < 1, two_layers.MONOTONE, xr.where(rates.over < 2, two_layers.CATAPULT, two_layers.DIVERGENT)

@@ -146,9 +146,8 @@ class Generalization(TwoClassImages):
         low, window = reduced.sel(ratio=BELOW), reduced.sel(model=both, ratio=WINDOW)
         if low.ratio.size:
             apart = np.abs(low.loss.sel(model=["quadratic", "linear"]) / low.loss.sel(model="network") - 1)
-            statement = (
-                "Below the critical rate the best test losses of f, f_quad and f_lin agree (relative difference)"
-            )
+            statement = "Below the critical rate the best test losses of f, f_quad and f_lin agree (relative "
+            statement += "difference)"
             post_hoc = "The width of quick: at 200 they differ by more."
             yield below("equal-below", statement, apart, 0.05, source="Figure 3.4", post_hoc=post_hoc)
         if not (window.ratio.size and low.ratio.size):
@@ -157,20 +156,15 @@ class Generalization(TwoClassImages):
         if beyond.size:
             statement = f"f_quad does not train beyond {BEYOND.start:g} critical rates"
             yield every("quadratic-ends", statement, ~beyond, source="Theorem B.7.1")
-        low, post_hoc = (
-            low.sel(model=both),
-            "The mean over seeds, as the document draws it: in a seed it can be the other way.",
-        )
+        low = low.sel(model=both)
+        post_hoc = "The mean over seeds, as the document draws it: in a seed it can be the other way."
         gain = 1 - (window.loss.min("ratio").mean("seed") / low.loss.min("ratio").mean("seed"))
-        statement = (
-            "The best test loss of f and f_quad from 1.05 to 1.95 critical rates is lower than their best below, "
-        )
-        statement += "in the mean over seeds: the part that it is lower by"
+        statement = "The best test loss of f and f_quad from 1.05 to 1.95 critical rates is lower than their best "
+        statement += "below, in the mean over seeds: the part that it is lower by"
         yield above("better-loss", statement, gain, 0, source="Figure 3.4", post_hoc=post_hoc)
         gain = (window.accuracy.max("ratio") - low.accuracy.max("ratio")).mean("seed")
-        statement = (
-            "Their best test accuracy is no lower, to one test example in a hundred: the difference of the means"
-        )
+        statement = "Their best test accuracy is no lower, to one test example in a hundred: the difference of the "
+        statement += "means"
         yield above("better-accuracy", statement, gain, -0.01, source="Figure B.5", post_hoc=post_hoc)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

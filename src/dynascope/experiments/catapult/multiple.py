@@ -128,10 +128,8 @@ class Multiple(DeepExperiment):
         statement = "The rates of Figure C.7, 60 and 40, are not the last ones of Figure 4.4, 15 and 20: their ratio"
         shown = {"from the start the latter diverges in": diverges.sel(figure="4.4").mean()}
         counter = above("final-rate", statement, self.printed / self.final, 1, shown=shown)
-        printed = (
-            "Corresponding to Figure 4.4, we train the model using GD with learning rate at convergence, 60 and 40 "
-        )
-        printed += "respectively for the 5-layer FCN and CNN."
+        printed = "Corresponding to Figure 4.4, we train the model using GD with learning rate at convergence, 60 and "
+        printed += "40 respectively for the 5-layer FCN and CNN."
         yield erratum(counter, kind="misprint", printed=printed, at="Figure C.7 (Appendix C.6 has 15 and 20)")
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -193,9 +193,8 @@ class Regimes(Experiment):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            "Monotone below ηλ₀ = 2, a catapult from there to 4, divergent beyond: both boundaries, in every seed"
-        )
+        statement = "Monotone below ηλ₀ = 2, a catapult from there to 4, divergent beyond: both boundaries, in every "
+        statement += "seed"
         shown = {"boundaries": reduced.boundary}
         yield agrees("three-regimes", statement, reduced.boundary, reduced.edge, relative=0.02, shown=shown)
         statement = f"Loss and kernel follow the map (3.11-3.12) over {EXACT_STEPS} steps, in every run that does not "

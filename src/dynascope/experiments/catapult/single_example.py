@@ -124,11 +124,8 @@ class SingleExample(Experiment):
         first, last = (1 / run[["star_kernel", "other_kernel"]].sel(end=end) for end in ("first", "last"))
         statement = f"The rate {self.rate:g} lies between the critical rates 1/K(x, x) of the doubled example and of "
         statement += "all others, at the start"
-        flags, shown = (
-            (first.star_kernel < self.rate) & (self.rate < first.other_kernel),
-            {"doubled": first.star_kernel},
-        )
-        shown["least of the others"] = first.other_kernel
+        flags = (first.star_kernel < self.rate) & (self.rate < first.other_kernel)
+        shown = {"doubled": first.star_kernel, "least of the others": first.other_kernel}
         yield every("between", statement, flags, source="Section 4.3", shown=shown)
         statement = "The kernel of the doubled example is |x|²/2 = 2 at the start, to four standard errors (mean)"
         tolerance = 4 / np.sqrt(self.width * self.seeds)

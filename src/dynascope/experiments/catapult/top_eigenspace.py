@@ -144,10 +144,8 @@ class TopEigenspace(TwoClassImages):
         )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        statement = (
-            f"At {self.ratio:g} critical rates the loss spikes (beyond {SPIKE:g} of its start), comes back with "
-        )
-        statement += f"a smaller kernel, and p1 carries at least {SHARE:g} of the rise, in every run"
+        statement = f"At {self.ratio:g} critical rates the loss spikes (beyond {SPIKE:g} of its start), comes back "
+        statement += f"with a smaller kernel, and p1 carries at least {SHARE:g} of the rise, in every run"
         spiked = reduced.height > SPIKE
         carried = spiked & (reduced.end < 1) & (reduced.eigenvalue < 1) & (reduced.part > SHARE)
         shown = {"peak over start": reduced.height, "share of p1": reduced.part}

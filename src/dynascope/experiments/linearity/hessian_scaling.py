@@ -131,16 +131,14 @@ class HessianScaling(Experiment):
             yield within("thin-neurons-harmless", statement, ratio.dropna("width"), 2 / 3, 1.5, source="Figure 2.3")
         one, title = medians.sel(network=first).dropna("width", how="all"), CASES[first].title
         about: dict[str, Any] = {"source": "Corollary 2.3.7"}
-        statement = (
-            f"{title}: |f - f_lin| over 16 random directions is far less than along the top eigenvectors (ratio)"
-        )
+        statement = f"{title}: |f - f_lin| over 16 random directions is far less than along the top eigenvectors "
+        statement += "(ratio)"
         yield below("random-directions-understate", statement, one.gap_random / one.gap_hessian, 0.5, **about)
         statement = f"{title}: along the top eigenvectors |f - f_lin| is |H| R²/2, up to third derivatives"
         expected = one.gap_norm * self.radius**2 / 2
         yield agrees("gap-by-norm", statement, one.gap_hessian, expected, relative=0.15, **about)
-        statement = (
-            f"{title}: the largest |f - f_lin| seen at distance {self.radius:g} falls with the slope of the Hessian"
-        )
+        statement = f"{title}: the largest |f - f_lin| seen at distance {self.radius:g} falls with the slope of the "
+        statement += "Hessian"
         yield slope("gap-falls", statement, one.gap_value, "width", **FALLS, post_hoc=BANDS, **about)
 
     def _slope(self, reduced: xr.Dataset, name: str, id: str, *, linear: bool) -> Claim:
