@@ -94,7 +94,9 @@ def returning():
 
 def verdicts(experiment, measured, stages, monkeypatch):
     monkeypatch.setattr(type(experiment), "stages", lambda self, measured: [stages])
-    return {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(measured, None))}
+    return {
+        claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(measured, experiment.predict(measured)))
+    }
 
 
 def test_weights_hold_of_an_exact_flow_in_which_a_coordinate_returns(returning, monkeypatch) -> None:
@@ -120,7 +122,7 @@ def test_a_path_is_compared_with_the_stages_chosen_alone(returning) -> None:
     assert found.error.notnull().values.tolist() == [k in (1, 2) for k in range(len(stages))]
     assert found.lag.notnull().values.tolist() == [k == 2 for k in range(len(stages))]
     assert np.abs(found.lag[2]) < 5
-    late = path.assign_coords(time=1.2 * path.time)
+    late = path.assign_coords(time=1.5 * path.time)
     assert np.abs(against_stages(late, stages, [1, 2], 1e-32, 8.9).lag[2]) > 10
 
 

@@ -51,7 +51,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
                 )
                 fresh = begins + np.flatnonzero(noticed[begins:ends, stages[k].winner])
                 if len(fresh):
-                    one = self.follow(run, fresh[:1], ("unperturbed", "perturbed"), rng)
+                    one = self.follow(run, [int(fresh[0])], ("unperturbed", "perturbed"), rng)
                     about = {"switched_on": stages[k].winner, "rate": stages[k].rate}
                     one = one.assign({name: ("event", [value]) for name, value in about.items()})
                     found.append(one.assign(plateau=(("event", "coordinate"), stages[k].beta[None])))
