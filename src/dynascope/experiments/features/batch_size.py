@@ -19,17 +19,7 @@ from dynascope.dynamics import rates
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.features.batch_experiment import BatchExperiment
 from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_progress
-from dynascope.experiments.features.feature_experiment import (
-    ALL_CELEBA,
-    ALL_SVHN,
-    FASHION,
-    PILOT,
-    RANK_3,
-    RANK_4,
-    THESIS,
-    USPS,
-    refuse_idle,
-)
+from dynascope.experiments.features.feature_experiment import DATA, PILOT, THESIS, refuse_idle
 from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
@@ -78,16 +68,16 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         "quick": {"dim": 20, "samples": 240, "held_out": 500, "width": 128}
         | {"batches": (4, 20, 240), "steps": (2000, 1000, 800), "spike_steps": 60, "spike_seeds": 2},
         "table-4.1": {"batches": (5, 10, 50, 2000), "steps": (6000, 6000, 4000, 4000), "seeds": 3},
-        "rank-3": RANK_3,
-        "rank-4": RANK_4,
-        "svhn": ALL_SVHN | IMAGES,
-        "celeba": ALL_CELEBA | {"spike_steps": 0},
+        "rank-3": DATA["rank-3"],
+        "rank-4": DATA["rank-4"],
+        "svhn": DATA["all-svhn"] | IMAGES,
+        "celeba": DATA["all-celeba"] | {"spike_steps": 0},
         "standard": STANDARD | {"rate": 0.01},
-        "standard-rank-3": RANK_3 | STANDARD | {"rate": 0.01},
-        "standard-svhn": ALL_SVHN | IMAGES | STANDARD | {"rate": 0.05},
-        "standard-celeba": ALL_CELEBA | STANDARD | {"rate": 1.0, "spike_steps": 0},
-        "usps": USPS | {"flips": 0.1, "samples": 1900, "batches": (5, 10, 50, 100, 1900)},
-        "fashion-mnist": FASHION | {"flips": 0.1},
+        "standard-rank-3": DATA["rank-3"] | STANDARD | {"rate": 0.01},
+        "standard-svhn": DATA["all-svhn"] | IMAGES | STANDARD | {"rate": 0.05},
+        "standard-celeba": DATA["all-celeba"] | STANDARD | {"rate": 1.0, "spike_steps": 0},
+        "usps": DATA["usps"] | {"flips": 0.1, "samples": 1900, "batches": (5, 10, 50, 100, 1900)},
+        "fashion-mnist": DATA["fashion-mnist"] | {"flips": 0.1},
     }
     control = {"data": "full-rank", "architecture": "fcn", "flips": 0.0}
     notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical where

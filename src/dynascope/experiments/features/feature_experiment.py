@@ -28,12 +28,13 @@ from dynascope.lab.experiment import Experiment
 from dynascope.probes.probe import Probe, probe
 
 THESIS = "Toward Understanding the Dynamics of Over-parameterized Neural Networks"
-RANK_3, RANK_4, SVHN, CELEBA, USPS, FASHION = (
-    {"data": data, "depth": 4, "width": 256} for data in ("rank-3", "rank-4", "svhn", "celeba", "usps", "fashion_mnist")
-)
+DATA = {
+    name: {"data": name.replace("-mnist", "_mnist"), "depth": 4, "width": 256}
+    for name in ("rank-3", "rank-4", "svhn", "celeba", "usps", "fashion-mnist")
+}
 """The document's networks for these data, in presets."""
-ALL_SVHN = SVHN | {"architecture": "myrtle", "depth": 5, "samples": 15533, "seeds": 3}
-ALL_CELEBA = CELEBA | {"samples": 162770, "seeds": 3}
+DATA["all-svhn"] = DATA["svhn"] | {"architecture": "myrtle", "depth": 5, "samples": 15533, "seeds": 3}
+DATA["all-celeba"] = DATA["celeba"] | {"samples": 162770, "seeds": 3}
 PILOT = "The sizes and steps of quick, after pilot runs, for time and a clear effect."
 CORNER = 10
 """How many rows and columns of the outer product are recorded."""

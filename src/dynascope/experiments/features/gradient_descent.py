@@ -9,17 +9,7 @@ from matplotlib.figure import Figure
 
 from dynascope.dynamics import rates
 from dynascope.experiments.features.feature_drawing import draw_corners, draw_curves, draw_outcomes
-from dynascope.experiments.features.feature_experiment import (
-    CELEBA,
-    FASHION,
-    PILOT,
-    RANK_3,
-    RANK_4,
-    SVHN,
-    THESIS,
-    USPS,
-    CatapultExperiment,
-)
+from dynascope.experiments.features.feature_experiment import DATA, PILOT, THESIS, CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, correlated, larger, outcomes, results, with_results
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every, falling, rising
@@ -35,12 +25,12 @@ class CatapultsTeachFeatures(CatapultExperiment):
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "steps": 260},
         "middle": {"dim": 30, "samples": 400, "held_out": 2000, "width": 256, "steps": 1000},
-        "rank-3": RANK_3 | {"samples": 1000},
-        "rank-4": RANK_4 | {"samples": 1000},
-        "svhn": SVHN | {"architecture": "cnn", "depth": 5, "samples": 1000},
-        "celeba": CELEBA | {"samples": 1000},
-        "usps": USPS | {"samples": 1000},
-        "fashion-mnist": FASHION | {"samples": 1000},
+        "rank-3": DATA["rank-3"] | {"samples": 1000},
+        "rank-4": DATA["rank-4"] | {"samples": 1000},
+        "svhn": DATA["svhn"] | {"architecture": "cnn", "depth": 5, "samples": 1000},
+        "celeba": DATA["celeba"] | {"samples": 1000},
+        "usps": DATA["usps"] | {"samples": 1000},
+        "fashion-mnist": DATA["fashion-mnist"] | {"samples": 1000},
     }
     control = {"data": "full-rank", "architecture": "fcn"}
     notes = """The document prints iterations at which it changes the rate; these depend on the seed. Here the rate

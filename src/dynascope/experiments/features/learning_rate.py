@@ -11,14 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from dynascope.experiments.features.batch_experiment import BatchExperiment
-from dynascope.experiments.features.feature_experiment import (
-    ALL_CELEBA,
-    ALL_SVHN,
-    RANK_3,
-    RANK_4,
-    THESIS,
-    refuse_idle,
-)
+from dynascope.experiments.features.feature_experiment import DATA, THESIS, refuse_idle
 from dynascope.experiments.features.outcomes import larger, outcomes, results, with_results
 from dynascope.figures import FAINT, INK, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -35,12 +28,12 @@ class SmallRatesForgetBatches(BatchExperiment):
     presets = {
         "quick": {"dim": 20, "samples": 240, "held_out": 500, "width": 128, "seeds": 3}
         | {"batches": (4, 240), "steps": (2000, 800), "small_ratio": 0.05},
-        "rank-3": RANK_3,
-        "rank-4": RANK_4,
-        "svhn": ALL_SVHN,
-        "celeba": ALL_CELEBA,
+        "rank-3": DATA["rank-3"],
+        "rank-4": DATA["rank-4"],
+        "svhn": DATA["all-svhn"],
+        "celeba": DATA["all-celeba"],
         "rate-0.1": {"small_rate": 0.1},
-        "rate-0.1-rank-3": RANK_3 | {"small_rate": 0.1},
+        "rate-0.1-rank-3": DATA["rank-3"] | {"small_rate": 0.1},
     }
     control = {"small_ratio": 0.5, "small_rate": None}
     notes = """Each batch size is trained at half the critical rate of the whole set at the start and at a fortieth of

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.curves import correlation
 from dynascope.dynamics.rates import OPTIMIZERS
-from dynascope.experiments.features.feature_experiment import CELEBA, RANK_3, RANK_4, SVHN, THESIS, FeatureExperiment
+from dynascope.experiments.features.feature_experiment import DATA, THESIS, FeatureExperiment
 from dynascope.experiments.features.outcomes import best_iterate, outcomes, results
 from dynascope.figures import FAINT, panels
 from dynascope.lab.claims import Claim
@@ -41,10 +41,10 @@ class OptimizersAlign(FeatureExperiment):
     cost = {"quick": 11, "full": 900}
     presets = {
         "quick": {"dim": 30, "samples": 400, "held_out": 500, "width": 128, "batch": 20, "seeds": 2, "steps": 600},
-        "rank-3": RANK_3 | {"samples": 1000},
-        "rank-4": RANK_4 | {"samples": 1000},
-        "svhn": SVHN | {"architecture": "cnn", "depth": 5, "samples": 1000},
-        "celeba": CELEBA | {"samples": 1000},
+        "rank-3": DATA["rank-3"] | {"samples": 1000},
+        "rank-4": DATA["rank-4"] | {"samples": 1000},
+        "svhn": DATA["svhn"] | {"architecture": "cnn", "depth": 5, "samples": 1000},
+        "celeba": DATA["celeba"] | {"samples": 1000},
     }
     control = {"data": "full-rank", "architecture": "fcn"}
     notes = """Learning rates are those of Table C.1; momentum 0.9, and PyTorch's defaults for what is not stated. Each

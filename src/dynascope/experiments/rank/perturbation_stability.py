@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.rank.diagonal_head import regression
+from dynascope.experiments.rank.diagonal_head import ACTIVE, regression
 from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.perturbed_diagonal_head import KINDS, PerturbedHeadExperiment, draw_events
 from dynascope.figures import FAINT, PALETTE, panels
@@ -38,10 +38,10 @@ class PerturbationStability(PerturbedHeadExperiment):
     notes = """Products are compared, not weights: u² - v² is conserved, so that a perturbation of the weights leaves a
     permanent imbalance, and (u, v) may return as (-u, -v). The balanced perturbation (noise on u, v = s u) is that of
     the assumption. Instead of the paper's epochs, random times of the flow are taken, among those at which the weights
-    that are not negligible are the same ones at the end of the window. A perturbation decays at least as exp(-r t),
-    where 2 r is the least curvature of Assumption 4.4; plateaus on which this is too slow for the window are not
-    judged. The control perturbs the negligible weights too: these are at a saddle, not at a minimum, and start growing
-    at once."""
+    that are not negligible are active, and stay the same ones until the end of the window. A perturbation decays at
+    least as exp(-r t), where 2 r is the least curvature of Assumption 4.4; plateaus on which this is too slow for the
+    window are not judged. The control perturbs the negligible weights too: these are at a saddle, not at a minimum, and
+    start growing at once."""
 
     window: float = Field(25.0, gt=0)
     moments: PositiveInt = 5
@@ -61,10 +61,12 @@ class PerturbationStability(PerturbedHeadExperiment):
         return xr.concat(found, dim="event")
 
     def _on_plateaus(self, run: xr.Dataset) -> np.ndarray:
-        """The places of the recorded times with an active coordinate at which the window holds no transition."""
+        """The places of the recorded times with an active coordinate at which the window holds no transition: the same
+        weights are not negligible all the time, and their products are active from the beginning."""
         noticed, times = self.noticed(self.states(run)), run.time.values
+        settled = (noticed == (np.abs(run["product"].values) > ACTIVE)).all(axis=1)
         ends = np.searchsorted(times, times + self.window / -np.log(self.scale))
-        inside = np.flatnonzero(noticed.any(axis=1) & (ends < len(times)))
+        inside = np.flatnonzero(settled & noticed.any(axis=1) & (ends < len(times)))
         return np.array([at for at in inside if (noticed[at : ends[at] + 1] == noticed[at]).all()], int)
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
