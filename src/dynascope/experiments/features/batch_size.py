@@ -150,8 +150,9 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         yield falling("super-critical", statement, means.supercritical_share, along="batch")
         yield correlated(found)
         if "spike_share" in reduced:
-            statement = f"With batches of {self.batches[0]}, a spike of the loss rises mostly along the kernel's top "
-            statement += "eigenvector: the share of the rise"
+            statement = (
+                f"With batches of {self.batches[0]}, spikes of the loss rise along the kernel's top eigenvector (share)"
+            )
             shown, seeds = {"spikes": reduced.sizes["spike"]}, min(self.spike_seeds, self.seeds)
             about = {"source": "Figure C.22", "shown": shown, "seeds": seeds}
             yield above("spikes", statement, reduced.spike_share, median=0.8, **about)
@@ -159,9 +160,8 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         if quiet.any():
             one = found.isel(batch=int(quiet.argmax()))
             statement = (
-                f"Batches of {int(one.batch)}, of which hardly any is super-critical, are no better aligned than "
+                f"Batches of {int(one.batch)}, hardly ever super-critical, align no better than {self.batches[-1]}"
             )
-            statement += f"batches of {self.batches[-1]}"
             chosen = f"The share below which super-critical steps play no part, {NONE:g}, was set after seeing results."
             yield larger("only-by-catapults", statement, large.alignment, one.alignment, post_hoc=chosen)
         yield results(reduced)

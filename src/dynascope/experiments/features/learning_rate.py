@@ -71,8 +71,7 @@ class SmallRatesForgetBatches(BatchExperiment):
         for id, name, title in (("alignment", "alignment", "alignment"), ("test-loss", "test", "test loss")):
             large, small = (spread[name].isel(ratio=i) for i in (0, 1))
             statement = (
-                f"The {title} spreads less over the batch sizes at the small rate than at the large one, as a share of "
-                f"it ({reduced.attrs['data']})"
+                f"At the small rate the {title} spreads less over the batch sizes (share; {reduced.attrs['data']})"
             )
             shown = outcomes(found) | {"spread at the large rate": large, "at the small one": small}
             yield below(id, statement, small / large, 0.5, shown=shown)

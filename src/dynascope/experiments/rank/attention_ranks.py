@@ -92,9 +92,9 @@ def low_rank(reduced: xr.Dataset, product: str, limit: float, **about: Unpack[Ab
     """At the end every layer's gain has a stable rank (mean over heads) below this share of the product's own."""
     one = reduced.sel(product=product)
     statement = (
-        f"At the end the stable rank of the gain of {NAMES[product]} is small, as a share of the product's own at "
+        f"The gain of {NAMES[product]} ends with a low stable rank, as a share of the product's own at the start "
     )
-    statement += f"initialization, in every layer (mean over heads; {reduced.attrs['data']})"
+    statement += f"(every layer, mean over heads; {reduced.attrs['data']})"
     return below(f"low-rank-{product}", statement, one.late / one.initial, limit, **about)
 
 
@@ -103,9 +103,9 @@ def grows(reduced: xr.Dataset, product: str, factor: float = 1.0, from_layer: in
     one = reduced.sel(product=product, layer=slice(from_layer, None))
     layers = "layers" if from_layer == 1 else f"layers from {from_layer} on"
     statement = (
-        f"The stable rank of the gain of {NAMES[product]} grows from {reduced.attrs['since']} to the end (factor, "
+        f"The gain of {NAMES[product]} grows in stable rank from {reduced.attrs['since']} on (factor, mean over "
     )
-    statement += f"mean over {layers} and heads)"
+    statement += f"{layers} and heads)"
     about["shown"] = {"each layer, mean over seeds": (one.late / one.early).mean("seed")}
     about.setdefault("post_hoc", SINGLE)
     return above(f"grows-{product}", statement, one.late.mean("layer") / one.early.mean("layer"), factor, **about)
@@ -113,18 +113,14 @@ def grows(reduced: xr.Dataset, product: str, factor: float = 1.0, from_layer: in
 
 def gradual(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Claim:
     """The mean over layers rises with the step."""
-    statement = (
-        f"The stable rank of the gain of {NAMES[product]}, mean over layers and heads, rises with the step after "
-    )
-    statement += "the first 5 % of the steps (Spearman's correlation)"
+    statement = f"The stable rank of the gain of {NAMES[product]}, mean over layers, rises with the step (Spearman)"
     return above(f"gradual-{product}", statement, reduced.rise.sel(product=product), 0.8, **about)
 
 
 def unlike_noise(reduced: xr.Dataset, **about: Unpack[About]) -> Claim:
     """Noise of the same size in the same factors has a much larger stable rank."""
     one = reduced.sel(product="key-query")
-    statement = "If the change of each matrix is replaced by noise of the same size, the gain of W_K W_Qᵀ has a higher "
-    statement += "stable rank, in every layer (factor)"
+    statement = "Noise as large as the change of each matrix gives the gain of W_K W_Qᵀ a higher stable rank (factor)"
     return above("unlike-noise", statement, one.null / one.late, 2.0, **about)
 
 

@@ -18,11 +18,13 @@ import dynascope as ds
 from dynascope.curves.plateaus import switches
 from dynascope.curves.stages import first_crossing
 from dynascope.experiments.seeds import member_seeds
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Experiment
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression, ToyHead, toy_head
 from dynascope.theory.rank.diagonal_flow import reduced, reduced_process
-from dynascope.theory.rank.greedy_ranks import Stage, greedy_stages
+from dynascope.theory.rank.greedy_ranks import LAG, Stage, greedy_stages
 
 ACTIVE = 1e-3
 """The least |beta| of an entry that counts for the rank."""
@@ -151,3 +153,15 @@ def against_stages(
 
 def _signs(beta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
     return np.sign(np.where(np.abs(beta) > ACTIVE, beta, 0.0))
+
+
+def as_predicted(reduced: xr.Dataset) -> Iterable[Claim]:
+    """Claims about what `against_stages` returns, at one scale."""
+    right = (reduced.wrong == 0).where(reduced.wrong.notnull())
+    statement = "On every resolved plateau exactly the entries of Algorithm 1 are active, with its signs"
+    yield every("one-at-a-time", statement, right, cases=2)
+    error, lag = (reduced[name].values[reduced[name].notnull().values] for name in ("error", "lag"))
+    statement = "There the entries have the sizes of Algorithm 1 (largest difference)"
+    yield below("sizes", statement, error, 0.05, source="Theorem 4.1 (16)")
+    statement = "Entries reach half their size at T_k, up to a few units of 1/(rate log(1/alpha))"
+    yield below("on-time", statement, np.abs(lag), LAG, source="Theorem 4.1", shown={"lags": lag})

@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, record_times
+from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, as_predicted, record_times
 from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.seeds import run_key
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
@@ -122,20 +122,10 @@ class DiagonalTransformerRank(Experiment):
         return {"gap": first.gap, "both": ("head", both), **shares}
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        right = (reduced.wrong == 0).where(reduced.wrong.notnull())
-        statement = "With one head per layer, the flow has on every resolved plateau exactly the support and signs of "
-        statement += "Algorithm 1"
-        yield every("one-at-a-time", statement, right, cases=2)
-        statement = "In each stage of it at most one product of one layer gains rank, by one"
+        yield from as_predicted(reduced)
+        statement = "In each stage of Algorithm 1 at most one product of one layer gains rank, by one"
         yield every("rank-one", statement, reduced.gained <= 1)
-        error, lag = (reduced[name].values[reduced[name].notnull().values] for name in ("error", "lag"))
-        yield below("sizes", "There the entries have the sizes of Algorithm 1 (largest difference)", error, 0.05)
-        statement = "Entries reach half their size at T_k, up to a few units of 1/(rate log(1/alpha))"
-        yield below("on-time", statement, np.abs(lag), LAG)
-        statement = (
-            "The first coordinate to be learned belongs to a value-output product: at beta = 0 no force acts on "
-        )
-        statement += "keys and queries (largest, relative to that on values and outputs)"
+        statement = "Values are learned first: at beta = 0 no force acts on keys and queries (as a share)"
         forces = float(reduced.force.sel(kind="KQ") / reduced.force.sel(kind="VO"))
         yield below("values-first", statement, forces, 1e-12, source="eq. (4) at 0")
         statement = "With two heads in a layer the corollary fails: their value-output coordinates tie exactly in the "

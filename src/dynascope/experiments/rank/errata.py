@@ -85,9 +85,7 @@ class RankErrata(Experiment):
 
     def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
         zero, one = (_numbers(reduced, name) for name in ("printed_start", "right_start"))
-        statement = (
-            "b starts at 1, as in Appendix C; from 0 all coordinates with a positive force are learned at time 0"
-        )
+        statement = "b starts at 1, as in Appendix C; from 0 all that is pushed up is learned at time 0"
         at_once = every("starts-at-one", statement, [time == 0 for time in zero.values()], shown=zero | {"from 1": one})
         yield erratum(at_once, kind="misprint", printed="b^0, θ^0 ← 0 ∈ R^p, T_0 ← 0", at="Algorithm 1, line 1")
         minimum = {name: bool(value) for name, value in _numbers(reduced, "strict_minimum").items()}

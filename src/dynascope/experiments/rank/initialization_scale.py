@@ -75,10 +75,8 @@ class InitializationScale(VisionExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         smallest, largest = (reduced.isel(scale=int(place(self.scales))) for place in (np.argmin, np.argmax))
         for product, name in NAMES.items():
-            statement = (
-                f"The smaller the initial scale, the lower the stable rank of the gain of {name} after training, in "
-            )
-            statement += f"every layer: Spearman's correlation ({reduced.attrs['data']})"
+            statement = f"The smaller the initial scale, the lower the stable rank of the gain of {name} (every layer: "
+            statement += f"Spearman's correlation; {reduced.attrs['data']})"
             shown = {
                 f"scale {scale:g}": reduced.late.sel(product=product).isel(scale=i).mean("seed")
                 for i, scale in enumerate(self.scales)
@@ -86,16 +84,12 @@ class InitializationScale(VisionExperiment):
             order = reduced.order.sel(product=product)
             yield above(f"ordered-{product}", statement, order, 0.0, source="Figure 7", shown=shown)
         for product, name in NAMES.items():
-            statement = f"Fewer components of the gain of {name} rise above {RISEN:g} of the largest at the smallest "
-            statement += "scale than at the largest (mean over layers and heads)"
+            statement = f"At the smallest scale fewer components of the gain of {name} pass {RISEN:g} of the largest"
             one, other = (part.sel(product=product) for part in (smallest, largest))
             shown = {"risen": reduced.risen.sel(product=product).mean("seed").values}
             fewer = one.risen < other.risen
             yield every(f"fewer-components-{product}", statement, fewer, source="Figure 6", shown=shown)
-            statement = (
-                f"Components of the gain of {name} rise further apart at the smallest scale than at the largest: "
-            )
-            statement += "the median, over layers and heads, of the steps between one and the next"
+            statement = f"At the smallest scale components of the gain of {name} rise further apart (median of steps)"
             shown = {
                 "steps": reduced.apart.sel(product=product).mean("seed").values,
                 "recorded every": reduced.interval,

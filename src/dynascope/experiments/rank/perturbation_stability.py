@@ -97,9 +97,7 @@ class PerturbationStability(PerturbedHeadExperiment):
             shown = {"left": left.values, "exp(-r t)": np.exp(-reduced.relaxation * self.window).values}
             flags = (left < RETURNED).where(fast)
             yield every(id, statement, flags, cases=2, source=place, shown=shown, post_hoc=" ".join(CHOSEN.split()))
-        statement = (
-            "On every plateau of Algorithm 1 the loss is strictly convex in the active weights (least eigenvalue)"
-        )
+        statement = "On every plateau of Algorithm 1 the loss is strictly convex in the active weights"
         yield above("strict-minima", statement, reduced.curvature, 0.0, source="Assumption 4.4")
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:

@@ -98,14 +98,10 @@ class StageTimes(HeadExperiment):
         statement = "At the smallest scale it is small (largest over the plateaus)"
         yield below("sizes", statement, last[np.isfinite(last)], 0.02)
         lag = reduced.lag.values[reduced.lag.notnull().values]
-        statement = "At every scale the winners of resolved races reach half their size at T_k, up to a few units of "
-        statement += "1/(rate log(1/alpha))"
+        statement = "At every scale winners reach half their size at T_k, up to a few units of 1/(rate log(1/alpha))"
         yield below("lags", statement, np.abs(lag), LAG, source="Lemma C.10", shown={"lags": lag})
         scaled = (reduced.log_weight_error * paces).max(("system", "stage"))
-        statement = (
-            "The largest error of b at T_k is of order 1/log(1/alpha): log(1/alpha) times it is the same at all "
-        )
-        statement += "scales"
+        statement = "The error of b at T_k is of order 1/log(1/alpha): their ratio is the same at all scales"
         first, source = float(scaled.isel(scale=0)), "Theorem 4.1 (18) to (20)"
         yield agrees("log-weights", statement, scaled, first, relative=0.1, source=source)
         statement = "At the smallest scale resolved coordinates become active in the order and with the signs predicted"

@@ -82,9 +82,8 @@ class Staircase(HeadExperiment):
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         gap = reduced.gap.transpose("seed", "scale")
         statement = (
-            "At the smallest scale the loss is near the staircase of Algorithm 1: the mean distance, relative to "
+            "At the smallest scale the loss follows the staircase of Algorithm 1 (mean distance, over its start)"
         )
-        statement += "the initial loss"
         shown = {"mean over seeds": gap.mean("seed"), "coordinates that leave the support": reduced.exits}
         yield below("staircase", statement, gap.isel(scale=-1), 0.02, source="Figure 2a, Theorem 4.1", shown=shown)
         statement = "The distance falls with every step down the ladder of scales, in every seed"
@@ -96,9 +95,7 @@ class Staircase(HeadExperiment):
             if one <= FIRST_HALVING and np.isclose(np.log(other), 2 * np.log(one))
         ]
         if pairs:
-            statement = (
-                f"From {FIRST_HALVING:g} on it halves when log(1/alpha) doubles: lags are of order 1/log(1/alpha)"
-            )
+            statement = f"From {FIRST_HALVING:g} on it halves when log(1/alpha) doubles"
             yield within("halves", statement, pairs, 0.4, 0.6, source="Theorem 4.1")
         for id, name, statement in (
             ("jumps", "jump_away", "Every jump of the loss at the smallest scale is at a predicted one"),
