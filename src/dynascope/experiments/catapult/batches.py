@@ -103,8 +103,8 @@ class Batches(StochasticExperiment):
     }
     control = {"high": 0.1}
     known_failures = {
-        "quick/total-loss-match": "A step for one batch often raises the loss of the others, at any rate: the printed match "
-        "rates do not come out for the loss on all the data."
+        "quick/total-loss-match": "A step for one batch often raises the loss of the others, at any rate: the printed "
+        "match rates do not come out for the loss on all the data."
     }
     notes = """Table 4.2 counts the steps at which "the loss" rises and says in how many of them the rate is above the
     critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match where the loss is that of the

@@ -42,8 +42,8 @@ class DeepSgd(StochasticExperiment):
     }
     control = {"ratio": 0.05}
     known_failures = {
-        "quick/drops-at-each": "What a spike takes from the kernel grows with the loss it carries: small spikes leave the "
-        "kernel as it is or larger."
+        "quick/drops-at-each": "What a spike takes from the kernel grows with the loss it carries: small spikes leave "
+        "the kernel as it is or larger."
     }
     notes = """Learning rates are multiples of the critical one of the whole set at the start. A spike is a loss (on all
     the data) that is the highest within 5 steps before and after, and more than twice the lowest in the 5 steps before;
