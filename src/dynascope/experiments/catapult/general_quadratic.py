@@ -128,7 +128,7 @@ class GeneralQuadratic(TwoClasses):
         by_gamma = models.isel(setting=slice(first)).rename(setting="gamma").assign_coords(gamma=list(self.gammas))
         by_rate = models.isel(setting=slice(first, None)).rename(setting="rate").assign_coords(rate=list(self.rates))
         critical = critical_rates.critical_rate(by_rate.start.values, 1, "sum")
-        by_rate["over"] = by_rate.rate / by_rate.start.copy(data=critical)
+        by_rate["over"] = by_rate.rate / by_rate.start.copy(data=np.asarray(critical))
         return xr.DataTree.from_dict({"gammas": by_gamma, "rates": by_rate, "networks": networks})
 
     def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:

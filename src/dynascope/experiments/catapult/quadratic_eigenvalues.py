@@ -135,7 +135,7 @@ class QuadraticEigenvalues(Experiment):
         label, curvature = jnp.asarray(first.label.values), jnp.asarray(first.curvature.values)
         found = quadratic_model.path(state, rate, label, curvature, self.steps)
         return xr.Dataset(
-            {"residual": (("step", *dims), found.residual), "eigenvalue": (("step", *dims), found.kernel)},
+            dict(zip(("residual", "eigenvalue"), ((("step", *dims), np.asarray(part)) for part in found), strict=True)),
             {name: measured[name] for name in ("step", *dims)},
         )
 
