@@ -34,8 +34,7 @@ def run(loss, top, norm=None, **others):
 
 def descents(loss, top):
     """A trace of gradient descent at two rates, one seed each, with a critical rate of twice the rate in use."""
-    found = run(loss, top, kernel_critical_rate=np.full(len(top), 2.0))
-    found["rate"] = ("seed", "rate_step"), np.ones((1, 1))
+    found = run(loss, top, rate=np.ones(len(top)), kernel_critical_rate=np.full(len(top), 2.0))
     return xr.concat([found, found], "ratio").assign_coords(step=np.arange(len(top)))
 
 
