@@ -69,7 +69,8 @@ class Polyak(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The bound on the loss, with the smallest eigenvalue that the run has seen."""
-        mu, start = measured.polyak_smallest.min("step"), measured.loss.isel(step=0, drop=True)
+        tiny = np.finfo(float).tiny  # where a kernel is singular up to rounding, the bound is the first loss
+        mu, start = np.maximum(measured.polyak_smallest.min("step"), tiny), measured.loss.isel(step=0, drop=True)
         rate = (1 / measured.polyak_largest.isel(step=0, drop=True)).sel(output=["linear"] * len(OUTPUTS))
         bound = np.empty((*start.shape, measured.sizes["step"]))
         for place in np.ndindex(*start.shape):
