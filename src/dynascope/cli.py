@@ -300,7 +300,8 @@ def audit(
     main = [row for row in found.rows if row.main]
     out.print(
         f"{len(found.rows)} claims at {seeds} seed{'s' * (seeds != 1)}: {found.agreement:.2%} of the verdicts are on "
-        f"record; {sum(row.agrees == row.of for row in main)} of {len(main)} main claims agree with it at every seed"
+        f"record; {sum(row.agrees == row.of for row in main)} of {len(main)} main claims agree with it at every seed",
+        soft_wrap=True,
     )
     out.print(f"[dim]{file}[/]", soft_wrap=True)
     raise typer.Exit(1 if found.errors or found.agreement < 1 else 0)

@@ -119,7 +119,7 @@ def test_a_wrong_item_of_a_list_is_one_line(ladder):
 
 def test_limits_of_a_list_are_shown_as_a_person_would_write_them(ladder):
     cells = list(fields_table(ladder).columns[1].cells)
-    assert "tuple[float > 0, < 1, ...] at least 1 at most 3" in [str(cell).replace("\\", "") for cell in cells]
+    assert "list of float > 0 < 1 with at least 1 with at most 3" in [str(cell).replace("\\", "") for cell in cells]
 
 
 def test_what_an_experiment_says_of_several_fields_is_all_of_the_line(walk):

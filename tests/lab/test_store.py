@@ -50,7 +50,6 @@ def test_a_damaged_file_is_named_and_can_be_replaced(stored: StoredRun, store: S
         "null",
         '"complete"',
         "{}",
-        '{"format": 1, "status": "complete"}',
         '{"format": 99, "status": "complete"}',
     ],
 )

@@ -57,7 +57,7 @@ def fingerprints(kind: type[Experiment]) -> dict[str, str]:
     return dict(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Module:
     """A file: what it defines and what it imports, by name, and the statements that do neither."""
 
@@ -73,13 +73,13 @@ Reached = dict[str, tuple[Module, str, ast.stmt]]
 
 def _reached(kind: type[Experiment], members: tuple[str, ...], further: str = "") -> Reached:
     """Every definition that these members of the experiment (and a dotted name) lead to, without its wording."""
-    own = _members(kind)
+    own, classes = _members(kind), {(_home(base), base.__name__) for base in _bases(kind)}
     waiting = [*(place for member in members for place in own.get(member, ())), *_resolve(further)]
     reached: Reached = {}
     while waiting:
         module, name, node = waiting.pop()
         key = f"{module.name or module.path.name}:{name}"
-        if key in reached:
+        if key in reached or (module, name) in classes:  # of its own classes only the members that are used
             continue
         reached[key] = (module, name, node)
         waiting += _loose(module)
