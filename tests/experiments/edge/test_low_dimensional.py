@@ -7,7 +7,7 @@ import pytest
 from dynascope.experiments.edge import example_losses, neuron_sweep, rate_scans
 from dynascope.experiments.edge.period_doubling import _last_before
 from dynascope.experiments.edge.product_starts import draw_starts, follow_random_starts, positivity_cases
-from dynascope.experiments.edge.single_neuron import _stays_below
+from dynascope.experiments.edge.single_neuron import _settles
 from dynascope.lab.settings import precision
 from dynascope.tasks.single_neuron import unit_teacher
 from dynascope.theory.edge import period_two
@@ -67,9 +67,9 @@ def test_the_spread_of_a_samples_own_rate_is_that_of_samples() -> None:
     assert own.std() == pytest.approx(spread_of_sampled_K(2.2, 2, 1000), rel=0.12)
 
 
-def test_a_curve_has_fallen_only_when_it_stays_below() -> None:
-    curves = np.array([[3.0, 0.1, 3.0, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1, 0.1], [1.0, 1.0, 1.0, 1.0, 1.0]])
-    assert _stays_below(curves, 0.5).tolist() == [3, 0, 5]
+def test_a_curve_has_settled_only_when_it_stays_at_its_end() -> None:
+    curves = np.array([[3.0, 0.1, 3.0, 0.1, 0.1], [0.1, 0.1, 0.1, 0.1, 0.1], [1.0, 1.0, 1.0, 1.0, 2.0]])
+    assert _settles(curves).tolist() == [3, 0, 5]
 
 
 def test_the_end_of_a_period_is_the_last_rate_before_its_double() -> None:

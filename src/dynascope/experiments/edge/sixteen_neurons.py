@@ -154,7 +154,7 @@ class SixteenNeurons(EdgeExperiment):
         sphere, place = {"whole sphere": reduced.square_predicted}, "Figure 3.5 e, f"
         yield agrees("flattest-ratio", statement, reduced.own_square, 1.21, absolute=0.05, source=place, shown=sphere)
         statement = f"The rate {self.small_rate:g} leaves every ratio |w|/v at its k²: largest relative change"
-        why = "The limit was 0.05; one of nine samples comes to 0.0497."
+        why = "The limit was 0.05; the largest of 24 samples is 0.056."
         yield below("small-rate-stays", statement, reduced.kept, 0.1, source="Figure 3.5 c", post_hoc=why)
         statement = f"{self.steps} steps at the rate {self.large_rate:g} drive the mean ratio |w|/v to about 1.21"
         place = "Figure 3.5 c, d"

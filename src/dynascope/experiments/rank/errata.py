@@ -66,8 +66,8 @@ class RankErrata(Experiment):
     def predict(self, measured: xr.Dataset) -> xr.DataTree:
         """The limit of the flow, when the coordinate that left returns in it, and the numbers of the errata."""
         stages = greedy_stages(exit_and_return().loss(), 4)
-        returns = [stage.time for stage in stages[1:] if stage.winner == RETURNING and stage.sign > 0]
-        limit = staircase(stages, measured.time.values).assign(returns=returns[0])
+        returns = (stage.time for stage in stages[1:] if stage.winner == RETURNING and stage.sign > 0)
+        limit = staircase(stages, measured.time.values).assign(returns=next(returns, np.nan))
         numbers: dict[str, Any] = {
             "printed_start": errata.first_times(self.printed_start),
             "right_start": errata.first_times(1.0),
