@@ -78,7 +78,7 @@ def results(evidence: dict[str, Any], system: str) -> str:
         cells = (
             f"`{id}`",
             main["statement"],
-            words.human(main["measured"]),
+            _main_number(main["measured"]),
             words.human(main["expected"]),
             f"{row['holds']} of {row['of']}" if row else "–",
             f"{good} of {len(claims)}",
@@ -156,6 +156,13 @@ def audit(evidence: dict[str, Any], _: str) -> str:
     return "\n".join([head, *lines])
 
 
+def _main_number(measured: Any) -> str:
+    """What decides the verdict, without the numbers beside it."""
+    if isinstance(measured, dict) and "share" in measured:
+        return words.share(measured)
+    return words.human(measured["measured"] if isinstance(measured, dict) and "measured" in measured else measured)
+
+
 def _of(evidence: dict[str, Any], system: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(id, claims) for id, claims in sorted(evidence["claims"].items()) if id.partition(".")[0] == system]
 
@@ -167,7 +174,7 @@ def _row(cells: tuple[str, ...]) -> str:
 def main(arguments: list[str]) -> None:
     if arguments:
         evidence = collect(Path(arguments[0]))
-        EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
     for page in [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]:
         text = page.read_text(encoding="utf-8")

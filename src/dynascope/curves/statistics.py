@@ -14,8 +14,8 @@ from dynascope import checks
 
 
 def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
-    """The `mean` over seeds of after - before, with its 95 % `interval` (Student). Seeds where either is NaN are left
-    out; `of` is the number of those that remain."""
+    """The `mean` over seeds of after - before, both of shape (seeds,), with its 95 % `interval` (Student). Seeds where
+    either is NaN are left out; `of` is the number of those that remain."""
     ends, starts = _pair(after=after, before=before)
     change = ends - starts
     change = change[np.isfinite(change)]
@@ -28,7 +28,8 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
 
 
 def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
-    """Pearson's correlation of two arrays with the 95 % interval of Fisher's transformation, and Spearman's.
+    """Pearson's correlation of two arrays of shape (n,), with the 95 % interval of Fisher's transformation, and
+    Spearman's.
 
     The interval takes the points for independent. Points where either is NaN are left out; with fewer than four left,
     or with one of the arrays constant, the correlation is 0 and the interval all of [-1, 1].
