@@ -19,7 +19,7 @@ from dynascope.lab.claims import Claim, wilson_interval
 from dynascope.lab.criteria import below, every
 
 MEMORIZING, DIRECT, SECOND = "#d1495b", "#9aa4b2", "#00798c"
-Numbers = Sequence[Any] | np.ndarray
+Numbers = Sequence[Any] | np.ndarray | xr.DataArray
 
 
 class Turn(NamedTuple):

@@ -158,7 +158,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
             yield above("spikes", statement, reduced.spike_share, median=0.8, **about)
         quiet = (found.supercritical_share.isel(batch=slice(None, -1)) < NONE).all("seed")
         if quiet.any():
-            one = found.isel(batch=int(quiet.argmax()))
+            one = found.isel(batch=int(quiet.argmax("batch")))
             statement = (
                 f"Batches of {int(one.batch)}, hardly ever super-critical, align no better than {self.batches[-1]}"
             )
