@@ -123,7 +123,7 @@ class SingleNeuronOrbit(EdgeExperiment):
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         beyond, residue = reduced.isel(seed=(reduced.own_K > 1).values), self.samples**-0.5
-        why = "Samples with an own K below 1 (2 of 55) were not left out: they have no orbit."
+        why = "Set after 55 samples: 2 have an own K below 1 and no orbit; wy is left at up to 1.2/√n."
         statement = f"After {self.steps} steps on {self.samples} samples v and wx are on the orbit of the sample's own "
         statement += "K = 2 η mean(relu(x · teacher)²), where that is above 1: distance, at most 1/√n"
         own = {"own K": [reduced.own_K.min(), reduced.own_K.max()], "of": self.seeds}

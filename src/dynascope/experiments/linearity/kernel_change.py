@@ -17,7 +17,7 @@ from dynascope.experiments.linearity.kernel_training import Data, Trained, point
 from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import agrees, below, share, slope, within
+from dynascope.lab.criteria import agrees, below, share, slope
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slope
 
@@ -43,10 +43,6 @@ class KernelChange(Experiment):
         "digits": {"data": "mnist", "widths": (16, 32, 64, 128, 256, 512)},
     }
     control = {"output": "shifted tanh", "label": 0.5}
-    known_failures = {
-        "quick/root-of-width: densenet without input": "The change falls faster. 1/√m is the order of the Hessian, and "
-        "of the change in the worst direction; along the path of descent a kernel can change less."
-    }
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
     the root of the in-degree left; ten points, full-batch gradient descent on half the sum of squares at 1/λ_max(K₀).
     The document does not state activation (here ReLU), rate, classes and preprocessing (here airplanes and birds of
@@ -132,9 +128,10 @@ class KernelChange(Experiment):
         value = exponent(middle.sel(variant=first))
         yield below("kernel-stands-still", statement, value, -0.4, post_hoc=post_hoc, shown=shown)
         for variant in self.variants:
-            statement = f"The change is close to Θ(1/√m) ({variant}): its slope"
+            statement = f"The change falls faster than the 1/√m that is printed ({variant}): its slope"
+            post_hoc = "A slope near -1/2, asked first, fails at most seeds."
             value = exponent(middle.sel(variant=variant))
-            yield within(f"root-of-width: {variant}", statement, value, -0.6, -0.4)
+            yield below(f"faster-than-root: {variant}", statement, value, -0.5, post_hoc=post_hoc)
         statement = f"Most runs get below a loss of {CONVERGED:g} in {self.steps} steps"
         done = densenets.final_loss < CONVERGED
         post_hoc = "Most, not all: some narrow networks with half their edges have dead units, or a small λ_min."
