@@ -14,11 +14,12 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 
-SCIENCE = {"tasks", "models", "geometry", "probes", "curves", "dynamics", "theory"}
+SCIENCE = {"graphs", "tasks", "models", "geometry", "probes", "curves", "dynamics", "theory"}
 CONTRACT = {"lab.experiment", "lab.claims", "lab.criteria"}
 MAY_IMPORT = {
-    "tasks": {"tasks"},
-    "models": {"models"},
+    "graphs": {"graphs"},
+    "tasks": {"tasks", "graphs"},
+    "models": {"models", "graphs"},
     "geometry": {"geometry"},
     "curves": {"curves"},
     "figures": {"figures"},

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dynascope.graphs import Graph, from_edges
 from dynascope.tasks.data import catalog, files
 
 
@@ -36,3 +37,11 @@ def load(name: str = "cora") -> CitationGraph:
         x[rows, stored["feat_indices"]] = stored["feat_data"]
         split = (stored[key] for key in ("train_idx", "val_idx", "test_idx", "self_loops"))
         return CitationGraph(x, stored["label"].astype(np.int32), stored["edges"], *split)
+
+
+def structure(name: str = "cora") -> Graph:
+    """The links of a citation graph as a `Graph`, with the fields as labels and without the words. A link of a paper to
+    itself is a self-loop."""
+    data = load(name)
+    loops = np.stack([data.self_loops, data.self_loops], axis=1)
+    return from_edges(np.concatenate([data.edges, loops]), len(data.y), labels=data.y)

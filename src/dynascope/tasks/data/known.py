@@ -39,6 +39,16 @@ def _npz(name: str) -> tuple[tuple[str, ...], ...]:
     return ((f"{name}.npz",),)
 
 
+def _citations(name: str, what: str) -> Known:
+    there = f"ind.{name}.* of github.com/kimiyoung/planetoid, in the form of cora.npz in the package"
+    return Known(f"citation graph, {what}", "MIT", _npz(name), contents="as cora.npz in the package", by_hand=there)
+
+
+def _graphs(name: str, what: str) -> Known:
+    keys = "with node_offset, edges, graph_label"
+    return Known(what, "research use", _npz(f"tu_{name}"), contents=keys, by_hand="from the TU collection of graphs")
+
+
 def _idx(base: str, *sums: str) -> Source:
     parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     return Source(base, {f"{part}-ubyte.gz": checksum for part, checksum in zip(parts, sums, strict=True)})
@@ -65,6 +75,13 @@ KNOWN: dict[str, Known] = {
         contents="as in the package",
         sha256="432b02487e8f4b97fdc0129e3c2b5eae8eaae1c4deb485221bd047fa1ff1f683",
     ),
+    "citeseer": _citations("citeseer", "3,327 papers in 6 fields"),
+    "pubmed": _citations("pubmed", "19,717 papers in 3 fields"),
+    "tu_IMDBBINARY": _graphs("IMDBBINARY", "1,000 film casts of 2 genres"),
+    "tu_IMDBMULTI": _graphs("IMDBMULTI", "1,500 film casts of 3 genres"),
+    "tu_REDDIT-BINARY": _graphs("REDDIT-BINARY", "2,000 discussions of 2 kinds"),
+    "tu_REDDIT-MULTI-5K": _graphs("REDDIT-MULTI-5K", "5,000 discussions of 5 kinds"),
+    "tu_COLLAB": _graphs("COLLAB", "5,000 groups of authors in 3 fields"),
     "mnist": Known(
         "handwritten digits, 28 x 28",
         "CC BY-SA 3.0",

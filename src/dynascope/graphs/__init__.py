@@ -1,0 +1,55 @@
+"""Graphs: immutable arrays, ways to make them, the fixed operators on them, and what these can tell apart."""
+
+from dynascope.graphs.batch import GraphBatch as GraphBatch, batch as batch
+from dynascope.graphs.convert import (
+    from_networkx as from_networkx,
+    from_pyg as from_pyg,
+    from_scipy as from_scipy,
+    to_networkx as to_networkx,
+    to_pyg as to_pyg,
+    to_scipy as to_scipy,
+)
+from dynascope.graphs.generators import (
+    ball as ball,
+    barabasi_albert as barabasi_albert,
+    block_model_batch as block_model_batch,
+    caveman as caveman,
+    complete_bipartite as complete_bipartite,
+    cycle as cycle,
+    disjoint_cycles as disjoint_cycles,
+    erdos_renyi as erdos_renyi,
+    full_tree as full_tree,
+    parity_colors as parity_colors,
+    random_graph as random_graph,
+    random_regular as random_regular,
+    stochastic_block_model as stochastic_block_model,
+)
+from dynascope.graphs.graph import Graph as Graph, from_edges as from_edges
+from dynascope.graphs.operators import (
+    adjacency as adjacency,
+    average_degree as average_degree,
+    bethe_hessian as bethe_hessian,
+    degree as degree,
+    identity as identity,
+    normalized as normalized,
+    pagerank as pagerank,
+    power_graph as power_graph,
+    shifted_bethe_hessian as shifted_bethe_hessian,
+    triangles as triangles,
+    two_step_graph as two_step_graph,
+    with_self_loops as with_self_loops,
+)
+from dynascope.graphs.pairs import (
+    Pair as Pair,
+    cycle_twins as cycle_twins,
+    regular_twins as regular_twins,
+    same_tree_twins as same_tree_twins,
+    tree_twins as tree_twins,
+    walk_twins as walk_twins,
+)
+from dynascope.graphs.propagation import (
+    SparseOperator as SparseOperator,
+    normalized_powers as normalized_powers,
+    on_device as on_device,
+    powers as powers,
+)

@@ -1,0 +1,145 @@
+"""Fixed linear operators of graph-augmented networks: functions of the graph alone, such as powers of its adjacency
+matrix.
+
+Each returns something that multiplies node features, `operator @ x` with x of shape (nodes,) or (nodes, channels): a
+sparse array of scipy, (nodes, nodes), in 64-bit integers where it counts and in floats where it averages. Degrees of
+isolated nodes give 0 where they would divide.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dynascope import checks
+from dynascope.graphs.graph import Graph
+
+
+def identity(graph: Graph) -> sp.csr_array:
+    """I, which hands on a node's own features."""
+    return _diagonal(graph, np.ones(_nodes(graph), np.int64))
+
+
+def adjacency(graph: Graph) -> sp.csr_array:
+    """A: the sum over neighbors."""
+    ones = np.ones(_entries(graph), np.int64)
+    return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
+
+
+def degree(graph: Graph) -> sp.csr_array:
+    """D, the diagonal of degrees."""
+    return _diagonal(graph, np.asarray(_a_graph(graph).degrees, np.int64))
+
+
+def normalized(graph: Graph, *, alpha: float | int = 0.5, beta: float | int = 0.5) -> sp.csr_array:
+    """D^-α A D^-β: symmetric at (1/2, 1/2), the mean over neighbors at (1, 0)."""
+    checks.real("alpha", alpha)
+    checks.real("beta", beta)
+    degrees = _a_graph(graph).degrees.astype(float)
+    left, right = (_power(degrees, -float(exponent)) for exponent in (alpha, beta))
+    values = left[graph.rows] * right[graph.indices]
+    return sp.csr_array((values, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
+
+
+def with_self_loops(graph: Graph, *, epsilon: float | int = 1.0) -> sp.csr_array:
+    """(D + εI)^-1/2 (A + εI) (D + εI)^-1/2: the symmetric operator with a self-loop of weight ε on every node."""
+    checks.real("epsilon", epsilon, above=0)
+    scale = _diagonal(graph, (_a_graph(graph).degrees + float(epsilon)) ** -0.5)
+    return _csr(scale @ (adjacency(graph) + float(epsilon) * identity(graph)) @ scale)
+
+
+def bethe_hessian(graph: Graph, *, r: float | int | None = None) -> sp.csr_array:
+    """H(r) = (r² - 1)I - rA + D. Without `r` it is the square root of the average degree."""
+    at = average_degree(graph) ** 0.5 if r is None else float(checks.real("r", r))
+    return _csr((at**2 - 1) * identity(graph) - at * adjacency(graph) + degree(graph))
+
+
+def shifted_bethe_hessian(graph: Graph, *, kappa: float | int = 8.0, r: float | int | None = None) -> sp.csr_array:
+    """κI - H(r), whose leading eigenvectors are the communities. The default κ fits an average degree of 3."""
+    checks.real("kappa", kappa)
+    return _csr(float(kappa) * identity(graph) - bethe_hessian(graph, r=r))
+
+
+def power_graph(graph: Graph) -> sp.csr_array:
+    """min(A², 1): nodes joined by a walk of two steps."""
+    return _capped(adjacency(graph) @ adjacency(graph))
+
+
+def two_step_graph(graph: Graph) -> sp.csr_array:
+    """min(A + A², 1): nodes joined by a walk of one or two steps."""
+    once = adjacency(graph)
+    return _capped(once + once @ once)
+
+
+def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
+    """A∘A²: each edge weighted by the number of triangles that it is part of; divided by the row sums if `averaged`.
+
+    It sees what color refinement does not: a ring of 6 from two rings of 3.
+    """
+    checks.flags(averaged=averaged)
+    once = adjacency(graph)
+    weighted = _csr(once * (once @ once))
+    if not averaged:
+        return weighted
+    return _csr(_diagonal(graph, _power(np.asarray(weighted.sum(axis=1), float), -1.0)) @ weighted)
+
+
+def pagerank(graph: Graph, *, restart: float | int = 0.1) -> LinearOperator:
+    """a(I - (1 - a)AD^-1)^-1, personalized PageRank with the restart probability a, as a product: the matrix itself is
+    dense. Each product is a fixed-point iteration, to 1e-12 of the largest entry."""
+    a = float(checks.real("restart", restart, above=0, at_most=1))
+    step = normalized(graph, alpha=0, beta=1)
+    rounds = 1 if a == 1 else int(np.ceil(np.log(1e-13) / np.log(1 - a)))
+
+    def product(x: Any) -> Any:
+        start, total = np.asarray(x, float), np.asarray(x, float)
+        for _ in range(rounds):
+            total = start + (1 - a) * (step @ total)
+        return a * total
+
+    shape = (graph.nodes, graph.nodes)
+    return LinearOperator(shape=shape, dtype=float, matvec=product, matmat=product)  # pyright: ignore[reportCallIssue]
+
+
+def average_degree(graph: Graph) -> float:
+    """The average degree, a scalar."""
+    return float(_entries(graph) / max(graph.nodes, 1))
+
+
+def _power(values: np.ndarray, exponent: float) -> np.ndarray:
+    """values^exponent, and 0 where a value is 0, so that an isolated node divides by nothing."""
+    safe = np.where(values > 0, values, 1.0)
+    return np.where(values > 0, safe**exponent, 0.0)
+
+
+def _diagonal(graph: Graph, values: np.ndarray) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array(values, shape=(graph.nodes, graph.nodes)))
+
+
+def _capped(matrix: Any) -> sp.csr_array:
+    capped = _csr(matrix)
+    capped.data = np.minimum(capped.data, 1)
+    return capped
+
+
+def _csr(matrix: Any) -> sp.csr_array:
+    made = sp.csr_array(matrix)
+    made.sort_indices()
+    return made
+
+
+def _entries(graph: Any) -> int:
+    return len(_a_graph(graph).indices)
+
+
+def _nodes(graph: Any) -> int:
+    return _a_graph(graph).nodes
+
+
+def _a_graph(graph: Any) -> Graph:
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
+    return graph
