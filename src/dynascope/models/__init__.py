@@ -1,6 +1,7 @@
 """Models: what learns, as immutable equinox modules."""
 
 from dynascope.models import dag_architectures as dag_architectures
+from dynascope.models.concept_classifier import ConceptClassifier as ConceptClassifier
 from dynascope.models.convnet import ConvNet as ConvNet, myrtle5 as myrtle5
 from dynascope.models.dag import DAG as DAG
 from dynascope.models.diagonal import (
@@ -23,4 +24,5 @@ from dynascope.models.taylor import (
 )
 from dynascope.models.torch import TorchModel as TorchModel, from_torch as from_torch, to_torch as to_torch
 from dynascope.models.transformer import Attention as Attention, Products as Products, Transformer as Transformer
+from dynascope.models.unet import UNet as UNet
 from dynascope.models.vision_transformer import ViT as ViT

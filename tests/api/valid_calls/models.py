@@ -10,7 +10,7 @@ import numpy as np
 
 import dynascope as ds
 from dynascope.models.frozen import Frozen
-from valid_calls.shared import KEY, NOT_NEGATIVE, REAL, VECTOR, Calls, half
+from valid_calls.shared import KEY, NOT_NEGATIVE, POSITIVE, REAL, VECTOR, Calls, half
 
 
 def calls() -> Calls:
@@ -24,6 +24,7 @@ def calls() -> Calls:
     found: Calls = {
         "Attention": ({"dim": 2, "heads": 1, "key": KEY}, spread),
         "AttentionHead": ({"dim": 2}, {}),
+        "ConceptClassifier": ({"shape": (2, 2, 1), "channels": (4,), "heads": 1, "key": KEY}, {}),
         "ConvNet": ({"shape": (4, 4, 1), "channels": (2,), "key": KEY, "window": 1}, spread),
         "Diagonal": ({"u": jnp.ones(2), "v": jnp.ones(2), "network": ds.models.LinearNetwork(2)}, {}),
         "DiagonalForm": ({"entries": VECTOR}, {}),
@@ -37,6 +38,10 @@ def calls() -> Calls:
         ),
         "Symmetric": ({"factor": jnp.eye(2)}, {"factor": "nested"}),
         "Transformer": (small, spread),
+        "UNet": (
+            {"shape": (2, 2, 1), "condition": 1, "channels": (2,), "groups": 1, "heads": 1, "blocks": 1, "key": KEY},
+            {"scale": POSITIVE, "gamma_min": "-1 0 2.5", "gamma_max": "-1 0 2.5 2**62", "dropout": "0"},
+        ),
         "ViT": ({"shape": (4, 4, 1), "classes": 2} | small, spread),
         "WideResNet": ({"shape": (4, 4, 1), "widening": 1, "stem": 1, "key": KEY}, spread),
         "DAG": ({"edges": dag.edges, "sources": dag.sources}, {}),

@@ -1,0 +1,61 @@
+"""A classifier of the concepts in an image, with the body of a U-Net."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope import checks
+from dynascope.models.convnet import Image
+from dynascope.models.transformer import Linear
+from dynascope.models.unet import levels
+from dynascope.models.unet_blocks import Backbone, GroupNorm
+
+FEATURES = 64
+"""Channels of the U-Net's output, and hidden units of the head."""
+
+
+class ConceptClassifier(eqx.Module):
+    """Two logits for each concept of one image (height, width, channels): a U-Net with 64 output channels, their
+    largest values over all pixels, and a network with one hidden layer of GELUs, normalized in `groups` groups.
+
+    `jax.nn.softmax(model(image))[:, 1]` are the probabilities that the two-valued concepts have their second value.
+    """
+
+    backbone: Backbone
+    norms: tuple[GroupNorm, GroupNorm]
+    hidden: Linear
+    out: Linear
+    shape: tuple[int, int, int] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        concepts: int = 2,
+        *,
+        key: PRNGKeyArray,
+        channels: Sequence[int] = (32, 32, 32),
+        blocks: int = 1,
+        groups: int = 4,
+        heads: int = 4,
+    ) -> None:
+        self.shape = checks.image_shape(shape)
+        checks.whole("concepts", concepts, at_least=1, at_most=1000)
+        if FEATURES % checks.whole("groups", groups, at_least=1):
+            raise ValueError(f"groups must divide {FEATURES}; got {groups}")
+        widths = levels(self.shape, channels, blocks, groups, heads)
+        keys = jax.random.split(checks.key("key", key), 3)
+        self.backbone = Backbone(
+            self.shape[-1], FEATURES, widths, key=keys[0], blocks=blocks, groups=groups, heads=heads, zero=False
+        )
+        self.norms = GroupNorm(FEATURES, groups), GroupNorm(FEATURES, groups)
+        self.hidden, self.out = Linear(FEATURES, FEATURES, key=keys[1]), Linear(FEATURES, 2 * concepts, key=keys[2])
+
+    def __call__(self, image: Image) -> Float[Array, "concepts 2"]:
+        checks.example(self, image, self.shape)
+        pooled = self.backbone(image).max(axis=(0, 1))
+        hidden = jax.nn.gelu(self.hidden(self.norms[0](pooled)), approximate=False)
+        return self.out(self.norms[1](hidden)).reshape(-1, 2)
