@@ -1,6 +1,6 @@
 """Models: what learns, as immutable equinox modules."""
 
-from dynascope.models import dag_architectures as dag_architectures
+from dynascope.models import dag_architectures as dag_architectures, ga_mlp as ga_mlp
 from dynascope.models.concept_classifier import ConceptClassifier as ConceptClassifier
 from dynascope.models.convnet import ConvNet as ConvNet, myrtle5 as myrtle5
 from dynascope.models.dag import DAG as DAG
@@ -10,11 +10,15 @@ from dynascope.models.diagonal import (
     DiagonalTransformer as DiagonalTransformer,
     LinearNetwork as LinearNetwork,
 )
+from dynascope.models.featured_graph import FeaturedGraph as FeaturedGraph
+from dynascope.models.ga_mlp import GAMLP as GAMLP, SIGN as SIGN
+from dynascope.models.gin import GIN as GIN
 from dynascope.models.gpt import GPT as GPT
 from dynascope.models.graph import Graph as Graph
 from dynascope.models.mlp import MLP as MLP, Symmetric as Symmetric
 from dynascope.models.quadratic_model import DiagonalForm as DiagonalForm, QuadraticModel as QuadraticModel
 from dynascope.models.residual import WideResNet as WideResNet
+from dynascope.models.spectral_gnn import SpectralGNN as SpectralGNN
 from dynascope.models.taylor import (
     Gated as Gated,
     Taylor as Taylor,

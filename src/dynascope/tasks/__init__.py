@@ -20,6 +20,7 @@ from dynascope.tasks.factorization import (
 )
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex
 from dynascope.tasks.next_token import NextToken as NextToken
+from dynascope.tasks.node_task import NodeTask as NodeTask
 from dynascope.tasks.products import ProductLoss as ProductLoss
 from dynascope.tasks.scalar_losses import ScalarLoss as ScalarLoss
 from dynascope.tasks.separable import ExtendedLoss as ExtendedLoss, SeparableLoss as SeparableLoss

@@ -29,6 +29,9 @@ def calls() -> Calls:
         "Diagonal": ({"u": jnp.ones(2), "v": jnp.ones(2), "network": ds.models.LinearNetwork(2)}, {}),
         "DiagonalForm": ({"entries": VECTOR}, {}),
         "DiagonalTransformer": (small, spread),
+        "FeaturedGraph": ({"graph": ds.graphs.parity_colors(ds.graphs.cycle(3))}, {}),
+        "GAMLP": ({"features": 2, "out": 1, "key": KEY}, {}),
+        "GIN": ({"features": 2, "depth": 1, "out": 1, "key": KEY}, {}),
         "GPT": ({"vocabulary": 3, "context": 4} | small, spread),
         "LinearNetwork": ({"dim": 2}, {}),
         "MLP": ({"dim": 2, "depth": 1, "key": KEY}, spread),
@@ -36,6 +39,8 @@ def calls() -> Calls:
             {"weights": VECTOR, "features": half, "form": ds.models.DiagonalForm(VECTOR), "gamma": 0.1},
             {"gamma": REAL},
         ),
+        "SIGN": ({"operators": 2, "features": 2, "out": 1, "key": KEY}, {}),
+        "SpectralGNN": ({"depth": 2, "out": 2, "key": KEY}, {}),
         "Symmetric": ({"factor": jnp.eye(2)}, {"factor": "nested"}),
         "Transformer": (small, spread),
         "UNet": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 import dynascope as ds
-from valid_calls.shared import ARRAYS, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
+from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
 
 
 def calls() -> Calls:
@@ -18,6 +18,7 @@ def calls() -> Calls:
         "Labeled": ({"x": jnp.ones((2, 4, 4, 1)), "y": jnp.array([0, 1])}, {"x": "shaped"}),
         "MultiIndex": ({"dim": 4}, {"noise": NOT_NEGATIVE}),
         "NextToken": ({"tokens": jnp.arange(9), "context": 4}, {}),
+        "NodeTask": ({"graph": X}, {"graph": EVERYTHING}),
         "ProductLoss": ({}, {"target": f"{NUMBERS} {ARRAYS}", "scale": POSITIVE}),
         "QuadraticLoss": ({"S": jnp.eye(2), "c": VECTOR}, {}),
         "ScalarLoss": ({"function": half, "minimum": 0.0}, {"minimum": f"{NUMBERS} {ARRAYS}", "name": "foo"}),

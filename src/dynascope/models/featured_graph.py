@@ -1,0 +1,59 @@
+"""A graph with features, as arrays that a compiled network sums over."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from dynascope import checks
+from dynascope.graphs import Graph, adjacency
+
+
+class FeaturedGraph(eqx.Module):
+    """The input of message passing: node features, neighbors, and which nodes the first layer cannot tell apart.
+
+    The first layer of a network such as `GIN` sees a node's own features and their sum over its neighbors. Few of these
+    pairs are distinct where features are colors or classes, so that layer is computed once for each of them. All later
+    layers are computed as usual.
+    """
+
+    x: Float[Array, "nodes features"]
+    senders: Int[Array, " entries"]
+    receivers: Int[Array, " entries"]
+    """Sorted."""
+    table: Int[Array, "nodes most"]
+    """The neighbors of each node; the number of nodes, which is no node, after the last."""
+    kind: Int[Array, " nodes"]
+    """Which pair of own features and sum each node has."""
+    own: Float[Array, "kinds features"]
+    sums: Float[Array, "kinds features"]
+    """Of each kind the features and their sum over the neighbors."""
+
+    def __init__(self, graph: Graph) -> None:
+        if not isinstance(graph, Graph) or graph.features is None or graph.nodes < 1:
+            raise TypeError(f"graph must be a Graph with nodes and features; got {checks.shown(graph)}")
+        x = np.asarray(graph.features, float)
+        pairs = np.concatenate([x, adjacency(graph) @ x], axis=1)
+        kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
+        table = np.full((graph.nodes, max(1, graph.degrees.max(initial=0))), graph.nodes, np.int32)
+        table[graph.rows, np.arange(len(graph.indices)) - graph.indptr[graph.rows]] = graph.indices
+        self.x, self.table = jnp.asarray(x, float), jnp.asarray(table)
+        self.senders, self.receivers = jnp.asarray(graph.indices, np.int32), jnp.asarray(graph.rows, np.int32)
+        self.kind = jnp.asarray(kind.reshape(-1), np.int32)
+        self.own, self.sums = (jnp.asarray(half, float) for half in np.split(kinds, 2, axis=1))
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return self.x.shape[0]
+
+    def totals(self, h: Float[Array, "nodes channels"]) -> Float[Array, "nodes channels"]:
+        """The sum of h over the neighbors of every node."""
+        return jax.ops.segment_sum(h[self.senders], self.receivers, self.nodes, indices_are_sorted=True)
+
+    def around(self, nodes: Int[Array, " some"]) -> Int[Array, "some most"]:
+        """The neighbors of these nodes; the number of nodes where there is none."""
+        return self.table.at[nodes].get(mode="fill", fill_value=self.nodes)

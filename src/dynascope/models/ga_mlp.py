@@ -1,0 +1,95 @@
+"""Graph-augmented MLPs: fixed linear operators propagate the features of the nodes, then a network reads each node.
+
+Z = rho([w_1(A) X, ..., w_K(A) X]) (Chen, Chen, Villar and Bruna, On Graph Neural Networks versus Graph-Augmented MLPs,
+2021). The propagated features depend on no parameter, so they are computed once, before training. What is here is rho,
+which learns. The named models are pairs of operators and a rho: `sgc`, `gfnn`, `gfn` and `SIGN` say which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from dynascope import checks
+from dynascope.models.mlp import MLP
+
+
+class GAMLP(eqx.Module):
+    """The network of a graph-augmented MLP: `depth` affine maps of width `width` with ReLU between them, node by node.
+
+    It takes the `features` numbers of one node, or of all nodes of a graph as (nodes, features), and returns `out`
+    numbers for each. With `depth=1` it is linear.
+    """
+
+    network: MLP
+
+    def __init__(
+        self, features: int, out: int, *, key: PRNGKeyArray, width: int = 32, depth: int = 2, bias: bool = True
+    ) -> None:
+        checks.sizes(features=features, out=out, width=width, depth=depth)
+        self.network = MLP(features, depth, width=width, out=out, activation="relu", bias=bias, key=key)
+
+    def __call__(self, x: Float[Array, "*nodes features"]) -> Float[Array, "*nodes out"]:
+        return per_node(self.network, x)
+
+
+class SIGN(eqx.Module):
+    """SIGN's network: a linear map of its own for each of `operators` propagated features, ReLU, one linear map.
+
+    rho(X) = relu([X_1 W_1, ..., X_K W_K]) W (Rossi et al., SIGN: Scalable Inception Graph Neural Networks, 2020). The
+    features of a node are those of the first operator, then those of the second, and so on: operators x `features`
+    numbers. SIGN's operators are I, powers of an adjacency, of a PageRank and of a triangle-weighted adjacency.
+    """
+
+    branches: Float[Array, "operators width features"]
+    offsets: Float[Array, "operators width"]
+    readout: MLP
+
+    def __init__(self, operators: int, features: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> None:
+        checks.sizes(operators=operators, features=features, out=out, width=width)
+        for_branches, for_offsets, for_readout = jax.random.split(checks.key("key", key), 3)
+        bound = 1 / math.sqrt(features)
+        shape = (operators, width, features)
+        self.branches = jax.random.uniform(for_branches, shape, minval=-bound, maxval=bound)
+        self.offsets = jax.random.uniform(for_offsets, shape[:2], minval=-bound, maxval=bound)
+        self.readout = MLP(operators * width, 1, out=out, bias=True, key=for_readout)
+
+    def __call__(self, x: Float[Array, "*nodes features"]) -> Float[Array, "*nodes out"]:
+        operators, _, features = self.branches.shape
+
+        def node(x: Array) -> Array:
+            checks.example(self, x, (operators * features,))
+            parts = jnp.einsum("kwf,kf->kw", self.branches, x.reshape(operators, features)) + self.offsets
+            return self.readout(jax.nn.relu(parts).reshape(-1))
+
+        return per_node(node, x)
+
+
+def sgc(features: int, out: int, *, key: PRNGKeyArray) -> GAMLP:
+    """SGC: one linear map of the features propagated K times by the adjacency with self-loops, normalized on both sides
+    (Wu et al., Simplifying Graph Convolutional Networks, 2019). A softmax makes probabilities of the outputs."""
+    return GAMLP(features, out, depth=1, bias=False, key=key)
+
+
+def gfnn(features: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> GAMLP:
+    """gfNN: two layers on the features of `sgc` (Hoang and Maehara, Revisiting Graph Neural Networks, 2019)."""
+    return GAMLP(features, out, width=width, key=key)
+
+
+def gfn(features: int, order: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> GAMLP:
+    """GFN: two layers on the degree, the features, and the features propagated 1 to `order` times (Chen, Bian and Sun,
+    Are Powerful Graph Neural Nets Necessary?, 2019): 1 + features (order + 1) numbers at each node."""
+    checks.sizes(features=features, order=order)
+    return GAMLP(1 + features * (order + 1), out, width=width, key=key)
+
+
+def per_node(network: Callable[[Array], Array], x: Array) -> Array:
+    """The network at one node (features,), or at each of them (..., features)."""
+    for _ in range(x.ndim - 1):
+        network = jax.vmap(network)
+    return network(x)
