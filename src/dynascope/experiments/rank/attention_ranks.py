@@ -111,10 +111,10 @@ def grows(reduced: xr.Dataset, product: str, factor: float = 1.0, from_layer: in
     return above(f"grows-{product}", statement, one.late.mean("layer") / one.early.mean("layer"), factor, **about)
 
 
-def gradual(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Claim:
+def gradual(reduced: xr.Dataset, product: str, limit: float = 0.8, **about: Unpack[About]) -> Claim:
     """The mean over layers rises with the step."""
     statement = f"The stable rank of the gain of {NAMES[product]}, mean over layers, rises with the step (Spearman)"
-    return above(f"gradual-{product}", statement, reduced.rise.sel(product=product), 0.8, **about)
+    return above(f"gradual-{product}", statement, reduced.rise.sel(product=product), limit, **about)
 
 
 def unlike_noise(reduced: xr.Dataset, **about: Unpack[About]) -> Claim:
