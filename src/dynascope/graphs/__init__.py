@@ -9,6 +9,8 @@ from dynascope.graphs.convert import (
     to_pyg as to_pyg,
     to_scipy as to_scipy,
 )
+from dynascope.graphs.expressivity import Expressivity as Expressivity, expressivity as expressivity
+from dynascope.graphs.floors import irreducible_error as irreducible_error, irreducible_mistakes as irreducible_mistakes
 from dynascope.graphs.generators import (
     ball as ball,
     barabasi_albert as barabasi_albert,
@@ -25,6 +27,7 @@ from dynascope.graphs.generators import (
     stochastic_block_model as stochastic_block_model,
 )
 from dynascope.graphs.graph import Graph as Graph, from_edges as from_edges
+from dynascope.graphs.isomorphism import isomorphic as isomorphic, isomorphism_classes as isomorphism_classes
 from dynascope.graphs.operators import (
     adjacency as adjacency,
     average_degree as average_degree,
@@ -47,9 +50,22 @@ from dynascope.graphs.pairs import (
     tree_twins as tree_twins,
     walk_twins as walk_twins,
 )
+from dynascope.graphs.partitions import (
+    classes_of as classes_of,
+    number_of_classes as number_of_classes,
+    refines as refines,
+)
 from dynascope.graphs.propagation import (
     SparseOperator as SparseOperator,
     normalized_powers as normalized_powers,
     on_device as on_device,
     powers as powers,
 )
+from dynascope.graphs.refinement import (
+    color_refinement as color_refinement,
+    family_classes as family_classes,
+    graph_codes as graph_codes,
+    operator_classes as operator_classes,
+    stable_colors as stable_colors,
+)
+from dynascope.graphs.walks import walk_counts as walk_counts, walks as walks

@@ -116,7 +116,8 @@ def _power(values: np.ndarray, exponent: float) -> np.ndarray:
 
 
 def _diagonal(graph: Graph, values: np.ndarray) -> sp.csr_array:
-    return sp.csr_array(sp.diags_array(values, shape=(graph.nodes, graph.nodes)))
+    at = np.arange(graph.nodes + 1, dtype=np.int64)
+    return sp.csr_array((values, at[:-1], at), shape=(graph.nodes, graph.nodes))
 
 
 def _capped(matrix: Any) -> sp.csr_array:

@@ -1,0 +1,100 @@
+"""What message passing and fixed operators can tell apart: the classes of nodes and of graphs, found exactly.
+
+"Simple structures in neural networks", Chapter 2. A message-passing network of depth K sees the colors of K rounds of
+Weisfeiler-Lehman refinement; a graph-augmented MLP sees the features ω_1 X, ..., ω_K X of a node, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from dynascope import checks
+from dynascope.graphs.batch import GraphBatch
+from dynascope.graphs.graph import Graph
+from dynascope.graphs.operators import adjacency
+from dynascope.graphs.partitions import classes_of, multiset_classes, partition
+from dynascope.graphs.propagation import powers
+
+
+def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np.ndarray, "rounds+1 nodes"]:
+    """The classes after 0, 1, ..., `rounds` rounds of Weisfeiler-Lehman refinement, (rounds + 1, nodes): in each round
+    a node's color becomes its own color with the multiset of its neighbors' colors.
+
+    It starts from the partition `colors`, or from the graph's features; without either from one color.
+    """
+    checks.whole("rounds", rounds, at_least=0)
+    found = [_start(_a_graph(graph), colors)]
+    for _ in range(rounds):
+        before = found[-1]
+        after = multiset_classes(before, graph.indptr, before[graph.indices])
+        found.append(after if after.max(initial=0) > before.max(initial=0) else before)
+    return np.stack(found)
+
+
+def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " nodes"]:
+    """The classes, (nodes,), when refinement changes nothing any more."""
+    before = _start(_a_graph(graph), colors)
+    while True:
+        after = multiset_classes(before, graph.indptr, before[graph.indices])
+        if after.max(initial=0) == before.max(initial=0):
+            return before
+        before = after
+
+
+def operator_classes(
+    graph: Graph, order: int, *, operator: Any = adjacency, own: bool = True, tolerance: float | int = 1e-9
+) -> Int[np.ndarray, "order+1 nodes"]:
+    """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`, (order + 1,
+    nodes); without `own` the operators are ω, ..., ω^k, and at k = 0 there is one class.
+
+    `operator` is a function of the graph, such as `adjacency`. Node features are the graph's, or 1 for every node.
+    Where operator and features are integers the classes are exact; `tolerance` is for floats, as in `classes_of`.
+    """
+    checks.whole("order", order, at_least=0)
+    checks.function("operator", operator, "operator(graph)")
+    checks.flags(own=own)
+    features = np.ones((graph.nodes, 1), np.int64) if _a_graph(graph).features is None else graph.features
+    found = []
+    for k, values in enumerate(powers(operator(graph), features, order)):
+        start = found[-1] if found else None
+        seen = values if own or k else np.zeros(graph.nodes, np.int64)
+        found.append(classes_of(seen, start=start, tolerance=tolerance))
+    return np.stack(found)
+
+
+def family_classes(
+    graph: Graph, operators: Iterable[Any], *, tolerance: float | int = 1e-9
+) -> Int[np.ndarray, " nodes"]:
+    """The classes, (nodes,), of a graph-augmented MLP with any operators, each a function of the graph."""
+    if not isinstance(operators, Iterable) or isinstance(operators, str | bytes | dict):
+        raise TypeError(f"operators must be a list of functions of a graph; got {checks.shown(operators)}")
+    features = np.ones((graph.nodes, 1), np.int64) if _a_graph(graph).features is None else graph.features
+    found = np.zeros(graph.nodes, np.int64)
+    for operator in operators:
+        made = checks.function("each of operators", operator, "operator(graph)")(graph)
+        found = classes_of(powers(made, features, 1)[1], start=found, tolerance=tolerance)
+    return found
+
+
+def graph_codes(graphs: GraphBatch, classes: Any) -> Int[np.ndarray, " graphs"]:
+    """The classes of graphs, (graphs,), that have the same multiset of node classes, (nodes of all graphs,)."""
+    if not isinstance(graphs, GraphBatch):
+        raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")
+    found = partition("classes", classes, graphs.joined.nodes)
+    return multiset_classes(np.zeros(len(graphs), np.int64), graphs.offsets, found)
+
+
+def _start(graph: Graph, colors: Any) -> np.ndarray:
+    if colors is not None:
+        return partition("colors", colors, graph.nodes)
+    return np.zeros(graph.nodes, np.int64) if graph.features is None else classes_of(graph.features)
+
+
+def _a_graph(graph: Any) -> Graph:
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
+    return graph
