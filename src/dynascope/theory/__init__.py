@@ -5,9 +5,11 @@ from dynascope.theory import (
     concept as concept,
     edge as edge,
     features as features,
+    graphs as graphs,
     linearity as linearity,
     rank as rank,
+    recall as recall,
 )
 from dynascope.theory.arguments import check_calls
 
-check_calls(catapult, concept, edge, features, linearity, rank)
+check_calls(catapult, concept, edge, features, graphs, linearity, rank, recall)

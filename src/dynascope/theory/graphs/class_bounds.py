@@ -1,0 +1,59 @@
+"""Bounds on the number of classes of rooted graphs, as base-10 logarithms: doubly exponential in the depth for message
+passing, poly-exponential for powers of a normalized adjacency matrix.
+
+"Simple structures in neural networks", Propositions 2.3 and 2.4, Corollary 2.5, Appendices A.6 and A.7.
+"""
+
+from __future__ import annotations
+
+from math import comb, log10
+from typing import Annotated
+
+from dynascope.theory.arguments import Whole
+
+Depth = Annotated[int, Whole(1, 40)]
+Degree = Annotated[int, Whole(2, 16)]
+
+
+def log10_message_passing(degree: Degree, depth: Depth) -> float:
+    """Lemma A.6: at least (m - 1)^(2^K - 1) classes; also a lower bound on the VC dimension."""
+    return (2**depth - 1) * log10(degree - 1)
+
+
+def walk_types(degree: Degree, length: Depth, features: int = 2) -> int:
+    """The types of walks of this length: |X| m C(k + m - 2, m - 1), by the degrees on the way as a multiset, the degree
+    and the feature at the end."""
+    return features * degree * comb(length + degree - 2, degree - 1)
+
+
+def walk_types_bound(degree: Degree, length: Depth, features: int = 2) -> int:
+    """The document's bound on them, |X| m (k + m - 2)^(m - 1)."""
+    return features * degree * (length + degree - 2) ** (degree - 1)
+
+
+def log10_operators(degree: Degree, depth: Depth, features: int = 2, exact_types: bool = False) -> float:
+    """At most ∏ C(m^k + N_k, N_k) classes, k = 1, ..., K, times the features of the node itself, which are left out
+    here: N_k counts that sum to at most m^k. With `exact_types` N_k is `walk_types`, else the document's bound."""
+    types = walk_types if exact_types else walk_types_bound
+    return sum(_log10_choices(degree**k, types(degree, k, features)) for k in range(1, depth + 1))
+
+
+def overtaking_depth(degree: Annotated[int, Whole(3, 8)], features: int = 2, exact_types: bool = False) -> int:
+    """The least depth at which the lower bound for message passing exceeds the upper bound for operators."""
+    depth, total = 0, 0.0
+    types = walk_types if exact_types else walk_types_bound
+    while depth == 0 or log10_message_passing(degree, depth) <= total:
+        depth += 1
+        total += _log10_choices(degree**depth, types(degree, depth, features))
+    return depth
+
+
+def printed_choices(degree: Degree, length: Depth, features: int = 2) -> int:
+    """The document's number of counts for one operator, C(m^k + N - 1, N): it counts sums below m^k and leaves out
+    those equal to it. N is `walk_types_bound`."""
+    types = walk_types_bound(degree, length, features)
+    return comb(degree**length + types - 1, types)
+
+
+def _log10_choices(total: int, kinds: int) -> float:
+    return log10(comb(total + kinds, kinds))

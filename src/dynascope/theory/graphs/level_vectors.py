@@ -1,0 +1,68 @@
+"""Full trees with features 0 and 1 by their level vectors: how many zeros stand on each level.
+
+One level vector is one class of every operator that depends on the structure alone; the trees in it are told apart by
+message passing. "Simple structures in neural networks", Appendix A.8, Lemmas A.7 and A.8.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated, Any
+
+import numpy as np
+
+from dynascope.theory.arguments import Whole
+from dynascope.theory.graphs.tree_counts import full_trees, multisets
+
+Children = Annotated[int, Whole(2, 6)]
+Depth = Annotated[int, Whole(0, 3)]
+
+
+def trees_by_levels(children: Children, depth: Depth) -> Any:
+    """The number of full m-ary trees with q_k zeros on level k, up to isomorphism, as an integer array with the axes
+    q_0, ..., q_K, of shape (2, m + 1, m² + 1, ...).
+
+    Multisets of m subtrees are built one level vector at a time: j of the N trees with one vector can be chosen in
+    C(N + j - 1, j) ways, and their vectors add up.
+    """
+    kind = np.int64 if full_trees(children, depth) < 2**62 else object
+    counts = np.ones(2, kind)
+    for level in range(1, depth + 1):
+        shape = tuple(children**k + 1 for k in range(1, level + 1))
+        chosen = [np.zeros(shape, kind) for _ in range(children + 1)]
+        chosen[0][(0,) * level] = 1
+        for vector in zip(*np.nonzero(counts), strict=True):
+            chosen = _with_more(chosen, np.array(vector), int(counts[vector]))
+        counts = np.stack([chosen[children]] * 2)  # the root itself is 1 or 0
+    return counts
+
+
+def admissible_vectors(children: Children, depth: Depth, *, proper: bool = False) -> list[tuple[int, ...]]:
+    """The level vectors of Lemma A.7: 2^k - 2^(k-2) <= q_k <= m^k / 2 for k from 2 on. With `proper` also
+    1 <= q_1 <= m - 1, which its proof needs."""
+    ranges = [range(2)]
+    for k in range(1, depth + 1):
+        if k == 1:
+            ranges.append(range(1, children) if proper else range(children + 1))
+        else:
+            ranges.append(range(2**k - 2 ** (k - 2), children**k // 2 + 1))
+    return list(product(*ranges))
+
+
+def fewest_trees(depth: Annotated[int, Whole(1, 8)]) -> int:
+    """Lemma A.7: at least 2^(2^(K-1) - 1) trees have an admissible level vector."""
+    return 2 ** (2 ** (depth - 1) - 1)
+
+
+def _with_more(chosen: list[Any], vector: np.ndarray, trees: int) -> list[Any]:
+    """The ways to choose up to m subtrees, after those with this vector are allowed too."""
+    most = len(chosen) - 1
+    added = [part.copy() for part in chosen]
+    for j in range(1, most + 1):
+        ways, shift = multisets(trees, j), j * vector
+        for size in range(most - j + 1):
+            part = chosen[size]
+            room = tuple(slice(0, max(0, length - s)) for length, s in zip(part.shape, shift, strict=True))
+            target = tuple(slice(s, None) for s in shift)
+            added[size + j][target] += ways * part[room]
+    return added

@@ -1,0 +1,68 @@
+"""How many trees there are, and how many of them fixed operators see: exact numbers, as Python's integers.
+
+A message-passing network of depth K sees a node's aggregation tree of depth K, up to isomorphism. An operator that
+depends on the graph's structure alone sees how many nodes of each feature stand on every level. "Simple structures in
+neural networks", Appendices A.6 and A.8.
+"""
+
+from __future__ import annotations
+
+from math import comb, prod
+from typing import Annotated
+
+from dynascope.theory.arguments import Count, Whole
+
+Depth = Annotated[int, Whole(0, 8)]
+Degree = Annotated[int, Whole(2, 64)]
+
+
+def multisets(kinds: Count, size: Count) -> int:
+    """The number of multisets of `size` elements of `kinds` kinds, C(kinds + size - 1, size)."""
+    return comb(kinds + size - 1, size) if kinds or not size else 0
+
+
+def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
+    """Trees in which every node above the last level has m children, up to isomorphism: N_0 = c,
+    N_k = c ms(N_(k-1), m)."""
+    count = features
+    for _ in range(depth):
+        count = features * multisets(count, children)
+    return count
+
+
+def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
+    """Aggregation trees of nodes in graphs whose degrees are all m, up to isomorphism: R_K = c ms(B_(K-1), m) with
+    B_0 = c, B_k = c ms(B_(k-1), m - 1).
+
+    One child repeats its parent's parent with all that hangs on it, so that m - 1 children are free.
+    """
+    if depth == 0:
+        return features
+    branch = features
+    for _ in range(depth - 1):
+        branch = features * multisets(branch, degree - 1)
+    return features * multisets(branch, degree)
+
+
+def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)], features: int = 2) -> int:
+    """Trees in which some child of every node repeats the feature of the node's parent, the condition that the proof of
+    Lemma A.6 works with. It is necessary for an aggregation tree and, from depth 3 on, not sufficient."""
+    below = {(x, p): 1 for x in range(features) for p in range(features)}
+    for _ in range(depth - 1):
+        total = [sum(below[y, x] for y in range(features)) for x in range(features)]
+        below = {
+            (x, p): multisets(total[x], degree) - multisets(total[x] - below[p, x], degree)
+            for x in range(features)
+            for p in range(features)
+        }
+    return sum(multisets(sum(below[y, x] for y in range(features)), degree) for x in range(features))
+
+
+def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
+    """The classes of full trees with two features that operators see: ∏ (m^k + 1), the level counts."""
+    return prod(children**k + 1 for k in range(depth + 1))
+
+
+def operator_classes_of_balls(degree: Degree, depth: Depth) -> int:
+    """The classes of balls with two features that operators see, 2 ∏ (m(m - 1)^(k-1) + 1)."""
+    return 2 * prod(degree * (degree - 1) ** (k - 1) + 1 for k in range(1, depth + 1))
