@@ -95,3 +95,14 @@ class Experiment(BaseModel, ABC):
     def title(cls) -> str:
         """The question, from the docstring's first line."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+
+class JoinableExperiment(Experiment):
+    """An experiment whose trainings can be run apart, on other days or machines, and joined (`lab.join`)."""
+
+    parts: ClassVar[tuple[str, ...]]
+    """The fields that say which trainings are run: those in which the parts of one run may differ."""
+
+    @abstractmethod
+    def members(self, seed: int) -> Mapping[str, Any]:
+        """The coordinates of the trainings, by dimension: along these the measurements of parts are joined."""

@@ -1,0 +1,270 @@
+"""The base of the experiments on pictures: a diffusion model learns to paint classes, and is asked for one it never saw.
+
+It paints inside the run, at every recording, and what it has painted is read off the pixels (and by a classifier).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jaxtyping import Array
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+import dynascope as ds
+from dynascope.experiments.seeds import member_seeds, run_key
+from dynascope.lab.experiment import JoinableExperiment, Values
+from dynascope.probes.probe import Snapshot, probe
+from dynascope.tasks.concept_labels import ConceptLabels
+from dynascope.tasks.diffusion import Diffusion, VariationalDiffusion, clipped_network, generate
+from dynascope.tasks.image_concepts import ImageConcepts
+from dynascope.tasks.image_reading import read_concepts
+
+Options = tuple[tuple[str, Any], ...]
+"""Options by name, as a static field can hold them."""
+HELD_OUT = 32
+"""Pictures of each training class on which the loss is recorded."""
+SIGNAL_PICTURES = 1024
+"""Pictures of each class from which the signals are measured."""
+CPU_SECONDS = 6.0
+"""A step of the paper's network at batch 128 on two CPU cores."""
+
+
+class Painter(eqx.Module):
+    """An ensemble member: a U-Net and its schedule, trained on the training classes of one generating process."""
+
+    drawing: Options = eqx.field(static=True)
+    """The options of `ImageConcepts`."""
+    network: Options = eqx.field(static=True)
+    """The options of `UNet`."""
+    clip: str = eqx.field(static=True)
+    clip_norm: float = eqx.field(static=True)
+    weight_decay: float = eqx.field(static=True)
+    average: float = eqx.field(static=True)
+    per_class: int = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    per_prompt: int = eqx.field(static=True)
+    sampling_steps: int = eqx.field(static=True)
+    shown: int = eqx.field(static=True)
+
+    def __call__(
+        self,
+        seed: Array,
+        separation: Array,
+        learning_rate: Array,
+        schedule_rate: Array,
+        shuffled: Array,
+        classifier: Any = None,
+    ) -> ds.Descent:
+        init, data, order, paint = jax.random.split(jax.random.key(seed), 4)
+        process = ImageConcepts(separation, **dict(self.drawing))
+        shape = (process.pixels, process.pixels, 3)
+        model = Diffusion(ds.models.UNet(shape, process.condition_size, key=init, **dict(self.network)))
+        pictures = process.dataset(data, self.per_class)
+        mixed_up = pictures.condition[jax.random.permutation(jax.random.fold_in(data, 1), len(pictures.condition))]
+        pictures = pictures._replace(condition=jnp.where(shuffled, mixed_up, pictures.condition))
+        task = VariationalDiffusion()
+        held_out = process.dataset(jax.random.fold_in(data, 2), HELD_OUT)
+
+        def terms(snapshot: Snapshot) -> Array:
+            return jnp.stack(task.terms(self._averaged(snapshot), held_out))
+
+        probes = {
+            "concepts": self._paintings(process, paint, classifier),
+            "bits": probe(terms, dims=("term",), coords={"term": ["diffusion", "latent", "reconstruction"]}),
+            "schedule": probe(
+                lambda snapshot: jnp.stack([snapshot.model.offset, snapshot.model.slope]),
+                dims=("number",),
+                coords={"number": ["offset", "slope"]},
+            ),
+        }
+        optimizer = self._optimizer(learning_rate, schedule_rate)
+        return ds.Descent(model, task, optimizer, data=pictures, batch=self.batch, key=order, probes=probes)
+
+    def _optimizer(self, learning_rate: Array, schedule_rate: Array) -> optax.GradientTransformation:
+        rule = optax.adamw(learning_rate, weight_decay=self.weight_decay)
+        if self.clip == "global":
+            whole = optax.chain(optax.clip_by_global_norm(self.clip_norm), rule)
+        else:
+            whole = clipped_network(rule, self.clip_norm, schedule=optax.adam(schedule_rate))
+        return ds.dynamics.averages.with_average(whole, self.average) if self.average else whole
+
+    def _averaged(self, snapshot: Snapshot) -> Any:
+        """The model that paints: with averaged weights where an average is kept."""
+        return ds.dynamics.averages.averaged(snapshot) if self.average else snapshot.model
+
+    def _paintings(self, process: ImageConcepts, key: Array, classifier: Any) -> ds.probes.Probe:
+        """The concepts of `per_prompt` pictures for the prompt of every class, from the same noise at every recording."""
+        classes, shape = process.classes, (process.pixels, process.pixels, 3)
+        count, s = len(classes), len(process.concepts)
+        prompts = jnp.repeat(process.prompts(classes), self.per_prompt, axis=0)
+
+        def measure(snapshot: Snapshot) -> dict[str, Array]:
+            model = self._averaged(snapshot)
+            images = generate(model, prompts, shape, key=key, steps=self.sampling_steps)
+            images = jnp.clip(jnp.nan_to_num(images), 0, 1)
+            read = read_concepts(images, process)
+            by_prompt = lambda values: values.reshape(count, self.per_prompt, *values.shape[1:])  # noqa: E731
+            found = {
+                "value": jnp.mean(by_prompt(read.values), axis=1),
+                "level": jnp.mean(by_prompt(read.levels), axis=1),
+                "formed": jnp.mean(by_prompt(read.formed), axis=1),
+                "pictures": jnp.round(255 * by_prompt(images)[:, : self.shown]).astype(jnp.uint8),
+            }
+            if classifier is not None:
+                found["classified"] = jnp.mean(
+                    by_prompt(jax.nn.softmax(jax.vmap(classifier)(images))[..., 1]), axis=1
+                )
+            return found
+
+        dims = {
+            "value": ("prompt", "concept"),
+            "level": ("prompt", "concept"),
+            "classified": ("prompt", "concept"),
+            "formed": ("prompt",),
+            "pictures": ("prompt", "picture", "y", "x", "rgb"),
+        }
+        names = ["".join(map(str, row)) for row in classes]
+        assert s == len(process.concepts)
+        return probe(measure, dims=dims, coords={"prompt": names, "concept": list(process.concepts)})
+
+
+class DiffusionExperiment(JoinableExperiment):
+    """Fields of the experiments on pictures, with the paper's values, and the published network's where it has none."""
+
+    parts: ClassVar[tuple[str, ...]] = ("separations", "seeds", "first_seed")
+
+    separations: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+    """Color separations: how far red and blue are apart."""
+    size_separation: float = Field(0.4, ge=0, le=1)
+    shape_separation: float = Field(1.0, ge=0, le=1)
+    concepts: tuple[str, ...] = ("color", "size")
+    pixels: PositiveInt = 32
+    mean_size: float = Field(0.5, gt=0)
+    color_spread: float = Field(0.125, ge=0)
+    size_spread: float = Field(0.375, ge=0)
+    center: float = Field(0.5, ge=0, le=1)
+    background: tuple[float, float] = (0.8, 1.0)
+    noise: float = Field(0.001, ge=0)
+    blur: float = Field(1.0, ge=0)
+    conditioning: Literal["named", "all"] = "named"
+    """The condition: size, color (and shape); or the published program's 11 numbers."""
+    per_class: PositiveInt = 1740
+    """Training pictures of each class: 85 % of 2,048."""
+    shuffled: bool = False
+    """Give every training picture the condition of another one."""
+    channels: tuple[PositiveInt, ...] = (64, 128, 256)
+    blocks: PositiveInt = 2
+    norm: Literal["group", "layer"] = "group"
+    placement: Literal["every", "downsampling"] = "every"
+    heads: PositiveInt = 4
+    dropout: float = Field(0.1, ge=0, lt=1)
+    compute: Literal["float32", "bfloat16"] = "float32"
+    learning_rate: float = Field(1e-3, gt=0)
+    schedule_rate: float = Field(1e-3, gt=0)
+    """The rate of the schedule's two numbers, where they are clipped apart."""
+    weight_decay: float = Field(0.01, ge=0)
+    clip: Literal["network_only", "global"] = "network_only"
+    clip_norm: float = Field(1.0, gt=0)
+    average: float = Field(0.0, ge=0, lt=1)
+    """Decay of the weights' moving average, from which pictures are painted; 0: the weights themselves."""
+    batch: PositiveInt = 128
+    steps: PositiveInt = 20_000
+    checkpoints: int = Field(60, ge=4)
+    """How often it paints, evenly spaced in the square root of the step."""
+    per_prompt: PositiveInt = 32
+    sampling_steps: PositiveInt = 100
+    shown: PositiveInt = 2
+    """Pictures of each prompt that are kept at every recording."""
+    classifier_steps: NonNegativeInt = 10_000
+    """Training steps of the classifier; 0: only the pixels are read."""
+    seeds: PositiveInt = 5
+    first_seed: NonNegativeInt = 0
+    """Seeds of one figure can be run apart and joined: seeds `first_seed`, `first_seed` + 1, and so on."""
+
+    @property
+    def matmul_precision(self) -> str:
+        """TF32 where the device has it: these networks are not compared with theory."""
+        return "default"
+
+    def members(self, seed: int) -> Mapping[str, np.ndarray]:
+        seeds = member_seeds(seed, self.first_seed + self.seeds, block=1000)[self.first_seed :]
+        return {"separation": np.asarray(self.separations, self.precision), "seed": seeds}
+
+    def recorded_steps(self) -> np.ndarray:
+        """`checkpoints` steps after the start, evenly spaced in their square root."""
+        return np.unique(np.rint(self.steps * np.linspace(0, 1, self.checkpoints + 1) ** 2)).astype(np.int32)[1:]
+
+    def drawing(self) -> dict[str, Any]:
+        """The options of `ImageConcepts`."""
+        names = ("size_separation", "shape_separation", "concepts", "pixels", "mean_size", "color_spread")
+        names += ("size_spread", "center", "background", "noise", "blur", "conditioning")
+        return {name: getattr(self, name) for name in names}
+
+    def train(self, seed: int) -> xr.Dataset:
+        """Train on every separation with every seed: the concepts of what is painted at each recorded step."""
+        self._warn_without_an_accelerator()
+        names = ("channels", "blocks", "norm", "placement", "heads", "dropout", "compute")
+        network = tuple((name, getattr(self, name)) for name in names)
+        copied = ("clip", "clip_norm", "weight_decay", "average", "per_class", "batch")
+        copied += ("per_prompt", "sampling_steps", "shown")
+        drawing = tuple(self.drawing().items())
+        member = Painter(drawing, network, **{name: getattr(self, name) for name in copied})
+        number = np.dtype(self.precision).type
+        fixed: dict[str, Any] = {name: number(getattr(self, name)) for name in ("learning_rate", "schedule_rate")}
+        fixed["shuffled"] = np.asarray(self.shuffled)
+        trace, beside = None, self._signals(seed)
+        if self.classifier_steps:
+            fixed["classifier"], trained = self._classifier(seed)
+            beside |= trained
+        trace = ds.ensemble(
+            member,
+            self.members(seed),
+            steps=self.steps,
+            record=self.recorded_steps(),
+            fixed=fixed,
+            keep=False,
+            width=1,
+        ).trace
+        return trace.assign(beside)
+
+    def _signals(self, seed: int) -> dict[str, Any]:
+        """The signal and the diversity of each concept in pixel space, at each separation."""
+        key, found = jax.random.fold_in(run_key(seed), 1), []
+        measure = eqx.filter_jit(lambda sep: ImageConcepts(sep, **self.drawing()).signals(key, SIGNAL_PICTURES))
+        for separation in self.separations:
+            found.append(jax.tree.map(np.asarray, measure(jnp.asarray(separation, self.precision))))
+        signal, spread = (np.stack(part) for part in zip(*found, strict=True))
+        dims = ("separation", "concept")
+        return {"signal": (dims, signal), "spread": (dims, spread)}
+
+    def _classifier(self, seed: int) -> tuple[Any, dict[str, Any]]:
+        """A classifier of all classes, on pictures of the smallest and the largest separation: kept with the run."""
+        ends = sorted({min(0.2, *self.separations), max(0.8, *self.separations)})
+        task = ConceptLabels([ImageConcepts(end, **self.drawing()) for end in ends])
+        init, order, test = jax.random.split(jax.random.fold_in(run_key(seed), 2), 3)
+        shape = (self.pixels, self.pixels, 3)
+        model = ds.models.ConceptClassifier(shape, len(self.concepts), key=init)
+        nothing = {"at": probe(lambda snapshot: snapshot.step, every=(0,))}
+        rule = optax.adamw(1e-3)
+        trained = ds.descend(model, task, rule, steps=self.classifier_steps, batch=64, key=order, probes=nothing).model
+        accuracy = eqx.filter_jit(lambda model: task.accuracy(model, task.sample(test, 2000)))(trained)
+        weights = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(trained, eqx.is_inexact_array))])
+        return trained, {
+            "classifier_accuracy": (("concept",), np.asarray(accuracy)),
+            "classifier_weights": (("weight",), weights),
+        }
+
+    def _warn_without_an_accelerator(self) -> None:
+        widths = np.prod([self.batch / 128, (self.pixels / 32) ** 2, (self.channels[-1] / 256) ** 2, self.blocks / 2])
+        hours = CPU_SECONDS * float(widths) * self.steps * len(self.separations) * self.seeds / 3600
+        if jax.default_backend() == "cpu" and hours > 1:
+            advice = "take a GPU, or --preset small or quick"
+            warnings.warn(f"{type(self).id} takes about {hours:,.0f} hours on two CPU cores: {advice}", stacklevel=2)

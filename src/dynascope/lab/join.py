@@ -1,0 +1,76 @@
+"""Runs of parts of an experiment (some seeds here, some settings there) become the run of the whole.
+
+Run the parts anywhere, copy their folders into one store, and join them there: the whole is then stored as if it had
+been measured at once, and its manifest names the parts with their devices and times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dynascope import __version__
+from dynascope.lab.errors import UsageError
+from dynascope.lab.experiment import JoinableExperiment
+from dynascope.lab.files import checksum
+from dynascope.lab.fingerprint import fingerprints
+from dynascope.lab.netcdf import pack
+from dynascope.lab.run import FILES, run
+from dynascope.lab.store import Store, StoredRun
+
+FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds", "run_seconds")
+"""What the manifest of the whole says of each part."""
+
+
+def join(
+    experiment: JoinableExperiment, *, seed: int = 0, preset: str | None = None, store: Store | None = None
+) -> StoredRun:
+    """The run of `experiment` from the store's runs of its parts: those that differ in its fields `parts` only.
+
+    A training that two parts have is taken from the older one. Raises a `UsageError` where a training is missing.
+    """
+    if not isinstance(experiment, JoinableExperiment):
+        raise UsageError(f"{experiment.id} cannot be joined from parts: its trainings are one run")
+    store = store or Store()
+    whole, wanted = experiment.model_dump(mode="json"), dict(experiment.members(seed))
+    found: dict[tuple[Any, ...], tuple[StoredRun, xr.Dataset]] = {}
+    for part in store.runs(experiment.id)[0]:
+        if part.seed != seed or {**part.config, **{name: whole[name] for name in experiment.parts}} != whole:
+            continue
+        measured = part.measured()
+        assert isinstance(measured, xr.Dataset)
+        for place in _product(wanted):
+            if place not in found and all(np.any(measured[dim] == at) for dim, at in zip(wanted, place, strict=True)):
+                found[place] = part, measured
+    missing = [place for place in _product(wanted) if place not in found]
+    if missing:
+        first = ", ".join(f"{dim} {at:g}" for dim, at in zip(wanted, missing[0], strict=True))
+        raise UsageError(f"{experiment.id}: {len(missing)} of its trainings are in no stored part: {first}, ...")
+    pieces = [measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()]
+    joined = xr.combine_by_coords(pieces, combine_attrs="drop_conflicts", compat="override", coords="minimal")
+    assert isinstance(joined, xr.Dataset)
+    joined = joined.sel({dim: values for dim, values in wanted.items()})
+    parts = list({part.digest: part for part, _ in found.values()}.values())
+    with store.draft(experiment, seed) as draft:
+        draft.clear()
+        data = pack(joined)
+        draft.write(FILES["measure"], data)
+        facts = {
+            "started": min(part.manifest["started"] for part in parts),
+            "device": ", ".join(sorted({part.manifest["device"] for part in parts})),
+            "compile_seconds": sum(part.manifest["compile_seconds"] or 0 for part in parts),
+            "run_seconds": sum(part.manifest["run_seconds"] for part in parts),
+            "resumed": False,
+            "parts": [{name: part.manifest.get(name) for name in FACTS} for part in parts],
+        }
+        done = {"measure": {FILES["measure"]: checksum(data)}}
+        code = fingerprints(type(experiment))
+        draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
+    return run(experiment, seed=seed, preset=preset, store=store)
+
+
+def _product(wanted: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """All trainings, each as its coordinates."""
+    return [tuple(row) for row in np.stack(np.meshgrid(*wanted.values(), indexing="ij"), -1).reshape(-1, len(wanted))]
