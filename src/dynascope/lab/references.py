@@ -33,9 +33,10 @@ REFERENCES = {
     "Simple structures in neural networks: on expressiveness, optimization and data distribution": Reference(
         "Lei Chen",
         2025,
-        "PhD thesis, New York University; Chapter 3 is “Beyond the Edge of Stability via Two-step Gradient Updates”, "
-        "with Joan Bruna",
-        (_arxiv("2206.04172"),),
+        "PhD thesis, New York University; Chapter 2 is “On Graph Neural Networks versus Graph-Augmented MLPs”, with "
+        "Zhengdao Chen and Joan Bruna, Chapter 3 “Beyond the Edge of Stability via Two-step Gradient Updates”, with Joan "
+        "Bruna",
+        (_arxiv("2206.04172"), _arxiv("2010.15116")),
     ),
     "Understanding optimization in deep learning with central flows": Reference(
         "Jeremy Cohen, Alex Damian, Ameet Talwalkar, J. Zico Kolter, Jason D. Lee",

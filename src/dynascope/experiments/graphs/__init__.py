@@ -1,0 +1,1 @@
+"""Fixed operators with an MLP against message passing on graphs: what each can tell apart, and what it learns."""
