@@ -14,7 +14,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PAGE = Path(__file__).with_name("reference.md")
 ROOMS = ("dynamics", "tasks", "models", "geometry", "probes", "curves", "figures")
-SYSTEMS = ("concept", "edge", "linearity", "catapult", "features", "rank")
+SYSTEMS = ("concept", "edge", "linearity", "catapult", "features", "rank", "graphs", "recall")
 LAB = {
     "experiment": ("Experiment", "Source", "Values"),
     "claims": ("Claim", "claim", "erratum", "share_of", "shares_agree", "wilson_interval"),

@@ -33,7 +33,8 @@ from valid_calls import COUNTER_EXAMPLES, NOT_CALLED, REGISTRY, ROOMS_WITHOUT_CA
 import dynascope as ds
 
 EXAMPLES = {"geometry": 80, "probes": 80, "curves": 80, "models": 50, "tasks": 40, "dynamics": 80, "rates": 40,
-            "concept": 120, "edge": 120, "linearity": 60, "catapult": 100, "features": 20, "rank": 60}  # fmt: skip
+            "concept": 120, "edge": 120, "linearity": 60, "catapult": 100, "features": 20, "rank": 60,
+            "recall": 100}  # fmt: skip
 SECONDS = 120
 """A call that takes longer hangs."""
 

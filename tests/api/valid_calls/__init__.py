@@ -18,6 +18,7 @@ from valid_calls import (
     probes,
     rank,
     rates,
+    recall,
     tasks,
 )
 
@@ -35,6 +36,7 @@ REGISTRY = {
     "catapult": (ds.theory.catapult, catapult.calls),
     "features": (ds.theory.features, features.calls),
     "rank": (ds.theory.rank, rank.calls),
+    "recall": (ds.theory.recall, recall.calls),
 }
 
 NOT_CALLED = {
