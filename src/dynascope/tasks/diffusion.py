@@ -47,11 +47,11 @@ class Diffusion(eqx.Module):
 
     def noise(
         self,
-        z: Float[Array, n *shape],
+        z: Float[Array, "n ..."],
         gamma: Float[Array, " n"],
         condition: Float[Array, "n c"],
         key: PRNGKeyArray | None = None,
-    ) -> Float[Array, n *shape]:
+    ) -> Float[Array, "n ..."]:
         """The noise that the denoiser sees in each of n examples. A key is for dropout, where the denoiser has any."""
         if key is None or "key" not in inspect.signature(self.denoiser).parameters:
             return jax.vmap(self.denoiser)(z, gamma, condition)
@@ -62,17 +62,17 @@ class Diffusion(eqx.Module):
 class Examples(NamedTuple):
     """Examples as they are given: the data and the conditions they are made under."""
 
-    x: Float[Array, n *shape]
+    x: Float[Array, "n ..."]
     condition: Float[Array, "n c"]
 
 
 class Noised(NamedTuple):
     """Examples as a step sees them: with a time and noise each, and a key for dropout."""
 
-    x: Float[Array, n *shape]
+    x: Float[Array, "n ..."]
     condition: Float[Array, "n c"]
     time: Float[Array, " n"]
-    noise: Float[Array, n *shape]
+    noise: Float[Array, "n ..."]
     key: PRNGKeyArray | None
 
 
@@ -119,7 +119,9 @@ class VariationalDiffusion(AugmentedTask):
         | reconstruction | `-E log N(x; z_0 / alpha_0, data_noise^2)`, the mean over the noise of z_0 |
         """
         if not isinstance(model, Diffusion):
-            raise TypeError(f"model must be a Diffusion, which has a denoiser and a schedule; got {checks.shown(model)}")
+            raise TypeError(
+                f"model must be a Diffusion, which has a denoiser and a schedule; got {checks.shown(model)}"
+            )
         if not isinstance(batch, Noised):
             batch = self.augment(jax.random.key(0), batch)._replace(key=None)
         gamma = model.gamma(batch.time)
@@ -135,8 +137,8 @@ class VariationalDiffusion(AugmentedTask):
 
 
 def mixed(
-    x: Float[Array, n *shape], noise: Float[Array, n *shape], gamma: Float[Array, " n"]
-) -> Float[Array, n *shape]:
+    x: Float[Array, "n ..."], noise: Float[Array, "n ..."], gamma: Float[Array, " n"]
+) -> Float[Array, "n ..."]:
     """`z = alpha x + sigma e`, at each example's own gamma."""
     column = jnp.expand_dims(gamma, tuple(range(1, x.ndim)))
     return jnp.sqrt(jax.nn.sigmoid(-column)) * x + jnp.sqrt(jax.nn.sigmoid(column)) * noise
@@ -149,7 +151,7 @@ def generate(
     *,
     key: PRNGKeyArray,
     steps: int = 100,
-) -> Float[Array, n *shape]:
+) -> Float[Array, "n ..."]:
     """One sample of this shape under each condition, by `steps` ancestral steps on an even grid of times.
 
     From t to s < t, with `c = 1 - exp(gamma_s - gamma_t)`: `z_s = (alpha_s / alpha_t)(z_t - c sigma_t e_hat) + sigma_s
