@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.convnet import Image
-from dynascope.models.transformer import Linear
 from dynascope.models.unet import levels
-from dynascope.models.unet_blocks import Backbone, GroupNorm
+from dynascope.models.unet_blocks import Backbone
+from dynascope.models.unet_layers import Dense, Draws, GroupNorm, drawn_at_once
 
 FEATURES = 64
 """Channels of the U-Net's output, and hidden units of the head."""
@@ -27,8 +27,8 @@ class ConceptClassifier(eqx.Module):
 
     backbone: Backbone
     norms: tuple[GroupNorm, GroupNorm]
-    hidden: Linear
-    out: Linear
+    hidden: Dense
+    out: Dense
     shape: tuple[int, int, int] = eqx.field(static=True)
 
     def __init__(
@@ -47,12 +47,16 @@ class ConceptClassifier(eqx.Module):
         if FEATURES % checks.whole("groups", groups, at_least=1):
             raise ValueError(f"groups must divide {FEATURES}; got {groups}")
         widths = levels(self.shape, channels, blocks, groups, heads)
-        keys = jax.random.split(checks.key("key", key), 3)
-        self.backbone = Backbone(
-            self.shape[-1], FEATURES, widths, key=keys[0], blocks=blocks, groups=groups, heads=heads, zero=False
-        )
-        self.norms = GroupNorm(FEATURES, groups), GroupNorm(FEATURES, groups)
-        self.hidden, self.out = Linear(FEATURES, FEATURES, key=keys[1]), Linear(FEATURES, 2 * concepts, key=keys[2])
+        checks.key("key", key)
+
+        def parts(draws: Draws) -> tuple[Backbone, tuple[GroupNorm, GroupNorm], Dense, Dense]:
+            backbone = Backbone(
+                self.shape[-1], FEATURES, widths, draws=draws, blocks=blocks, groups=groups, heads=heads, zero=False
+            )
+            norms = GroupNorm(FEATURES, groups, draws=draws), GroupNorm(FEATURES, groups, draws=draws)
+            return backbone, norms, Dense(FEATURES, FEATURES, draws=draws), Dense(FEATURES, 2 * concepts, draws=draws)
+
+        self.backbone, self.norms, self.hidden, self.out = drawn_at_once(parts, key)
 
     def __call__(self, image: Image) -> Float[Array, "concepts 2"]:
         checks.example(self, image, self.shape)

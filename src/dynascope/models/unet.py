@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.convnet import Image
 from dynascope.models.transformer import Compute
-from dynascope.models.unet_blocks import Backbone, Embedding, Vector
+from dynascope.models.unet_blocks import Backbone
+from dynascope.models.unet_layers import Draws, Embedding, Vector, drawn_at_once
 
 Norm = Literal["group", "layer"]
 Placement = Literal["every", "downsampling"]
@@ -81,21 +81,24 @@ class UNet(eqx.Module):
         every = placement == "every"
         if not every and len(widths) == 1:
             raise ValueError('channels must have two levels or more for placement="downsampling"; got one')
-        for_time, for_backbone = jax.random.split(checks.key("key", key))
-        time = Embedding(WAVES, TIME, key=for_time)
-        backbone = Backbone(
-            self.shape[-1],
-            self.shape[-1],
-            widths,
-            key=for_backbone,
-            blocks=blocks,
-            vectors=(TIME, condition) if every else (TIME,),
-            entering=0 if every else condition,
-            groups=groups,
-            heads=heads,
-            dropout=float(dropout),
-        )
-        self.time, self.backbone = jax.tree.map(lambda leaf: scale * leaf, (time, backbone))
+        checks.key("key", key)
+
+        def parts(draws: Draws) -> tuple[Embedding, Backbone]:
+            backbone = Backbone(
+                self.shape[-1],
+                self.shape[-1],
+                widths,
+                draws=draws,
+                blocks=blocks,
+                vectors=(TIME, condition) if every else (TIME,),
+                entering=0 if every else condition,
+                groups=groups,
+                heads=heads,
+                dropout=float(dropout),
+            )
+            return Embedding(WAVES, TIME, draws=draws), backbone
+
+        self.time, self.backbone = drawn_at_once(parts, key, scale)
 
     def __call__(
         self, z: Image, gamma: Float[Array, ""] | float | int, condition: Vector, *, key: PRNGKeyArray | None = None

@@ -1,8 +1,4 @@
-"""What a U-Net is made of: convolutions, group normalization, residual blocks, and the way down and up again.
-
-Everything takes one image (height, width, channels) in float32 or bfloat16 and keeps that type; weights stay in
-float32, and norms, activations and embedded vectors are computed in it.
-"""
+"""What a U-Net is made of: residual blocks, attention, and the way down and up again."""
 
 from __future__ import annotations
 
@@ -12,103 +8,11 @@ from itertools import pairwise
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from dynascope.models.convnet import Image
-from dynascope.models.transformer import Attention, Linear, drawn
-
-Vector = Float[Array, " _"]
-_LAYOUT = ("NHWC", "HWIO", "NHWC")
-
-
-class Conv(eqx.Module):
-    """A convolution with zero padding and a bias: weight (size, size, in, out), at first uniform in ±1/sqrt(fan-in), or
-    zero."""
-
-    weight: Float[Array, "size size in out"]
-    bias: Float[Array, " out"]
-    stride: int = eqx.field(static=True)
-
-    def __init__(
-        self, size: int, fan_in: int, out: int, *, key: PRNGKeyArray, stride: int = 1, zero: bool = False
-    ) -> None:
-        for_weight, for_bias = jax.random.split(key)
-        shape, inner, scale = (size, size, fan_in, out), size * size * fan_in, 0.0 if zero else 1.0
-        self.weight = drawn("framework", for_weight, shape, inner, scale)
-        self.bias = drawn("framework", for_bias, (out,), inner, scale)
-        self.stride = stride
-
-    def __call__(self, x: Image) -> Image:
-        weight, strides = self.weight.astype(x.dtype), (self.stride, self.stride)
-        # Under jax.vmap the added axis becomes that of the batch: one convolution of all images.
-        y = lax.conv_general_dilated(x[None], weight, strides, "SAME", dimension_numbers=_LAYOUT)[0]
-        return y + self.bias.astype(x.dtype)
-
-
-class Doubled(eqx.Module):
-    """A transposed 2 x 2 convolution with stride 2: every pixel becomes four, each by a linear map of its own."""
-
-    weight: Float[Array, "2 2 in out"]
-    bias: Float[Array, " out"]
-
-    def __init__(self, fan_in: int, out: int, *, key: PRNGKeyArray) -> None:
-        for_weight, for_bias = jax.random.split(key)
-        self.weight = drawn("framework", for_weight, (2, 2, fan_in, out), fan_in, 1.0)
-        self.bias = drawn("framework", for_bias, (out,), fan_in, 1.0)
-
-    def __call__(self, x: Image) -> Image:
-        height, width, _ = x.shape
-        four = jnp.einsum("hwc,ijco->hiwjo", x, self.weight.astype(x.dtype))
-        return four.reshape(2 * height, 2 * width, -1) + self.bias.astype(x.dtype)
-
-
-class GroupNorm(eqx.Module):
-    """Normalize each group of neighboring channels, over all its pixels, to mean 0 and variance 1; then apply a gain
-    and an offset to each channel. One group is the layer norm of an image."""
-
-    gain: Float[Array, " channels"]
-    offset: Float[Array, " channels"]
-    groups: int = eqx.field(static=True)
-
-    def __init__(self, channels: int, groups: int) -> None:
-        self.gain, self.offset, self.groups = jnp.ones(channels), jnp.zeros(channels), groups
-
-    def __call__(self, x: Float[Array, "*space channels"]) -> Float[Array, "*space channels"]:
-        wide, space = x.astype(self.gain.dtype), tuple(range(x.ndim - 1))
-
-        def of_group(each: Vector) -> Vector:
-            """The mean over the channels of a group, for each channel."""
-            means = each.reshape(self.groups, -1).mean(axis=1)
-            return jnp.repeat(means, len(each) // self.groups)
-
-        # First over pixels, then over the few channels, both moments in one pass. A number near the mean is subtracted
-        # before, so that no digits are lost; neither the result nor its derivatives depend on it.
-        near = wide - lax.stop_gradient(of_group(wide[(0,) * len(space)]))
-        mean = of_group(near.mean(axis=space))
-        variance = of_group(jnp.mean(near**2, axis=space)) - mean**2
-        scale = lax.rsqrt(jnp.maximum(variance, 0) + 1e-6) * self.gain
-        return near * scale + (self.offset - mean * scale)
-
-
-def activated(norm: GroupNorm, x: Float[Array, "*space channels"]) -> Float[Array, "*space channels"]:
-    """GELU of the normalized image, in the type of the image."""
-    return jax.nn.gelu(norm(x), approximate=False).astype(x.dtype)
-
-
-class Embedding(eqx.Module):
-    """Two linear maps of a vector, each followed by GELUs."""
-
-    first: Linear
-    second: Linear
-
-    def __init__(self, dim: int, out: int, *, key: PRNGKeyArray) -> None:
-        keys = jax.random.split(key)
-        self.first, self.second = Linear(dim, out, key=keys[0]), Linear(out, out, key=keys[1])
-
-    def __call__(self, x: Vector) -> Vector:
-        hidden = jax.nn.gelu(self.first(x), approximate=False)
-        return jax.nn.gelu(self.second(hidden), approximate=False)
+from dynascope.models.transformer import Attention
+from dynascope.models.unet_layers import Conv, Doubled, Draws, Embedding, GroupNorm, Vector, activated, dropped
 
 
 class Residual(eqx.Module):
@@ -124,13 +28,12 @@ class Residual(eqx.Module):
     dropout: float = eqx.field(static=True)
 
     def __init__(
-        self, fan_in: int, out: int, vectors: Sequence[int], groups: int, dropout: float, *, key: PRNGKeyArray
+        self, fan_in: int, out: int, vectors: Sequence[int], groups: int, dropout: float, *, draws: Draws
     ) -> None:
-        keys = jax.random.split(key, 3 + len(vectors))
-        self.norms = GroupNorm(fan_in, groups), GroupNorm(out, groups)
-        self.first, self.second = Conv(3, fan_in, out, key=keys[0]), Conv(3, out, out, key=keys[1], zero=True)
-        self.shortcut = None if fan_in == out else Conv(1, fan_in, out, key=keys[2])
-        self.embeddings = [Embedding(dim, out, key=key) for dim, key in zip(vectors, keys[3:], strict=True)]
+        self.norms = GroupNorm(fan_in, groups, draws=draws), GroupNorm(out, groups, draws=draws)
+        self.first, self.second = Conv(3, fan_in, out, draws=draws), Conv(3, out, out, draws=draws, zero=True)
+        self.shortcut = None if fan_in == out else Conv(1, fan_in, out, draws=draws)
+        self.embeddings = [Embedding(dim, out, draws=draws) for dim in vectors]
         self.dropout = dropout
 
     def __call__(self, x: Image, vectors: Sequence[Vector], key: PRNGKeyArray | None) -> Image:
@@ -140,15 +43,6 @@ class Residual(eqx.Module):
         y = activated(self.norms[1], y)
         y = self.second(y if key is None else dropped(y, self.dropout, key))
         return y + (x if self.shortcut is None else self.shortcut(x))
-
-
-def dropped(x: Image, share: float, key: PRNGKeyArray) -> Image:
-    """Set this share of the numbers to zero and divide the others by 1 - share."""
-    if share == 0:
-        return x
-    threshold = min(round(share * 2**16), 2**16 - 1)  # of 16 random bits, half of what a float takes
-    keep = jax.random.bits(key, x.shape, jnp.uint16) >= threshold
-    return jnp.where(keep, x / (1 - share), jnp.zeros_like(x))
 
 
 class Backbone(eqx.Module):
@@ -178,7 +72,7 @@ class Backbone(eqx.Module):
         out: int,
         channels: Sequence[int],
         *,
-        key: PRNGKeyArray,
+        draws: Draws,
         blocks: int = 2,
         vectors: Sequence[int] = (),
         entering: int = 0,
@@ -187,25 +81,25 @@ class Backbone(eqx.Module):
         dropout: float = 0.0,
         zero: bool = True,
     ) -> None:
-        levels = len(channels)
-        keys = iter(jax.random.split(key, 5 + 2 * levels * blocks + 3 * (levels - 1)))
-
         def residual(fan_in: int, out: int) -> Residual:
-            return Residual(fan_in, out, vectors, groups, dropout, key=next(keys))
+            return Residual(fan_in, out, vectors, groups, dropout, draws=draws)
 
-        self.stem, width = Conv(3, fan_in, channels[0], key=next(keys)), channels[0]
+        self.stem, width = Conv(3, fan_in, channels[0], draws=draws), channels[0]
         self.down, self.up = [], []
         for each in channels:
             self.down.append([residual(each if block else width, each) for block in range(blocks)])
             width = each
-        self.halved = [Conv(2, each, each, key=next(keys), stride=2) for each in channels[:-1]]
-        self.entries = [Embedding(entering, each, key=next(keys)) for each in channels[:-1] if entering]
+        self.halved = [Conv(2, each, each, draws=draws, stride=2) for each in channels[:-1]]
+        self.entries = [Embedding(entering, each, draws=draws) for each in channels[:-1] if entering]
         self.middle = residual(width, width), residual(width, width)
-        self.norm, self.attention = GroupNorm(width, groups), Attention(width, heads, key=next(keys))
+        self.norm, self.attention = GroupNorm(width, groups, draws=draws), attention(width, heads, draws)
         for level, each in enumerate(reversed(channels)):
             self.up.append([residual(each if block or not level else 2 * each, each) for block in range(blocks)])
-        self.doubled = [Doubled(a, b, key=next(keys)) for a, b in pairwise(reversed(channels))]
-        self.last, self.head = GroupNorm(channels[0], groups), Conv(3, channels[0], out, key=next(keys), zero=zero)
+        self.doubled = [Doubled(a, b, draws=draws) for a, b in pairwise(reversed(channels))]
+        self.last, self.head = (
+            GroupNorm(channels[0], groups, draws=draws),
+            Conv(3, channels[0], out, draws=draws, zero=zero),
+        )
 
     def __call__(
         self, x: Image, vectors: Sequence[Vector] = (), entering: Vector | None = None, key: PRNGKeyArray | None = None
@@ -230,3 +124,10 @@ class Backbone(eqx.Module):
             if level < len(self.doubled):
                 x = jnp.concatenate([self.doubled[level](x), skips.pop()], axis=-1)
         return self.head(activated(self.last, x))
+
+
+def attention(dim: int, heads: int, draws: Draws) -> Attention:
+    """Attention with its parameters from these draws."""
+    shapes = eqx.filter_eval_shape(Attention, dim, heads, key=jax.random.key(0))
+    leaves, tree = jax.tree.flatten(shapes)
+    return jax.tree.unflatten(tree, [draws.uniform(leaf.shape, dim) for leaf in leaves])
