@@ -48,7 +48,9 @@ def join(
     if missing:
         first = ", ".join(f"{dim} {at:g}" for dim, at in zip(wanted, missing[0], strict=True))
         raise UsageError(f"{experiment.id}: {len(missing)} of its trainings are in no stored part: {first}, ...")
-    pieces = [measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()]
+    pieces = [
+        measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()
+    ]
     joined = xr.combine_by_coords(pieces, combine_attrs="drop_conflicts", compat="override", coords="minimal")
     assert isinstance(joined, xr.Dataset)
     joined = joined.sel({dim: values for dim, values in wanted.items()})

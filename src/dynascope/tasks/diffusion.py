@@ -136,9 +136,7 @@ class VariationalDiffusion(AugmentedTask):
         return Terms(0.5 * jnp.abs(model.slope) * error / (size * bits), latent / bits, reconstruction / bits)
 
 
-def mixed(
-    x: Float[Array, "n ..."], noise: Float[Array, "n ..."], gamma: Float[Array, " n"]
-) -> Float[Array, "n ..."]:
+def mixed(x: Float[Array, "n ..."], noise: Float[Array, "n ..."], gamma: Float[Array, " n"]) -> Float[Array, "n ..."]:
     """`z = alpha x + sigma e`, at each example's own gamma."""
     column = jnp.expand_dims(gamma, tuple(range(1, x.ndim)))
     return jnp.sqrt(jax.nn.sigmoid(-column)) * x + jnp.sqrt(jax.nn.sigmoid(column)) * noise

@@ -22,8 +22,23 @@ class PaintedConcepts(DiffusionExperiment):
     source = Source(PAPER, "Figure 6, Appendix G")
     cost = {"quick": 60, "full": 1}
     presets = {
-        "quick": {"seeds": 1, "pixels": 8, "blur": 0.25, "channels": (8, 16), "blocks": 1, "heads": 2, "batch": 16, "steps": 40, "checkpoints": 4, "per_prompt": 4, "sampling_steps": 5, "separations": (0.2, 0.7), "classifier_steps": 0, "per_class": 64},
-        "gpu": {"compute": "bfloat16", "steps": 3000, "checkpoints": 40, "classifier_steps": 2000},
+        "quick": {
+            "seeds": 1,
+            "pixels": 8,
+            "blur": 0.25,
+            "channels": (8, 16),
+            "blocks": 1,
+            "heads": 2,
+            "batch": 16,
+            "steps": 40,
+            "checkpoints": 4,
+            "per_prompt": 4,
+            "sampling_steps": 5,
+            "separations": (0.2, 0.7),
+            "classifier_steps": 0,
+            "per_class": 64,
+        },
+        "gpu": {"compute": "bfloat16", "steps": 3000, "checkpoints": 40, "sampling_steps": 50, "shown": 1, "classifier_steps": 2000},
     }
     control = {"shuffled": True}
 

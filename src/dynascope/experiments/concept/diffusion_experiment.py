@@ -33,6 +33,8 @@ HELD_OUT = 32
 """Pictures of each training class on which the loss is recorded."""
 SIGNAL_PICTURES = 1024
 """Pictures of each class from which the signals are measured."""
+LABELED = 2000
+"""Fresh pictures on which the classifier is tested."""
 CPU_SECONDS = 6.0
 """A step of the paper's network at batch 128 on two CPU cores."""
 
@@ -119,9 +121,7 @@ class Painter(eqx.Module):
                 "pictures": jnp.round(255 * by_prompt(images)[:, : self.shown]).astype(jnp.uint8),
             }
             if classifier is not None:
-                found["classified"] = jnp.mean(
-                    by_prompt(jax.nn.softmax(jax.vmap(classifier)(images))[..., 1]), axis=1
-                )
+                found["classified"] = jnp.mean(by_prompt(jax.nn.softmax(jax.vmap(classifier)(images))[..., 1]), axis=1)
             return found
 
         dims = {
@@ -134,6 +134,28 @@ class Painter(eqx.Module):
         names = ["".join(map(str, row)) for row in classes]
         assert s == len(process.concepts)
         return probe(measure, dims=dims, coords={"prompt": names, "concept": list(process.concepts)})
+
+
+class Labeler(eqx.Module):
+    """An ensemble member: the classifier of what is painted, trained on pictures of all classes."""
+
+    drawing: Options = eqx.field(static=True)
+    separations: tuple[float, ...] = eqx.field(static=True)
+
+    def __call__(self, seed: Array) -> ds.Descent:
+        init, order = jax.random.split(jax.random.key(seed))
+        pixels, concepts = (dict(self.drawing)[name] for name in ("pixels", "concepts"))
+        model = ds.models.ConceptClassifier((pixels, pixels, 3), len(concepts), key=init)
+        nothing = {"at": probe(lambda snapshot: jnp.asarray(snapshot.step))}
+        return ds.Descent(model, self._task(), optax.adamw(1e-3), batch=64, key=order, probes=nothing)
+
+    @eqx.filter_jit
+    def accuracy(self, model: Any, key: Array) -> Array:
+        """The share of fresh pictures in which each concept is recognized."""
+        return self._task().accuracy(model, self._task().sample(key, LABELED))
+
+    def _task(self) -> ConceptLabels:
+        return ConceptLabels([ImageConcepts(one, **dict(self.drawing)) for one in self.separations])
 
 
 class DiffusionExperiment(JoinableExperiment):
@@ -247,19 +269,17 @@ class DiffusionExperiment(JoinableExperiment):
 
     def _classifier(self, seed: int) -> tuple[Any, dict[str, Any]]:
         """A classifier of all classes, on pictures of the smallest and the largest separation: kept with the run."""
-        ends = sorted({min(0.2, *self.separations), max(0.8, *self.separations)})
-        task = ConceptLabels([ImageConcepts(end, **self.drawing()) for end in ends])
-        init, order, test = jax.random.split(jax.random.fold_in(run_key(seed), 2), 3)
-        shape = (self.pixels, self.pixels, 3)
-        model = ds.models.ConceptClassifier(shape, len(self.concepts), key=init)
-        nothing = {"at": probe(lambda snapshot: snapshot.step, every=(0,))}
-        rule = optax.adamw(1e-3)
-        trained = ds.descend(model, task, rule, steps=self.classifier_steps, batch=64, key=order, probes=nothing).model
-        accuracy = eqx.filter_jit(lambda model: task.accuracy(model, task.sample(test, 2000)))(trained)
-        weights = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(trained, eqx.is_inexact_array))])
-        return trained, {
+        ends = (min(0.2, *self.separations), max(0.8, *self.separations))
+        learner = Labeler(tuple(self.drawing().items()), ends)
+        seeds = member_seeds(seed, 1, block=1000)
+        model = (
+            ds.ensemble(learner, {"seed": seeds}, steps=self.classifier_steps, record=[0]).member(seed=seeds[0]).model
+        )
+        accuracy = learner.accuracy(model, jax.random.fold_in(run_key(seed), 2))
+        weights = [np.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))]
+        return model, {
             "classifier_accuracy": (("concept",), np.asarray(accuracy)),
-            "classifier_weights": (("weight",), weights),
+            "classifier_weights": (("weight",), np.concatenate(weights)),
         }
 
     def _warn_without_an_accelerator(self) -> None:
