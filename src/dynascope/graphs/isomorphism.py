@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Int
 
 from dynascope import checks
 from dynascope.graphs.batch import GraphBatch, batch
-from dynascope.graphs.convert import to_networkx
 from dynascope.graphs.graph import Graph
 from dynascope.graphs.refinement import graph_codes, stable_colors
+
+LARGEST = 4_000_000
+"""The most nodes that refinement from each node of several graphs may take."""
 
 
 def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
     """The isomorphism class of each graph, (graphs,); features count, as colors of the nodes.
 
-    Graphs whose stable colors agree are compared one by one: first with nodes in the order of their colors, then by
-    networkx's exact search for an isomorphism that keeps the colors.
+    Graphs whose stable colors agree are drawn with their nodes in the order of the colors: equal drawings are
+    isomorphic. The others are refined again, from each of their nodes in turn; what is then left in doubt is decided by
+    an exact search for an isomorphism that keeps the colors.
     """
     if not isinstance(graphs, GraphBatch):
         raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")
@@ -28,15 +29,14 @@ def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
     found, free = np.full(len(graphs), -1, np.int64), 0
     order = np.argsort(codes, kind="stable")
     for bucket in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        known: list[int] = []
-        for at in bucket:
-            same = (one for one in known if _same(graphs[one], parts[one], graphs[at], parts[at]))
-            match = next(same, None)
-            if match is None:
-                known.append(at)
-                found[at], free = free, free + 1
-            else:
-                found[at] = found[match]
+        drawings: dict[bytes, list[int]] = {}
+        for at in bucket.tolist():
+            drawings.setdefault(_drawn(graphs[at], parts[at]) if len(bucket) > 1 else b"", []).append(at)
+        same = list(drawings.values())
+        for group in _grouped([graphs[each[0]] for each in same], [parts[each[0]] for each in same]):
+            for at in group:
+                found[same[at]] = free
+            free += 1
     return np.unique(found, return_inverse=True)[1]
 
 
@@ -50,22 +50,62 @@ def isomorphic(one: Graph, other: Graph) -> bool:
     return bool(first == second)
 
 
-def _same(one: Graph, colors: np.ndarray, other: Graph, others: np.ndarray) -> bool:
-    if np.array_equal(_drawn(one, colors), _drawn(other, others)):
+def _grouped(graphs: list[Graph], colors: list[np.ndarray]) -> list[list[int]]:
+    """Which of these graphs, whose stable colors agree, are isomorphic."""
+    if len(graphs) == 1 or len(np.unique(colors[0])) == graphs[0].nodes:
+        return [[at] for at in range(len(graphs))]  # with all colors different there was one way to match the nodes
+    finer = _refined_from_each_node(graphs, colors)
+    codes = [tuple(np.sort(each).tolist()) for each in finer]
+    groups: list[list[int]] = []
+    for at, code in enumerate(codes):
+        match = (
+            group
+            for group in groups
+            if codes[group[0]] == code and _search(graphs[group[0]], finer[group[0]], graphs[at], finer[at])
+        )
+        group = next(match, None)
+        if group is None:
+            groups.append([at])
+        else:
+            group.append(at)
+    return groups
+
+
+def _refined_from_each_node(graphs: list[Graph], colors: list[np.ndarray]) -> list[np.ndarray]:
+    """Finer colors: of each node, the code of its graph when that node alone has a color of its own."""
+    if sum(graph.nodes**2 for graph in graphs) > LARGEST:
+        return colors
+    copies = batch([graph for graph in graphs for _ in range(graph.nodes)])
+    marked = np.concatenate([(2 * color + np.eye(len(color), dtype=np.int64)).ravel() for color in colors])
+    codes = graph_codes(copies, stable_colors(copies.joined, colors=marked))
+    ends = np.cumsum([graph.nodes for graph in graphs])
+    return np.split(codes, ends[:-1])
+
+
+def _search(one: Graph, colors: np.ndarray, other: Graph, others: np.ndarray) -> bool:
+    """Whether an isomorphism keeps the colors, which are equally frequent in both graphs.
+
+    A node of the smallest color class with more than one member gets a color of its own, so does each of the other
+    graph's in turn, both are refined, and so on until the drawings agree or all colors differ."""
+    if _drawn(one, colors) == _drawn(other, others):
         return True
-    if len(np.unique(colors)) == one.nodes:  # there is one way to match the nodes, and it has just failed
+    members = np.bincount(colors)
+    if members.max() == 1:
         return False
-    from networkx import vf2pp_is_isomorphic
+    color = int(np.argmin(np.where(members > 1, members, len(colors) + 1)))
+    pair = batch([one, other])
+    for node in np.flatnonzero(others == color):
+        marked = 2 * np.concatenate([colors, others])
+        marked[[np.flatnonzero(colors == color)[0], one.nodes + node]] += 1
+        refined = stable_colors(pair.joined, colors=marked)
+        first, second = np.split(refined, 2)
+        if np.array_equal(np.sort(first), np.sort(second)) and _search(one, first, other, second):
+            return True
+    return False
 
-    first, second = to_networkx(one), to_networkx(other)
-    for graph, each in ((first, colors), (second, others)):
-        for node, color in enumerate(each.tolist()):
-            graph.nodes[node]["color"] = color
-    return bool(vf2pp_is_isomorphic(first, second, node_label="color"))
 
-
-def _drawn(graph: Graph, colors: np.ndarray) -> Any:
+def _drawn(graph: Graph, colors: np.ndarray) -> bytes:
     """The edges, with the nodes numbered in the order of their colors."""
-    at = np.argsort(np.lexsort((graph.degrees, colors)))
+    at = np.argsort(np.argsort(colors, kind="stable"))
     pairs = np.sort(at[graph.edges], axis=1)
-    return pairs[np.lexsort(pairs.T)]
+    return pairs[np.lexsort(pairs.T)].tobytes()

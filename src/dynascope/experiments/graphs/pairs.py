@@ -1,0 +1,179 @@
+"""Figures 2.1, 2.2, 2.3 and A.1: pairs of graphs that one family tells apart and the other does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from dynascope import graphs
+from dynascope.experiments.graphs.drawing import draw_graph, joint_colors, layout, tree_layout
+from dynascope.experiments.graphs.paper import PAPER
+from dynascope.figures import INK, panels
+from dynascope.graphs import Graph, Pair, batch, color_refinement, graph_codes, operator_classes, powers
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import below, every
+from dynascope.lab.experiment import Experiment, Source
+
+PAIRS: dict[str, Callable[[], Pair]] = {
+    "walk twins": graphs.walk_twins,
+    "regular twins": graphs.regular_twins,
+    "cycle twins": graphs.cycle_twins,
+    "tree twins": graphs.tree_twins,
+}
+ALPHAS = (0.0, 0.3, 0.5, 1.0)
+OPERATORS: dict[str, Callable[[Graph], Any]] = {
+    "A": graphs.adjacency,
+    **{f"D^-{a:g} A D^-{1 - a:g}": partial(graphs.normalized, alpha=a, beta=1 - a) for a in ALPHAS},
+    "with self-loops": graphs.with_self_loops,
+    "min(A², 1)": graphs.power_graph,
+    "min(A + A², 1)": graphs.two_step_graph,
+    "A∘A²": graphs.triangles,
+}
+MESSAGES = "message passing"
+SUMS = (((1,), (2,)), ((3, 9), (6, 8)), ((5, 7), (4, 10)))
+"""Lemma A.9, (A.30) to (A.32): sums of walk counts over nodes of the first graph that agree; counted from 1."""
+
+
+class Pairs(Experiment):
+    """Which pairs of graphs does message passing tell apart, and which do fixed operators?"""
+
+    id = "graphs.pairs"
+    source = Source(PAPER, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, Lemma A.9")
+    cost = {"quick": 4, "full": 4}
+    presets = {"quick": {"compositions": 50}}
+    control = {"copies": True}
+    notes = """A graph is told apart by the multiset of its nodes' classes, the trees of Figure 2.3 by the class of
+    their roots. Walk twins are the graphs of Figures 2.1 and A.1; regular twins are a ring of 6 and the complete
+    bipartite graph of 3 and 3; cycle twins a ring of 6 and two of 3, like Figure 2.2 in that all aggregation trees are
+    the same. The control compares each graph with a copy of itself whose nodes are shuffled. Quick tries fewer random
+    operators."""
+
+    orders: Annotated[int, Field(ge=2, le=200)] = 59
+    """The highest power of A, in exact integers."""
+    depth: Annotated[int, Field(ge=2, le=20)] = 5
+    compositions: Annotated[int, Field(ge=1, le=10**4)] = 200
+    """Random operators of the structure alone that are tried on the trees."""
+    copies: bool = False
+
+    def measure(self, seed: int) -> xr.Dataset:
+        rng = np.random.default_rng([seed, 11])
+        pairs = {name: self._pair(make(), rng) for name, make in PAIRS.items()}
+        apart = [[_apart(pair, name == "tree twins", family, self.depth) for family in (MESSAGES, *OPERATORS)]
+                 for name, pair in pairs.items()]  # fmt: skip
+        walks = [powers(graphs.adjacency(each), np.ones(each.nodes, np.int64), self.orders)[:, :, 0]
+                 for each in graphs.walk_twins()]  # fmt: skip
+        sums = [
+            [sum(row[i - 1] for i in left) == sum(row[i - 1] for i in right) for left, right in SUMS]
+            for row in walks[0].tolist()
+        ]
+        trees = pairs["tree twins"]
+        roots = np.array([_random_operator(trees, np.random.default_rng([seed, n])) for n in range(self.compositions)])
+        spectra = [np.linalg.eigvalsh(graphs.to_scipy(each).toarray().astype(float)) for each in pairs["walk twins"]]
+        return xr.Dataset(
+            {
+                "apart": (("pair", "family", "depth"), apart),
+                "same_walks": ("order", (walks[0] == walks[1]).all(axis=1).astype(bool)),
+                "lemma": (("order", "equality"), sums),
+                "root_difference": ("composition", np.abs(roots[:, 0] - roots[:, 1])),
+                "root_size": ("composition", np.abs(roots).max(axis=1)),
+                "spectrum_difference": np.abs(spectra[0] - spectra[1]).max(),
+                "walk_counts": ("tree", [_walks(tree) for tree in graphs.tree_twins()]),
+            },
+            coords={
+                "pair": list(PAIRS),
+                "family": [MESSAGES, *OPERATORS],
+                "depth": np.arange(self.depth + 1),
+                "order": np.arange(self.orders + 1),
+            },
+        )
+
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        since = measured.apart.argmax("depth").where(measured.apart.any("depth"), np.inf)
+        return measured.assign(since=since, relative_root=measured.root_difference / measured.root_size)
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        since = reduced.since
+        told = since.sel(family=MESSAGES)
+        statement = "Two rounds of color refinement tell the walk twins, the regular twins and the tree twins apart"
+        yield every("refinement-sees", statement, told.sel(pair=["walk twins", "regular twins", "tree twins"]) <= 2)
+        statement = "One round does not tell the walk twins apart: two are needed"
+        yield every("two-rounds", statement, told.sel(pair="walk twins") == 2, source="Proposition 2.1")
+        statement = "The walk twins have as many walks of every length from each node: no power of A tells them apart"
+        yield every("walks", statement, reduced.same_walks, cases=self.orders + 1, source="Lemma A.9")
+        yield every(
+            "lemma", "The three equalities of Lemma A.9 hold for every length", reduced.lemma, source="Lemma A.9"
+        )
+        statement = "Powers of A see nothing on the walk twins, averaging operators nothing on the regular twins"
+        averaging = [name for name in OPERATORS if name.startswith("D^")]
+        blind = [np.isinf(since.sel(pair="walk twins", family="A"))]
+        blind += [np.isinf(since.sel(pair="regular twins", family=name)) for name in averaging]
+        yield every("operators-blind", statement, blind, source="Proposition 2.1")
+        statement = "Operators of the structure alone give the roots of the tree twins the same features"
+        blind = np.isinf(since.sel(pair="tree twins", family=list(OPERATORS)))
+        yield every("trees-blind", statement, blind, source="Proposition 2.6")
+        statement = "So do random compositions of D^a A D^b, shifts and entrywise tanh: relative difference"
+        yield below("random-operators", statement, reduced.relative_root, 1e-12, source="Proposition 2.6")
+        statement = "The trees differ in the walks through two ones: one has 1, the other none"
+        yield every("tree-walks", statement, reduced.walk_counts.values == [1, 0], source="Figure 2.3")
+        statement = "No number of rounds tells a ring of 6 from two rings of 3; A∘A² and min(A + A², 1) do at once"
+        rings = since.sel(pair="cycle twins")
+        seen = [np.isinf(rings.sel(family=MESSAGES)), *(rings.sel(family=["A∘A²", "min(A + A², 1)"]).values == 1)]
+        yield every("beyond-refinement", statement, seen, source="Section 2.4")
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure, axes = panels(4, 2, size=(3.2, 3.3))
+        for column, (name, make) in enumerate(PAIRS.items()):
+            pair, trees = make(), name == "tree twins"
+            colors = [graph.features[:, 0] for graph in pair if graph.features is not None]
+            colors = colors if trees else joint_colors(pair, 2)
+            for row, graph in enumerate(pair):
+                places = tree_layout(graph) if trees else layout(graph)
+                names = colors[row].tolist() if trees else range(1, graph.nodes + 1)
+                draw_graph(axes[row, column], graph, places, colors[row], names=names)
+            since = reduced.since.sel(pair=name, family=MESSAGES)
+            said = f"told apart after {int(since)} rounds" if np.isfinite(since) else "never told apart"
+            axes[0, column].set_title(f"{name.capitalize()}\n{said}".replace("1 rounds", "1 round"))
+        figure.suptitle("Colors: two rounds of refinement (trees: features)", color=INK, fontsize=10)
+        return {"pairs": figure}
+
+    def _pair(self, pair: Pair, rng: np.random.Generator) -> Pair:
+        if not self.copies:
+            return pair
+        rest = 1 + rng.permutation(pair.one.nodes - 1)
+        return Pair(pair.one, pair.one.reordered(np.concatenate([[0], rest])))
+
+
+def _apart(pair: Pair, rooted: bool, family: str, depth: int) -> list[bool]:
+    """Whether the two are told apart, for each depth."""
+    joined = batch(list(pair))
+    if family == MESSAGES:
+        classes = color_refinement(joined.joined, depth)
+    else:
+        classes = operator_classes(joined.joined, depth, operator=OPERATORS[family])
+    if rooted:
+        return [bool(row[0] != row[joined.offsets[1]]) for row in classes]
+    codes = [graph_codes(joined, row) for row in classes]
+    return [bool(first != second) for first, second in codes]
+
+
+def _random_operator(pair: Pair, rng: np.random.Generator) -> list[float]:
+    """The features of the two roots under one random composition of D^a A D^b, shifts and entrywise tanh."""
+    matrix = [np.eye(graph.nodes) for graph in pair]
+    for _ in range(int(rng.integers(1, 5))):
+        a, b, shift, bent = *rng.uniform(-1, 1, 3), rng.random() < 0.4
+        steps = [graphs.normalized(graph, alpha=a, beta=b).toarray() + shift * np.eye(graph.nodes) for graph in pair]
+        matrix = [step @ before for step, before in zip(steps, matrix, strict=True)]
+        matrix = [np.tanh(each) for each in matrix] if bent else matrix
+    sums = [each @ graph.features for each, graph in zip(matrix, pair, strict=True) if graph.features is not None]
+    return [float(each[0, 0]) for each in sums]
+
+
+def _walks(tree: Graph) -> int:
+    assert tree.features is not None
+    return int(graphs.walk_counts(tree, tree.features[:, 0], (1, 1), root=False)[0])
