@@ -12,7 +12,7 @@ ON_ONE_THREAD = (
     "tangent_kernel",
     "top_eigenvalue",
 )
-ON_AN_ACCELERATOR = ("gpu_ensemble", "gpu_kernel", "vision_step")
+ON_AN_ACCELERATOR = ("diffusion_step", "gpu_ensemble", "gpu_kernel", "vision_step")
 RACES = ON_ONE_THREAD + ON_AN_ACCELERATOR
 
 
