@@ -1,0 +1,122 @@
+"""What is trained on block-model graphs: a GA-MLP on propagated features, and a spectral network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Int
+
+from dynascope import graphs
+from dynascope.dynamics import Descent
+from dynascope.models import GAMLP, SpectralGNN
+from dynascope.probes import probe
+from dynascope.tasks import Supervised
+from dynascope.tasks.community_graphs import (
+    CommunityGraphs,
+    adjacency_of,
+    overlap,
+    unnamed_cross_entropy,
+)
+
+LARGEST_GRADIENT = 40.0
+"""Gradients are cut to this norm."""
+
+
+class Head(eqx.Module):
+    """A member: the network of a GA-MLP on the features of one operator."""
+
+    features: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+
+    def __call__(self, operator: Any, labels: Array, number: Array) -> Descent:
+        key = jax.random.fold_in(jax.random.key(1), number)
+        model = GAMLP(self.features, 2, width=self.width, key=key)
+        return _descent(self, model, Supervised(unnamed_cross_entropy), operator, labels, key)
+
+
+class Spectral(eqx.Module):
+    """A member: the spectral network on the graphs themselves."""
+
+    nodes: int = eqx.field(static=True)
+    layers: int = eqx.field(static=True)
+    width: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+
+    def __call__(self, run: Any, labels: Array) -> Descent:
+        key = jax.random.fold_in(jax.random.key(2), run["number"])
+        model = SpectralGNN(self.layers, 2, width=self.width, key=key)
+        task = Supervised(
+            unnamed_cross_entropy, apply=lambda model, ends: model(adjacency_of(ends[0], ends[1], self.nodes))
+        )
+        return _descent(self, model, task, run, labels, key)
+
+
+def _descent(member: Any, model: Any, task: Supervised, run: Any, labels: Array, key: Any) -> Descent:
+    """One pass over the training graphs, one at a time; at the end the overlap with each test graph."""
+    count = len(jax.tree.leaves(run["test"])[0])
+
+    def score(snapshot: Any) -> Any:
+        found = jax.lax.map(lambda x: jnp.argmax(task.outputs(snapshot.model, x), axis=-1), _alone(run["test"]))
+        return overlap(found[:, 0].astype(labels.dtype), jnp.tile(labels, (count, 1)))
+
+    optimizer = optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), optax.adam(member.learning_rate))
+    data = run["train"], jnp.tile(labels, (len(jax.tree.leaves(run["train"])[0]), 1))
+    probes = {"overlap": probe(score, dims=("graph",), every=[member.steps])}
+    return Descent(model, task, optimizer, data=data, batch=1, key=jax.random.fold_in(key, 1), probes=probes)
+
+
+def _alone(batch: Any) -> Any:
+    """A batch of graphs as batches of one."""
+    return jax.tree.map(lambda leaf: leaf[:, None], batch)
+
+
+def stacked(draws: list[CommunityGraphs]) -> tuple[Int[np.ndarray, "draws graphs entries"], ...]:
+    """Senders and receivers of several draws of equally many graphs, as long as the longest."""
+    entries = max(draw.senders.shape[1] for draw in draws)
+
+    def longer(part: np.ndarray, nodes: int) -> np.ndarray:
+        return np.pad(part, ((0, 0), (0, entries - part.shape[1])), constant_values=nodes)
+
+    return tuple(
+        np.stack([longer(getattr(draw, end), draw.nodes) for draw in draws]) for end in ("senders", "receivers")
+    )
+
+
+def spectrum(draw: CommunityGraphs, kappa: float) -> dict[str, list[float]]:
+    """Of each graph: the number of negative eigenvalues of the Bethe Hessian, its extreme ones, and the overlap of
+    three eigenvectors' signs with the communities: the second of the Bethe Hessian, the leading one of the centered
+    κI - H, and the second of A."""
+    nodes = draw.nodes
+    centering = np.eye(nodes) - 1 / nodes
+    found: dict[str, list[float]] = {}
+    for senders, receivers in zip(draw.senders, draw.receivers, strict=True):
+        real = receivers < nodes
+        graph = graphs.from_edges(np.stack([senders[real], receivers[real]], axis=1).astype(np.int64), nodes)
+        bethe = graphs.bethe_hessian(graph).toarray()
+        values, vectors = np.linalg.eigh(bethe)
+        centered = np.linalg.eigh(centering @ (kappa * np.eye(nodes) - bethe) @ centering)
+        lead = centered[1][:, np.argmax(np.abs(centered[0]))]
+        second = np.linalg.eigh(graphs.adjacency(graph).toarray().astype(float))[1][:, -2]
+        row = {
+            "negative": float(np.sum(values < -1e-9)),
+            "smallest": values[0],
+            "largest": values[-1],
+            "bethe_overlap": _sign_overlap(vectors[:, 1], draw.labels),
+            "centered_overlap": _sign_overlap(lead, draw.labels),
+            "adjacency_overlap": _sign_overlap(second, draw.labels),
+        }
+        for name, value in row.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _sign_overlap(vector: np.ndarray, labels: np.ndarray) -> float:
+    return float(abs(np.mean(np.where(vector > 0, 1, -1) * (2 * labels - 1))))

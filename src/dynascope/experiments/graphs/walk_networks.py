@@ -1,0 +1,110 @@
+"""What learns to count walks: members of ensembles over learning rates, widths and seeds.
+
+A grid of widths is one array program: every network has the largest width, and the units beyond its own are dead. Their
+weights are 0 on both sides, so they have no gradient and stay so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from dynascope.dynamics import Descent
+from dynascope.models import GAMLP, GIN, MLP
+from dynascope.probes import probe
+from dynascope.tasks import NodeTask, Supervised
+
+Schedule = Literal["constant", "steps", "cosine"]
+"""The factor of the learning rate: none; 0.7 after every quarter of the run; a half cosine to 0."""
+
+
+class Counter(eqx.Module):
+    """A member's settings that are compiled in. The first `train` nodes of `order` are trained on."""
+
+    largest: int = eqx.field(static=True)
+    train: int = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True)
+    schedule: Schedule = eqx.field(static=True)
+
+    def optimizer(self, rate: Array) -> optax.GradientTransformation:
+        def at(count: Any) -> Any:
+            done = count / self.steps
+            if self.schedule == "cosine":
+                return rate * (1 + jnp.cos(math.pi * done)) / 2
+            return rate * 0.7 ** jnp.floor(4 * done) if self.schedule == "steps" else rate
+
+        return optax.adam(at)
+
+    def descent(
+        self, model: Any, task: Any, inputs: Any, outputs: Any, y: Array, order: Array, setting: Any, key: Any
+    ) -> Descent:
+        """Training on `inputs` (train, ...), recording the errors of `outputs(model)` on both splits."""
+
+        def errors(snapshot: Any) -> Float[Array, " split"]:
+            squared = ((outputs(snapshot.model) - y) ** 2)[order] / jnp.var(y)
+            return jnp.stack([squared[: self.train].mean(), squared[self.train :].mean()])
+
+        recorded = {"error": probe(errors, dims=("split",), coords={"split": ["train", "test"]})}
+        data = inputs, y[order[: self.train]]
+        optimizer = self.optimizer(setting["rate"])
+        return Descent(
+            model, task, optimizer, data=data, batch=self.batch, key=jax.random.fold_in(key, 1), probes=recorded
+        )
+
+
+class OperatorCounter(Counter):
+    """A member: the network of a GA-MLP on the propagated features of every node."""
+
+    def __call__(self, operators: Any, setting: Any, seed: Array, y: Array, order: Array) -> Descent:
+        key = jax.random.fold_in(jax.random.key(3), seed)
+        features = operators["features"]
+        model = GAMLP(features.shape[1], 1, width=self.largest, key=key)
+        units = _units(self.largest, setting["width"])
+        model = eqx.tree_at(lambda model: model.network, model, narrowed(model.network, operators["used"], units))
+        inputs = features[order[: self.train]]
+        return self.descent(
+            model, Supervised("mse"), inputs, lambda model: model(features)[:, 0], y, order, setting, key
+        )
+
+
+class MessageCounter(Counter):
+    """A member: GIN with jumping knowledge on the graph."""
+
+    depth: int = eqx.field(static=True)
+
+    def __call__(self, setting: Any, seed: Array, graph: Any, y: Array, order: Array) -> Descent:
+        key = jax.random.fold_in(jax.random.key(4), seed)
+        features = graph.x.shape[1]
+        model = GIN(features, self.depth, 1, width=self.largest, key=key)
+        units, given = _units(self.largest, setting["width"]), jnp.ones(features)
+        layers = [narrowed(layer, given if k == 0 else units, units, units) for k, layer in enumerate(model.layers)]
+        assert model.head is not None
+        head = narrowed(model.head, jnp.concatenate([given, *[units] * self.depth]), units)
+        model = eqx.tree_at(lambda model: (model.layers, model.head), model, (layers, head))
+        nodes = order[: self.train].astype(jnp.int32)
+        return self.descent(model, NodeTask(graph), nodes, lambda model: model(graph)[:, 0], y, order, setting, key)
+
+
+def narrowed(network: MLP, inputs: Array, hidden: Array, out: Array | None = None) -> MLP:
+    """A network of two layers with only these units (masks of zeros and ones) alive, drawn as one of that width is:
+    uniform in ±1/sqrt(fan-in)."""
+    out = jnp.ones(network.weights[1].shape[0]) if out is None else out
+    biases = network.biases or []
+    weights = []
+    shifts = []
+    for weight, bias, before, after in zip(network.weights, biases, (inputs, hidden), (hidden, out), strict=True):
+        scale = jnp.sqrt(before.shape[0] / before.sum())
+        weights.append(weight * scale * after[:, None] * before)
+        shifts.append(bias * scale * after)
+    return eqx.tree_at(lambda network: (network.weights, network.biases), network, (weights, shifts))
+
+
+def _units(largest: int, width: Array) -> Array:
+    return (jnp.arange(largest) < width).astype(float)

@@ -1,0 +1,120 @@
+"""Community detection: graphs of the stochastic block model, their propagated features, and how well a partition fits.
+
+The two communities have no names, so a loss and a score are the best over all ways to name them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from dynascope import checks
+from dynascope.tasks.supervised import cross_entropy
+
+Operator = Literal["A", "H", "A1"]
+"""The adjacency A; the shifted Bethe Hessian H = κI - H(√c) with c the graph's own average degree; the normalized
+adjacency with self-loops, (D + I)^-1/2 (A + I) (D + I)^-1/2."""
+CHUNK = 64
+"""Graphs that are propagated together: their features stay in the cache."""
+VARIANCE_FLOOR = 1e-5
+
+
+class CommunityGraphs(NamedTuple):
+    """Graphs with equally many nodes, the first half of which is one community. Entries of the adjacency matrices are
+    sorted by receiver; those after the last have the number of nodes, which is no node, at both ends."""
+
+    senders: Int[np.ndarray, "graphs entries"]
+    receivers: Int[np.ndarray, "graphs entries"]
+    nodes: int
+
+    @property
+    def labels(self) -> Int[np.ndarray, " nodes"]:
+        """The community of each node, the same in all graphs."""
+        return np.repeat(np.array([0, 1], np.int32), self.nodes // 2)
+
+
+def block_model_graphs(
+    graphs: int, nodes: int, within: float | int, across: float | int, *, seed: int
+) -> CommunityGraphs:
+    """Independent graphs of the stochastic block model, drawn all at once: a pair is an edge with probability
+    `within / nodes` in one of the two communities and `across / nodes` between them.
+    """
+    checks.whole("graphs", graphs, at_least=1, at_most=2**20)
+    checks.whole("nodes", nodes, at_least=2, at_most=2**12)
+    if nodes % 2:
+        raise ValueError(f"nodes must be even; got {nodes}")
+    rng = np.random.default_rng(checks.whole("seed", seed, at_least=0, at_most=2**63 - 1))
+    upper = np.stack(np.triu_indices(nodes, 1))
+    together = (upper[0] < nodes // 2) == (upper[1] < nodes // 2)
+    found = []
+    for name, rate, pairs in (("within", within, upper[:, together]), ("across", across, upper[:, ~together])):
+        checks.real(name, rate, at_least=0, at_most=nodes)
+        graph, pair = np.divmod(_successes(rng, graphs * pairs.shape[1], rate / nodes), pairs.shape[1])
+        found.append(np.stack([graph, *pairs[:, pair]]))
+    graph, i, j = np.concatenate(found, axis=1)
+    graph, sender, receiver = np.tile(graph, 2), np.concatenate([i, j]), np.concatenate([j, i])
+    order = np.lexsort((sender, receiver, graph))
+    count = np.bincount(graph, minlength=graphs)
+    mean = nodes * (within + across) / 2
+    usual = math.ceil(mean + 6 * math.sqrt(2 * mean) + 8)
+    wanted = max(usual, count.max(initial=0))
+    kind = np.min_scalar_type(nodes)
+    ends = np.full((2, graphs, wanted), nodes, kind)
+    place = np.arange(len(order)) - (np.cumsum(count) - count)[graph[order]]
+    ends[0, graph[order], place], ends[1, graph[order], place] = sender[order], receiver[order]
+    return CommunityGraphs(ends[0], ends[1], nodes)
+
+
+def _successes(rng: np.random.Generator, trials: int, probability: float) -> np.ndarray:
+    """The numbers of the successful ones among independent trials, by the lengths of the gaps between them."""
+    if probability <= 0:
+        return np.zeros(0, np.int64)
+    found, last = [], -1
+    while last < trials:
+        count = int(trials * probability + 6 * math.sqrt(trials * probability) + 16)
+        found.append(last + np.cumsum(rng.geometric(probability, count)))
+        last = int(found[-1][-1])
+    every = np.concatenate(found)
+    return every[every < trials]
+
+
+def adjacency_of(senders: Int[Array, " entries"], receivers: Int[Array, " entries"], nodes: int) -> Float[Array, "n n"]:
+    """The adjacency matrix of one graph."""
+    whole = jnp.zeros((nodes + 1, nodes + 1)).at[receivers.astype(int), senders.astype(int)].set(1.0)
+    return whole[:nodes, :nodes]
+
+
+def unnamed_cross_entropy(
+    logits: Float[Array, "graphs nodes k"], labels: Int[Array, "graphs nodes"]
+) -> Float[Array, ""]:
+    """The cross-entropy of each graph under the best of all k! ways to name its communities, averaged over graphs."""
+
+    def graph(logits: Array, labels: Array) -> Array:
+        named = [jnp.asarray(order, labels.dtype)[labels] for order in itertools.permutations(range(logits.shape[1]))]
+        return jnp.min(jnp.stack([cross_entropy(logits, each) for each in named]))
+
+    if logits.ndim != 3 or labels.shape != logits.shape[:2]:
+        got = f"{logits.shape} and {labels.shape}"
+        raise ValueError(f"logits must be (graphs, nodes, k) and labels (graphs, nodes); got {got}")
+    return jnp.mean(jax.vmap(graph)(logits, labels))
+
+
+def overlap(
+    found: Int[Array, "*graphs nodes"], labels: Int[Array, "*graphs nodes"], communities: int = 2
+) -> Float[Array, "*graphs"]:
+    """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them: 1 is perfect, and 0 is
+    what one gets without looking."""
+    checks.whole("communities", communities, at_least=2, at_most=6)
+    if jnp.shape(found) != jnp.shape(labels) or jnp.ndim(found) < 1:
+        raise ValueError(
+            f"found and labels must have one shape (..., nodes); got {jnp.shape(found)} and {jnp.shape(labels)}"
+        )
+    named = [jnp.asarray(order)[labels] for order in itertools.permutations(range(communities))]
+    accuracy = jnp.stack([jnp.mean(each == found, axis=-1) for each in named]).max(0)
+    return (accuracy - 1 / communities) / (1 - 1 / communities)

@@ -1,0 +1,37 @@
+"""The stochastic block model with two equal communities: when they can be found, and what guessing gives.
+
+A pair of nodes is an edge with probability `within / n` in a community and `across / n` between the two.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dynascope import checks
+
+
+def signal_to_noise(within: float | int, across: float | int) -> float:
+    """(a - b)² / (2(a + b)) for the rates a = `within` and b = `across`. Above 1, the threshold of Kesten and Stigum,
+    large graphs can be divided better than by chance; below it they cannot (Mossel, Neeman and Sly, 2015)."""
+    checks.real("within", within, at_least=0)
+    checks.real("across", across, at_least=0)
+    if within + across <= 0:
+        raise ValueError(f"within and across must not both be 0; got {within} and {across}")
+    return float((within - across) ** 2 / (2 * (within + across)))
+
+
+def negative_eigenvalues(within: float | int, across: float | int) -> int:
+    """How many eigenvalues of the Bethe Hessian H(√c) are below 0 on a large graph of average degree c: one for the
+    graph itself, and one more where its communities can be found (Saade, Krzakala and Zdeborová, 2014)."""
+    return 1 + (signal_to_noise(within, across) > 1)
+
+
+def chance_overlap(nodes: int) -> float:
+    """The expected overlap of a guess by fair coins with two communities of `nodes` nodes in all, named the better way
+    round: E|2B/n - 1| for B binomial, which is C(n, n/2) / 2^n and about sqrt(2 / (π n))."""
+    checks.whole("nodes", nodes, at_least=2, at_most=2**31 - 1)
+    if nodes % 2:
+        raise ValueError(f"nodes must be even; got {nodes}")
+    return math.exp(math.lgamma(nodes + 1) - 2 * math.lgamma(nodes / 2 + 1) - nodes * np.log(2))
