@@ -24,17 +24,21 @@ def class_colors(classes: Any) -> list[Any]:
     return [rounds[number] for number in np.asarray(classes, int)]
 
 
-def layout(graph: Graph, seed: int = 0) -> np.ndarray:
-    """Positions of the nodes, (nodes, 2), from springs whose lengths are the distances in the graph."""
+def layout(graph: Graph) -> np.ndarray:
+    """Positions of the nodes, (nodes, 2), from springs whose lengths are the distances in the graph; parts that are not
+    connected stand side by side."""
     import networkx as nx
 
-    drawn = to_networkx(graph)
-    start = nx.circular_layout(drawn) if nx.is_connected(drawn) else None
-    if start is None:
-        places = nx.spring_layout(drawn, seed=seed, iterations=200)
-    else:
-        places = nx.kamada_kawai_layout(drawn, pos=start)
-    return np.array([places[node] for node in range(graph.nodes)])
+    drawn, places, right = to_networkx(graph), np.zeros((graph.nodes, 2)), 0.0
+    for part in nx.connected_components(drawn):
+        inside = sorted(part)
+        ring: Any = nx.circular_layout(drawn.subgraph(inside))
+        found = nx.kamada_kawai_layout(drawn.subgraph(inside), pos=ring)
+        for node, place in found.items():
+            places[node] = place
+        places[inside, 0] += right - places[inside, 0].min()
+        right = places[inside, 0].max() + 0.8
+    return places
 
 
 def tree_layout(graph: Graph) -> np.ndarray:
@@ -74,7 +78,7 @@ def draw_graph(
         axes.text(
             places[node, 0], places[node, 1], str(name), ha="center", va="center", fontsize=7.5, color="white", zorder=3
         )
-    axes.set_aspect("equal")
+    axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.12)
     axes.axis("off")
 

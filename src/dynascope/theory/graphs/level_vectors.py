@@ -7,12 +7,13 @@ message passing. "Simple structures in neural networks", Appendix A.8, Lemmas A.
 from __future__ import annotations
 
 from itertools import product
+from math import comb
 from typing import Annotated, Any
 
 import numpy as np
 
 from dynascope.theory.arguments import Whole
-from dynascope.theory.graphs.tree_counts import full_trees, multisets
+from dynascope.theory.graphs.tree_counts import full_trees
 
 Children = Annotated[int, Whole(2, 6)]
 Depth = Annotated[int, Whole(0, 3)]
@@ -59,7 +60,7 @@ def _with_more(chosen: list[Any], vector: np.ndarray, trees: int) -> list[Any]:
     most = len(chosen) - 1
     added = [part.copy() for part in chosen]
     for j in range(1, most + 1):
-        ways, shift = multisets(trees, j), j * vector
+        ways, shift = comb(trees + j - 1, j), j * vector
         for size in range(most - j + 1):
             part = chosen[size]
             room = tuple(slice(0, max(0, length - s)) for length, s in zip(part.shape, shift, strict=True))

@@ -10,23 +10,18 @@ from __future__ import annotations
 from math import comb, prod
 from typing import Annotated
 
-from dynascope.theory.arguments import Count, Whole
+from dynascope.theory.arguments import Whole
 
 Depth = Annotated[int, Whole(0, 8)]
 Degree = Annotated[int, Whole(2, 64)]
 
 
-def multisets(kinds: Count, size: Count) -> int:
-    """The number of multisets of `size` elements of `kinds` kinds, C(kinds + size - 1, size)."""
-    return comb(kinds + size - 1, size) if kinds or not size else 0
-
-
 def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
-    """Trees in which every node above the last level has m children, up to isomorphism: N_0 = c,
-    N_k = c ms(N_(k-1), m)."""
+    """Trees in which every node above the last level has m children, up to isomorphism: N_0 = c and
+    N_k = c ms(N_(k-1), m), where ms(N, k) = C(N + k - 1, k) counts multisets."""
     count = features
     for _ in range(depth):
-        count = features * multisets(count, children)
+        count = features * _multisets(count, children)
     return count
 
 
@@ -40,8 +35,8 @@ def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
         return features
     branch = features
     for _ in range(depth - 1):
-        branch = features * multisets(branch, degree - 1)
-    return features * multisets(branch, degree)
+        branch = features * _multisets(branch, degree - 1)
+    return features * _multisets(branch, degree)
 
 
 def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)], features: int = 2) -> int:
@@ -51,11 +46,11 @@ def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)],
     for _ in range(depth - 1):
         total = [sum(below[y, x] for y in range(features)) for x in range(features)]
         below = {
-            (x, p): multisets(total[x], degree) - multisets(total[x] - below[p, x], degree)
+            (x, p): _multisets(total[x], degree) - _multisets(total[x] - below[p, x], degree)
             for x in range(features)
             for p in range(features)
         }
-    return sum(multisets(sum(below[y, x] for y in range(features)), degree) for x in range(features))
+    return sum(_multisets(sum(below[y, x] for y in range(features)), degree) for x in range(features))
 
 
 def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
@@ -66,3 +61,8 @@ def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
 def operator_classes_of_balls(degree: Degree, depth: Depth) -> int:
     """The classes of balls with two features that operators see, 2 ∏ (m(m - 1)^(k-1) + 1)."""
     return 2 * prod(degree * (degree - 1) ** (k - 1) + 1 for k in range(1, depth + 1))
+
+
+def _multisets(kinds: int, size: int) -> int:
+    """The number of multisets of `size` elements of `kinds` kinds, C(kinds + size - 1, size)."""
+    return comb(kinds + size - 1, size) if kinds or not size else 0

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 
 from dynascope.graphs import Graph, full_tree, walk_counts
-from dynascope.theory.arguments import Whole
+from dynascope.theory.arguments import Domain, Whole
 
 Children = Annotated[int, Whole(2, 6)]
+Bits = Annotated[Sequence[int], Domain("a list of zeros and ones", lambda x: (x == 0) | (x == 1))]
 
 
 def level_totals(children: Children, length: Annotated[int, Whole(1, 6)]) -> range:
@@ -21,30 +22,33 @@ def level_totals(children: Children, length: Annotated[int, Whole(1, 6)]) -> ran
     return range(children ** (length - 1), (children - 1) * children ** (length - 1) + 1)
 
 
-def confused_trees(children: Children, sequence: Sequence[int], zeros: Annotated[int, Whole(0)]) -> Iterator[Graph]:
+def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph]:
     """Full m-ary trees of depth k, (nodes, 1) features 0 or 1 with the root 0, all with the same level vector and with
     `zeros` zeros on the last level: tree r, from 0 on, has r leaves with the feature x_k in its first branch.
 
     In the first branch the inner nodes carry the features `sequence` = x_1, ..., x_k, in the others the opposite ones.
     """
     depth = len(sequence)
+    if depth > 6 or zeros not in level_totals(children, depth):
+        raise ValueError(f"zeros must be one of level_totals, and sequence at most 6 long; got {zeros} and {depth}")
     tree, branch = full_tree(children, depth), children ** (depth - 1)
     first = [sum(children**level for level in range(k)) for k in range(depth + 2)]  # the first node of each level
     features = np.zeros(tree.nodes, np.int64)
     for k, x in enumerate(sequence[:-1], start=1):
         features[first[k] : first[k + 1]] = 1 - int(x)
         features[first[k] : first[k] + children ** (k - 1)] = int(x)
-    wanted, leaves = int(sequence[-1]), first[depth]
+    wanted, leaves, trees = int(sequence[-1]), first[depth], []
     for r in range(branch + 1):
         inside = np.where(np.arange(branch) < r, wanted, 1 - wanted)
         missing = zeros - int(np.sum(inside == 0))
         outside = np.where(np.arange((children - 1) * branch) < missing, 0, 1)
         features[leaves : leaves + branch] = inside
         features[leaves + branch :] = outside
-        yield tree.with_features(features[:, None].copy())
+        trees.append(tree.with_features(features[:, None]))
+    return trees
 
 
-def walks_from_root(tree: Graph, sequence: Sequence[int]) -> int:
+def walks_from_root(tree: Graph, sequence: Bits) -> int:
     """f_k: the walks from node 0 through features x_1, ..., x_k, those that turn back included."""
     assert tree.features is not None
     return int(walk_counts(tree, tree.features[:, 0].astype(np.int64), [int(x) for x in sequence], root=False)[0])
