@@ -29,6 +29,15 @@ schedule = optax.cosine_decay_schedule(0.05, decay_steps=400)
 adam = ds.descend(model, task, optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule)), steps=400).trace
 assert adam.diverged_at.item() == -1  # never
 
+# a moving average of the weights beside the path, which it leaves as it is
+averaging = ds.dynamics.with_average(optax.adam(0.05), decay=0.95)
+of_average = ds.probes.probe(lambda snapshot: snapshot.loss(ds.dynamics.averaged(snapshot)))
+probes = {"loss": ds.probes.loss(), "of_average": of_average}
+noisy = ds.descend(model, task, averaging, steps=400, batch=5, key=jax.random.key(3), probes=probes)
+smooth_model = ds.dynamics.averaged(noisy)  # noisy.model is the one at the last step
+end = noisy.trace.isel(step=slice(-100, None)).mean()
+print(f"last 100 steps: loss {end.loss:.1e}, of the averaged model {end.of_average:.1e}")
+
 
 # a task can be a plain function of the model (or of model and batch), a model any pytree of arrays
 def rosenbrock(point):

@@ -71,7 +71,7 @@ def test_wrong_use_is_one_sentence(train, member):
             call()
 
 
-def test_weight_averages_and_schedules_come_from_optax(network, data):
+def test_schedules_and_averages_of_updates_come_from_optax(network, data):
     rates = optax.cosine_decay_schedule(0.1, 50)
     trained = ds.descend(network(), TASK, optax.chain(optax.sgd(rates), optax.ema(0.9)), data=data, steps=50, record=50)
     assert trained.trace.loss[-1] < trained.trace.loss[0]

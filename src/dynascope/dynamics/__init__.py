@@ -1,5 +1,6 @@
 """Dynamics: how parameters move. One compiled loop runs descents, flows and maps, alone or as ensembles."""
 
+from dynascope.dynamics.averages import averaged as averaged, with_average as with_average
 from dynascope.dynamics.bifurcation import (
     Bifurcation as Bifurcation,
     bifurcation as bifurcation,

@@ -85,13 +85,17 @@ class Trajectory:
     @property
     def model(self) -> PyTree:
         """The trained model, of the type that was given; of an ensemble, take a `member` first."""
+        return self.snapshot().model
+
+    def snapshot(self) -> Snapshot:
+        """What a probe would see at the end: the model, the objective, the optimizer's state."""
         if self.run.dims:
             raise ValueError(f"an ensemble has many models; take one with {self._call()}.model")
         if self.state is None:
             raise ValueError("the state was not kept; run the ensemble with keep=True")
         process = self.run.member(**self.run.fixed)
         now = jnp.asarray(self.at, jnp.int32 if self.run.shape.axis == "step" else None)
-        return process.snapshot(self.state[0], now).model
+        return process.snapshot(self.state[0], now)
 
     def member(self, **labels: Any) -> Trajectory:
         """One member of an ensemble by its labels, such as `many.member(seed=3, learning_rate=0.1)`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import optax
 
+import dynascope as ds
 from valid_calls.shared import ARRAYS, NUMBERS, PARAMS, POSITIVE, VECTOR, Calls, half, loss, member, scaled
 
 
@@ -12,6 +13,7 @@ def calls() -> Calls:
     steps = {"steps": "0", "record": "2**62", "probes": "{}", "model": "shaped", "bound": POSITIVE}
     steps |= {"critical": "2**62", "dense": "0 2**62", "tolerance": ""}
     state = {"initial": f"{NUMBERS} {ARRAYS} 1j True empty", "probes": "{}"}
+    averaging = ds.dynamics.with_average(optax.sgd(0.1), 0.9)
     return {
         "Descent": (at | {"optimizer": optax.sgd(0.1)}, steps),
         "Flow": (at, steps),
@@ -36,5 +38,7 @@ def calls() -> Calls:
             {"rule": scaled, "settings": VECTOR, "starts": VECTOR, "steps": 4},
             steps | {"starts": "shaped"},
         ),
+        "averaged": ({"at": ds.descend(PARAMS, loss, averaging, steps=2, record=2)}, {}),
+        "with_average": ({"optimizer": optax.sgd(0.1), "decay": 0.9}, {"decay": "0"}),
         "oscillation": ({}, {"every": "2**62"}),
     }
