@@ -1,6 +1,7 @@
 """Models: what learns, as immutable equinox modules."""
 
 from dynascope.models import dag_architectures as dag_architectures, ga_mlp as ga_mlp
+from dynascope.models.budget_split import BudgetSplit as BudgetSplit, budget_split as budget_split
 from dynascope.models.concept_classifier import ConceptClassifier as ConceptClassifier
 from dynascope.models.convnet import ConvNet as ConvNet, myrtle5 as myrtle5
 from dynascope.models.dag import DAG as DAG
@@ -16,7 +17,9 @@ from dynascope.models.gin import GIN as GIN
 from dynascope.models.gpt import GPT as GPT
 from dynascope.models.graph import Graph as Graph
 from dynascope.models.mlp import MLP as MLP, Symmetric as Symmetric
+from dynascope.models.one_layer_recall import OneLayerRecall as OneLayerRecall
 from dynascope.models.quadratic_model import DiagonalForm as DiagonalForm, QuadraticModel as QuadraticModel
+from dynascope.models.recall_transformer import RecallTransformer as RecallTransformer, without_feed as without_feed
 from dynascope.models.residual import WideResNet as WideResNet
 from dynascope.models.spectral_gnn import SpectralGNN as SpectralGNN
 from dynascope.models.taylor import (

@@ -9,6 +9,7 @@ from dynascope.tasks import (
     separable as separable,
     single_neuron as single_neuron,
 )
+from dynascope.tasks.associative_memory import AssociativeMemory as AssociativeMemory
 from dynascope.tasks.axis_teacher import AxisTeacher as AxisTeacher
 from dynascope.tasks.classification import Classification as Classification, Labeled as Labeled
 from dynascope.tasks.data import datasets as datasets, images as images
@@ -18,9 +19,19 @@ from dynascope.tasks.factorization import (
     Factorization as Factorization,
     SymmetricFactorization as SymmetricFactorization,
 )
+from dynascope.tasks.indirect_object import (
+    IndirectObject as IndirectObject,
+    IndirectObjectBatch as IndirectObjectBatch,
+)
 from dynascope.tasks.multi_index import MultiIndex as MultiIndex
 from dynascope.tasks.next_token import NextToken as NextToken
 from dynascope.tasks.node_task import NodeTask as NodeTask
+from dynascope.tasks.noisy_recall import (
+    NoisyRecall as NoisyRecall,
+    RecallBatch as RecallBatch,
+    informative as informative,
+    most_frequent as most_frequent,
+)
 from dynascope.tasks.products import ProductLoss as ProductLoss
 from dynascope.tasks.scalar_losses import ScalarLoss as ScalarLoss
 from dynascope.tasks.separable import ExtendedLoss as ExtendedLoss, SeparableLoss as SeparableLoss

@@ -41,6 +41,12 @@ def calls() -> Calls:
         ),
         "SIGN": ({"operators": 2, "features": 2, "out": 1, "key": KEY}, {}),
         "SpectralGNN": ({"depth": 2, "out": 2, "key": KEY}, {}),
+        "BudgetSplit": ({"vocabulary": 3, "context": 4, "budget": 64, "share": 0.5, "key": KEY, "dim": 2}, {}),
+        "OneLayerRecall": ({"vocabulary": 3}, {}),
+        "RecallTransformer": (
+            {"vocabulary": 3, "context": 4, "dim": 2, "feeds": ("linear",), "key": KEY},
+            {"score_scale": POSITIVE},
+        ),
         "Symmetric": ({"factor": jnp.eye(2)}, {"factor": "nested"}),
         "Transformer": (small, spread),
         "UNet": (
@@ -64,6 +70,11 @@ def calls() -> Calls:
         "Taylor": (
             {"displacement": eqx.filter(net, eqx.is_inexact_array), "base": Frozen(net), "order": 1, "apply": None},
             {"apply": "None"},
+        ),
+        "budget_split": ({"budget": 64, "share": 0.5, "dim": 2}, {}),
+        "without_feed": (
+            {"model": ds.models.RecallTransformer(3, 4, dim=2, feeds=("linear",), key=KEY), "layer": 0},
+            {"layer": "0"},
         ),
         "gated": ({"network": relu}, {}),
         "linearized": ({"model": net}, {}),

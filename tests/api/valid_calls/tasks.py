@@ -7,16 +7,24 @@ import jax.numpy as jnp
 import dynascope as ds
 from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
 
+ARRAY = jnp.zeros((2, 4), int)
+
 
 def calls() -> Calls:
     return {
+        "AssociativeMemory": ({"inputs": jnp.eye(2), "outputs": jnp.ones((3, 2))}, {"alpha": "0"}),
         "AxisTeacher": ({"dim": 2}, {}),
         "Classification": ({"mean": jnp.zeros(1), "deviation": jnp.ones(1)}, {"pad": "0"}),
         "DiagonalRegression": ({"network": ds.models.LinearNetwork(2), "x": X, "y": Y[:, 0]}, {}),
         "ExtendedLoss": ({"strengths": VECTOR, "couplings": jnp.eye(2)}, {"offset": REAL}),
         "Factorization": ({"target": jnp.eye(2)}, {}),
+        "IndirectObject": ({}, {"alpha": "0"}),
         "Labeled": ({"x": jnp.ones((2, 4, 4, 1)), "y": jnp.array([0, 1])}, {"x": "shaped"}),
         "MultiIndex": ({"dim": 4}, {"noise": NOT_NEGATIVE}),
+        "NoisyRecall": (
+            {"first": jnp.full(3, 1 / 3), "following": jnp.full((3, 3), 1 / 3), "length": 4},
+            {"alpha": "0", "noise": "0"},
+        ),
         "NextToken": ({"tokens": jnp.arange(9), "context": 4}, {}),
         "NodeTask": ({"graph": X}, {"graph": EVERYTHING}),
         "ProductLoss": ({}, {"target": f"{NUMBERS} {ARRAYS}", "scale": POSITIVE}),
@@ -30,6 +38,8 @@ def calls() -> Calls:
         ),
         "Supervised": ({}, {}),
         "SymmetricFactorization": ({"target": jnp.eye(2)}, {}),
+        "informative": ({"batch": ds.tasks.RecallBatch(ARRAY, ARRAY, ARRAY[:, 0])}, {}),
+        "most_frequent": ({"first": VECTOR, "count": 1}, {}),
         "doubled_example": ({"key": KEY, "count": 3, "dim": 2}, {"which": "0"}),
         "two_classes": (
             {"name": "digits", "classes": (0, 1), "count": 4, "test": 4, "key": KEY},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from dynascope.tasks.data import catalog, files
 
@@ -43,3 +43,22 @@ def encoded(text: str) -> Tokens:
     """The text's characters as indices into its sorted alphabet."""
     alphabet, tokens = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
     return Tokens(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))
+
+
+class Frequencies(NamedTuple):
+    """How often characters occur in a text, and after one another: distributions, without smoothing."""
+
+    first: Float[np.ndarray, " n"]
+    following: Float[np.ndarray, "n n"]
+    """Row by row: the distribution after this character; that of all characters where nothing follows it."""
+    alphabet: tuple[str, ...]
+
+
+def character_frequencies(text: str | Path = "tiny_shakespeare") -> Frequencies:
+    """The frequencies of the characters of a text, which `read_text` finds, and of those that follow each."""
+    tokens, alphabet = characters(text)
+    size = len(alphabet)
+    first = np.bincount(tokens, minlength=size) / len(tokens)
+    pairs = np.bincount(tokens[:-1].astype(np.int64) * size + tokens[1:], minlength=size**2).reshape(size, size)
+    total = pairs.sum(1, keepdims=True)
+    return Frequencies(first, np.where(total > 0, pairs / np.maximum(total, 1), first), alphabet)
