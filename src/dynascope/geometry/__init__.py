@@ -41,3 +41,4 @@ from dynascope.geometry.spectra import (
 )
 from dynascope.geometry.spectral_density import SpectralDensity as SpectralDensity, spectral_density as spectral_density
 from dynascope.geometry.tangent_kernel import kernel_product as kernel_product, tangent_kernel as tangent_kernel
+from dynascope.geometry.truncation import low_rank as low_rank, truncate as truncate

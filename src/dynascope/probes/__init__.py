@@ -28,3 +28,4 @@ from dynascope.probes.spectra import (
     perturbation_spectrum as perturbation_spectrum,
     product_spectrum as product_spectrum,
 )
+from dynascope.probes.truncation import truncations as truncations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from valid_calls.shared import (
@@ -21,6 +23,10 @@ from valid_calls.shared import (
     half,
     loss,
 )
+
+
+def first(model: Any) -> Any:
+    return model["a"]
 
 
 def calls() -> Calls:
@@ -64,6 +70,8 @@ def calls() -> Calls:
         "perturbation_singular_values": ({"now": FACTORS, "then": FACTORS}, {}),
         "product_singular_values": ({"a": FACTORS[0], "b": FACTORS[1]}, {}),
         "random_perturbation": ({"key": KEY, "now": FACTORS, "then": FACTORS}, {}),
+        "low_rank": ({"matrix": jnp.eye(3), "rank": 1}, {"matrix": ARRAYS, "rank": "0"}),
+        "truncate": ({"model": {"a": jnp.eye(3)}, "where": first, "rank": 1}, {"rank": "0"}),
         "spectral_density": (at | {"key": KEY, "draws": 2, "degree": 2}, {}),
         "kernel_product": (kernel, rows),
         "tangent_kernel": (kernel, rows),

@@ -33,5 +33,9 @@ def calls() -> Calls:
         "learning_rate": ({}, every),
         "polyak": ({"x": X}, every | {"x": "shaped"}),
         "perturbation_spectrum": ({"pairs": pairs}, dims | {"noisy": "True"}),
+        "truncations": (
+            {"weights": {"a": pairs}, "ranks": (0, 1), "measure": loss},
+            dims | {"dims": "[]"},
+        ),
         "product_spectrum": ({"pairs": pairs}, dims),
     }
