@@ -11,7 +11,14 @@ from dynascope.tasks import (
 )
 from dynascope.tasks.associative_memory import AssociativeMemory as AssociativeMemory
 from dynascope.tasks.axis_teacher import AxisTeacher as AxisTeacher
+from dynascope.tasks.block_model_features import propagated_features as propagated_features
 from dynascope.tasks.classification import Classification as Classification, Labeled as Labeled
+from dynascope.tasks.community_graphs import (
+    CommunityGraphs as CommunityGraphs,
+    block_model_graphs as block_model_graphs,
+    overlap as overlap,
+    unnamed_cross_entropy as unnamed_cross_entropy,
+)
 from dynascope.tasks.data import datasets as datasets, images as images
 from dynascope.tasks.data.datasets import two_classes as two_classes
 from dynascope.tasks.diagonal import DiagonalRegression as DiagonalRegression, QuadraticLoss as QuadraticLoss

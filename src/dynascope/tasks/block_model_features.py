@@ -48,8 +48,7 @@ def propagated_features(
     checks.real("kappa", kappa)
     degrees, blocks, position = _jagged(graphs)
     arrays = jnp.asarray(degrees, float), [jnp.asarray(block) for block in blocks], jnp.asarray(position)
-    found = _propagated(arrays, jnp.asarray(kappa, float), order, tuple(operators))
-    return found.reshape(len(operators), -1, graphs.nodes, order + 1)[:, : len(graphs.senders)]
+    return _propagated(arrays, jnp.asarray(kappa, float), order, tuple(operators), len(graphs.senders))
 
 
 def _jagged(graphs: CommunityGraphs) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
@@ -85,9 +84,9 @@ def _usual(degrees: np.ndarray, mean: float, places: int) -> int:
     return max(math.ceil(tail + 6 * math.sqrt(tail) + 8), int((degrees > places).sum(1).max()))
 
 
-@partial(jax.jit, static_argnums=(2, 3))
+@partial(jax.jit, static_argnums=(2, 3, 4))
 def _propagated(
-    arrays: tuple[Array, list[Array], Array], kappa: Array, order: int, operators: tuple[str, ...]
+    arrays: tuple[Array, list[Array], Array], kappa: Array, order: int, operators: tuple[str, ...], count: int
 ) -> Array:
     def chunk(arrays: tuple[Array, list[Array], Array]) -> Array:
         degree, blocks, position = arrays
@@ -112,4 +111,5 @@ def _propagated(
         _, rest = lax.scan(step, start, length=order)
         return jnp.concatenate([start[None], rest]).transpose(3, 1, 2, 0)
 
-    return jnp.moveaxis(lax.map(chunk, arrays), 0, 1)
+    found = jnp.moveaxis(lax.map(chunk, arrays), 0, 1)
+    return found.reshape(len(operators), -1, *found.shape[-2:])[:, :count]

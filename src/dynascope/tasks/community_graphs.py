@@ -1,4 +1,4 @@
-"""Community detection: graphs of the stochastic block model, their propagated features, and how well a partition fits.
+"""Community detection: graphs of the stochastic block model, and how well a partition fits.
 
 The two communities have no names, so a loss and a score are the best over all ways to name them.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,8 @@ from jaxtyping import Array, Float, Int
 from dynascope import checks
 from dynascope.tasks.supervised import cross_entropy
 
-Operator = Literal["A", "H", "A1"]
-"""The adjacency A; the shifted Bethe Hessian H = κI - H(√c) with c the graph's own average degree; the normalized
-adjacency with self-loops, (D + I)^-1/2 (A + I) (D + I)^-1/2."""
-CHUNK = 64
-"""Graphs that are propagated together: their features stay in the cache."""
-VARIANCE_FLOOR = 1e-5
+MOST_COMMUNITIES = 6
+"""All ways to name more of them are too many to try."""
 
 
 class CommunityGraphs(NamedTuple):
@@ -94,14 +90,15 @@ def unnamed_cross_entropy(
     logits: Float[Array, "graphs nodes k"], labels: Int[Array, "graphs nodes"]
 ) -> Float[Array, ""]:
     """The cross-entropy of each graph under the best of all k! ways to name its communities, averaged over graphs."""
+    checks.array("logits", logits, ndim=3, lists=False)
+    if logits.shape[2] > MOST_COMMUNITIES:
+        raise ValueError(f"logits must have at most {MOST_COMMUNITIES} communities; got {logits.shape[2]}")
+    _check_labels("labels", labels, logits.shape[:2], logits.shape[2])
 
     def graph(logits: Array, labels: Array) -> Array:
-        named = [jnp.asarray(order, labels.dtype)[labels] for order in itertools.permutations(range(logits.shape[1]))]
-        return jnp.min(jnp.stack([cross_entropy(logits, each) for each in named]))
+        orders = itertools.permutations(range(logits.shape[1]))
+        return jnp.min(jnp.stack([cross_entropy(logits, jnp.asarray(order, labels.dtype)[labels]) for order in orders]))
 
-    if logits.ndim != 3 or labels.shape != logits.shape[:2]:
-        got = f"{logits.shape} and {labels.shape}"
-        raise ValueError(f"logits must be (graphs, nodes, k) and labels (graphs, nodes); got {got}")
     return jnp.mean(jax.vmap(graph)(logits, labels))
 
 
@@ -109,12 +106,22 @@ def overlap(
     found: Int[Array, "*graphs nodes"], labels: Int[Array, "*graphs nodes"], communities: int = 2
 ) -> Float[Array, "*graphs"]:
     """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them: 1 is perfect, and 0 is
-    what one gets without looking."""
-    checks.whole("communities", communities, at_least=2, at_most=6)
-    if jnp.shape(found) != jnp.shape(labels) or jnp.ndim(found) < 1:
-        raise ValueError(
-            f"found and labels must have one shape (..., nodes); got {jnp.shape(found)} and {jnp.shape(labels)}"
-        )
-    named = [jnp.asarray(order)[labels] for order in itertools.permutations(range(communities))]
-    accuracy = jnp.stack([jnp.mean(each == found, axis=-1) for each in named]).max(0)
+    what one community for all nodes gets."""
+    checks.whole("communities", communities, at_least=2, at_most=MOST_COMMUNITIES)
+    checks.array("labels", labels, min_ndim=1, lists=False)
+    for name, given in (("found", found), ("labels", labels)):
+        _check_labels(name, given, labels.shape, communities)
+    named = [jnp.asarray(order, found.dtype)[found] for order in itertools.permutations(range(communities))]
+    accuracy = jnp.stack([jnp.mean(each == labels, axis=-1) for each in named]).max(0)
     return (accuracy - 1 / communities) / (1 - 1 / communities)
+
+
+def _check_labels(name: str, labels: Any, shape: tuple[int, ...], communities: int) -> None:
+    checks.array(name, labels, min_ndim=1, lists=False)
+    allowed = f"integers from 0 to {communities - 1} of shape {tuple(shape)}"
+    if labels.shape != tuple(shape) or not jnp.issubdtype(labels.dtype, jnp.integer):
+        raise ValueError(f"{name} must be {allowed}; got {checks.shown(labels)}")
+    if not isinstance(labels, Tracer) and labels.size:
+        low, high = int(labels.min()), int(labels.max())
+        if low < 0 or high >= communities:
+            raise ValueError(f"{name} must be {allowed}; got values from {low} to {high}")

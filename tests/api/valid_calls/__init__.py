@@ -41,7 +41,8 @@ REGISTRY = {
 
 NOT_CALLED = {
     "results, which functions return": "geometry.Eigenpairs geometry.SpectralDensity curves.Rise dynamics.Bifurcation "
-    "dynamics.Trajectory tasks.Samples tasks.RecallBatch tasks.IndirectObjectBatch models.TorchModel",
+    "dynamics.Trajectory tasks.CommunityGraphs tasks.Samples tasks.RecallBatch tasks.IndirectObjectBatch "
+    "models.TorchModel",
     "states, which an optimizer makes": "rates.ScheduleState rates.CatapultState",
     "a part of optimizers, which they call": "rates.when",
     "what the library hands to functions of its users": "probes.Batch probes.Snapshot models.Products",

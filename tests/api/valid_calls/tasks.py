@@ -27,6 +27,16 @@ def calls() -> Calls:
         ),
         "NextToken": ({"tokens": jnp.arange(9), "context": 4}, {}),
         "NodeTask": ({"graph": X}, {"graph": EVERYTHING}),
+        "block_model_graphs": (
+            {"graphs": 2, "nodes": 4, "within": 2.0, "across": 1.0, "seed": 0},
+            {"within": "0 2.5", "across": "0 2.5", "seed": "0 2**62"},
+        ),
+        "overlap": ({"found": jnp.array([0, 1, 1]), "labels": jnp.array([0, 1, 0])}, {}),
+        "propagated_features": (
+            {"graphs": ds.tasks.block_model_graphs(2, 4, 2.0, 1.0, seed=0), "order": 2},
+            {"kappa": REAL},
+        ),
+        "unnamed_cross_entropy": ({"logits": jnp.ones((1, 3, 2)), "labels": jnp.array([[0, 1, 0]])}, {}),
         "ProductLoss": ({}, {"target": f"{NUMBERS} {ARRAYS}", "scale": POSITIVE}),
         "QuadraticLoss": ({"S": jnp.eye(2), "c": VECTOR}, {}),
         "ScalarLoss": ({"function": half, "minimum": 0.0}, {"minimum": f"{NUMBERS} {ARRAYS}", "name": "foo"}),

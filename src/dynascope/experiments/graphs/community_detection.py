@@ -98,16 +98,14 @@ class CommunityDetection(Experiment):
     def heads(self, rank: int, number: int) -> np.ndarray:
         """The overlap of the GA-MLP of each operator with each test graph."""
         train, test = self.sampled(rank, number, self.graphs, 0), self.sampled(rank, number, self.test_graphs, 1)
-        features = [
-            np.asarray(propagated_features(part, self.order, operators=OPERATORS, kappa=self.kappa))
-            for part in (train, test)
-        ]
+        parts = {
+            name: propagated_features(part, self.order, operators=OPERATORS, kappa=self.kappa)
+            for name, part in (("train", train), ("test", test))
+        }
         member = Head(self.order + 1, self.width, self.graphs, self.learning_rate)
-        over = {"operator": {"train": features[0], "test": features[1]}}
-        fixed = {"labels": train.labels, "number": number}
-        return ensemble(
-            member, over, fixed=fixed, steps=self.graphs, record=self.graphs, keep=False
-        ).trace.overlap.values
+        fixed = {**parts, "labels": train.labels, "number": number}
+        run = ensemble(member, {"operator": range(3)}, fixed=fixed, steps=self.graphs, record=self.graphs, keep=False)
+        return run.trace.overlap.squeeze("overlap_step").values
 
     def networks(self, runs: list[tuple[int, int]]) -> np.ndarray:
         """The overlap of the spectral network with each test graph, for these ranks and seeds."""
@@ -118,9 +116,8 @@ class CommunityDetection(Experiment):
         member = Spectral(self.nodes, self.layers, self.spectral_width, self.graphs, self.spectral_rate)
         over = {"run": {"train": train, "test": test, "number": [number for _, number in runs]}}
         fixed = {"labels": self.sampled(1, 0, 1, 0).labels}
-        return ensemble(
-            member, over, fixed=fixed, steps=self.graphs, record=self.graphs, keep=False
-        ).trace.overlap.values
+        run = ensemble(member, over, fixed=fixed, steps=self.graphs, record=self.graphs, keep=False)
+        return run.trace.overlap.squeeze("overlap_step").values
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         rates = [(rate, 2 * self.degree - rate) for rate in self.within]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import scipy.linalg
 from jaxtyping import Array, Int
 
 from dynascope import graphs
@@ -35,10 +36,11 @@ class Head(eqx.Module):
     steps: int = eqx.field(static=True)
     learning_rate: float = eqx.field(static=True)
 
-    def __call__(self, operator: Any, labels: Array, number: Array) -> Descent:
+    def __call__(self, operator: Array, train: Array, test: Array, labels: Array, number: Array) -> Descent:
         key = jax.random.fold_in(jax.random.key(1), number)
         model = GAMLP(self.features, 2, width=self.width, key=key)
-        return _descent(self, model, Supervised(unnamed_cross_entropy), operator, labels, key)
+        chosen = {"train": train[operator], "test": test[operator]}
+        return _descent(self, model, Supervised(unnamed_cross_entropy), chosen, labels, key)
 
 
 class Spectral(eqx.Module):
@@ -101,21 +103,27 @@ def spectrum(draw: CommunityGraphs, kappa: float) -> dict[str, list[float]]:
         real = receivers < nodes
         graph = graphs.from_edges(np.stack([senders[real], receivers[real]], axis=1).astype(np.int64), nodes)
         bethe = graphs.bethe_hessian(graph).toarray()
-        values, vectors = np.linalg.eigh(bethe)
-        centered = np.linalg.eigh(centering @ (kappa * np.eye(nodes) - bethe) @ centering)
-        lead = centered[1][:, np.argmax(np.abs(centered[0]))]
-        second = np.linalg.eigh(graphs.adjacency(graph).toarray().astype(float))[1][:, -2]
+        values, split = np.linalg.eigvalsh(bethe), _eigenvector(bethe, 1)
+        shifted = centering @ (kappa * np.eye(nodes) - bethe) @ centering
+        ends = np.array([_eigenvector(shifted, end) for end in (0, nodes - 1)])
+        lead = ends[np.argmax(np.linalg.norm(ends @ shifted, axis=1))]
+        second = _eigenvector(graphs.adjacency(graph).toarray().astype(float), nodes - 2)
         row = {
             "negative": float(np.sum(values < -1e-9)),
             "smallest": values[0],
             "largest": values[-1],
-            "bethe_overlap": _sign_overlap(vectors[:, 1], draw.labels),
+            "bethe_overlap": _sign_overlap(split, draw.labels),
             "centered_overlap": _sign_overlap(lead, draw.labels),
             "adjacency_overlap": _sign_overlap(second, draw.labels),
         }
         for name, value in row.items():
             found.setdefault(name, []).append(value)
     return found
+
+
+def _eigenvector(matrix: np.ndarray, place: int) -> np.ndarray:
+    """The eigenvector of one eigenvalue of a symmetric matrix, counted from the smallest."""
+    return scipy.linalg.eigh(matrix, subset_by_index=(place, place))[1][:, 0]
 
 
 def _sign_overlap(vector: np.ndarray, labels: np.ndarray) -> float:
