@@ -10,6 +10,7 @@ from dynascope.tasks.data import (
     digit_pairs as digit_pairs,
     download as download,
     files as files,
+    graph_files as graph_files,
     graph_sets as graph_sets,
     image_folder as image_folder,
     image_formats as image_formats,

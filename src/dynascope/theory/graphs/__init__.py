@@ -4,6 +4,7 @@ from dynascope.theory.graphs import (
     block_model as block_model,
     class_bounds as class_bounds,
     degree_codes as degree_codes,
+    errata as errata,
     exact_gin as exact_gin,
     level_vectors as level_vectors,
     smooth_fit as smooth_fit,

@@ -1,0 +1,142 @@
+"""What each family could tell apart on a graph of your own, before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from dynascope.experiments.graphs.drawing import draw_graph, egonet, layout
+from dynascope.experiments.graphs.paper import PAPER
+from dynascope.figures import INK, PALETTE, panels
+from dynascope.graphs import Graph, expressivity, from_edges, refines
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import every
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.tasks.data import graph_files
+
+MESSAGES, POWERS = "message passing", "powers of A"
+
+
+class YourOwn(Experiment):
+    """What could a network tell apart on your own graph, before it is trained?"""
+
+    id = "graphs.your-own"
+    source = Source(PAPER, "Propositions 2.3, 2.4, 2.6, Section 2.6.1")
+    cost = {"quick": 4, "full": 4}
+    presets = {"quick": {}}
+    control = {"depth": 1}
+    notes = """Give `graph` the path of an edge list (two node numbers in each line), a `.npz`, `.graphml`, `.gml`,
+    node-link `.json` or `.pt` file, and `labels` that of a text with one label in each line, or a node number and its
+    label. Without a path it is Cora. Self-loops are kept, repeated edges collapse, nodes without a label are left out
+    of the errors; the counts are on the page. The errors are what the best function of the classes leaves: the share of
+    wrong labels, or for labels with a point the mean squared error over the variance. Node features are not used."""
+
+    graph: str = "cora"
+    labels: str = ""
+    depth: Annotated[int, Field(ge=1, le=50)] = 4
+
+    def data_sets(self) -> tuple[str, ...]:
+        return (self.graph, self.labels) if self.labels else (self.graph,)
+
+    def measure(self, seed: int) -> xr.DataTree:
+        graph = graph_files.load(self.graph)
+        labels = graph_files.load_labels(self.labels, graph.nodes) if self.labels else None
+        found = expressivity(graph, labels, depth=self.depth)
+        parts = found.partitions
+        finer = [
+            [refines(parts.sel(family=MESSAGES, depth=min(k + 1, self.depth)), parts.sel(family=name, depth=k)) for k in
+             range(self.depth)] for name in parts.family.values[1:]
+        ]  # fmt: skip
+        table = found.table.assign(refined=(("operator", "round"), finer))
+        counted = {
+            "nodes": graph.nodes,
+            "edges": len(graph.edges),
+            "self_loops": graph.loops,
+            "collapsed": graph.collapsed,
+            "unlabeled": 0 if found.labels is None else int((~found.labeled).sum()),
+        }
+        pieces = {"table": table, "graph": xr.Dataset(counted)}
+        if found.labels is not None:
+            groups = {family: found.confused(family, min(2, self.depth)) for family in (MESSAGES, POWERS)}
+            pieces["confused"] = xr.Dataset(
+                {"groups": ("family", [len(each) for each in groups.values()]),
+                 "nodes": ("family", [sum(map(len, each)) for each in groups.values()])},
+                coords={"family": list(groups)},
+            )  # fmt: skip
+        example = _example(graph, parts.sel(depth=min(2, self.depth)))
+        return xr.DataTree.from_dict(pieces | example)
+
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        table = measured["table"].to_dataset()
+        gap = table.classes.sel(family=MESSAGES) - table.classes.sel(family=POWERS)
+        counted = dict(measured["graph"].to_dataset().data_vars)
+        return table.assign(gap=gap, **counted)
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        told = {name: int(reduced[name]) for name in ("nodes", "edges", "self_loops", "collapsed", "unlabeled")}
+        statement = "At some depth message passing sees more classes of nodes than powers of A"
+        yield every("more-classes", statement, (reduced.gap > 0).any(), shown=told | {"gap": reduced.gap.values})
+        statement = "One round more of refinement determines the classes of every family"
+        yield every("refinement", statement, reduced.refined)
+        cost = next((name for name in ("mistakes", "error") if name in reduced), None)
+        if cost is not None:
+            statement = "The least error of the labels does not rise with the depth, in any family"
+            yield every(
+                "errors-fall",
+                statement,
+                reduced[cost].diff("depth") <= 1e-12,
+                shown={"last": reduced[cost].isel(depth=-1)},
+            )
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        cost = next((name for name in ("mistakes", "error") if name in reduced), None)
+        figure, axes = panels(1 if cost is None else 2, size=(4.6, 3.6), squeeze=False)
+        for family, color in zip(reduced.family.values, PALETTE, strict=True):
+            part = reduced.sel(family=family)
+            axes[0, 0].plot(part.depth, part.classes, "o-", color=color, label=str(family))
+            if cost is not None:
+                axes[0, 1].plot(part.depth, part[cost], "o-", color=color)
+        axes[0, 0].set(xlabel="depth", ylabel="classes", title=f"{int(reduced.nodes)} nodes: how many kinds each sees")
+        axes[0, 0].legend(loc="lower right")
+        if cost is not None:
+            name = "share of labels wrong, at least" if cost == "mistakes" else "error / variance, at least"
+            axes[0, 1].set(xlabel="depth", ylabel=name, ylim=(0, None), title="What labels cost under each")
+        figures = {"your-own": figure}
+        if "one" in measured:
+            figures["confused-nodes"] = _draw_pair(measured)
+        return figures
+
+
+def _example(graph: Graph, classes: xr.DataArray) -> dict[str, xr.Dataset]:
+    """Two nodes that powers of A confuse and message passing does not, with small neighborhoods."""
+    colors, powers = (classes.sel(family=name).values for name in (MESSAGES, POWERS))
+    order = np.lexsort((colors, powers))
+    near = (powers[order[:-1]] == powers[order[1:]]) & (colors[order[:-1]] != colors[order[1:]])
+    small = graph.degrees[order[:-1]] <= 6
+    for at in np.flatnonzero(near & small)[:200].tolist():
+        both = [egonet(graph, int(order[each]), 2) for each in (at, at + 1)]
+        if max(each.nodes for each in both) <= 30:
+            return {
+                name: xr.Dataset({"edges": (("edge", "end"), each.edges)}, attrs={"node": int(order[at + number])})
+                for number, (name, each) in enumerate(zip(("one", "other"), both, strict=True))
+            }
+    return {}
+
+
+def _draw_pair(measured: xr.DataTree) -> Figure:
+    figure, axes = panels(2, size=(4.0, 3.6))
+    for axis, name in zip(axes, ("one", "other"), strict=True):
+        part = measured[name].to_dataset()
+        graph = from_edges(part.edges.values)
+        steps = np.full(graph.nodes, 2)
+        steps[graph.neighbors(0)], steps[0] = 1, 0
+        names = np.where(steps < 2, graph.degrees, "").tolist()
+        draw_graph(axis, graph, layout(graph), steps, names=names, ringed=(0,))
+        axis.set_title(f"Node {part.attrs.get('node', '')}")
+    figure.suptitle("Two nodes that A and A² confuse and two rounds of refinement tell apart", color=INK, fontsize=10.5)
+    return figure

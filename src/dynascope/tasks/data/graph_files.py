@@ -1,0 +1,188 @@
+"""A user's own graph from a file: edge lists, arrays, GraphML, GML, JSON of networkx, tensors of PyTorch. Nothing is
+unpickled."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dynascope.graphs import Graph, from_edges, from_networkx, from_scipy
+from dynascope.tasks.data import citation_graphs, files
+
+LABELS = ("label", "labels", "y")
+"""Node attributes, or arrays in a file, that hold labels."""
+
+
+def load(graph: str) -> Graph:
+    """The citation graph of this name, or the graph in the file of this path.
+
+    Text (`.txt .csv .tsv .edges`, also `.gz`) holds two node numbers in each line; lines that begin with # or % are
+    left out. `.npz` holds `edges` with shape (edges, 2) and, if there are any, `label`; or a sparse matrix of scipy.
+    `.graphml`, `.gml` and `.json` (node-link) are those of networkx, with an attribute `label` or `y` of the nodes.
+    `.pt` holds the dict that `Data.to_dict()` of PyTorch Geometric gives: `edge_index`, and `y` if there is one.
+    """
+    path = Path(graph).expanduser()
+    if len(path.parts) == 1 and not path.suffix and not path.is_file():
+        return citation_graphs.structure(graph)
+    if not path.is_file():
+        raise files.DataNotFoundError(f"graph must be the path of a file; there is none at {graph}")
+    files.record(graph)
+    name = path.name.removesuffix(".gz").lower()
+    readers: dict[str, Callable[[Path], Graph]] = {
+        ".npz": _arrays,
+        ".graphml": _networkx("read_graphml"),
+        ".gml": _networkx("read_gml"),
+        ".json": _json,
+        ".pt": _tensors,
+    }
+    suffix = Path(name).suffix
+    if suffix in (".pkl", ".pickle", ".gpickle"):
+        raise ValueError(f"graph must not be a pickle, which could run any program; write {path.name} as an edge list")
+    try:
+        found = readers.get(suffix, _edge_list)(path)
+    except UnicodeDecodeError:
+        raise ValueError(f"graph must be a file with a graph; {path.name} is not text, nor of a known form") from None
+    if found.nodes == 0:
+        raise ValueError(f"graph must have one node or more; {path.name} holds none")
+    return found
+
+
+def load_labels(labels: str, nodes: int) -> np.ndarray:
+    """Labels from a text file, (nodes,): one in each line, or a node number and its label. They are whole numbers, or
+    numbers with a point; nodes that are not named have none (-1, or NaN)."""
+    path = Path(labels).expanduser()
+    if not path.is_file():
+        raise files.DataNotFoundError(f"labels must be the path of a file; there is none at {labels}")
+    files.record(labels)
+    rows = _rows(path)
+    if not rows or len({len(row) for _, row in rows}) > 1 or len(rows[0][1]) > 2:
+        raise ValueError(f"labels must hold one or two numbers in each line; {path.name} does not")
+    try:
+        values = np.array([float(row[-1]) for _, row in rows])
+    except ValueError:
+        raise ValueError(f"labels must be numbers; {path.name} holds others") from None
+    whole = not any(mark in row[-1] for _, row in rows for mark in ".eEnN")
+    if len(rows[0][1]) == 1:
+        if len(values) != nodes:
+            raise ValueError(f"labels must be one for each of the {nodes} nodes; {path.name} holds {len(values)}")
+        return values.astype(np.int64) if whole else values
+    named = [_node(path, line, row[0], "labels") for line, row in rows]
+    if max(named) >= nodes:
+        raise ValueError(f"labels must name nodes below {nodes}; {path.name} names {max(named)}")
+    if len(set(named)) < len(named):
+        raise ValueError(f"labels must name each node once; {path.name} names some twice")
+    found = np.full(nodes, -1, np.int64) if whole else np.full(nodes, np.nan)
+    found[named] = values
+    return found
+
+
+def _edge_list(path: Path) -> Graph:
+    rows = _rows(path)
+    pairs = []
+    for line, row in rows:
+        if len(row) < 2:
+            raise ValueError(f"graph must hold two node numbers in each line; line {line} of {path.name} holds one")
+        pairs.append((_node(path, line, row[0], "graph"), _node(path, line, row[1], "graph")))
+    if not pairs:
+        raise ValueError(f"graph must hold edges; {path.name} holds none")
+    return from_edges(np.array(pairs))
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as text:
+        lines = [line.strip() for line in text]
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if line and line[0] not in "#%":
+            found.append((number, line.replace(",", " ").replace(";", " ").split()))
+    return found
+
+
+def _node(path: Path, line: int, word: str, what: str) -> int:
+    try:
+        number = int(word)
+    except ValueError:
+        told = f"line {line} of {path.name} has {word[:20]!r}"
+        raise ValueError(f"{what} must hold node numbers, which are integers; {told}") from None
+    if number < 0:
+        raise ValueError(f"{what} must hold node numbers from 0 on; line {line} of {path.name} has {number}")
+    return number
+
+
+def _arrays(path: Path) -> Graph:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {key: stored[key] for key in stored.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"graph must be a file of plain arrays; {path.name} is damaged or is not ({error})") from None
+    if "edges" in arrays:
+        loops = arrays.get("self_loops", np.zeros(0, int))
+        edges = np.concatenate([arrays["edges"].reshape(-1, 2), np.stack([loops, loops], axis=1)])
+        labels = next((arrays[key] for key in LABELS if key in arrays), None)
+        return from_edges(edges.astype(np.int64), None if labels is None else len(labels), labels=labels)
+    if {"indptr", "indices", "shape"} <= arrays.keys():
+        return from_scipy(sp.load_npz(path))
+    raise ValueError(f"graph must hold the array edges, or a sparse matrix of scipy; {path.name} holds neither")
+
+
+def _networkx(reader: str) -> Callable[[Path], Graph]:
+    def read(path: Path) -> Graph:
+        import networkx as nx
+
+        try:
+            return _labeled(getattr(nx, reader)(path))
+        except (UnicodeDecodeError, KeyboardInterrupt):
+            raise
+        except Exception as error:  # parsers of XML and GML have errors of their own
+            told = str(error).partition("\n")[0][:80]
+            raise ValueError(f"graph must be a file that networkx.{reader} reads; {path.name}: {told}") from None
+
+    return read
+
+
+def _json(path: Path) -> Graph:
+    import networkx as nx
+
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return _labeled(nx.node_link_graph(stored, edges="links" if "links" in stored else "edges"))
+    except UnicodeDecodeError:
+        raise
+    except Exception as error:
+        told = str(error).partition("\n")[0][:80]
+        raise ValueError(f"graph must be node-link JSON of networkx; {path.name}: {told}") from None
+
+
+def _labeled(graph: Any) -> Graph:
+    """With the labels of the nodes, where every node has a number under one of the usual names."""
+    for name in LABELS:
+        values = [data.get(name) for _, data in graph.nodes(data=True)]
+        if values and all(isinstance(value, int | float) for value in values):
+            return from_networkx(graph, labels=name)
+    return from_networkx(graph)
+
+
+def _tensors(path: Path) -> Graph:
+    try:
+        import torch
+    except ImportError:
+        raise ValueError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
+    try:
+        stored = torch.load(path, weights_only=True)  # tensors and plain containers only
+    except Exception:
+        how = "torch.save(data.to_dict(), ...)"
+        raise ValueError(f"graph must be tensors alone, as {how} writes them; {path.name} is not") from None
+    if not isinstance(stored, dict) or "edge_index" not in stored:
+        raise ValueError(f"graph must be a dict with edge_index; {path.name} is not")
+    edges = stored["edge_index"].numpy().T
+    values = next((stored[key].numpy() for key in LABELS if key in stored), None)
+    nodes = stored.get("num_nodes", None if values is None else len(values))
+    return from_edges(edges, nodes, labels=values if values is None or len(values) == nodes else None)
