@@ -27,6 +27,8 @@ def from_networkx(graph: nx.Graph[Any], *, features: str | None = None, labels: 
     found = from_edges(pairs, len(number))
     for name, attribute in (("features", features), ("labels", labels)):
         if attribute is not None:
+            if not isinstance(attribute, str):
+                raise TypeError(f"{name} must be the name of a node attribute; got {checks.shown(attribute)}")
             found = getattr(found, f"with_{name}")(_attribute(name, attribute, graph.nodes(data=True)))
     return found
 

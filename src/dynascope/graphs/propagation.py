@@ -46,7 +46,7 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "order+1 nodes
 
     Integers stay exact: where 64 bits could overflow they become Python's own. Floats are multiplied in their type.
     """
-    checks.whole("order", order, at_least=0)
+    checks.whole("order", order, at_least=0, at_most=100_000)
     start = _features(matrix, x)
     exact = start.dtype.kind in "biu" and getattr(matrix, "dtype", np.dtype(float)).kind in "biu"
     kept = [start.astype(np.int64) if exact else start if start.dtype.kind == "f" else start.astype(float)]
@@ -63,7 +63,7 @@ def normalized_powers(
 
     The nodes are those of `graphs` graphs of equal size, side by side.
     """
-    checks.whole("order", order, at_least=0)
+    checks.whole("order", order, at_least=0, at_most=100_000)
     checks.whole("graphs", graphs, at_least=1)
     checks.real("epsilon", epsilon, at_least=0)
     start = _features(matrix, x)

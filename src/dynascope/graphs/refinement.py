@@ -26,7 +26,7 @@ def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np
 
     It starts from the partition `colors`, or from the graph's features; without either from one color.
     """
-    checks.whole("rounds", rounds, at_least=0)
+    checks.whole("rounds", rounds, at_least=0, at_most=100_000)
     found = [_start(_a_graph(graph), colors)]
     for _ in range(rounds):
         before = found[-1]
@@ -54,7 +54,7 @@ def operator_classes(
     `operator` is a function of the graph, such as `adjacency`. Node features are the graph's, or 1 for every node.
     Where operator and features are integers the classes are exact; `tolerance` is for floats, as in `classes_of`.
     """
-    checks.whole("order", order, at_least=0)
+    checks.whole("order", order, at_least=0, at_most=100_000)
     checks.function("operator", operator, "operator(graph)")
     checks.flags(own=own)
     features = np.ones((graph.nodes, 1), np.int64) if _a_graph(graph).features is None else graph.features

@@ -13,6 +13,8 @@ from valid_calls import (
     edge,
     features,
     geometry,
+    graph_theory,
+    graphs,
     linearity,
     models,
     probes,
@@ -37,9 +39,14 @@ REGISTRY = {
     "features": (ds.theory.features, features.calls),
     "rank": (ds.theory.rank, rank.calls),
     "recall": (ds.theory.recall, recall.calls),
+    "graphs": (ds.graphs, graphs.calls),
+    "theory.graphs": (ds.theory.graphs, graph_theory.calls),
 }
 
 NOT_CALLED = {
+    "graphs and results, which functions make": "graphs.Graph graphs.GraphBatch graphs.Pair graphs.SparseOperator "
+    "graphs.Expressivity",
+    "what needs PyTorch Geometric": "graphs.to_pyg",
     "results, which functions return": "geometry.Eigenpairs geometry.SpectralDensity curves.Rise dynamics.Bifurcation "
     "dynamics.Trajectory tasks.CommunityGraphs tasks.Samples tasks.RecallBatch tasks.IndirectObjectBatch "
     "models.TorchModel",

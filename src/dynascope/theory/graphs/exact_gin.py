@@ -62,6 +62,8 @@ def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[i
 
 def apply_gin(network: ExactGIN, graph: Graph, x: Float[np.ndarray, "nodes inputs"]) -> Float[np.ndarray, " nodes"]:
     """The network's output at every node."""
+    if len(x) != graph.nodes or x.shape[1] != network.layers[0].w1.shape[1]:
+        raise ValueError(f"x must have a row for each node of graph, as the network takes it; got shape {x.shape}")
     matrix = adjacency(graph).astype(x.dtype)
     seen, h = [x], x
     for epsilon, layer in zip(network.epsilons, network.layers, strict=True):
