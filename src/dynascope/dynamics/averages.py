@@ -20,7 +20,7 @@ class AverageState(NamedTuple):
 
     optimizer: PyTree
     average: PyTree
-    count: Int[Array, ""]
+    steps: Int[Array, ""]
 
 
 def with_average(
@@ -37,13 +37,12 @@ def with_average(
     checks.real("decay", decay, at_least=0, below=1)
     followed = optax.with_extra_args_support(optimizer)
 
-    def init(parameters: PyTree) -> AverageState:
-        return AverageState(followed.init(parameters), parameters, jnp.asarray(0, jnp.int32))
+    def init(params: PyTree) -> AverageState:
+        return AverageState(followed.init(params), params, jnp.asarray(0, jnp.int32))
 
-    def update(gradient: PyTree, state: PyTree, parameters: PyTree = None, **extra: Any) -> tuple[PyTree, AverageState]:
-        updates, memory = followed.update(gradient, state.optimizer, parameters, **extra)
-        count = state.count + 1
-        share = jnp.asarray(1 - decay, float)
+    def update(updates: PyTree, state: PyTree, params: PyTree = None, **extra: Any) -> tuple[PyTree, AverageState]:
+        updates, memory = followed.update(updates, state.optimizer, params, **extra)
+        count, share = state.steps + 1, jnp.asarray(1 - decay, float)
         weight = share / -jnp.expm1(
             count.astype(share.dtype) * jnp.log1p(-share)
         )  # 1 / (1 + decay + ... + decay^(t-1))
@@ -51,7 +50,7 @@ def with_average(
         def moved(average: Array, now: Array) -> Array:
             return average + weight.astype(now.dtype) * (now - average)
 
-        average = jax.tree.map(moved, state.average, optax.apply_updates(parameters, updates))
+        average = jax.tree.map(moved, state.average, optax.apply_updates(params, updates))
         return updates, AverageState(memory, average, count)
 
     return optax.GradientTransformationExtraArgs(init, update)
