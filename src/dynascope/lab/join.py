@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from pydantic import ValidationError
 
 from dynascope import __version__
 from dynascope.lab.errors import UsageError
@@ -34,10 +35,10 @@ def join(
     if not isinstance(experiment, JoinableExperiment):
         raise UsageError(f"{experiment.id} cannot be joined from parts: its trainings are one run")
     store = store or Store()
-    whole, wanted = experiment.model_dump(mode="json"), dict(experiment.members(seed))
+    wanted = dict(experiment.members(seed))
     found: dict[tuple[Any, ...], tuple[StoredRun, xr.Dataset]] = {}
     for part in store.runs(experiment.id)[0]:
-        if part.seed != seed or {**part.config, **{name: whole[name] for name in experiment.parts}} != whole:
+        if part.seed != seed or not _is_part(part, experiment):
             continue
         measured = part.measured()
         assert isinstance(measured, xr.Dataset)
@@ -51,7 +52,9 @@ def join(
     pieces = [
         measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()
     ]
-    joined = xr.combine_by_coords(pieces, combine_attrs="drop_conflicts", compat="override", coords="minimal")
+    joined = xr.combine_by_coords(
+        pieces, combine_attrs="drop_conflicts", compat="override", coords="minimal", data_vars="minimal"
+    )
     assert isinstance(joined, xr.Dataset)
     joined = joined.sel({dim: values for dim, values in wanted.items()})
     parts = list({part.digest: part for part, _ in found.values()}.values())
@@ -71,6 +74,15 @@ def join(
         code = fingerprints(type(experiment))
         draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return run(experiment, seed=seed, preset=preset, store=store)
+
+
+def _is_part(part: StoredRun, experiment: JoinableExperiment) -> bool:
+    """Whether a run's fields are the experiment's, but for those that say which trainings are run."""
+    try:
+        same = type(experiment)(**{**part.config, **{name: getattr(experiment, name) for name in experiment.parts}})
+    except ValidationError:  # of an earlier version, with other fields
+        return False
+    return same == experiment
 
 
 def _product(wanted: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -258,6 +258,18 @@ class ImageConcepts(eqx.Module):
         scale = np.sqrt(means.shape[1])
         return distance / scale, jnp.sqrt(jnp.mean(jnp.var(along, axis=2), axis=1)) / scale
 
+    def condition_signals(self) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
+        """For each concept its signal and its diversity in what a model is told: the distance between the conditions of
+        the class 0 and of the class with only this concept at 1, and the standard deviation of conditions along it."""
+        half = {
+            "color": self.color_spread * self.color_separation,
+            "size": self.size_spread * self.size_separation,
+            "shape": 0.0,
+        }
+        ones = self.prompts(np.eye(len(self.concepts), dtype=int)) - self.prompts(self.classes[:1])
+        spread = jnp.stack([jnp.asarray(half[name], ones.dtype) for name in self.concepts]) / np.sqrt(3)
+        return jnp.linalg.norm(ones, axis=1), spread
+
     # --- checks -----------------------------------------------------------------------------------------------
 
     def _value(self, v: Array, name: str) -> Array:

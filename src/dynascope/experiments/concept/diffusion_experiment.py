@@ -23,14 +23,12 @@ from dynascope.experiments.seeds import member_seeds, run_key
 from dynascope.lab.experiment import JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels
-from dynascope.tasks.diffusion import Diffusion, VariationalDiffusion, clipped_network, generate
+from dynascope.tasks.diffusion import Diffusion, Terms, VariationalDiffusion, clipped_network, generate
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
 Options = tuple[tuple[str, Any], ...]
 """Options by name, as a static field can hold them."""
-HELD_OUT = 32
-"""Pictures of each training class on which the loss is recorded."""
 SIGNAL_PICTURES = 1024
 """Pictures of each class from which the signals are measured."""
 LABELED = 2000
@@ -55,6 +53,7 @@ class Painter(eqx.Module):
     per_prompt: int = eqx.field(static=True)
     sampling_steps: int = eqx.field(static=True)
     shown: int = eqx.field(static=True)
+    held_out: int = eqx.field(static=True)
 
     def __call__(
         self,
@@ -73,20 +72,21 @@ class Painter(eqx.Module):
         mixed_up = pictures.condition[jax.random.permutation(jax.random.fold_in(data, 1), len(pictures.condition))]
         pictures = pictures._replace(condition=jnp.where(shuffled, mixed_up, pictures.condition))
         task = VariationalDiffusion()
-        held_out = process.dataset(jax.random.fold_in(data, 2), HELD_OUT)
-
-        def terms(snapshot: Snapshot) -> Array:
-            return jnp.stack(task.terms(self._averaged(snapshot), held_out))
-
         probes = {
             "concepts": self._paintings(process, paint, classifier),
-            "bits": probe(terms, dims=("term",), coords={"term": ["diffusion", "latent", "reconstruction"]}),
             "schedule": probe(
                 lambda snapshot: jnp.stack([snapshot.model.offset, snapshot.model.slope]),
                 dims=("number",),
                 coords={"number": ["offset", "slope"]},
             ),
         }
+        if self.held_out:
+            held_out = process.dataset(jax.random.fold_in(data, 2), self.held_out)
+
+            def terms(snapshot: Snapshot) -> Array:
+                return jnp.stack(task.terms(self._averaged(snapshot), held_out))
+
+            probes["bits"] = probe(terms, dims=("term",), coords={"term": [*Terms._fields]})
         optimizer = self._optimizer(learning_rate, schedule_rate)
         return ds.Descent(model, task, optimizer, data=pictures, batch=self.batch, key=order, probes=probes)
 
@@ -96,16 +96,16 @@ class Painter(eqx.Module):
             whole = optax.chain(optax.clip_by_global_norm(self.clip_norm), rule)
         else:
             whole = clipped_network(rule, self.clip_norm, schedule=optax.adam(schedule_rate))
-        return ds.dynamics.averages.with_average(whole, self.average) if self.average else whole
+        return ds.dynamics.with_average(whole, self.average) if self.average else whole
 
     def _averaged(self, snapshot: Snapshot) -> Any:
         """The model that paints: with averaged weights where an average is kept."""
-        return ds.dynamics.averages.averaged(snapshot) if self.average else snapshot.model
+        return ds.dynamics.averaged(snapshot) if self.average else snapshot.model
 
     def _paintings(self, process: ImageConcepts, key: Array, classifier: Any) -> ds.probes.Probe:
         """The concepts of `per_prompt` pictures for the prompt of every class, from the same noise at every recording."""
         classes, shape = process.classes, (process.pixels, process.pixels, 3)
-        count, s = len(classes), len(process.concepts)
+        count = len(classes)
         prompts = jnp.repeat(process.prompts(classes), self.per_prompt, axis=0)
 
         def measure(snapshot: Snapshot) -> dict[str, Array]:
@@ -132,7 +132,6 @@ class Painter(eqx.Module):
             "pictures": ("prompt", "picture", "y", "x", "rgb"),
         }
         names = ["".join(map(str, row)) for row in classes]
-        assert s == len(process.concepts)
         return probe(measure, dims=dims, coords={"prompt": names, "concept": list(process.concepts)})
 
 
@@ -205,6 +204,8 @@ class DiffusionExperiment(JoinableExperiment):
     sampling_steps: PositiveInt = 100
     shown: PositiveInt = 2
     """Pictures of each prompt that are kept at every recording."""
+    held_out: NonNegativeInt = 32
+    """Pictures of each training class on which the loss is recorded; 0: it is not."""
     classifier_steps: NonNegativeInt = 10_000
     """Training steps of the classifier; 0: only the pixels are read."""
     seeds: PositiveInt = 5
@@ -236,7 +237,7 @@ class DiffusionExperiment(JoinableExperiment):
         names = ("channels", "blocks", "norm", "placement", "heads", "dropout", "compute")
         network = tuple((name, getattr(self, name)) for name in names)
         copied = ("clip", "clip_norm", "weight_decay", "average", "per_class", "batch")
-        copied += ("per_prompt", "sampling_steps", "shown")
+        copied += ("per_prompt", "sampling_steps", "shown", "held_out")
         drawing = tuple(self.drawing().items())
         member = Painter(drawing, network, **{name: getattr(self, name) for name in copied})
         number = np.dtype(self.precision).type
