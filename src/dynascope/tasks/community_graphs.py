@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Integer
 
 from dynascope import checks
 from dynascope.tasks.supervised import cross_entropy
@@ -25,8 +25,8 @@ class CommunityGraphs(NamedTuple):
     """Graphs with equally many nodes, the first half of which is one community. Entries of the adjacency matrices are
     sorted by receiver; those after the last have the number of nodes, which is no node, at both ends."""
 
-    senders: Int[np.ndarray, "graphs entries"]
-    receivers: Int[np.ndarray, "graphs entries"]
+    senders: Integer[np.ndarray, "graphs entries"]
+    receivers: Integer[np.ndarray, "graphs entries"]
     nodes: int
 
     @property
@@ -80,7 +80,9 @@ def _successes(rng: np.random.Generator, trials: int, probability: float) -> np.
     return every[every < trials]
 
 
-def adjacency_of(senders: Int[Array, " entries"], receivers: Int[Array, " entries"], nodes: int) -> Float[Array, "n n"]:
+def adjacency_of(
+    senders: Integer[Array, " entries"], receivers: Integer[Array, " entries"], nodes: int
+) -> Float[Array, "n n"]:
     """The adjacency matrix of one graph."""
     whole = jnp.zeros((nodes + 1, nodes + 1)).at[receivers.astype(int), senders.astype(int)].set(1.0)
     return whole[:nodes, :nodes]

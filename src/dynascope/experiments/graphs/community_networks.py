@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import scipy.linalg
-from jaxtyping import Array, Int
+from jaxtyping import Array, Integer
 
 from dynascope import graphs
 from dynascope.dynamics import Descent
@@ -80,7 +80,7 @@ def _alone(batch: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[:, None], batch)
 
 
-def stacked(draws: list[CommunityGraphs]) -> tuple[Int[np.ndarray, "draws graphs entries"], ...]:
+def stacked(draws: list[CommunityGraphs]) -> tuple[Integer[np.ndarray, "draws graphs entries"], ...]:
     """Senders and receivers of several draws of equally many graphs, as long as the longest."""
     entries = max(draw.senders.shape[1] for draw in draws)
 

@@ -1,0 +1,120 @@
+"""What counts walks in the experiments: dead units, errors on both splits, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynascope import graphs
+from dynascope.dynamics import ensemble
+from dynascope.experiments.graphs.walk_counting import OPERATORS, WalkCounting, columns_of
+from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, narrowed
+from dynascope.lab.fields import build
+from dynascope.models import MLP, FeaturedGraph
+
+GRAPH: Any = graphs.parity_colors(graphs.cycle(20))
+Y = np.linspace(0, 1, 20, dtype=np.float32)
+FIXED = {"y": Y, "order": np.arange(20, dtype=np.int32)}
+
+
+def setting(rate: float, width: int) -> Any:
+    return {"setting": {"rate": np.array([rate], np.float32), "width": np.array([width], np.float32)}, "seed": [0]}
+
+
+def problem(which: str, seed: int, **change: Any) -> Any:
+    experiment: Any = build(WalkCounting, change)
+    return experiment.problem(which, seed)
+
+
+def test_a_narrowed_network_is_drawn_as_one_of_its_width_and_its_dead_units_stay_dead():
+    wide = MLP(6, 2, width=64, out=1, activation="relu", bias=True, key=jax.random.key(0))
+    inputs, hidden = jnp.array([1.0, 1, 1, 0, 0, 0]), (jnp.arange(64) < 16).astype(float)
+    found = narrowed(wide, inputs, hidden)
+    first, second = (np.asarray(weight) for weight in found.weights)
+    assert np.all(first[16:] == 0)
+    assert np.all(first[:, 3:] == 0)
+    assert np.all(second[:, 16:] == 0)
+    assert 0.9 / np.sqrt(3) < np.abs(first).max() <= 1 / np.sqrt(3)
+    assert 0.7 / 4 < np.abs(second).max() <= 1 / 4
+    x = jax.random.normal(jax.random.key(1), (6,))
+    gradient = jax.grad(lambda network: (network(x)[0] - 1) ** 2)(found)
+    assert np.all(np.asarray(gradient.weights[0])[16:] == 0)
+    assert np.all(np.asarray(gradient.weights[1])[:, 16:] == 0)
+
+
+def test_a_member_of_a_grid_is_the_network_of_its_width_alone():
+    """With the same draws, a network of width 4 beside dead units learns as one that has no others."""
+    columns = columns_of(GRAPH, 1, *OPERATORS["A"]).astype(np.float32)
+    padded = np.concatenate([columns, np.zeros((20, 2), np.float32)], axis=1)
+    used = (np.arange(6) < 4).astype(np.float32)
+    over = {"operators": {"features": padded[None], "used": used[None]}, **setting(0.01, 4)}
+    member = OperatorCounter(8, 12, 4, 30, "constant")
+    run = ensemble(member, over, fixed=FIXED, steps=30, record=30)
+    model = run.member(operators=0, setting=0, seed=0).model.network
+    assert np.all(np.asarray(model.weights[0])[4:] == 0)
+    assert np.all(np.asarray(model.weights[0])[:, 4:] == 0)
+    assert np.any(np.asarray(model.weights[0])[:4, :4] != 0)
+    outputs = jax.vmap(model)(padded)[:, 0]
+    squared = (np.asarray(outputs) - Y) ** 2 / Y.var()
+    last = run.trace.error.isel(step=-1).squeeze()
+    np.testing.assert_allclose(last, [squared[:12].mean(), squared[12:].mean()], rtol=1e-4)
+
+
+def test_message_passing_learns_on_a_graph():
+    fixed = {**FIXED, "graph": FeaturedGraph(GRAPH), "y": np.asarray(GRAPH.features[:, 0], np.float32)}
+    member = MessageCounter(4, 12, 4, 100, "cosine", 1)
+    trace = ensemble(member, setting(0.02, 4), fixed=fixed, steps=100, record=100, keep=False).trace
+    assert trace.error.isel(step=-1).max() < 0.5 * trace.error.isel(step=0).min()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "at_half", "at_end"), [("cosine", 0.5, 0.0), ("steps", 0.49, 0.2401), ("constant", 1.0, 1.0)]
+)
+def test_the_rate_follows_its_schedule(schedule: Any, at_half: float, at_end: float):
+    optimizer = MessageCounter(4, 12, 4, 100, schedule, 1).optimizer(jnp.asarray(0.1))
+    state, taken = optimizer.init(jnp.zeros(())), []
+    for _ in range(101):  # with a constant gradient Adam's steps are the rate
+        update: Any
+        update, state = optimizer.update(jnp.ones(()), state)
+        taken.append(-float(update))
+    np.testing.assert_allclose(
+        [taken[0], taken[50], taken[100]], [0.1, 0.1 * at_half, 0.1 * at_end], rtol=1e-3, atol=1e-6
+    )
+
+
+def test_labels_are_walks_through_blue_nodes_and_the_control_shuffles_them():
+    graph, y, order, count = problem("regular", 0)
+    assert (graph.nodes, count) == (1000, 300)
+    assert (y.mean(), y.max()) == (19.066, 108)
+    assert y.var() == pytest.approx(552.49, abs=0.005)
+    np.testing.assert_array_equal(order, np.arange(1000))
+    assert np.all(y[1::2] == 0)
+    _, shuffled, *_ = problem("regular", 0, shuffled=True)
+    assert np.any(shuffled[1::2] != 0)
+    np.testing.assert_array_equal(np.sort(shuffled), np.sort(y))
+
+
+def test_the_split_of_cora_has_as_many_blue_as_red_nodes():
+    graph, y, order, count = problem("cora", 3)
+    assert y.mean() == pytest.approx(7.209, abs=5e-4)
+    assert y.var() == pytest.approx(362.07, abs=5e-3)
+    assert np.bincount(order[:count] % 2).tolist() == [500, 500]
+    np.testing.assert_array_equal(np.sort(order), np.arange(graph.nodes))
+
+
+def test_columns_are_the_powers_side_by_side():
+    columns = columns_of(GRAPH, 1, *OPERATORS["A+"])
+    adjacency = graphs.adjacency(GRAPH).toarray()
+    np.testing.assert_array_equal(
+        columns,
+        np.concatenate([GRAPH.features, adjacency @ GRAPH.features, adjacency @ adjacency @ GRAPH.features], axis=1),
+    )
+    standardized = columns_of(
+        graphs.parity_colors(graphs.barabasi_albert(30, 2, seed=0)), 2, *OPERATORS["Ã(1), standardized"]
+    )
+    np.testing.assert_allclose(standardized.mean(0), 0, atol=1e-9)
+    np.testing.assert_allclose(standardized.std(0), 1)
