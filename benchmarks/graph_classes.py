@@ -1,7 +1,7 @@
 """Exact classes of nodes, against networkx's hashes of neighborhoods; and a graph of a million nodes.
 
-Citation graphs are read where they are at hand ($DYNASCOPE_DATA); else a random graph of Pubmed's size takes their place.
-The hashes are strings that may collide: the number of classes they find is shown beside the exact one.
+Citation graphs are read where they are at hand ($DYNASCOPE_DATA); else a random graph of Pubmed's size takes their
+place. The hashes are strings that may collide: the number of classes they find is shown beside the exact one.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NODES, EDGES = 1_000_000, 10_000_000
 
 
 def table() -> None:
-    """K = 1 to 5 of message passing and of powers of A on all graphs, and networkx's hashes of message passing alone."""
+    """K = 1 to 5 of message passing and of powers of A on all graphs; networkx's hashes, of message passing alone."""
     graphs = _citations()
     drawn = {name: ds.graphs.to_networkx(graph) for name, graph in graphs.items()}
     exact = cpu_seconds(lambda: [_both(graph) for graph in graphs.values()])
     colors = cpu_seconds(lambda: [color_refinement(graph, DEPTH) for graph in graphs.values()])
     hashes = cpu_seconds(lambda: [_hashes(graph) for graph in drawn.values()])
     found = {name: [number_of_classes(row) for row in color_refinement(graph, 2)[1:]] for name, graph in graphs.items()}
-    missed = {name: len(set(row[1] for row in _hashes(drawn[name]).values())) for name in graphs}
+    missed = {name: len({row[1] for row in _hashes(drawn[name]).values()}) for name in graphs}
     rows = [
         {"contender": "dynascope, colors and powers of A", "CPU s": round(exact, 3), "times": round(hashes / exact, 1)},
         {"contender": "dynascope, colors alone", "CPU s": round(colors, 3), "times": round(hashes / colors, 1)},
