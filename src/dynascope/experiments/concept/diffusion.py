@@ -101,7 +101,7 @@ class PaintedConcepts(DiffusionExperiment):
         return xr.concat([seen, paths.predicted_lead(signal, spread)], "space").assign_coords(space=["pixels", "told"])
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        path, last = paths.test_path(measured), str(measured.prompt.values[-1])
+        path, last = paths.new_path(measured), str(measured.prompt.values[-1])
         trained = paths.training_error(measured.concepts)
         reduced = xr.Dataset(
             {

@@ -16,7 +16,7 @@ COLUMNS = 10
 def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
     """(a) the plane of color and size, (b) the error of the new class, (c) the speed, as means over seeds."""
     figure, (plane, errors, speeds) = panels(3, size=(4.0, 3.7))
-    path = paths.smoothed(paths.test_path(measured).mean("seed"), 1.0)
+    path = paths.smoothed(paths.new_path(measured).mean("seed"), 1.0)
     error = paths.error(measured.concepts.mean("seed")).isel(prompt=-1)
     speed = paths.speed(measured)
     colors = settings_colors(measured.sizes["separation"])

@@ -37,7 +37,7 @@ def from_first(flags: xr.DataArray) -> xr.DataArray:
     return flags.cumsum("step") > 0
 
 
-def test_path(measured: xr.Dataset, name: str = "concepts") -> xr.DataArray:
+def new_path(measured: xr.Dataset, name: str = "concepts") -> xr.DataArray:
     """The path of the class with every concept at 1, from the first recording at which half of its pictures show one
     object on one background; NaN before."""
     last = str(measured.prompt.values[-1])
@@ -86,7 +86,7 @@ def rise(measured: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 def speed(measured: xr.Dataset) -> xr.DataArray:
     """How far the mean path of the test class moves a step, between recordings; at the step in their middle."""
-    path = test_path(measured).mean("seed")
+    path = new_path(measured).mean("seed")
     moved = np.sqrt((path.diff("step") ** 2).sum("concept", skipna=False)) / path.step.diff("step")
     return moved.assign_coords(step=(path.step.values[1:] + path.step.values[:-1]) / 2)
 
@@ -95,8 +95,8 @@ def predicted_lead(signal: xr.DataArray, spread: xr.DataArray) -> xr.Dataset:
     """The structured identity mapping of one layer at these signals (..., concept): strengths a, the `lead` of the
     second concept, and the `path` it takes.
 
-    Its outputs are z_p = 1 - exp(-a_p t), so that z_2 = 1 - (1 - z_1)^(a_2 / a_1) whatever the clock is. The lead is the
-    area between this path and the diagonal, r / (1 + r) - 1/2 with r = a_2 / a_1.
+    Its outputs are z_p = 1 - exp(-a_p t), so that z_2 = 1 - (1 - z_1)^(a_2 / a_1) whatever the clock is. The lead is
+    the area between this path and the diagonal, r / (1 + r) - 1/2 with r = a_2 / a_1.
     """
     signal = signal.transpose(..., "concept")
     a = signal.copy(data=strengths(signal.values, spread.transpose(..., "concept").values, origin=True))
