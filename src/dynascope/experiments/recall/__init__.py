@@ -1,0 +1,1 @@
+"""Association against in-context reasoning: experiments."""

@@ -1,0 +1,3 @@
+"""The document of these experiments."""
+
+PAPER = "Simple structures in neural networks: on expressiveness, optimization and data distribution"
