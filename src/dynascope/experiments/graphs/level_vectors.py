@@ -139,7 +139,8 @@ class LevelVectors(Experiment):
         for axis, tree in zip(axes[0], trees, strict=False):
             features = np.zeros(tree.nodes, int) if tree.features is None else tree.features[:, 0]
             draw_graph(axis, tree, tree_layout(tree), features, names=features.tolist(), size=110)
-            axis.set_title(f"{walk_gap.walks_from_root(tree, self._walk(depth))} walks")
+            walks = walk_gap.walks_from_root(tree, self._walk(depth))
+            axis.set_title(f"{walks} walk{'s' if walks != 1 else ''}")
         said = ", ".join(map(str, self._walk(depth)))
         figure.suptitle(
             f"One class of every operator; walks from the root through features {said}", color=INK, fontsize=10
