@@ -20,8 +20,9 @@ Share = float | int | Float[Array, ""]
 
 
 class AssociativeMemory(PopulationTask):
-    """The task. The model is the matrix W (d, d) itself. `inputs` (n, d) and `outputs` (n + 1, d) are the embeddings;
-    the loss is the mean over the inputs of the expected cross-entropy."""
+    """A matrix that recalls an output for every input, among noise. The model is the matrix W (d, d) itself. `inputs`
+    (n, d) and `outputs` (n + 1, d) are the embeddings; the loss is the mean over the inputs of the expected
+    cross-entropy."""
 
     inputs: Float[Array, "n d"]
     outputs: Float[Array, "c d"]

@@ -28,8 +28,8 @@ class IndirectObjectBatch(NamedTuple):
 
 
 class IndirectObject(SampledTask):
-    """The task, with tokens 0, ..., N - 1 (N = `size`) and the noise token N; token 0 is the trigger. The loss is the
-    cross-entropy at the last position. Targets and distractors are not the trigger."""
+    """Recall of what followed the trigger once, with tokens 0, ..., N - 1 (N = `size`) and the noise token N; token 0
+    is the trigger. The loss is the cross-entropy at the last position. Targets and distractors are not the trigger."""
 
     size: int = eqx.field(static=True, default=65)
     length: int = eqx.field(static=True, default=256)

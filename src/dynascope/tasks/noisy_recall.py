@@ -34,7 +34,7 @@ class RecallBatch(NamedTuple):
 
 
 class NoisyRecall(SampledTask):
-    """The task, with tokens 0, ..., N - 1 and the noise token, by default an extra one, N.
+    """Recall of what followed a trigger, with tokens 0, ..., N - 1 and the noise token, by default an extra one, N.
 
     `first` (N,) and `following` (N, N) are distributions; without the second, tokens are independent. From the noise
     token, sequences go on by `first`. `triggers` are tokens, by default the most frequent one. The loss is the mean
