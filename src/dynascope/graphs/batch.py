@@ -17,7 +17,7 @@ class GraphBatch:
     """Graphs side by side, without edges between them. `batch[g]` is graph g; `joined` holds all of their nodes."""
 
     joined: Graph
-    offsets: Int[np.ndarray, " graphs+1"]
+    offsets: Int[np.ndarray, " bounds"]
     """The nodes of graph g are `offsets[g]` to `offsets[g + 1] - 1` of `joined`."""
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from dynascope import checks
 class Graph:
     """Nodes 0, 1, ..., n - 1. `from_edges` and `from_scipy` make one; the arrays are read-only."""
 
-    indptr: Int[np.ndarray, " nodes+1"]
+    indptr: Int[np.ndarray, " pointers"]
     """The neighbors of node i stand at `indices[indptr[i]:indptr[i + 1]]`."""
     indices: Int[np.ndarray, " entries"]
     """The neighbors, in rising order for each node; an edge between two nodes stands here twice, a self-loop once."""

@@ -62,7 +62,7 @@ def partition(name: str, classes: Any, nodes: int | None = None) -> Int[np.ndarr
 
 
 def multiset_classes(
-    start: Int[np.ndarray, " rows"], indptr: Int[np.ndarray, " rows+1"], values: Int[np.ndarray, " entries"]
+    start: Int[np.ndarray, " rows"], indptr: Int[np.ndarray, " pointers"], values: Int[np.ndarray, " entries"]
 ) -> Int[np.ndarray, " rows"]:
     """The classes of rows that agree in `start` and in the multiset of their values,
     `values[indptr[i]:indptr[i + 1]]`. Both hold numbers 0, 1, ...; a row alone in its class costs nothing more.

@@ -40,7 +40,7 @@ def on_device(matrix: Any) -> SparseOperator:
     )
 
 
-def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "order+1 nodes channels"]:
+def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes channels"]:
     """x, ωx, ω²x, ..., one after the other, (order + 1, nodes, channels) for features of shape (nodes, channels) or
     (nodes,).
 
@@ -57,7 +57,7 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "order+1 nodes
 
 def normalized_powers(
     matrix: Any, x: Any, order: int, *, graphs: int = 1, epsilon: float | int = 1e-5
-) -> Float[np.ndarray, "order+1 nodes"]:
+) -> Float[np.ndarray, "orders nodes"]:
     """x_0 = x and x_k = N(ω x_(k-1)), (order + 1, nodes), where N subtracts the mean over a graph's nodes and divides
     by the standard deviation, so that orders of 100 and more neither overflow nor lose all but one direction.
 

@@ -20,7 +20,7 @@ from dynascope.graphs.partitions import classes_of, multiset_classes, partition
 from dynascope.graphs.propagation import powers
 
 
-def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np.ndarray, "rounds+1 nodes"]:
+def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np.ndarray, "all_rounds nodes"]:
     """The classes after 0, 1, ..., `rounds` rounds of Weisfeiler-Lehman refinement, (rounds + 1, nodes): in each round
     a node's color becomes its own color with the multiset of its neighbors' colors.
 
@@ -47,7 +47,7 @@ def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " node
 
 def operator_classes(
     graph: Graph, order: int, *, operator: Any = adjacency, own: bool = True, tolerance: float | int = 1e-9
-) -> Int[np.ndarray, "order+1 nodes"]:
+) -> Int[np.ndarray, "orders nodes"]:
     """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`, (order + 1,
     nodes); without `own` the operators are ω, ..., ω^k, and at k = 0 there is one class.
 
