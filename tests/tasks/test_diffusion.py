@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -98,7 +100,7 @@ def chain(steps: int, gamma_min: float, gamma_max: float) -> tuple[np.ndarray, n
     """The exact mean and covariance of the sampler's output with the ideal denoiser: it is linear at every step."""
     gammas = np.linspace(gamma_max, gamma_min, steps + 1)
     mean, covariance = np.zeros(2), np.eye(2)
-    for now, then in zip(gammas[:-1], gammas[1:], strict=True):
+    for now, then in itertools.pairwise(gammas):
         a, v = np.sqrt(1 / (1 + np.exp(now))), 1 / (1 + np.exp(-now))
         a_then, v_then, c = np.sqrt(1 / (1 + np.exp(then))), 1 / (1 + np.exp(-then)), -np.expm1(then - now)
         inverse = np.linalg.inv(a**2 * COVARIANCE + v * np.eye(2))

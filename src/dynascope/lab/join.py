@@ -56,7 +56,7 @@ def join(
         pieces, combine_attrs="drop_conflicts", compat="override", coords="minimal", data_vars="minimal"
     )
     assert isinstance(joined, xr.Dataset)
-    joined = joined.sel({dim: values for dim, values in wanted.items()})
+    joined = joined.sel(wanted)
     parts = list({part.digest: part for part, _ in found.values()}.values())
     with store.draft(experiment, seed) as draft:
         draft.clear()

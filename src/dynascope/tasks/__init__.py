@@ -19,13 +19,22 @@ from dynascope.tasks.community_graphs import (
     overlap as overlap,
     unnamed_cross_entropy as unnamed_cross_entropy,
 )
+from dynascope.tasks.concept_labels import ConceptLabels as ConceptLabels
 from dynascope.tasks.data import datasets as datasets, images as images
 from dynascope.tasks.data.datasets import two_classes as two_classes
 from dynascope.tasks.diagonal import DiagonalRegression as DiagonalRegression, QuadraticLoss as QuadraticLoss
+from dynascope.tasks.diffusion import (
+    Diffusion as Diffusion,
+    VariationalDiffusion as VariationalDiffusion,
+    clipped_network as clipped_network,
+    generate as generate,
+)
 from dynascope.tasks.factorization import (
     Factorization as Factorization,
     SymmetricFactorization as SymmetricFactorization,
 )
+from dynascope.tasks.image_concepts import ImageConcepts as ImageConcepts
+from dynascope.tasks.image_reading import read_concepts as read_concepts
 from dynascope.tasks.indirect_object import (
     IndirectObject as IndirectObject,
     IndirectObjectBatch as IndirectObjectBatch,

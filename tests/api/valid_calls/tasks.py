@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import optax
 
 import dynascope as ds
 from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
@@ -10,14 +11,35 @@ from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, P
 ARRAY = jnp.zeros((2, 4), int)
 
 
+def keeps(z: jnp.ndarray, gamma: jnp.ndarray, condition: jnp.ndarray) -> jnp.ndarray:
+    """A denoiser that takes everything for noise."""
+    return z
+
+
 def calls() -> Calls:
     return {
         "AssociativeMemory": ({"inputs": jnp.eye(2), "outputs": jnp.ones((3, 2))}, {"alpha": "0"}),
         "AxisTeacher": ({"dim": 2}, {}),
         "Classification": ({"mean": jnp.zeros(1), "deviation": jnp.ones(1)}, {"pad": "0"}),
+        "ConceptLabels": ({"processes": (ds.tasks.ImageConcepts(pixels=4),)}, {}),
+        "Diffusion": ({"denoiser": keeps}, {"gamma_min": REAL, "gamma_max": REAL}),
         "DiagonalRegression": ({"network": ds.models.LinearNetwork(2), "x": X, "y": Y[:, 0]}, {}),
         "ExtendedLoss": ({"strengths": VECTOR, "couplings": jnp.eye(2)}, {"offset": REAL}),
         "Factorization": ({"target": jnp.eye(2)}, {}),
+        "ImageConcepts": (
+            {},
+            {
+                "color_separation": "0",
+                "size_separation": "0",
+                "shape_separation": "0",
+                "color_spread": NOT_NEGATIVE,
+                "size_spread": NOT_NEGATIVE,
+                "smallest": POSITIVE,
+                "center": "0",
+                "noise": NOT_NEGATIVE,
+                "blur": NOT_NEGATIVE,
+            },
+        ),
         "IndirectObject": ({}, {"alpha": "0"}),
         "Labeled": ({"x": jnp.ones((2, 4, 4, 1)), "y": jnp.array([0, 1])}, {"x": "shaped"}),
         "MultiIndex": ({"dim": 4}, {"noise": NOT_NEGATIVE}),
@@ -47,6 +69,25 @@ def calls() -> Calls:
             {"sigma": NOT_NEGATIVE, "truncate_radius": NOT_NEGATIVE},
         ),
         "Supervised": ({}, {}),
+        "VariationalDiffusion": ({}, {"data_noise": POSITIVE}),
+        "clipped_network": (
+            {"rule": optax.sgd(0.1), "norm": 1.0, "schedule": optax.sgd(0.1)},
+            {"norm": POSITIVE},
+        ),
+        "generate": (
+            {
+                "model": ds.tasks.Diffusion(keeps),
+                "conditions": jnp.zeros((2, 1)),
+                "shape": (2,),
+                "key": KEY,
+                "steps": 2,
+            },
+            {"conditions": "nested"},
+        ),
+        "read_concepts": (
+            {"images": jnp.ones((1, 4, 4, 3)), "process": ds.tasks.ImageConcepts(pixels=4)},
+            {},
+        ),
         "SymmetricFactorization": ({"target": jnp.eye(2)}, {}),
         "informative": ({"batch": ds.tasks.RecallBatch(ARRAY, ARRAY, ARRAY[:, 0])}, {}),
         "most_frequent": ({"first": VECTOR, "count": 1}, {}),
