@@ -104,7 +104,9 @@ def test_labels_have_the_cross_entropy_of_chance_and_the_accuracy_of_the_right_a
 
 
 def test_malformed_settings_are_named():
-    with pytest.raises(ValueError, match=r"color_separation must be a finite number, at least 0 and at most 1; got 1\.5"):
+    with pytest.raises(
+        ValueError, match=r"color_separation must be a finite number, at least 0 and at most 1; got 1\.5"
+    ):
         ImageConcepts(1.5)
     with pytest.raises(ValueError, match="each of concepts must be one of 'color', 'size', 'shape'"):
         ImageConcepts(concepts=("colour",))

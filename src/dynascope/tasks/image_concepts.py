@@ -219,9 +219,7 @@ class ImageConcepts(eqx.Module):
 
     def pictures(self, key: PRNGKeyArray, values: Values) -> Pictures:
         """A random picture of each class (n, s), with its own condition."""
-        draw, noise = jax.random.split(checks.key("key", key))
-        scenes = self.scenes(draw, values)
-        return Pictures(self.render(noise, scenes), self.conditions(scenes))
+        return _pictures(self, checks.key("key", key), jnp.asarray(self._checked(values)))
 
     def dataset(self, key: PRNGKeyArray, per_class: int) -> Pictures:
         """A training set: `per_class` pictures of each training class."""
@@ -282,6 +280,13 @@ class ImageConcepts(eqx.Module):
         if not isinstance(found, jax.core.Tracer) and not np.all(np.isin(np.asarray(found), (0, 1))):
             raise ValueError(f"values must be zeros and ones; got {checks.shown(np.asarray(found).tolist())}")
         return found
+
+
+@eqx.filter_jit
+def _pictures(process: ImageConcepts, key: PRNGKeyArray, values: Array) -> Pictures:
+    draw, noise = jax.random.split(key)
+    scenes = process.scenes(draw, values)
+    return Pictures(process.render(noise, scenes), process.conditions(scenes))
 
 
 def _blur_matrix(pixels: int, width: float) -> Float[np.ndarray, "pixels pixels"]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -49,7 +50,12 @@ def read_concepts(images: Float[Array, "n height width 3"], process: ImageConcep
     images, side = jnp.asarray(checks.array("images", images, ndim=4)), process.pixels
     if images.shape[1:] != (side, side, 3):
         raise ValueError(f"images must have shape (n, {side}, {side}, 3); got {checks.shown(images)}")
-    number = images.dtype
+    return _read(images, process)
+
+
+@eqx.filter_jit
+def _read(images: Float[Array, "n height width 3"], process: ImageConcepts) -> Reading:
+    number, side = images.dtype, process.pixels
     mask = _object(jnp.min(images, axis=-1), EDGE * process.background[0])
     count = jnp.sum(mask, axis=(1, 2))
     inside, outside = jnp.maximum(count, 1), jnp.maximum(side**2 - count, 1)

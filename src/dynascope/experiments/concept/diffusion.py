@@ -42,10 +42,10 @@ class PaintedConcepts(DiffusionExperiment):
             "batch": 32,
             "learning_rate": 2e-3,
             "average": 0.98,
-            "steps": 1500,
-            "checkpoints": 24,
-            "per_prompt": 16,
-            "sampling_steps": 20,
+            "steps": 700,
+            "checkpoints": 14,
+            "per_prompt": 12,
+            "sampling_steps": 15,
             "held_out": 0,
             "classifier_steps": 0,
         },
@@ -82,8 +82,8 @@ class PaintedConcepts(DiffusionExperiment):
         },
     }
     control = {"separations": (0.6, 0.7)}
-    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", read off the
-    pixels, from the first recording at which half of them show one object. The lead is the mean over recordings of the
+    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as read
+    off the pixels, from the first recording at which half of them show one object. The lead is the mean over recordings of the
     share of small less that of blue. In the control colors are far apart at both separations: nothing makes size the
     first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
     `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which all

@@ -1,4 +1,4 @@
-"""The base of the experiments on pictures: a diffusion model learns to paint classes, and is asked for one it never saw.
+"""The base of the experiments on pictures: a diffusion model learns to paint, and is asked for what it never saw.
 
 It paints inside the run, at every recording, and what it has painted is read off the pixels (and by a classifier).
 """
@@ -103,7 +103,7 @@ class Painter(eqx.Module):
         return ds.dynamics.averaged(snapshot) if self.average else snapshot.model
 
     def _paintings(self, process: ImageConcepts, key: Array, classifier: Any) -> ds.probes.Probe:
-        """The concepts of `per_prompt` pictures for the prompt of every class, from the same noise at every recording."""
+        """The concepts of `per_prompt` pictures for each class's prompt, from the same noise at every recording."""
         classes, shape = process.classes, (process.pixels, process.pixels, 3)
         count = len(classes)
         prompts = jnp.repeat(process.prompts(classes), self.per_prompt, axis=0)

@@ -1,4 +1,4 @@
-"""What is read off the paths of painted concepts: when pictures are formed, which concept leads, when each is learned."""
+"""What is read off paths of painted concepts: when pictures are formed, which concept leads, when each is learned."""
 
 from __future__ import annotations
 
