@@ -1,0 +1,189 @@
+"""Theorem 4.1: after one gradient step the feed-forward map predicts the noise, and attention N times less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import lax
+from matplotlib.figure import Figure
+from pydantic import Field, PositiveInt
+
+from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.seeds import run_key
+from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
+from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.criteria import agrees, below, within
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.models import OneLayerRecall
+from dynascope.tasks import NoisyRecall
+from dynascope.theory.recall.first_step import ENTRIES, exact_value_entries, value_entries
+from dynascope.theory.recall.margins import first_margins, fluctuation
+
+PARTS = ("feed-forward", "attention", "attention, current tokens")
+"""The parts of the model of which a margin is measured."""
+MANY = ("τ,k", "j,τ", "j,q", "j,j", "j,k")
+"""Kinds of entries of which there are N or more, so that their variance is known from few draws."""
+
+
+class OneStep(Experiment):
+    """Does one gradient step teach feed-forward weights the noise, and attention N times less of it?"""
+
+    id = "recall.one-step"
+    source = Source(PAPER, "Theorem 4.1, Lemmas C.1 and C.2, Table C.1")
+    cost = {"quick": 30, "full": 240}
+    presets = {"quick": {"tokens": 100, "length": 200, "draws": 100}}
+    control = {"alpha": 0.01}
+    notes = """The one-layer model at zero, and one gradient of each of many draws of samples, by automatic
+    differentiation. Margins are per unit of the learning rate; those of the mean over all draws are compared with the
+    theorem, and their spread over draws shows how many samples each part needs. In the control the noise token is as
+    rare as any other, and there is nothing to learn."""
+
+    tokens: Annotated[int, Field(ge=10, le=500)] = 200
+    length: Annotated[int, Field(ge=10)] = 1000
+    alpha: float = Field(0.3, gt=0, lt=1)
+    samples: PositiveInt = 100
+    """Contexts in one draw."""
+    draws: Annotated[int, Field(ge=20)] = 200
+    tests: PositiveInt = 20
+    """Contexts on which margins are read."""
+
+    def measure(self, seed: int) -> xr.Dataset:
+        task = NoisyRecall.uniform(self.tokens, length=self.length, alpha=self.alpha)
+        model, keys = OneLayerRecall(self.tokens + 1), jax.random.split(run_key(seed), 2)
+        kinds = jnp.asarray(_kinds(self.tokens))
+
+        def draw(key: Any) -> tuple[Any, ...]:
+            gradient = jax.grad(task.loss)(model, task.sample(key, self.samples))
+            current = gradient.value[:, : self.tokens + 1]
+            means = jnp.stack([jnp.sum(jnp.where(kinds == kind, current, 0)) for kind in range(len(ENTRIES))])
+            return -gradient.feed, -gradient.value, means, current**2
+
+        @jax.jit
+        def all_draws(keys: Any) -> tuple[Any, ...]:
+            def add(total: Any, key: Any) -> tuple[Any, Any]:
+                feed, value, means, square = draw(key)
+                total = jax.tree.map(jnp.add, total, (feed, value, square))
+                return total, (_margins(feed, value, test), means)
+
+            blank = (jnp.zeros_like(model.feed), jnp.zeros_like(model.value), jnp.zeros((self.tokens + 1,) * 2))
+            total, each = lax.scan(add, blank, keys)
+            return jax.tree.map(lambda part: part / self.draws, total), each
+
+        test = jax.vmap(model.inputs)(task.sample(keys[0], self.tests).tokens)
+        (feed, value, square), (margins, means) = all_draws(jax.random.split(keys[1], self.draws))
+        variance = (np.asarray(square) - np.asarray(value)[:, : self.tokens + 1] ** 2) * self.draws / (self.draws - 1)
+        counts = np.array([(np.asarray(kinds) == kind).sum() for kind in range(len(ENTRIES))])
+        spread = [variance[np.asarray(kinds) == kind].mean() for kind in range(len(ENTRIES))]
+        return xr.Dataset(
+            {
+                "margin": ("part", np.asarray(_margins(feed, value, test))),
+                "draw_margin": (("draw", "part"), np.asarray(margins)),
+                "entry_mean": (("draw", "entry"), np.asarray(means) / counts),
+                "entry_variance": ("entry", np.array(spread) * self.samples),
+                "noise_share": float(np.asarray(test[:, :, self.tokens]).mean()),
+            },
+            {"part": list(PARTS), "entry": list(ENTRIES)},
+        )
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        """The theorem's margins, and the exact moments of the entries of W_V's gradient beside Table C.1."""
+        share = float(measured.noise_share)
+        both, current = (first_margins(self.tokens, self.alpha, share, previous) for previous in (True, False))
+        exact = exact_value_entries(self.tokens, self.length, self.alpha, forced=True)
+        printed = value_entries(self.tokens, self.length, self.alpha, printed=True)
+        margins = [both.feed_forward, both.attention, current.attention]
+        found = exact.rename(mean="entry_mean", variance="entry_variance")
+        return found.assign(margin=("part", margins), printed_variance=printed.variance).assign_coords(
+            part=measured.part
+        )
+
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+        mean = measured.entry_mean.mean("draw")
+        error = measured.entry_mean.std("draw", ddof=1) / np.sqrt(self.draws)
+        each = measured.draw_margin.sel(part=list(PARTS[:2])).rename(part="compared")
+        spread = each.std("draw", ddof=1) / each.mean("draw")
+        many = (measured.entry_variance / predicted[["entry_variance", "printed_variance"]]).sel(entry=list(MANY))
+        many = many.rename(entry="kind")
+        return xr.Dataset(
+            {
+                "margin": measured.margin,
+                "theorem": predicted.margin,
+                "entry_error": np.abs(mean - predicted.entry_mean) / error,
+                "variance_ratio": many.entry_variance,
+                "printed_ratio": many.printed_variance,
+                "spread": spread,
+                "correlation": xr.corr(each.isel(compared=0, drop=True), each.isel(compared=1, drop=True), "draw"),
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        forward, both, current = (reduced.margin.sel(part=part) for part in PARTS)
+        expected = reduced.theorem.sel(part=list(PARTS))
+        samples = self.samples * self.draws
+        tolerance = round(4 * fluctuation(self.alpha, samples) + 0.04, 3)
+        statement = "After one step the feed-forward margin of the noise token is alpha"
+        yield agrees("feed-forward", statement, forward, float(expected[0]), relative=tolerance)
+        statement = "That of attention is smaller by N/2 (their ratio)"
+        ratio = forward / both
+        yield agrees("factor-n", statement, ratio, float(expected[0] / expected[1]), relative=0.1)
+        statement = "On the current tokens alone, attention has the theorem's margin"
+        yield agrees("attention", statement, current, float(expected[2]), relative=tolerance)
+        statement = "The inputs of Eq. 4.2 hold each token twice, as the previous one too: the margin of attention is "
+        statement += "twice the theorem's, whose proof leaves the second half out (ratio to the theorem's)"
+        twice = agrees("both-halves", statement, both / expected[2], 2, relative=tolerance)
+        printed = r"\Delta(\xi_{attn}(x_{1:T})) - \frac{\eta_v}{N} \cdot \hat{\alpha}"
+        yield erratum(twice, kind="gap", printed=printed, at="Theorem 4.1")
+        statement = "Means of the entries of W_V's gradient are the exact ones (all ten kinds, in standard errors)"
+        yield below("entry-means", statement, reduced.entry_error, 4.5, source="Table C.1")
+        statement = "and so are the variances of the kinds with N entries or more (ratio)"
+        yield within("entry-variances", statement, reduced.variance_ratio, 0.8, 1.25, source="Table C.1")
+        statement = "Both margins have the same relative spread over draws, since both follow the share of noise among "
+        statement += "the labels; the attention gradient is smaller, not noisier (correlation of the two)"
+        same = within("same-samples", statement, reduced.correlation, 0.9, 1, shown={"spread": reduced.spread.values})
+        printed = "the attention gradient, which is dominated by noise unless the sample size is very large"
+        yield erratum(same, kind="error", printed=printed, at="Section 4.4.1")
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure, (cloud, entries) = panels(2)
+        each = measured.draw_margin
+        cloud.plot(
+            each[:, 0], self.tokens * each[:, 1], "o", color=FAINT, markersize=4, label=f"{self.samples} contexts"
+        )
+        cloud.plot([0, self.alpha], [0, 2 * self.alpha], label="theory (both halves)", **THEORY)
+        cloud.plot(
+            reduced.margin[0], self.tokens * reduced.margin[1], "*", color=PALETTE[0], markersize=14, label="all draws"
+        )
+        cloud.set(xlabel="feed-forward margin", ylabel="N times the margin of attention", title="One step, many draws")
+        cloud.set_xlim(left=0)
+        cloud.set_ylim(bottom=0)
+        cloud.legend()
+        place = np.arange(len(MANY))
+        entries.axhline(1, color=INK, linewidth=0.8)
+        entries.bar(place - 0.18, reduced.variance_ratio, 0.34, color=PALETTE[1], label="over the exact one")
+        entries.bar(place + 0.18, reduced.printed_ratio, 0.34, color=PALETTE[2], label="over Table C.1 as printed")
+        entries.set_xticks(place, [f"({kind})" for kind in MANY])
+        entries.set(xlabel="entry of W_V's gradient", title="Measured variance")
+        entries.legend()
+        return {"one-step": figure}
+
+
+def _kinds(tokens: int) -> np.ndarray:
+    """Which kind of `ENTRIES` each entry (predicted token, attended token) is of; the trigger is 0, noise the last."""
+    found = np.full((tokens + 1, tokens + 1), ENTRIES.index("j,k"))
+    found[np.arange(tokens), np.arange(tokens)] = ENTRIES.index("j,j")
+    found[:, 0], found[:, -1] = ENTRIES.index("j,q"), ENTRIES.index("j,τ")
+    found[0], found[0, 0], found[0, -1] = (ENTRIES.index(kind) for kind in ("q,k", "q,q", "q,τ"))
+    found[-1], found[-1, 0], found[-1, -1] = (ENTRIES.index(kind) for kind in ("τ,k", "τ,q", "τ,τ"))
+    return found
+
+
+def _margins(feed: Any, value: Any, test: Any) -> Any:
+    """The margins (3,) of the feed-forward map, of attention, and of attention on current tokens; means over tests."""
+    middle, half = test.mean(1), value.shape[1] // 2
+    logits = [test[:, -1] @ feed.T, middle @ value.T, middle[:, :half] @ value[:, :half].T]
+    return jnp.stack([jnp.mean(each[:, -1] - jnp.max(each[:, :-1], axis=1)) for each in logits])
