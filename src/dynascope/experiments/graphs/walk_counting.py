@@ -17,7 +17,7 @@ from dynascope.experiments.graphs.walk_drawing import draw_errors, draw_learning
 from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, Schedule
 from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import above
+from dynascope.lab.criteria import above, within
 from dynascope.lab.experiment import Experiment, Source, Values
 from dynascope.models import FeaturedGraph
 from dynascope.tasks.data import citation_graphs
@@ -45,14 +45,14 @@ class WalkCounting(Experiment):
     presets = {
         "quick": {
             "regular_edges": 2,
-            "regular_epochs": 1000,
+            "regular_epochs": 1500,
             "cora_epochs": 100,
             "message_rates": (0.005,),
             "message_widths": (16,),
             "operator_rates": (0.01,),
             "operator_widths": (32,),
             "schedule": "cosine",
-            "seeds": 2,
+            "seeds": 3,
         },
         "chosen": {
             "message_rates": (0.01,),
@@ -62,12 +62,18 @@ class WalkCounting(Experiment):
         },
     }
     control = {"shuffled": True}
+    known_failures = {
+        "quick/messages-count-cora": """On Cora message passing takes the document's 20,000 epochs; after 100 of them it
+        is not yet below A's powers in test error.""",
+        "quick/normalized-behind": """On a regular graph powers of A and of Ã(1) have the same span, hence the same
+        classes, and here they are trained to the same error. The table's gap is one of optimization.""",
+    }
     notes = """Nodes are blue where their number is even, red where it is odd. The label counts walks from a node that
     pass through blue nodes only, itself included: 3 edges on a random 6-regular graph of 1000 nodes, 2 on Cora.
     The identity is among the operators. Errors are mean squares over the variance of the labels; of each grid the rate
     and the width with the least training error (median over seeds) are shown, at the recording with the least training
-    error. Quick counts walks of 2 edges on both graphs, and trains one rate and one width for a short time, with a cosine
-    decay. The control shuffles the labels."""
+    error. Quick counts walks of 2 edges on both graphs, and trains one rate and one width for a short time, with a
+    cosine decay. The control shuffles the labels."""
 
     which: tuple[Literal["regular", "cora"], ...] = ("regular", "cora")
     regular_edges: int = Field(3, ge=1)
@@ -166,14 +172,15 @@ class WalkCounting(Experiment):
         return xr.Dataset({"smooth": (("graph", "split"), smooth), "floor": (("graph", "model"), floors)}, coords)
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        train = measured.error.sel(split="train", drop=True).fillna(np.inf)
-        best = measured.error.isel(recording=train.argmin("recording"))
+        error = measured.error.drop_vars(["recording", "setting"], errors="ignore")
+        train = error.sel(split="train", drop=True).fillna(np.inf)
+        best = error.isel(recording=train.argmin("recording"))
         setting = train.min("recording").median("seed").argmin("setting")
         return xr.Dataset(
             {
                 "error": best.isel(setting=setting),
                 "setting": setting,
-                "last": measured.error.isel(setting=setting, recording=-1),
+                "last": error.isel(setting=setting, recording=-1),
                 "smooth": predicted.smooth,
                 "floor": predicted.floor,
             }

@@ -18,6 +18,8 @@ TABLE = {
     "Ã(1)+": {"cora": 5.79e-1, "regular": 1.52e-1},
 }
 """Test errors of Table 2.2."""
+LENGTHS = {"regular": 3, "cora": 2}
+"""The edges of the walks in the table."""
 NAMES = {"regular": "Random 6-regular graph", "cora": "Cora"}
 
 
@@ -44,9 +46,10 @@ def draw_errors(lengths: Mapping[str, int], reduced: xr.Dataset) -> Figure:
                 color=FAINT,
                 markersize=8,
             )
-            if name in TABLE:
+            if name in TABLE and lengths[name_of_graph] == LENGTHS[name_of_graph]:
                 panel.plot(TABLE[name][name_of_graph], place, "x", color="black", markersize=7)
-        panel.axvline(float(reduced.smooth.sel(graph=name_of_graph, split="test")), **THEORY)
+        if name_of_graph == "regular":
+            panel.axvline(float(reduced.smooth.sel(graph=name_of_graph, split="test")), **THEORY)
         panel.set(
             xscale="log",
             yticks=range(len(rows)),
@@ -72,7 +75,7 @@ def draw_learning(epochs: Mapping[str, int], measured: xr.Dataset, reduced: xr.D
     """The test errors while they learn, of the settings that are shown."""
     figure, axes = panels(len(epochs), squeeze=False)
     for panel, which in zip(axes[0], epochs, strict=True):
-        for color, name in zip(PALETTE, ("GIN", "A", "A+", "Ã(1)"), strict=True):
+        for color, name in zip(PALETTE, ("A", "GIN", "A+", "Ã(1)"), strict=True):
             chosen = measured.error.sel(graph=which, model=name, split="test")
             curves = chosen.isel(setting=int(reduced.setting.sel(graph=which, model=name)))
             at = epochs[which] * curves.recording / (curves.sizes["recording"] - 1)
