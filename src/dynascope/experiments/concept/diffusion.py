@@ -82,13 +82,20 @@ class PaintedConcepts(DiffusionExperiment):
         },
     }
     control = {"separations": (0.6, 0.7)}
-    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as read
-    off the pixels, from the first recording at which half of them show one object. The lead is the mean over recordings of the
-    share of small less that of blue. In the control colors are far apart at both separations: nothing makes size the
-    first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
-    `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which all
-    of it is learned where the schedule is clipped apart; `code` is the published program's setting, whose one norm for
-    all gradients slows the network down; `small` and `quick` are for two CPU cores."""
+    known_failures = {
+        "quick/composes": "700 steps of the small network are too few: color is still to come where colors are near.",
+        "flip-in-pixels": "The order follows what the model is told, not how far mean pictures are apart: those "
+        "signals are equal only at a separation near 0.55.",
+        "rises-again": "Single trainings jump by more than the mean error rises, so five seeds do not establish it.",
+    }
+    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as
+    read off the pixels, from the first recording at which half of them show one object. The lead is the mean over
+    recordings of the share of small less that of blue. In the control colors are far apart at both separations:
+    nothing makes size the first concept. The network is the published one (GroupNorm, the condition enters every
+    block); `norm` and `placement` give what the text says. `gpu` is the paper's network and data over the first
+    3,000 steps, in which all of it is learned where the schedule is clipped apart; `code` is the published
+    program's setting, whose one norm for all gradients slows the network down; `small` and `quick` are for two CPU
+    cores."""
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(seed)

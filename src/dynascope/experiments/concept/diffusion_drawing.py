@@ -47,7 +47,8 @@ def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
 
 def draw_gallery(measured: xr.Dataset) -> Figure:
     """What the model paints for the new class while it learns: a row for each separation, the first seed."""
-    few = np.unique(np.linspace(0, measured.sizes["step"] - 1, COLUMNS).astype(int))
+    last = measured.sizes["step"] - 1
+    few = np.unique(np.linspace(last // 8, last, COLUMNS).astype(int))
     rows = measured.sizes["separation"]
     figure, axes = panels(
         len(few), rows, size=(0.82, 0.85), squeeze=False, gridspec_kw={"wspace": 0.04, "hspace": 0.04}
@@ -76,7 +77,7 @@ def draw_leads(reduced: xr.Dataset) -> Figure:
     told, seen = (reduced.predicted_lead.sel(space=space) for space in ("told", "pixels"))
     leads.plot(at, told, **THEORY, label="theory, signals of conditions")
     leads.plot(at, seen, **(THEORY | {"linestyle": ":"}), label="theory, signals of pictures")
-    leads.set(xlabel="separation of colors", ylabel="lead of size over color")
+    leads.set(xlabel="separation of colors", ylabel="lead of size over color (of theory: area)")
     leads.set_title("Which concept leads")
     leads.legend()
     for name, color in zip(reduced.concept.values, (PALETTE[0], PALETTE[2]), strict=False):
