@@ -28,10 +28,10 @@ def test_it_is_the_best_matrix_of_its_rank(matrix):
 
 
 def test_a_share_is_rounded_down():
-    matrix = np.random.default_rng(1).normal(size=(100, 100))
+    matrix = jnp.asarray(np.random.default_rng(1).normal(size=(100, 100)), jnp.float32)
     for share, rank in ((0.07, 7), (0.079, 7), (0.999, 99), (0.0, 0)):
         assert np.linalg.matrix_rank(np.asarray(low_rank(matrix, share=share), float), tol=1e-3) == rank
-    np.testing.assert_array_equal(low_rank(jnp.asarray(matrix), share=1), jnp.asarray(matrix))
+    np.testing.assert_array_equal(low_rank(matrix, share=1), matrix)
 
 
 def test_only_the_weights_picked_change_and_the_model_stays():
@@ -60,6 +60,6 @@ def test_what_cannot_be_cut_is_refused():
     with pytest.raises(TypeError, match="where must pick matrices"):
         truncate(model, lambda m: m["n"], rank=1)
     with pytest.raises(TypeError, match="give rank or share"):
-        low_rank(TALL, rank=1, share=0.5)
+        low_rank(jnp.asarray(TALL), rank=1, share=0.5)
     with pytest.raises(ValueError, match="rank must be an integer, at least 0 and at most 4"):
-        low_rank(TALL, rank=5)
+        low_rank(jnp.asarray(TALL), rank=5)

@@ -62,7 +62,7 @@ def rank_of(smaller: int, rank: int | None, share: float | int | None) -> int:
 
 def directions(matrix: Float[Array, "*batch m n"]) -> Float[Array, "*batch s s"]:
     """The singular vectors on the smaller side s, in columns, those with the largest singular values first."""
-    wide = matrix.astype(jnp.promote_types(matrix.dtype, jnp.float32))
+    wide = matrix.astype(jnp.float64 if matrix.dtype == jnp.float64 else jnp.float32)
     tall = wide if matrix.shape[-2] >= matrix.shape[-1] else jnp.swapaxes(wide, -1, -2)
     return lax.platform_dependent(tall, cpu=_by_decomposition, default=_by_eigenvectors)
 

@@ -167,7 +167,7 @@ class OneStep(Experiment):
         entries.bar(place - 0.18, reduced.variance_ratio, 0.34, color=PALETTE[1], label="over the exact one")
         entries.bar(place + 0.18, reduced.printed_ratio, 0.34, color=PALETTE[2], label="over Table C.1 as printed")
         entries.set_xticks(place, [f"({kind})" for kind in MANY])
-        entries.set(xlabel="entry of W_V's gradient", title="Measured variance")
+        entries.set(xlabel="entry of W_V's gradient", title="Measured variance", ylim=(0, 1.4))
         entries.legend()
         return {"one-step": figure}
 
