@@ -127,7 +127,7 @@ def test_weights_set_by_hand_count_walks_in_the_library_s_network_too(edges):
     for number, (mlp, block) in enumerate(zip(perceptrons, blocks, strict=True)):
         perceptrons[number] = _with_weights(mlp, block)
     model = eqx.tree_at(lambda m: (m.layers, m.head, m.epsilons), model,
-                        (perceptrons[:-1], perceptrons[-1], jnp.asarray(exact.epsilons, jnp.float32)))  # fmt: skip
+                        (perceptrons[:-1], perceptrons[-1], jnp.asarray(exact.epsilons, float)))  # fmt: skip
     seen = FeaturedGraph(graph.with_features(x))
     np.testing.assert_array_equal(np.asarray(model(seen))[:, 0], wanted)
 
@@ -155,7 +155,7 @@ def _padded(parts, width):
 def _with_weights(mlp, block):
     import equinox as eqx
 
-    w1, b1, w2, b2 = (jnp.asarray(each, jnp.float32) for each in block)
+    w1, b1, w2, b2 = (jnp.asarray(each, float) for each in block)
     return eqx.tree_at(lambda m: (m.weights, m.biases), mlp, (type(mlp.weights)([w1, w2]), type(mlp.biases)([b1, b2])))
 
 

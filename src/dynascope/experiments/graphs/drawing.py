@@ -54,7 +54,8 @@ def tree_layout(graph: Graph) -> np.ndarray:
     for node in reversed(order):
         if children[node]:
             x[node] = np.mean(x[children[node]])
-    return np.stack([x - x[0], -depth.astype(float)], axis=1)
+    high = max(1.0, len(leaves) / (2.5 * max(1, depth.max())))
+    return np.stack([x - x[0], -high * depth], axis=1)
 
 
 def draw_graph(
