@@ -16,7 +16,7 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.experiments.seeds import member_seeds, run_key
@@ -211,6 +211,14 @@ class DiffusionExperiment(JoinableExperiment):
     seeds: PositiveInt = 5
     first_seed: NonNegativeInt = 0
     """Seeds of one figure can be run apart and joined: seeds `first_seed`, `first_seed` + 1, and so on."""
+
+    @model_validator(mode="after")
+    def _separations_are_shares(self) -> Any:
+        if any(not 0 <= one <= 1 for one in self.separations) or list(self.separations) != sorted(
+            set(self.separations)
+        ):
+            raise ValueError(f"separations must be from 0 to 1, increasing; got {self.separations}")
+        return self
 
     @property
     def matmul_precision(self) -> str:

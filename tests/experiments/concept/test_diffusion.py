@@ -1,0 +1,106 @@
+"""The readers of painted paths, on paths whose order, rise and prediction are known; and the settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from dynascope.experiments.concept import painted_paths as paths
+from dynascope.experiments.concept.diffusion import PaintedConcepts
+
+STEPS = np.arange(1, 41) * 10
+
+
+def painted(color: np.ndarray, size: np.ndarray, seeds: int = 4, noise: float = 0.0) -> xr.Dataset:
+    """Paths of the new class with these coordinates over steps; the training classes are learned from the 6th on."""
+    rng = np.random.default_rng(0)
+    values = np.zeros((1, seeds, len(STEPS), 4, 2)) + np.array([[0, 0], [0, 1], [1, 0], [0, 0]])
+    values[:, :, :5, :3] = 0.5
+    values[..., 3, 0], values[..., 3, 1] = color, size
+    values += noise * rng.normal(size=values.shape) * (np.arange(4) == 3)[:, None]
+    formed = np.ones(values.shape[:-1])
+    formed[:, :, :3] = 0
+    dims = ("separation", "seed", "step", "prompt", "concept")
+    coords = {
+        "separation": [0.2],
+        "seed": np.arange(seeds),
+        "step": STEPS,
+        "prompt": ["00", "01", "10", "11"],
+        "concept": ["color", "size"],
+    }
+    return xr.Dataset({"concepts": (dims, values), "concepts_formed": (dims[:-1], formed)}, coords)
+
+
+def saturating(rate: float) -> np.ndarray:
+    return 1 - np.exp(-rate * STEPS)
+
+
+def test_the_lead_has_the_sign_of_the_faster_concept_and_counts_formed_pictures_only():
+    slow, fast = saturating(0.01), saturating(0.05)
+    path = paths.new_path(painted(slow, fast))
+    assert path.isnull().sum("step").values.max() == 3
+    assert float(paths.lead(path).min()) == pytest.approx(np.mean((fast - slow)[3:]))
+    assert float(paths.lead(paths.new_path(painted(fast, slow))).max()) < 0
+
+
+def test_learning_steps_are_those_of_the_smoothed_path():
+    step = np.where(STEPS >= 200, 1.0, 0.0)
+    found = paths.learning_steps(paths.new_path(painted(step, saturating(0.05))))
+    assert abs(float(found.sel(concept="color").isel(seed=0, separation=0)) - 200) <= 20
+    never = paths.learning_steps(paths.new_path(painted(0.5 + 0 * step, step)))
+    assert float(never.sel(concept="color").isel(seed=0, separation=0)) == 400
+
+
+def test_a_rise_counts_once_the_training_classes_are_learned():
+    up = np.interp(STEPS, [10, 100, 200, 400], [0.0, 0.9, 0.3, 1.0])
+    found, error = paths.rise(painted(up, np.ones_like(up), noise=0.01))
+    assert float(found[0]) == pytest.approx((0.7**2 - 0.1**2) / 2, abs=0.02)
+    assert float(error[0]) < 0.02
+    before = np.where(STEPS < 60, 1.0, saturating(0.03))
+    assert float(paths.rise(painted(before, np.ones_like(up)))[0][0]) < 1e-9
+
+
+def test_the_speed_of_an_exponential_path_falls_exponentially():
+    moved = paths.speed(painted(saturating(0.02), np.ones(len(STEPS)))).isel(separation=0)
+    slope = np.polyfit(moved.step[3:], np.log(moved.values[3:]), 1)[0]
+    assert slope == pytest.approx(-0.02, rel=1e-3)
+
+
+def test_the_predicted_lead_is_the_area_of_the_predicted_path():
+    signal = xr.DataArray([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0]], dims=("separation", "concept"))
+    found = paths.predicted_lead(signal, 0.1 * xr.ones_like(signal))
+    x, y = found.path.transpose("concept", "separation", "point").values
+    area = np.trapezoid(y, x, axis=-1) - 0.5
+    assert np.allclose(found.lead, area, atol=4e-3)
+    assert np.allclose(found.strength[0], [0.01 + 1 / 3, 0.01 + 4 / 3])
+    t = 0.7
+    z = 1 - np.exp(-found.strength[0].values * t)
+    assert np.interp(z[0], x[0], y[0]) == pytest.approx(z[1], abs=1e-2)
+
+
+def test_the_flip_is_interpolated():
+    assert paths.flip(np.array([0.2, 0.4]), np.array([0.1, -0.3])) == pytest.approx(0.25)
+    assert np.isnan(paths.flip(np.array([0.2, 0.4]), np.array([0.1, 0.3])))
+
+
+def test_recordings_are_even_in_the_square_root_of_the_step():
+    steps = PaintedConcepts(steps=3000, checkpoints=40).recorded_steps()
+    assert (len(steps), steps[-1]) == (40, 3000)
+    assert np.allclose(np.diff(np.sqrt(steps)), np.sqrt(3000) / 40, atol=0.2)
+
+
+def test_seeds_that_are_run_apart_are_those_of_the_whole():
+    whole = PaintedConcepts(seeds=3).members(0)["seed"]
+    apart = [PaintedConcepts(seeds=1, first_seed=first).members(0)["seed"][0] for first in range(3)]
+    assert whole.tolist() == apart
+
+
+def test_the_full_setting_on_a_cpu_is_a_warning_with_its_cost():
+    with pytest.warns(UserWarning, match="concept.diffusion takes about 1,000 hours on two CPU cores"):
+        PaintedConcepts()._warn_without_an_accelerator()
+
+
+def test_a_separation_outside_its_range_is_named():
+    with pytest.raises(ValueError, match="separations must be from 0 to 1"):
+        PaintedConcepts(separations=(0.2, 1.5))
