@@ -1,0 +1,68 @@
+"""Parts of an experiment, run apart, become the run of the whole."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.lab.criteria import below
+from dynascope.lab.errors import UsageError
+from dynascope.lab.experiment import JoinableExperiment, Source
+from dynascope.lab.join import join
+from dynascope.lab.run import run
+
+
+class Grid(JoinableExperiment):
+    """Is every product of a factor and a seed what it should be?"""
+
+    id = "toy.grid"
+    source = Source("none", "Figure 1")
+    cost = {"quick": 1, "full": 1}
+    control = {"offset": 1.0}
+    parts: ClassVar[tuple[str, ...]] = ("factors", "seeds", "first_seed")
+
+    factors: tuple[float, ...] = (1.0, 2.0)
+    seeds: int = 3
+    first_seed: int = 0
+    offset: float = 0.0
+
+    def members(self, seed: int) -> dict[str, np.ndarray]:
+        return {"factor": np.asarray(self.factors), "seed": 100 * seed + self.first_seed + np.arange(self.seeds)}
+
+    def measure(self, seed: int) -> xr.Dataset:
+        at = self.members(seed)
+        product = at["factor"][:, None] * at["seed"][None, :] + self.offset
+        return xr.Dataset({"product": (("factor", "seed"), product), "note": ("factor", at["factor"])}, at)
+
+    def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
+        return measured
+
+    def judge(self, reduced: xr.Dataset):
+        yield below("small", "Products are small", reduced["product"], 1000)
+
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> dict[str, Figure]:
+        return {"nothing": Figure(figsize=(1, 1))}
+
+
+def test_seeds_and_settings_that_were_run_apart_make_the_measurement_of_the_whole(store):
+    for first in range(3):
+        run(Grid(seeds=1, first_seed=first, factors=(1.0,)), store=store, draw=False)
+    run(Grid(factors=(2.0,)), store=store, draw=False)
+    run(Grid(offset=5.0), store=store, draw=False)  # another setting, not a part
+    joined = join(Grid(), store=store)
+    whole = Grid().measure(0)
+    assert joined.measured()["product"].values.tolist() == whole["product"].values.tolist()
+    assert joined.measured().note.dims == ("factor",)
+    assert len(joined.manifest["parts"]) == 4
+    assert joined.claims[0].verdict == "holds"
+    assert joined.figures
+
+
+def test_a_missing_training_is_named(store):
+    run(Grid(seeds=2), store=store, draw=False)
+    with pytest.raises(UsageError, match=r"toy\.grid: 2 of its trainings are in no stored part: factor 1, seed 2"):
+        join(Grid(), store=store)
