@@ -14,8 +14,9 @@ from dynascope.dynamics import ensemble
 from dynascope.experiments.graphs.community_networks import Head, Spectral, spectrum, stacked
 from dynascope.experiments.graphs.paper import PAPER
 from dynascope.experiments.seeds import member_seeds
+from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
-from dynascope.lab.criteria import above
+from dynascope.lab.criteria import above, agrees, below, rising
 from dynascope.lab.experiment import Experiment, Source, Values
 from dynascope.tasks.block_model_features import propagated_features
 from dynascope.tasks.community_graphs import CommunityGraphs, block_model_graphs
