@@ -17,7 +17,7 @@ from dynascope.tasks.data import catalog
 IDS = [entry.id for entry in registry.entries()]
 EVIDENCE = json.loads((Path(__file__).parents[2] / "docs" / "evidence.json").read_text(encoding="utf-8"))
 FIGURES = {
-    "concept": "Figures 2-5, 7-18",
+    "concept": "Figures 2-19",
     "edge": "Figures 3.2-3.8, B.1-B.5",
     "linearity": "Figures 2.2, 2.3",
     "catapult": "Figures 3.1-3.4, 4.2-4.7, B.1-B.13, C.1-C.12",
