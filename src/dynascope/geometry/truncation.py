@@ -88,7 +88,8 @@ def picked(model: PyTree, where: Where) -> tuple[Any, ...]:
     if not weights:
         raise ValueError("where must pick one matrix of the model or more; got none")
     for weight in weights:
-        if not eqx.is_inexact_array_like(weight) or np.ndim(weight) < 2:
+        kind = getattr(weight, "dtype", None)
+        if kind is None or not jnp.issubdtype(kind, jnp.floating) or np.ndim(weight) < 2:
             raise TypeError(f"where must pick matrices of the model, (..., m, n); got {checks.shown(weight)}")
     return tuple(jnp.asarray(weight) for weight in weights)
 
