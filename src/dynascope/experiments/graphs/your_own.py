@@ -98,11 +98,14 @@ class YourOwn(Experiment):
         figure, axes = panels(1 if cost is None else 2, size=(4.6, 3.6), squeeze=False)
         for family, color in zip(reduced.family.values, PALETTE, strict=True):
             part = reduced.sel(family=family)
-            axes[0, 0].plot(part.depth, part.classes, "o-", color=color, label=str(family))
+            wide = {"linewidth": 5, "alpha": 0.5} if family == "normalized powers" else {}
+            axes[0, 0].plot(part.depth, part.classes, "o-", color=color, label=str(family), **wide)
             if cost is not None:
-                axes[0, 1].plot(part.depth, part[cost], "o-", color=color)
+                axes[0, 1].plot(part.depth, part[cost], "o-", color=color, **wide)
         axes[0, 0].set(xlabel="depth", ylabel="classes", title=f"{int(reduced.nodes)} nodes: how many kinds each sees")
         axes[0, 0].legend(loc="lower right")
+        for axis in axes[0]:
+            axis.xaxis.get_major_locator().set_params(integer=True)
         if cost is not None:
             name = "share of labels wrong, at least" if cost == "mistakes" else "error / variance, at least"
             axes[0, 1].set(xlabel="depth", ylabel=name, ylim=(0, None), title="What labels cost under each")
