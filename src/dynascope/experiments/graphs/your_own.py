@@ -74,8 +74,8 @@ class YourOwn(Experiment):
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
         table = measured["table"].to_dataset()
         gap = table.classes.sel(family=MESSAGES) - table.classes.sel(family=POWERS)
-        counted = dict(measured["graph"].to_dataset().data_vars)
-        return table.assign(gap=gap, **counted)
+        counted = measured["graph"].to_dataset().data_vars
+        return table.assign(counted).assign(gap=gap)
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         told = {name: int(reduced[name]) for name in ("nodes", "edges", "self_loops", "collapsed", "unlabeled")}

@@ -163,7 +163,7 @@ def _first_false(flags: Any) -> float:
 def _constructed(m: int, depth: int, root: int) -> Iterator[Tree]:
     """All trees in which the nodes under one path of features have the same numbers of children 0 and 1, at least one
     of each."""
-    paths = [path for k in range(depth) for path in product((0, 1), repeat=k)]
+    paths: list[tuple[int, ...]] = [path for k in range(depth) for path in product((0, 1), repeat=k)]
     for choice in product(range(1, m), repeat=len(paths)):
         zeros = dict(zip(paths, choice, strict=True))
         yield _grown(m, depth, root, (), zeros)
