@@ -22,7 +22,7 @@ def test_a_page_says_what_the_evidence_says(page: Path):
     assert MAKE["written"](text, EVIDENCE) == text, "run `make evidence`"
 
 
-@pytest.mark.parametrize("system", ["concept", "edge", "linearity", "catapult", "features", "rank"])
+@pytest.mark.parametrize("system", ["concept", "edge", "linearity", "catapult", "features", "rank", "graphs"])
 def test_the_page_of_a_system_has_the_parts_of_all(system: str):
     text = (DOCS / f"{system}.md").read_text(encoding="utf-8")
     parts = ("What happens", "Run it", "Vary it", "What holds and what does not", "Errata", "References")

@@ -23,6 +23,7 @@ FIGURES = {
     "catapult": "Figures 3.1-3.4, 4.2-4.7, B.1-B.13, C.1-C.12",
     "features": "Figures 4.8-4.11, C.13-C.23",
     "rank": "Figures 1-20",
+    "graphs": "Figures 2.1-2.4, A.1",
 }
 """The figures of the documents that show a measurement of a system that is built."""
 
