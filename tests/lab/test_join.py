@@ -55,7 +55,7 @@ def test_seeds_and_settings_that_were_run_apart_make_the_measurement_of_the_whol
     run(Grid(offset=5.0), store=store, draw=False)  # another setting, not a part
     joined = join(Grid(), store=store)
     whole = Grid().measure(0)
-    assert joined.measured()["product"].values.tolist() == whole["product"].values.tolist()
+    assert np.array_equal(joined.measured()["product"], whole["product"])
     assert joined.measured().note.dims == ("factor",)
     assert len(joined.manifest["parts"]) == 4
     assert joined.claims[0].verdict == "holds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -138,7 +139,7 @@ class Gain(eqx.Module):
         return self.weight * z
 
 
-def first_gradient_steps(rule):
+def first_gradient_steps(rule) -> tuple[Any, Any]:
     model = Diffusion(Gain(jnp.asarray(0.1)))
     gradient = eqx.filter_grad(lambda m: VariationalDiffusion().loss(m, examples()))(model)
     updates, _ = rule.update(gradient, rule.init(model), model)

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
@@ -277,7 +278,7 @@ class ImageConcepts(eqx.Module):
         found, s = checks.array("values", values, ndim=2), len(self.concepts)
         if found.shape[1] != s:
             raise ValueError(f"values must have a column for each of {s} concepts; got {checks.shown(values)}")
-        if not isinstance(found, jax.core.Tracer) and not np.all(np.isin(np.asarray(found), (0, 1))):
+        if not isinstance(found, Tracer) and not np.all(np.isin(np.asarray(found), (0, 1))):
             raise ValueError(f"values must be zeros and ones; got {checks.shown(np.asarray(found).tolist())}")
         return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -30,6 +32,10 @@ def painted(color: np.ndarray, size: np.ndarray, seeds: int = 4, noise: float = 
         "concept": ["color", "size"],
     }
     return xr.Dataset({"concepts": (dims, values), "concepts_formed": (dims[:-1], formed)}, coords)
+
+
+def built(**fields: Any) -> Any:
+    return PaintedConcepts(**fields)
 
 
 def saturating(rate: float) -> np.ndarray:
@@ -85,22 +91,22 @@ def test_the_flip_is_interpolated():
 
 
 def test_recordings_are_even_in_the_square_root_of_the_step():
-    steps = PaintedConcepts(steps=3000, checkpoints=40).recorded_steps()
+    steps = built(steps=3000, checkpoints=40).recorded_steps()
     assert (len(steps), steps[-1]) == (40, 3000)
     assert np.allclose(np.diff(np.sqrt(steps)), np.sqrt(3000) / 40, atol=0.2)
 
 
 def test_seeds_that_are_run_apart_are_those_of_the_whole():
-    whole = PaintedConcepts(seeds=3).members(0)["seed"]
-    apart = [PaintedConcepts(seeds=1, first_seed=first).members(0)["seed"][0] for first in range(3)]
+    whole = built(seeds=3).members(0)["seed"]
+    apart = [built(seeds=1, first_seed=first).members(0)["seed"][0] for first in range(3)]
     assert whole.tolist() == apart
 
 
 def test_the_full_setting_on_a_cpu_is_a_warning_with_its_cost():
     with pytest.warns(UserWarning, match="concept.diffusion takes about 1,000 hours on two CPU cores"):
-        PaintedConcepts()._warn_without_an_accelerator()
+        built()._warn_without_an_accelerator()
 
 
 def test_a_separation_outside_its_range_is_named():
     with pytest.raises(ValueError, match="separations must be from 0 to 1"):
-        PaintedConcepts(separations=(0.2, 1.5))
+        built(separations=(0.2, 1.5))

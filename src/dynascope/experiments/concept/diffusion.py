@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from scipy.stats import linregress, spearmanr
+from scipy.stats import spearmanr
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.diffusion_drawing import draw_gallery, draw_leads, draw_paths
@@ -134,11 +134,11 @@ class PaintedConcepts(DiffusionExperiment):
         statement = "Size is learned first where the colors are near, color where they are far apart (sign of the lead)"
         yield share("order", statement, np.stack([near > 0, far < 0]), 0.8, post_hoc=LOOKED)
         separation = reduced.separation.broadcast_like(reduced.lead).values.ravel()
-        fall = spearmanr(separation, reduced.lead.values.ravel()).statistic
+        fall = spearmanr(separation, reduced.lead.values.ravel())[0]
         statement = "The lead of size falls as the colors move apart (rank correlation over all trainings)"
         yield below("lead-falls", statement, fall, -0.5, post_hoc=LOOKED)
         steps = reduced.learned_at.sel(concept="color")
-        fall = spearmanr(separation, steps.transpose(*reduced.lead.dims).values.ravel()).statistic
+        fall = spearmanr(separation, steps.transpose(*reduced.lead.dims).values.ravel())[0]
         statement = "The steps until color is learned fall as the colors move apart (rank correlation)"
         yield below("color-sooner", statement, fall, -0.5, shown={"median steps": steps.median("seed")})
         statement = "At the end the pictures have both concepts (shares, mean over seeds)"
@@ -175,8 +175,9 @@ class PaintedConcepts(DiffusionExperiment):
         slopes, fits = [], []
         for one in reduced.speed.transpose("separation", "step").values:
             moving = np.isfinite(one) & (one > 0)
-            line = linregress(reduced.step.values[moving], np.log(one[moving]))
-            slopes.append(line.slope), fits.append(line.rvalue**2)
+            at, speed = reduced.step.values[moving], np.log(one[moving])
+            slopes.append(np.polyfit(at, speed, 1)[0])
+            fits.append(np.corrcoef(at, speed)[0, 1] ** 2)
         statement = "The speed in concept space falls exponentially (slope of its logarithm, per 1,000 steps)"
         yield below("slows", statement, 1000 * np.asarray(slopes), 0, shown={"R^2": fits})
 
