@@ -53,7 +53,7 @@ def low_rank(
 def rank_of(smaller: int, rank: int | None, share: float | int | None) -> int:
     """How many directions are kept, of a matrix with this smaller side."""
     if (rank is None) == (share is None):
-        raise TypeError(f"give rank or share, one of them; got rank={rank}, share={share}")
+        raise TypeError(f"give rank or share, one of them; got {checks.shown(rank)} and {checks.shown(share)}")
     if rank is not None:
         return checks.whole("rank", rank, at_least=0, at_most=smaller)
     kept = checks.real("share", share, at_least=0, at_most=1) * smaller

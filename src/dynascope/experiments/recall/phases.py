@@ -148,7 +148,7 @@ class Phases(Experiment):
             "gap-limit", statement, exact.trigger.isel(tokens=-1), 1, relative=6 / self.sizes[-1], source="(4.3)"
         )
         statement = "The distance from the limit falls with the number of tokens, for (4.3) and (4.4)"
-        off = np.abs(exact.to_array("gap") - 1)
+        off = abs(exact.to_array("gap") - 1)
         yield below("gap-rate", statement, off.isel(tokens=-1) / off.isel(tokens=0), 0.6, source="Appendix C.4")
 
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
