@@ -50,6 +50,15 @@ def test_the_lead_has_the_sign_of_the_faster_concept_and_counts_formed_pictures_
     assert float(paths.lead(paths.new_path(painted(fast, slow))).max()) < 0
 
 
+def test_a_network_that_favors_blue_whatever_it_is_asked_for_has_gained_nothing():
+    biased = painted(np.full(len(STEPS), 0.9), saturating(0.05))
+    biased["concepts"][..., 1, 0] = 0.9  # at the prompt for red and small
+    gains = paths.gains(biased).isel(separation=0, seed=0)
+    assert np.allclose(gains.sel(concept="color")[5:], 0)
+    assert np.allclose(gains.sel(concept="size")[5:], saturating(0.05)[5:])
+    assert float(paths.lead(paths.gains(biased)).min()) > 0
+
+
 def test_learning_steps_are_those_of_the_smoothed_path():
     step = np.where(STEPS >= 200, 1.0, 0.0)
     found = paths.learning_steps(paths.new_path(painted(step, saturating(0.05))))

@@ -45,6 +45,18 @@ def new_path(measured: xr.Dataset, name: str = "concepts") -> xr.DataArray:
     return measured[name].sel(prompt=last, drop=True).where(formed)
 
 
+def gains(measured: xr.Dataset) -> xr.DataArray:
+    """How much it changes the share of each concept in the new class to ask for it, from the first formed pictures on:
+    the share at the prompt with every concept less that at the prompt without this one. A network that has learned
+    nothing yet may favor one value of a concept; that is no gain."""
+    last, names = str(measured.prompt.values[-1]), list(measured.concept.values)
+    path, parts = new_path(measured), []
+    for i, name in enumerate(names):
+        without = measured.concepts.sel(prompt=last[:i] + "0" + last[i + 1 :], drop=True)
+        parts.append((path - without).sel(concept=name, drop=True))
+    return xr.concat(parts, "concept").assign_coords(concept=names)
+
+
 def lead(path: xr.DataArray) -> xr.DataArray:
     """By how much the second concept leads the first, as a mean over the recordings of a path."""
     return (path.isel(concept=1, drop=True) - path.isel(concept=0, drop=True)).mean("step")
