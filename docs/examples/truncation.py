@@ -19,15 +19,7 @@ print("rank:", np.linalg.matrix_rank(cut.blocks[1].feed.into, tol=1e-4))
 # many truncations at every recording, inside the loop
 weights = {"F1": lambda m: m.blocks[0].feed.into, "F2": lambda m: m.blocks[1].feed.into}
 seen = ds.probes.truncations(weights, (0, 4, 16), lambda m: task.scores(m, clean))
-trace = ds.descend(
-    model,
-    task,
-    optax.sgd(0.03, momentum=0.9),
-    steps=20,
-    batch=32,
-    key=jax.random.key(2),
-    record=10,
-    probes={"cut": seen},
-).trace
+trained = {"steps": 20, "batch": 32, "key": jax.random.key(2), "record": 10}
+trace = ds.descend(model, task, optax.sgd(0.03, momentum=0.9), **trained, probes={"cut": seen}).trace
 print(trace.cut_noise.dims)  # step, weight, rank
 print(trace.cut_noise.sel(weight="F2").isel(step=-1).to_pandas().round(3))
