@@ -28,7 +28,7 @@ class RecallErrata(Experiment):
 
     id = "recall.errata"
     source = Source(PAPER, "Theorem 4.2, Table C.1, Appendices C.3, C.4 and C.5")
-    cost = {"quick": 5, "full": 8}
+    cost = {"quick": 6, "full": 8}
     presets = {"quick": {"tokens": 80}}
     control = {"previous": 0.0}
     notes = """All numbers are exact: moments of the chain behind the task, and population gradients, without sampling.

@@ -36,7 +36,7 @@ class LinearMemory(Experiment):
 
     id = "recall.linear-memory"
     source = Source(PAPER, "Figure 4.5, Theorem 4.3")
-    cost = {"quick": 20, "full": 45}
+    cost = {"quick": 12, "full": 15}
     presets = {"quick": {"steps": 8000}}
     control = {"alpha": 0.6}
     notes = """Only the whole memory is trained; its truncations are measured along the way. The document states neither

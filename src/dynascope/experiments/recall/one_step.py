@@ -35,7 +35,7 @@ class OneStep(Experiment):
 
     id = "recall.one-step"
     source = Source(PAPER, "Theorem 4.1, Lemmas C.1 and C.2, Table C.1")
-    cost = {"quick": 30, "full": 240}
+    cost = {"quick": 10, "full": 90}
     presets = {"quick": {"tokens": 100, "length": 200, "draws": 100}}
     control = {"alpha": 0.01}
     notes = """The one-layer model at zero, and one gradient of each of many draws of samples, by automatic

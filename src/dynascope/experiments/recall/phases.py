@@ -40,7 +40,7 @@ class Phases(Experiment):
 
     id = "recall.phases"
     source = Source(PAPER, "Theorem 4.2, Section 4.4.4.3, Appendix C.4")
-    cost = {"quick": 40, "full": 180}
+    cost = {"quick": 12, "full": 30}
     presets = {"quick": {"steps": 500, "batch": 256, "sizes": (40, 80, 160)}}
     control = {"shuffled": True}
     notes = """Eq. 4.2 from zero, trained by SGD, with a fresh batch at every step; beside it exact population gradients
