@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from scipy.stats import rankdata
 
 from dynascope.theory.concept.one_layer import strengths
 
@@ -11,6 +12,8 @@ SMOOTHING = 2.0
 """The width, in recordings, of the Gaussian that paths are smoothed with."""
 LEARNED = 0.8
 """A concept is learned when this share of the pictures has it."""
+HALF = 0.5
+"""Half of what asking for a concept can change."""
 GATE = 0.05
 """The training classes are learned when their mean squared error in concept space is below this."""
 
@@ -127,3 +130,10 @@ def flip(separation: np.ndarray, leads: np.ndarray) -> float:
         return float("nan")
     i = int(below[0])
     return float(separation[i] + (separation[i + 1] - separation[i]) * leads[i] / (leads[i] - leads[i + 1]))
+
+
+def rank_correlation(values: xr.DataArray) -> float:
+    """Spearman's rank correlation of the separation with a value over all trainings; 0 where all are equal."""
+    separation = values.separation.broadcast_like(values).transpose(*values.dims)
+    ranks = [rankdata(each.values.ravel()) for each in (separation, values)]
+    return float(np.corrcoef(*ranks)[0, 1]) if all(np.ptp(each) > 0 for each in ranks) else 0.0
