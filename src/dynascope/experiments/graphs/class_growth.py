@@ -34,7 +34,7 @@ class ClassGrowth(Experiment):
 
     id = "graphs.class-growth"
     source = Source(PAPER, "Propositions 2.3, 2.4, Corollary 2.5, Lemma A.6, Appendices A.6, A.7")
-    cost = {"quick": 8, "full": 60}
+    cost = {"quick": 2, "full": 12}
     presets = {"quick": {"largest": 13}}
     control = {"features": 1}
     notes = """Every labeling of a tree with the features 0 and 1 is made, and the classes of their roots are counted by

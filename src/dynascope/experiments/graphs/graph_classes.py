@@ -49,7 +49,7 @@ class GraphClasses(Experiment):
 
     id = "graphs.graph-classes"
     source = Source(PAPER, "Table A.1, Appendix A.3")
-    cost = {"quick": 4, "full": 30}
+    cost = {"quick": 2, "full": 13}
     presets = {
         "quick": {"sets": (), "graphs": 300},
         "table": {

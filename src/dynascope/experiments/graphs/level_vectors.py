@@ -34,7 +34,7 @@ class LevelVectors(Experiment):
 
     id = "graphs.level-vectors"
     source = Source(PAPER, "Propositions 2.6, 2.7, Lemmas A.7, A.8, Appendices A.8, A.9")
-    cost = {"quick": 8, "full": 10}
+    cost = {"quick": 2, "full": 2}
     presets = {"quick": {}}
     control = {"cases": ((3, 1), (4, 1))}
     notes = """Trees have m children at every inner node and features 0 and 1. A level vector says how many zeros stand

@@ -45,7 +45,7 @@ class Pairs(Experiment):
 
     id = "graphs.pairs"
     source = Source(PAPER, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, Lemma A.9")
-    cost = {"quick": 4, "full": 4}
+    cost = {"quick": 2, "full": 2}
     presets = {"quick": {"compositions": 50}}
     control = {"copies": True}
     notes = """A graph is told apart by the multiset of its nodes' classes, the trees of Figure 2.3 by the class of

@@ -44,7 +44,7 @@ class RootedClasses(Experiment):
 
     id = "graphs.rooted-classes"
     source = Source(PAPER, "Table 2.1, Section 2.6.1")
-    cost = {"quick": 3, "full": 4}
+    cost = {"quick": 2, "full": 2}
     presets = {"quick": {"citations": ("cora",)}}
     control = {"depth": 1}
     notes = """Nodes have no features. All classes are found by sorting, without hashes, and powers of A in exact

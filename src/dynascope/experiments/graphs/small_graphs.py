@@ -49,7 +49,7 @@ class SmallGraphs(Experiment):
 
     id = "graphs.small-graphs"
     source = Source(PAPER, "Proposition 2.2, Lemma A.4, Section 2.4")
-    cost = {"quick": 8, "full": 15}
+    cost = {"quick": 5, "full": 6}
     presets = {"quick": {"samples": 100}}
     control = {"operator": "normalized"}
     notes = """All graphs are from networkx's atlas. The operators D and A D^-α see each node's degree with the multiset

@@ -27,7 +27,7 @@ class YourOwn(Experiment):
 
     id = "graphs.your-own"
     source = Source(PAPER, "Propositions 2.3, 2.4, 2.6, Section 2.6.1")
-    cost = {"quick": 4, "full": 4}
+    cost = {"quick": 2, "full": 2}
     presets = {"quick": {}}
     control = {"depth": 1}
     notes = """Give `graph` the path of an edge list (two node numbers in each line), a `.npz`, `.graphml`, `.gml`,
