@@ -99,6 +99,12 @@ def test_the_flip_is_interpolated():
     assert np.isnan(paths.flip(np.array([0.2, 0.4]), np.array([0.1, 0.3])))
 
 
+def test_the_rank_correlation_is_over_all_trainings():
+    falling = xr.DataArray([[3.0, 4.0], [1.0, 2.0]], {"separation": [0.2, 0.7]}, ("separation", "seed"))
+    assert paths.rank_correlation(falling) == pytest.approx(-np.sqrt(0.8))
+    assert paths.rank_correlation(xr.zeros_like(falling)) == 0
+
+
 def test_recordings_are_even_in_the_square_root_of_the_step():
     steps = built(steps=3000, checkpoints=40).recorded_steps()
     assert (len(steps), steps[-1]) == (40, 3000)
