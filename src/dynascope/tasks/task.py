@@ -47,7 +47,7 @@ class AugmentedTask(DataTask):
 
     @abstractmethod
     def augment(self, key: PRNGKeyArray, batch: Any) -> Any:
-        """The batch as the step sees it, in the same structure and shapes."""
+        """The batch as the step sees it: the same rows, changed at random, or with random numbers beside them."""
 
 
 class VelocityTask(Task):
