@@ -31,7 +31,7 @@ class PaintedConcepts(DiffusionExperiment):
 
     id = "concept.diffusion"
     source = Source(PAPER, "Figure 6, Appendix G")
-    cost = {"quick": 100, "full": 3600000}
+    cost = {"quick": 120, "full": 3600000}
     presets = {
         "quick": {
             "separations": (0.2, 0.7),
