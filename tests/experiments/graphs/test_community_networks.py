@@ -21,7 +21,6 @@ def test_networks_learn_from_one_graph_at_a_time_and_are_scored_on_others():
     assert networks.shape == (2, 8)
     for found in (heads, networks):
         assert np.all((found >= 0) & (found <= 1))
-    np.testing.assert_array_equal(heads, TINY.heads(5, 0))
 
 
 def test_training_and_test_graphs_are_different_draws():

@@ -35,7 +35,7 @@ class Counter(eqx.Module):
 
     def optimizer(self, rate: Array) -> optax.GradientTransformation:
         def at(count: Any) -> Any:
-            done = count / self.steps
+            done = jnp.asarray(count, float) / self.steps
             if self.schedule == "cosine":
                 return rate * (1 + jnp.cos(math.pi * done)) / 2
             return rate * 0.7 ** jnp.floor(4 * done) if self.schedule == "steps" else rate
@@ -107,4 +107,4 @@ def narrowed(network: MLP, inputs: Array, hidden: Array, out: Array | None = Non
 
 
 def _units(largest: int, width: Array) -> Array:
-    return (jnp.arange(largest) < width).astype(float)
+    return (jnp.arange(largest, dtype=width.dtype) < width).astype(float)
