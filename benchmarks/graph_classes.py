@@ -1,7 +1,8 @@
 """Exact classes of nodes, against networkx's hashes of neighborhoods; and a graph of a million nodes.
 
 Citation graphs are read where they are at hand ($DYNASCOPE_DATA); else a random graph of Pubmed's size takes their
-place. The hashes are strings that may collide: the number of classes they find is shown beside the exact one.
+place. The hashes start from degrees that count a self-loop twice, and neighborhoods that differ may share one; the
+number of classes they find is shown beside the exact one.
 """
 
 from __future__ import annotations
