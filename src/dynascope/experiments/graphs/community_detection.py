@@ -34,7 +34,7 @@ class CommunityDetection(Experiment):
 
     id = "graphs.community-detection"
     source = Source(PAPER, "Section 2.6, Figure 2.4, Table A.2")
-    cost = {"quick": 30, "full": 3000}
+    cost = {"quick": 40, "full": 3000}
     presets = {
         "quick": {
             "graphs": 600,
@@ -53,7 +53,7 @@ class CommunityDetection(Experiment):
     authors' program: one pass over the graphs, one graph per step. Each power is normalized on its graph before the
     next product. In the control there is one product only, and every operator sees little more than degrees. Quick
     trains on a tenth of the graphs at three times the rate, with half of the layers of the spectral network, at rank
-    3."""
+    3. The full cost on a CPU is an estimate."""
 
     within: Values = RATES
     """The edge rate in a community, at ranks 1, 2, ...; rates between communities keep the average degree."""
