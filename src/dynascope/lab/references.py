@@ -34,9 +34,10 @@ REFERENCES = {
         "Lei Chen",
         2025,
         "PhD thesis, New York University; Chapter 2 is “On Graph Neural Networks versus Graph-Augmented MLPs”, with "
-        "Zhengdao Chen and Joan Bruna, Chapter 3 “Beyond the Edge of Stability via Two-step Gradient Updates”, with Joan "
-        "Bruna",
-        (_arxiv("2206.04172"), _arxiv("2010.15116")),
+        "Zhengdao Chen and Joan Bruna, Chapter 3 “Beyond the Edge of Stability via Two-step Gradient Updates”, with "
+        "Joan Bruna, Chapter 4 “Distributional Associations vs In-Context Reasoning”, with Joan Bruna and "
+        "Alberto Bietti",
+        (_arxiv("2010.15116"), _arxiv("2206.04172"), _arxiv("2406.03068")),
     ),
     "Understanding optimization in deep learning with central flows": Reference(
         "Jeremy Cohen, Alex Damian, Ameet Talwalkar, J. Zico Kolter, Jason D. Lee",

@@ -81,7 +81,7 @@ class Layer(eqx.Module):
         return normalized(z) * self.scale + self.shift
 
 
-def normalized(x: Float[Array, nodes *channels]) -> Float[Array, nodes *channels]:
+def normalized(x: Float[Array, "nodes ..."]) -> Float[Array, "nodes ..."]:
     """Every channel with mean 0 and variance 1 over the nodes."""
     centered = x - x.mean(0)
     return centered / jnp.sqrt(jnp.mean(centered**2, axis=0) + VARIANCE_FLOOR)

@@ -122,8 +122,8 @@ class Multiple(DeepExperiment):
         yield below("smaller-each-time", statement, ratio, 1, source="Figure 4.4")
         statement = f"Nearly all of each rise lies in the top {self.top} eigenvectors"
         post_hoc = "0.8: of 0.9, set before any run, one catapult in 130 fell short."
-        about = {"source": "Figure C.6", "post_hoc": post_hoc}
-        yield above("in-the-top", statement, reduced.share.values[there], 0.8, **about)
+        parts = reduced.share.values[there]
+        yield above("in-the-top", statement, parts, 0.8, source="Figure C.6", post_hoc=post_hoc)
         statement = f"From the start {self.printed:g} times the critical rate, that of Figure C.7, diverges"
         diverges = ~(reduced.early_peak < DIVERGED)
         yield every("printed-rate-diverges", statement, diverges.sel(figure="C.7"), source="Figure C.7")

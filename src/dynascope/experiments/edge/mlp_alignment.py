@@ -104,8 +104,8 @@ class MlpAlignment(DigitExperiment):
         flatter = reduced.final.sel(rate="large") < reduced.final.sel(rate="small")
         yield every("larger-ends-flatter", statement, flatter, source="Figure 3.6 b")
         statement = "At the edge the loss rises more often than elsewhere: difference of the shares of steps"
-        about = {"source": "Figures 3.6-3.8 a", "post_hoc": "The statistic: set after 11 runs of 5 seeds."}
-        yield above("not-monotone", statement, reduced.rising_more[long], median=0.1, **about)
+        why, more = "The statistic: set after 11 runs of 5 seeds.", reduced.rising_more[long]
+        yield above("not-monotone", statement, more, median=0.1, source="Figures 3.6-3.8 a", post_hoc=why)
         statement = "And yet the loss falls over the run: end over start"
         yield below("loss-falls", statement, reduced.fall[long], 0.5, source="Figures 3.6-3.8 a")
         if self.depth == 3 and self.data == "mnist" and self.samples == 2000 and self.steps is None:

@@ -168,8 +168,8 @@ class SixteenNeurons(EdgeExperiment):
         loss = {"loss": reduced.final_loss}
         yield below("drop-ends", statement, reduced.loss_drop, 0.1, source="Figure 3.5 a", shown=loss)
         statement = "The closed form over the whole sphere gives the sharpness of common-k minima on samples: error"
-        about = {"source": "equations (3.13)-(3.17)", "post_hoc": "0.06: set after 24 samples."}
-        yield below("whole-sphere", statement, reduced.sphere_error, 0.06, **about)
+        why, place = "0.06: set after 24 samples.", "equations (3.13)-(3.17)"
+        yield below("whole-sphere", statement, reduced.sphere_error, 0.06, source=place, post_hoc=why)
         statement = "The sharpness from Hessian-vector products is that of the dense Hessian: largest difference"
         yield below("well-measured", statement, reduced.dense_error, 1e-4, source="Figure 3.5 b")
 

@@ -95,8 +95,8 @@ class Staircase(HeadExperiment):
         ]
         if pairs:
             statement = f"From {FIRST_HALVING:g} on its mean over seeds halves when log(1/alpha) doubles: ratio"
-            about = {"source": "Theorem 4.1", "post_hoc": "The mean: of 40 single ratios one is 0.602."}
-            yield within("halves", statement, pairs, 0.4, 0.6, **about)
+            why = "The mean: of 40 single ratios one is 0.602."
+            yield within("halves", statement, pairs, 0.4, 0.6, source="Theorem 4.1", post_hoc=why)
         for id, name, statement in (
             ("jumps", "jump_away", "Every jump of the loss at the smallest scale is at a predicted one"),
             ("stages", "stage_away", "Every predicted jump between two resolved plateaus is there"),

@@ -134,7 +134,8 @@ class LinearMemory(Experiment):
         yield share("weaker-is-purer", statement, lower, 0.9, shown=shown, post_hoc=settled)
         statement = "As it is, that loss is -ln(1 - alpha): it predicts the noise (median over seeds)"
         level = -float(np.log(1 - self.alpha))
-        yield agrees("predicts-noise", statement, ends.pure_loss.median("seed"), level, relative=0.05)
+        longer = "Quick's 8,000 steps: after 4,000 the loss in 8 dimensions was 3.5 % off."
+        yield agrees("predicts-noise", statement, ends.pure_loss.median("seed"), level, relative=0.05, post_hoc=longer)
         statement = f"One direction more than the {memory} of the memory is enough for that (median over seeds)"
         yield agrees(
             "noise-is-one-direction",
@@ -142,6 +143,7 @@ class LinearMemory(Experiment):
             ends.cut_loss.sel(rank=self.inputs).median("seed"),
             level,
             relative=0.05,
+            post_hoc=longer,
         )
         statement = "Rank 1 forgets: its loss, over that of the whole memory (median over seeds)"
         factor = (ends.cut_loss.sel(rank=1) / ends.pure_loss).median("seed")
