@@ -28,7 +28,7 @@ def main(folder: str) -> None:
         small.quantize(96, dither=Image.Dither.NONE).save(PICTURES / f"concept-diffusion-{name}.png", optimize=True)
     gallery = Image.open(run.figures["paintings"]).convert("RGB")
     gallery.thumbnail((950, 950), Image.Resampling.LANCZOS)
-    gallery.save(PICTURES / "concept-diffusion-paintings.jpg", quality=82, optimize=True)
+    gallery.save(PICTURES / "concept-diffusion-paintings.jpg", quality=70, optimize=True)
     measured = run.measured()
     pictures = measured.concepts_pictures.isel(prompt=-1, picture=0, seed=0)
     pictures = pictures.transpose("step", "y", "separation", "x", "rgb").values
