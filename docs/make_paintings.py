@@ -16,7 +16,7 @@ from dynascope.lab.store import StoredRun
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FIGURES = ("diffusion", "leads")
-WIDTH, FRAMES, ZOOM, COLORS = 1300, 16, 2, 16
+WIDTH, FRAMES, ZOOM, COLORS = 1300, 13, 2, 16
 
 
 def main(folder: str) -> None:

@@ -77,7 +77,7 @@ def from_pyg(data: Any) -> Graph:
 
 def to_pyg(graph: Graph) -> Any:
     """The graph as a `torch_geometric.data.Data`; needs PyTorch Geometric."""
-    import torch
+    import torch  # pyright: ignore[reportMissingImports]
     from torch_geometric.data import Data  # pyright: ignore[reportMissingImports]
 
     parts = {"x": _a_graph(graph).features, "y": graph.labels}

@@ -172,7 +172,7 @@ def _labeled(graph: Any) -> Graph:
 
 def _tensors(path: Path) -> Graph:
     try:
-        import torch
+        import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise ValueError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
     try:
