@@ -226,6 +226,10 @@ class DiffusionExperiment(JoinableExperiment):
         return "default"
 
     def members(self, seed: int) -> Mapping[str, np.ndarray]:
+        return self.trainings(seed)
+
+    def trainings(self, seed: int) -> dict[str, np.ndarray]:
+        """The separations and seeds of this run's trainings."""
         seeds = member_seeds(seed, self.first_seed + self.seeds, block=1000)[self.first_seed :]
         return {"separation": np.asarray(self.separations, self.precision), "seed": seeds}
 
@@ -257,7 +261,7 @@ class DiffusionExperiment(JoinableExperiment):
             beside |= trained
         trace = ds.ensemble(
             member,
-            self.members(seed),
+            self.trainings(seed),
             steps=self.steps,
             record=self.recorded_steps(),
             fixed=fixed,
