@@ -15,6 +15,8 @@ SYSTEMS = {
     "catapult": "Catapults",
     "features": "Feature learning",
     "rank": "Gradual rank increase",
+    "graphs": "Graphs",
+    "recall": "Recall",
 }
 """The systems by the prefix of their experiments' ids; any other system is named after its prefix."""
 

@@ -112,7 +112,7 @@ def test_components_that_rise_later_at_a_small_scale_are_further_apart(small, ve
     experiment = InitializationScale(scales=(1.0, 0.5), depth=1, epochs=10)
     found = {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(trace, None))}
     assert found["fewer-components-value-output"] == "holds"
-    assert found["further-apart-value-output"] == verdict
+    assert found["further-apart"] == verdict
 
 
 def test_wrong_fields_get_one_clear_line(tmp_path):

@@ -71,7 +71,9 @@ class ImageData(Experiment):
             inside = (process.masks(scenes) > 0.99).astype(images.dtype)
             tint = jnp.einsum("nyx,nyxc->nc", inside, images, precision="highest")
             tint = tint / jnp.maximum(jnp.sum(inside, axis=(1, 2)), 1)[:, None]
-            right = jnp.mean(read_concepts(images, process).values == values, axis=0, dtype=images.dtype)
+            right = jnp.mean(
+                read_concepts(images, process).values == jnp.asarray(values, images.dtype), axis=0, dtype=images.dtype
+            )
             by_class = lambda array: array.reshape(4, self.pictures, *array.shape[1:])  # noqa: E731
             grid = jnp.round(255 * by_class(images)[:, :SHOWN]).astype(jnp.uint8)
             signal, _ = process.signals(jax.random.fold_in(key, 2), self.pictures)
