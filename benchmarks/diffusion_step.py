@@ -57,9 +57,14 @@ class Training(eqx.Module):
                 generate(model, condition[:BATCH], SHAPE, key=jax.random.key(1)), axis=(1, 2, 3)
             )
         return ds.Descent(
-            model, VariationalDiffusion(), optimizer(), data=Examples(x, condition), batch=BATCH, key=order,
+            model,
+            VariationalDiffusion(),
+            optimizer(),
+            data=Examples(x, condition),
+            batch=BATCH,
+            key=order,
             probes=probes,
-        )  # fmt: skip
+        )
 
 
 def in_the_library(given: Data, steps: int, probed: bool = False) -> float:

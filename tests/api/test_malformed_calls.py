@@ -32,10 +32,24 @@ from valid_calls import COUNTER_EXAMPLES, NOT_CALLED, REGISTRY, ROOMS_WITHOUT_CA
 
 import dynascope as ds
 
-EXAMPLES = {"geometry": 80, "probes": 80, "curves": 80, "models": 50, "tasks": 40, "dynamics": 80, "rates": 40,
-            "concept": 120, "edge": 120, "linearity": 60, "catapult": 100, "features": 20, "rank": 60,
-            "recall": 100, "graphs": 100,
-            "theory.graphs": 60}  # fmt: skip
+EXAMPLES = {
+    "geometry": 80,
+    "probes": 80,
+    "curves": 80,
+    "models": 50,
+    "tasks": 40,
+    "dynamics": 80,
+    "rates": 40,
+    "concept": 120,
+    "edge": 120,
+    "linearity": 60,
+    "catapult": 100,
+    "features": 20,
+    "rank": 60,
+    "recall": 100,
+    "graphs": 100,
+    "theory.graphs": 60,
+}
 SECONDS = 120
 """A call that takes longer hangs."""
 
@@ -69,9 +83,12 @@ def public(module: ModuleType) -> set[str]:
         f"{name}.{function}"
         for name, each in modules.items()
         for function, value in vars(each).items()
-        if inspect.isfunction(value) and value.__module__ == each.__name__ and function[0] != "_"
-        and name not in COUNTER_EXAMPLES and inspect.signature(value).parameters
-    }  # fmt: skip
+        if inspect.isfunction(value)
+        and value.__module__ == each.__name__
+        and function[0] != "_"
+        and name not in COUNTER_EXAMPLES
+        and inspect.signature(value).parameters
+    }
 
 
 def own(module: ModuleType, name: str) -> bool:
@@ -115,9 +132,12 @@ def test_a_malformed_call_is_refused_in_one_sentence(room: str, as_a_user: None)
     ]
 
     @settings(
-        max_examples=EXAMPLES[room], derandomize=True, deadline=None, database=None,
+        max_examples=EXAMPLES[room],
+        derandomize=True,
+        deadline=None,
+        database=None,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(st.sampled_from(cases))
     def refused(case: tuple[str, str, str, dict[str, Any]]) -> None:
         name, argument, value, arguments = case

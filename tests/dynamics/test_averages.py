@@ -19,9 +19,13 @@ def loss(model):
 
 def test_the_average_is_over_the_weights_after_each_step():
     trace = ds.descend(
-        START, loss, with_average(optax.sgd(0.1), DECAY), steps=6, record=1,
+        START,
+        loss,
+        with_average(optax.sgd(0.1), DECAY),
+        steps=6,
+        record=1,
         probes={"w": lambda model: model["w"], "average": ds.probes.probe(lambda snapshot: averaged(snapshot)["w"])},
-    ).trace  # fmt: skip
+    ).trace
     weights = np.array([1.0, -2.0]) * (1 - 0.1 * np.array([1.0, 3.0])) ** np.arange(7)[:, None]
     np.testing.assert_allclose(trace.w, weights, rtol=1e-5)  # the path is that of SGD
     np.testing.assert_allclose(trace.average[0], weights[0])

@@ -75,10 +75,15 @@ def test_a_loss_of_unnamed_communities_is_the_best_over_all_names():
     logits = jax.random.normal(jax.random.key(0), (2, 6, 3))
     labels = jnp.array([[0, 1, 2, 0, 1, 2], [2, 2, 1, 1, 0, 0]])
     logp = np.asarray(jax.nn.log_softmax(logits), float)
-    expected = np.mean([
-        min(-np.mean([logp[g, i, order[labels[g, i]]] for i in range(6)]) for order in itertools.permutations(range(3)))
-        for g in range(2)
-    ])  # fmt: skip
+    expected = np.mean(
+        [
+            min(
+                -np.mean([logp[g, i, order[labels[g, i]]] for i in range(6)])
+                for order in itertools.permutations(range(3))
+            )
+            for g in range(2)
+        ]
+    )
     assert unnamed_cross_entropy(logits, labels) == pytest.approx(expected, rel=1e-5)
     assert unnamed_cross_entropy(logits, (labels + 1) % 3) == pytest.approx(expected, rel=1e-5)
     with pytest.raises(ValueError, match="labels must be integers from 0 to 2"):

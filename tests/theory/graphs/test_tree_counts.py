@@ -126,8 +126,11 @@ def test_weights_set_by_hand_count_walks_in_the_library_s_network_too(edges):
     perceptrons = [*model.layers, model.head]
     for number, (mlp, block) in enumerate(zip(perceptrons, blocks, strict=True)):
         perceptrons[number] = _with_weights(mlp, block)
-    model = eqx.tree_at(lambda m: (m.layers, m.head, m.epsilons), model,
-                        (perceptrons[:-1], perceptrons[-1], jnp.asarray(exact.epsilons, float)))  # fmt: skip
+    model = eqx.tree_at(
+        lambda m: (m.layers, m.head, m.epsilons),
+        model,
+        (perceptrons[:-1], perceptrons[-1], jnp.asarray(exact.epsilons, float)),
+    )
     seen = FeaturedGraph(graph.with_features(x))
     np.testing.assert_array_equal(np.asarray(model(seen))[:, 0], wanted)
 

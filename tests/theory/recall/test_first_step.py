@@ -8,8 +8,18 @@ import pytest
 from dynascope.theory.recall import first_step, margins
 from dynascope.theory.recall.gradient_lemma import population_gradient, sample_gradient
 
-KINDS = {"τ,τ": (5, 5), "τ,q": (5, 0), "τ,k": (5, 2), "q,τ": (0, 5), "q,q": (0, 0), "q,k": (0, 3), "j,τ": (2, 5),
-         "j,q": (3, 0), "j,j": (4, 4), "j,k": (1, 2)}  # fmt: skip
+KINDS = {
+    "τ,τ": (5, 5),
+    "τ,q": (5, 0),
+    "τ,k": (5, 2),
+    "q,τ": (0, 5),
+    "q,q": (0, 0),
+    "q,k": (0, 3),
+    "j,τ": (2, 5),
+    "j,q": (3, 0),
+    "j,j": (4, 4),
+    "j,k": (1, 2),
+}
 
 
 def test_entries_of_the_value_gradient_are_those_of_all_contexts(enumerated):

@@ -44,9 +44,18 @@ class ClassGrowth(Experiment):
 
     features: Literal[1, 2] = 2
     shapes: tuple[tuple[str, int, int], ...] = (
-        ("tree", 2, 1), ("tree", 2, 2), ("tree", 2, 3), ("tree", 3, 1), ("tree", 3, 2),
-        ("ball", 2, 2), ("ball", 2, 3), ("ball", 3, 1), ("ball", 3, 2), ("ball", 4, 1), ("ball", 4, 2),
-    )  # fmt: skip
+        ("tree", 2, 1),
+        ("tree", 2, 2),
+        ("tree", 2, 3),
+        ("tree", 3, 1),
+        ("tree", 3, 2),
+        ("ball", 2, 2),
+        ("ball", 2, 3),
+        ("ball", 3, 1),
+        ("ball", 3, 2),
+        ("ball", 4, 1),
+        ("ball", 4, 2),
+    )
     """Kind, m and depth."""
     largest: Annotated[int, Field(ge=4, le=18)] = 17
     depths: Annotated[int, Field(ge=2, le=5)] = 4
@@ -68,8 +77,13 @@ class ClassGrowth(Experiment):
         rows = [wanted[name] for name in measured["shape"].values.tolist()]
         counts = [[self._exact(kind, family, m, k) for family in FAMILIES] for kind, m, k in rows]
         depths, degrees = np.arange(1, self.depths + 1), np.array([2, 3, 4])
-        exact = [[[[_log10(self._exact(kind, family, m, k)) for k in depths.tolist()] for m in degrees.tolist()]
-                  for family in FAMILIES] for kind in COUNTS]  # fmt: skip
+        exact = [
+            [
+                [[_log10(self._exact(kind, family, m, k)) for k in depths.tolist()] for m in degrees.tolist()]
+                for family in FAMILIES
+            ]
+            for kind in COUNTS
+        ]
         bounds = {
             "lower_bound": [class_bounds.log10_message_passing(3, k) for k in BOUNDED.tolist()],
             "upper_bound": [class_bounds.log10_operators(3, k) for k in BOUNDED.tolist()],
@@ -82,10 +96,15 @@ class ClassGrowth(Experiment):
                 "overtakes": ("types", [class_bounds.overtaking_depth(3, 2, exact) for exact in (False, True)]),
             },
             coords={
-                "shape": measured["shape"], "family": list(FAMILIES), "kind": list(COUNTS), "m": degrees,
-                "depth": depths, "bound_depth": BOUNDED, "types": ["bound", "exact"],
+                "shape": measured["shape"],
+                "family": list(FAMILIES),
+                "kind": list(COUNTS),
+                "m": degrees,
+                "depth": depths,
+                "bound_depth": BOUNDED,
+                "types": ["bound", "exact"],
             },
-        )  # fmt: skip
+        )
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
         trees = predicted.log10_exact
@@ -156,8 +175,9 @@ def _root_classes(tree: Graph, features: int, depth: int) -> list[int]:
     digits = np.arange(labelings)[:, None] // features ** np.arange(tree.nodes) % features
     offsets = np.arange(labelings + 1) * tree.nodes
     shifted = (tree.indices + offsets[:-1, None]).ravel().astype(np.int32)
-    starts = np.concatenate([(tree.indptr[:-1] + len(tree.indices) * np.arange(labelings)[:, None]).ravel(),
-                             [len(shifted)]])  # fmt: skip
+    starts = np.concatenate(
+        [(tree.indptr[:-1] + len(tree.indices) * np.arange(labelings)[:, None]).ravel(), [len(shifted)]]
+    )
     joined = Graph(starts, shifted, features=np.eye(features, dtype=np.int64)[digits.ravel()])
     roots = GraphBatch(joined, offsets).offsets[:-1]
     families: tuple[Any, Any] = (color_refinement(joined, depth)[-1], operator_classes(joined, depth)[-1])

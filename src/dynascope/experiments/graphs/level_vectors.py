@@ -101,13 +101,20 @@ class LevelVectors(Experiment):
         for name in predicted.children:
             found, known = measured[name].to_dataset(), predicted[name].to_dataset()
             row = {
-                "values": found["values"].min(), "most_values": found["values"].max(),
-                "operator_classes": found.operator_classes.max(), "refinement_classes": found.refinement_classes.min(),
-                "level_classes": found.sizes["zeros"], "predicted_values": known["values"],
-                "predicted_level_classes": known.totals, "fewest_trees": known.admissible.min(),
-                "fewest_proper": known.fewest_proper, "lemma": known.lemma, "vectors": known.sizes["vector"],
-                "all_trees": known.trees.sum(), "shift": found["first"].min(),
-            }  # fmt: skip
+                "values": found["values"].min(),
+                "most_values": found["values"].max(),
+                "operator_classes": found.operator_classes.max(),
+                "refinement_classes": found.refinement_classes.min(),
+                "level_classes": found.sizes["zeros"],
+                "predicted_values": known["values"],
+                "predicted_level_classes": known.totals,
+                "fewest_trees": known.admissible.min(),
+                "fewest_proper": known.fewest_proper,
+                "lemma": known.lemma,
+                "vectors": known.sizes["vector"],
+                "all_trees": known.trees.sum(),
+                "shift": found["first"].min(),
+            }
             for key, value in row.items():
                 rows.setdefault(key, []).append(float(value))
         table = xr.Dataset({key: ("case", values) for key, values in rows.items()}, {"case": list(predicted.children)})

@@ -64,10 +64,14 @@ class Pairs(Experiment):
     def measure(self, seed: int) -> xr.Dataset:
         rng = np.random.default_rng([seed, 11])
         pairs = {name: self._pair(make(), rng) for name, make in PAIRS.items()}
-        apart = [[_apart(pair, name == "tree twins", family, self.depth) for family in (MESSAGES, *OPERATORS)]
-                 for name, pair in pairs.items()]  # fmt: skip
-        walks = [powers(graphs.adjacency(each), np.ones(each.nodes, np.int64), self.orders)[:, :, 0]
-                 for each in graphs.walk_twins()]  # fmt: skip
+        apart = [
+            [_apart(pair, name == "tree twins", family, self.depth) for family in (MESSAGES, *OPERATORS)]
+            for name, pair in pairs.items()
+        ]
+        walks = [
+            powers(graphs.adjacency(each), np.ones(each.nodes, np.int64), self.orders)[:, :, 0]
+            for each in graphs.walk_twins()
+        ]
         sums = [
             [sum(row[i - 1] for i in left) == sum(row[i - 1] for i in right) for left, right in SUMS]
             for row in walks[0].tolist()

@@ -67,16 +67,24 @@ class SmallGraphs(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         atlas = {n: _atlas(n) for n in self.sizes}
-        families = {"refinement": None, "powers": adjacency if self.operator == "adjacency" else normalized,
-                    "normalized": normalized, "self-loops": with_self_loops}  # fmt: skip
+        families = {
+            "refinement": None,
+            "powers": adjacency if self.operator == "adjacency" else normalized,
+            "normalized": normalized,
+            "self-loops": with_self_loops,
+        }
         depths = [1, 2, 3, max(self.sizes)]
-        counts = [[[number_of_classes(_codes(graphs, made, min(k, n))) for k in depths] for made in families.values()]
-                  for n, graphs in atlas.items()]  # fmt: skip
+        counts = [
+            [[number_of_classes(_codes(graphs, made, min(k, n))) for k in depths] for made in families.values()]
+            for n, graphs in atlas.items()
+        ]
         degrees = [number_of_classes(_degree_classes(graphs)) for graphs in atlas.values()]
         shares = [_shares(_atlas(n)) for n in self.share_nodes]
         rng = np.random.default_rng([seed, 5])
-        distinct = [[_all_different(erdos_renyi(n, 0.5, seed=int(rng.integers(2**31)))) for _ in range(self.samples)]
-                    for n in self.random_nodes]  # fmt: skip
+        distinct = [
+            [_all_different(erdos_renyi(n, 0.5, seed=int(rng.integers(2**31)))) for _ in range(self.samples)]
+            for n in self.random_nodes
+        ]
         finer, coarser = _refinement(erdos_renyi(500, 4 / 500, seed=seed))
         exact = [[len(sums := power_sums(n, a)), len(set(sums))] for n, a in EXPONENTS.items()]
         return xr.Dataset(
@@ -90,19 +98,26 @@ class SmallGraphs(Experiment):
                 "power_sums": (("n", "count"), exact),
             },
             coords={
-                "nodes": list(self.sizes), "family": list(families), "round": ["1", "2", "3", "n"],
-                "share_nodes": list(self.share_nodes), "code": [DEGREES, "A, K=3", "normalized, K=2"],
-                "random_nodes": list(self.random_nodes), "n": list(EXPONENTS), "count": ["multisets", "sums"],
+                "nodes": list(self.sizes),
+                "family": list(families),
+                "round": ["1", "2", "3", "n"],
+                "share_nodes": list(self.share_nodes),
+                "code": [DEGREES, "A, K=3", "normalized, K=2"],
+                "random_nodes": list(self.random_nodes),
+                "n": list(EXPONENTS),
+                "count": ["multisets", "sums"],
             },
-        )  # fmt: skip
+        )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The isomorphism classes, and the thresholds of Lemma A.4."""
         return xr.Dataset(
-            {"isomorphism_classes": ("nodes", [ALL[n] for n in self.sizes]),
-             "threshold": ("n", [injective_above(n) for n in EXPONENTS])},
+            {
+                "isomorphism_classes": ("nodes", [ALL[n] for n in self.sizes]),
+                "threshold": ("n", [injective_above(n) for n in EXPONENTS]),
+            },
             coords={"nodes": list(self.sizes), "n": list(EXPONENTS)},
-        )  # fmt: skip
+        )
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
         kept = measured.drop_vars("distinct").assign(distinct_share=measured.distinct.mean("sample"))

@@ -49,9 +49,12 @@ class YourOwn(Experiment):
         found = expressivity(graph, labels, depth=self.depth)
         parts = found.partitions
         finer = [
-            [refines(parts.sel(family=MESSAGES, depth=min(k + 1, self.depth)), parts.sel(family=name, depth=k)) for k in
-             range(self.depth)] for name in parts.family.values[1:]
-        ]  # fmt: skip
+            [
+                refines(parts.sel(family=MESSAGES, depth=min(k + 1, self.depth)), parts.sel(family=name, depth=k))
+                for k in range(self.depth)
+            ]
+            for name in parts.family.values[1:]
+        ]
         table = found.table.assign(refined=(("operator", "round"), finer))
         counted = {
             "nodes": graph.nodes,
@@ -65,10 +68,12 @@ class YourOwn(Experiment):
         if found.labels is not None:
             groups = {family: found.confused(family, min(2, self.depth)) for family in (MESSAGES, POWERS)}
             pieces["confused"] = xr.Dataset(
-                {"groups": ("family", [len(each) for each in groups.values()]),
-                 "nodes": ("family", [sum(map(len, each)) for each in groups.values()])},
+                {
+                    "groups": ("family", [len(each) for each in groups.values()]),
+                    "nodes": ("family", [sum(map(len, each)) for each in groups.values()]),
+                },
                 coords={"family": list(groups)},
-            )  # fmt: skip
+            )
         example = _example(graph, parts.sel(depth=min(2, self.depth)))
         return xr.DataTree.from_dict(pieces | example)
 

@@ -155,8 +155,11 @@ class Phases(Experiment):
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
         figure, (learned, attended, exact) = panels(3)
         trace = measured["trained"].to_dataset().isel(step=slice(1, None))
-        lines = {"noise": ("noise", PALETTE[0]), "correct": ("target", PALETTE[1]),
-                 "dropped_correct": ("target, feed-forward map dropped", PALETTE[3])}  # fmt: skip
+        lines = {
+            "noise": ("noise", PALETTE[0]),
+            "correct": ("target", PALETTE[1]),
+            "dropped_correct": ("target, feed-forward map dropped", PALETTE[3]),
+        }
         for name, (label, color) in lines.items():
             _draw_seeds(learned, trace[f"seen_{name}"], color, label)
         learned.plot(predicted.step[1:], predicted.noise_probability[1:], label="recursion", **THEORY)

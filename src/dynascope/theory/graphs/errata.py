@@ -141,9 +141,10 @@ def walk_count_construction() -> dict[str, float]:
     """Of Appendix A.9 at m = 3, k = 2 and x = (0, 0): the choices of q_k, and the least and the largest f_k; at m = 2
     the choices; and whether f_3 is A³1 at a root where there is one feature."""
     values = [
-        walk_gap.walks_from_root(tree, (0, 0)) for q in walk_gap.level_totals(3, 2)
+        walk_gap.walks_from_root(tree, (0, 0))
+        for q in walk_gap.level_totals(3, 2)
         for tree in walk_gap.confused_trees(3, (0, 0), q)
-    ]  # fmt: skip
+    ]
     tree = full_tree(3, 3)
     alone = walk_gap.walks_from_root(tree.with_features(np.zeros(tree.nodes, int)), (0, 0, 0))
     return {
