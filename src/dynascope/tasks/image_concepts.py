@@ -258,7 +258,7 @@ class ImageConcepts(eqx.Module):
         return distance / scale, jnp.sqrt(jnp.mean(jnp.var(along, axis=2), axis=1)) / scale
 
     def condition_signals(self) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
-        """For each concept its signal and its diversity in what a model is given: the distance between the conditions of
+        """For each concept its signal and its diversity in what a model gets: the distance between the conditions of
         the class 0 and of the class with only this concept at 1, and the standard deviation of conditions along it."""
         half = {
             "color": self.color_spread * self.color_separation,
