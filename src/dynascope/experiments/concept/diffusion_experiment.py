@@ -213,11 +213,14 @@ class DiffusionExperiment(JoinableExperiment):
     """Seeds of one figure can be run apart and joined: seeds `first_seed`, `first_seed` + 1, and so on."""
 
     @model_validator(mode="after")
-    def _separations_are_shares(self) -> Any:
+    def _separations_and_pixels(self) -> Any:
         if any(not 0 <= one <= 1 for one in self.separations) or list(self.separations) != sorted(
             set(self.separations)
         ):
             raise ValueError(f"separations must be from 0 to 1, increasing; got {self.separations}")
+        halved = 2 ** (len(self.channels) - 1)
+        if self.pixels % halved:
+            raise ValueError(f"pixels must divide by {halved}, with {len(self.channels)} levels; got {self.pixels}")
         return self
 
     @property

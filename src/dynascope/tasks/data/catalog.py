@@ -93,6 +93,8 @@ def find_text(text: str | Path) -> Path:
         return path
     if str(text) in KNOWN:
         raise DataNotFoundError(_missing(str(text)))
+    if path.suffix:
+        raise DataNotFoundError(f"no file at '{text}'; give the path of one that exists")
     there = f"put {path.stem}.txt.gz into {files.folders()[0]}, or give the path of a text file"
     raise DataNotFoundError(f"no text '{text}' on this machine; {there}")
 
