@@ -133,7 +133,7 @@ def test_texts_and_folders_have_checksums_too(nowhere):
     mine = nowhere / "mine.txt"
     mine.write_text("abba")
     assert catalog.checksum(str(mine)) == hashlib.sha256(b"abba").hexdigest()
-    with pytest.raises(DataNotFoundError, match="give the path of a text file"):
+    with pytest.raises(DataNotFoundError, match="give the path of one that exists"):
         catalog.checksum(str(nowhere / "other.txt"))
     pictures = nowhere / "pictures" / "cats"
     pictures.mkdir(parents=True)

@@ -220,7 +220,8 @@ class DiffusionExperiment(JoinableExperiment):
             raise ValueError(f"separations must be from 0 to 1, increasing; got {self.separations}")
         halved = 2 ** (len(self.channels) - 1)
         if self.pixels % halved:
-            raise ValueError(f"pixels must divide by {halved}, with {len(self.channels)} levels; got {self.pixels}")
+            levels = len(self.channels)
+            raise ValueError(f"pixels must be divisible by {halved} with {levels} levels; got {self.pixels}")
         return self
 
     @property
