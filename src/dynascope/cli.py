@@ -20,6 +20,9 @@ from dynascope import __version__, cli_data
 from dynascope.lab.errors import LabError, UsageError, explain_os_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynascope.lab.batch import Request
     from dynascope.lab.experiment import Experiment
     from dynascope.lab.store import StoredRun
 
@@ -122,55 +125,91 @@ def run(
     seed: Annotated[int, typer.Option("--seed", callback=_seed, help="Determines every random choice.")] = 0,
     force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any failing claim, known or not.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes for several experiments; one a core unasked.")
+    ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
     """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated."""
     from dynascope.lab import registry
+    from dynascope.lab.batch import Request, default_jobs
     from dynascope.lab.fields import assignment, build, once
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import console
+    from dynascope.lab.terminal import claims_table, console, escape
 
     store = Store(runs)
     entries = registry.match(ids)
     given = once((assignment(text) for text in changes or ()), "--set")
     experiments = [build(registry.load(entry), given, preset, control) for entry in entries]
     out = console(errors=as_json)
+    if len(entries) == 1 or (jobs or default_jobs(len(entries))) == 1:
+        results = _in_turn(experiments, seed=seed, preset=preset, store=store, force=force)
+    else:
+        asked = [Request(entry.address, given, preset, control, seed, str(store.root), force) for entry in entries]
+        results = _side_by_side(asked, jobs or default_jobs(len(entries)))
     finished: list[StoredRun] = []
     crashed = 0
-    for number, experiment in enumerate(experiments, 1):
-        label = f"[{number}/{len(experiments)}] {experiment.id}"
-        try:
-            finished.append(_run_one(experiment, label, out, seed=seed, preset=preset, store=store, force=force))
-        except LabError as error:
+    for result in results:
+        if isinstance(result, LabError):
             crashed += 1
-            _say(str(error))
+            _say(str(result))
             if debug:
-                traceback.print_exception(error)
-        except KeyboardInterrupt:
-            _say(f"interrupted in {label}; the same command continues from here")
-            raise typer.Exit(130) from None
+                traceback.print_exception(result)
+            continue
+        finished.append(result)
+        out.print(f"[bold]{escape(result.id)}[/]  {escape(result.manifest['title'])}  [dim]({_spent(result)})[/]")
+        out.print(claims_table(result.claims))
+        out.print(f"  [dim]{escape(str(result.folder))}[/]", soft_wrap=True)
     if as_json:
         print(json.dumps([_as_json(stored) for stored in finished], indent=2))
     _close(out, finished, crashed, strict)
 
 
-def _run_one(experiment: Experiment, label: str, out: Any, **options: Any) -> StoredRun:
-    from dynascope.lab import words
+def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRun | LabError]:
+    """Run experiments one after another in this process."""
     from dynascope.lab.run import run
-    from dynascope.lab.terminal import claims_table, escape, progress_line
+    from dynascope.lab.terminal import progress_line
 
-    with progress_line(label) as on_progress:
-        if on_progress is None:
-            _say(f"{label} ...")
-        stored = run(experiment, on_progress=on_progress, warn=_say, **options)
-    spent = stored.manifest["run_seconds"] + stored.manifest["judge_seconds"]
-    cost = "stored already" if stored.reused else words.duration(spent)
-    out.print(f"[bold]{escape(stored.id)}[/]  {escape(experiment.title())}  [dim]({cost})[/]")
-    out.print(claims_table(stored.claims))
-    out.print(f"  [dim]{escape(str(stored.folder))}[/]", soft_wrap=True)
-    return stored
+    for number, experiment in enumerate(experiments, 1):
+        label = f"[{number}/{len(experiments)}] {experiment.id}"
+        try:
+            with progress_line(label) as on_progress:
+                if on_progress is None:
+                    _say(f"{label} ...")
+                result = run(experiment, on_progress=on_progress, warn=_say, **options)
+        except LabError as error:
+            result = error
+        except KeyboardInterrupt:
+            _say(f"interrupted in {label}; the same command continues from here")
+            raise typer.Exit(130) from None
+        yield result
+
+
+def _side_by_side(asked: list[Request], jobs: int) -> Iterator[StoredRun | LabError]:
+    """Run experiments in several processes; their results in the order they were asked for."""
+    from dynascope.lab.batch import outcomes
+    from dynascope.lab.executors import choose, stop
+    from dynascope.lab.terminal import progress_line
+
+    with choose("local", jobs) as pool, progress_line(f"{len(asked)} experiments") as on_progress:
+        try:
+            for result, warnings in outcomes(asked, pool, on_progress):
+                for warning in warnings:
+                    _say(warning)
+                yield result
+        except KeyboardInterrupt:
+            stop(pool)
+            _say("interrupted; finished runs are stored and the same command continues from here")
+            raise typer.Exit(130) from None
+
+
+def _spent(stored: StoredRun) -> str:
+    from dynascope.lab import words
+
+    seconds = stored.manifest["run_seconds"] + stored.manifest["judge_seconds"]
+    return "stored already" if stored.reused else words.duration(seconds)
 
 
 def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> NoReturn:

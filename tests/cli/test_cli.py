@@ -106,6 +106,17 @@ def test_a_crash_among_many_is_one_line_and_the_others_go_on(dynascope):
     assert any("Traceback" in line for line in dynascope("run", WALK, "--set", "crash_in=judge", "--debug")[2])
 
 
+@pytest.mark.slow
+def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
+    status, out, lines = dynascope("run", TOY, "--set", "steps=10", "--jobs", "2")
+    assert status == 1
+    assert out.index("toy.walk") < out.index("toy.still")
+    assert out.splitlines()[-1] == "differs from the record toy.still: climbs"
+    assert not lines
+    again = dynascope("run", TOY, "--set", "steps=10", "--jobs", "1")[1]
+    assert again.count("(stored already)") == 2
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

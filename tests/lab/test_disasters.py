@@ -39,7 +39,8 @@ def hearing_ctrl_c(command: list[str]) -> list[str]:
 
 
 def test_ctrl_c_is_one_line_and_the_same_command_goes_on(tmp_path: Path):
-    command = [*COMMAND, "run", TOY, "--set", "pause=0.02", "--set", "steps=100", "--runs", str(tmp_path / "runs")]
+    settings = ["--set", "pause=0.02", "--set", "steps=100", "--jobs", "1"]
+    command = [*COMMAND, "run", TOY, *settings, "--runs", str(tmp_path / "runs")]
     process = subprocess.Popen(hearing_ctrl_c(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 300
     while not list(tmp_path.glob("runs/*/*.unfinished/checkpoints/*.npz")) and time.monotonic() < deadline:

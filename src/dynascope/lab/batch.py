@@ -1,0 +1,79 @@
+"""Several experiments at once, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from dynascope.lab.errors import LabError
+from dynascope.lab.fields import build
+from dynascope.lab.monitor import Progress
+from dynascope.lab.registry import load
+from dynascope.lab.run import run
+from dynascope.lab.store import Store, StoredRun
+
+MOST_JOBS = 4
+"""The most processes that are started unasked: each of them may need some GiB of memory."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A run that is asked for, in words that another process understands."""
+
+    address: str
+    changes: Mapping[str, Any]
+    preset: str | None
+    control: bool
+    seed: int
+    root: str
+    force: bool
+
+
+def default_jobs(count: int) -> int:
+    """How many of `count` experiments to run at once: one for each processor core, and one alone on an accelerator."""
+    import jax
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, count, MOST_JOBS) if jax.default_backend() == "cpu" else 1
+
+
+def outcomes(
+    requests: Sequence[Request], executor: Executor, on_progress: Callable[[Progress], None] | None = None
+) -> Iterator[tuple[StoredRun | LabError, list[str]]]:
+    """For each request in its order, as soon as it is there: the stored run or its error, and the warnings."""
+    done, began = 0, time.monotonic()
+
+    def count(_: Future) -> None:
+        nonlocal done
+        done += 1
+        if on_progress:
+            rate = done / max(time.monotonic() - began, 1e-9)
+            on_progress(Progress("experiments", done, len(requests), rate, (len(requests) - done) / rate))
+
+    futures: list[Future] = []
+    for request in requests:
+        future = executor.submit(_carried_out, request)
+        future.add_done_callback(count)
+        futures.append(future)
+    for request, future in zip(requests, futures, strict=True):
+        try:
+            yield future.result()
+        except BrokenProcessPool:
+            why = "a process was killed, perhaps for its memory; finished runs are stored, and --jobs 1 needs the least"
+            yield LabError(f"{request.address}: {why}"), []
+
+
+def _carried_out(request: Request) -> tuple[StoredRun | LabError, list[str]]:
+    warnings: list[str] = []
+    try:
+        experiment = build(load(request.address), request.changes, request.preset, request.control)
+        store = Store(request.root)
+        options = {"seed": request.seed, "preset": request.preset, "force": request.force}
+        return run(experiment, store=store, warn=warnings.append, **options), warnings
+    except LabError as error:
+        return error, warnings
