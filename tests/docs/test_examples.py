@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
+import runpy
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
+import jax
 import pytest
 import typer.main
+from matplotlib import pyplot
 
 from dynascope.cli import app
 from dynascope.lab import registry
@@ -22,28 +22,22 @@ DOCS = ROOT / "docs"
 SCRIPTS = sorted((DOCS / "examples").glob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
-STRICT = """if True:
-    import runpy, sys
-    from jaxtyping import install_import_hook
-    with install_import_hook("dynascope", "beartype.beartype"):
-        runpy.run_path(sys.argv[1], run_name="__main__")
-"""
-
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def run_strictly(script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script as the tests are run: warnings are errors, dtypes are not mixed, shapes are checked."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", STRICT, str(script)],
-        cwd=folder,
-        env=os.environ | {"JAX_NUMPY_DTYPE_PROMOTION": "strict"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Run a script in this process, where warnings are errors, dtypes are not mixed and shapes are checked.
+
+    A process of its own would import JAX anew for each. What a script sets in JAX ends with it.
+    """
+    monkeypatch.chdir(tmp_path)
+    precision = jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+    yield lambda script: runpy.run_path(str(script), run_name="__main__")
+    jax.config.update("jax_enable_x64", precision)
+    pyplot.close("all")
 
 
 def fenced(page: Path, language: str) -> list[str]:
@@ -57,19 +51,17 @@ def scripts_text() -> str:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_every_example_runs(script: Path, tmp_path: Path):
-    done = run_strictly(script, tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_every_example_runs(script: Path, run_here):
+    run_here(script)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_python_block_is_part_of_an_example_or_runs_by_itself(page: Path, tmp_path: Path):
+def test_every_python_block_is_part_of_an_example_or_runs_by_itself(page: Path, tmp_path: Path, run_here):
     for number, block in enumerate(fenced(page, "python")):
         if block.strip("\n") not in scripts_text():
             script = tmp_path / f"block{number}.py"
             script.write_text(block)
-            done = run_strictly(script, tmp_path)
-            assert done.returncode == 0, f"block {number} of {page.name}:\n{block}\n{done.stderr[-2000:]}"
+            run_here(script)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
