@@ -51,8 +51,8 @@ class Experiment(BaseModel, ABC):
     cost: ClassVar[Mapping[str, float]]
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
     known_failures: ClassVar[Mapping[str, str]] = {}
-    """What does not reproduce: the claim's id, and why it fails. "quick/ID" and "full/ID" are for one setting only. The
-    tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
+    """What does not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
+    the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
     notes: ClassVar[str] = ""
     """Shown beside the figures: what a preset changes, what was chosen and why."""
 
@@ -95,6 +95,39 @@ class Experiment(BaseModel, ABC):
     def title(cls) -> str:
         """The question, from the docstring's first line."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+
+class Measurement(BaseModel, ABC):
+    """Something that several experiments look at, such as one training: its fields say what it is."""
+
+    model_config = Experiment.model_config
+
+    @abstractmethod
+    def measure(self, seed: int) -> xr.Dataset:
+        """Run it, as `Experiment.measure`."""
+
+    def data_sets(self) -> tuple[str, ...]:
+        """The names of the data sets that `measure` reads."""
+        return ()
+
+
+class ComposedExperiment(Experiment):
+    """An experiment on measurements that others look at too. The lab takes one from any stored run of the same system
+    that has it (the same fields, seed, data and code), and measures it only where there is none (`lab.shared`)."""
+
+    @abstractmethod
+    def measurements(self) -> Mapping[str, Measurement]:
+        """What is measured, by name."""
+
+    def measure(self, seed: int) -> xr.DataTree:
+        """A tree with each of the measurements under its name."""
+        import xarray as xr
+
+        return xr.DataTree.from_dict({name: each.measure(seed) for name, each in self.measurements().items()})
+
+    def data_sets(self) -> tuple[str, ...]:
+        """Those of all measurements."""
+        return tuple(dict.fromkeys(name for each in self.measurements().values() for name in each.data_sets()))
 
 
 class JoinableExperiment(Experiment):

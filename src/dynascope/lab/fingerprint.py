@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Experiment, Measurement
 from dynascope.lab.files import checksum
 from dynascope.lab.registry import parse
 
@@ -29,18 +29,20 @@ STEPS = {
     "draw": ("reduce",),
 }
 """The steps in their order, and those whose results each one works on."""
-ALONGSIDE = {"measure": ("matmul_precision", "data_sets"), "judge": ("known_failures",)}
+ALONGSIDE = {"measure": ("matmul_precision", "data_sets", "measurements"), "judge": ("known_failures",)}
 """Other members of an experiment that shape what a step gives."""
 STYLE = {"draw": "dynascope.figures.HOUSE_STYLE"}
 """What the lab itself adds to a step."""
 JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 
-_known: dict[type[Experiment], tuple[dict[Path, int], dict[str, str]]] = {}
+Kind = type[Experiment] | type[Measurement]
+
+_known: dict[Kind, tuple[dict[Path, int], dict[str, str]]] = {}
 
 
-def fingerprints(kind: type[Experiment]) -> dict[str, str]:
+def fingerprints(kind: Kind) -> dict[str, str]:
     """For each step, a checksum of its code and of the steps before it. All are empty for an experiment that is not in
-    a file (a notebook, a shell)."""
+    a file (a notebook, a shell). A measurement has the first step only."""
     ages, found = _known.get(kind, ({}, {}))
     if found and all(path.exists() and _age(path) == age for path, age in ages.items()):
         return dict(found)
@@ -71,7 +73,7 @@ class Module:
 Reached = dict[str, tuple[Module, str, ast.stmt]]
 
 
-def _reached(kind: type[Experiment], members: tuple[str, ...], further: str = "") -> Reached:
+def _reached(kind: Kind, members: tuple[str, ...], further: str = "") -> Reached:
     """Every definition that these members of the experiment (and a dotted name) lead to, without its wording."""
     own, classes = _members(kind), {(_home(base), base.__name__) for base in _bases(kind)}
     waiting = [*(place for member in members for place in own.get(member, ())), *_resolve(further)]
@@ -89,7 +91,7 @@ def _reached(kind: type[Experiment], members: tuple[str, ...], further: str = ""
     return reached
 
 
-def _members(kind: type[Experiment]) -> dict[str, list[tuple[Module, str, ast.stmt]]]:
+def _members(kind: Kind) -> dict[str, list[tuple[Module, str, ast.stmt]]]:
     """The methods and constants of the experiment and of its bases, each with all of its definitions (one may call
     another). Fields are left out: their values are in the run's configuration."""
     found: dict[str, list[tuple[Module, str, ast.stmt]]] = {}
@@ -176,8 +178,9 @@ def _loose(module: Module) -> Iterator[tuple[Module, str, ast.stmt]]:
         yield module, f"statement {number}", node
 
 
-def _bases(kind: type[Experiment]) -> list[type]:
-    return [base for base in kind.__mro__ if issubclass(base, Experiment) and base is not Experiment]
+def _bases(kind: Kind) -> list[type]:
+    roots = (Experiment, Measurement)
+    return [base for base in kind.__mro__ if issubclass(base, roots) and base not in roots]
 
 
 def _home(base: type) -> Module | None:

@@ -51,6 +51,10 @@ class LabMonitor(Monitor):
         """Whether some part of the run was resumed from a checkpoint."""
         self._began: dict[str, tuple[float, float]] = {}
 
+    def inside(self, name: str) -> LabMonitor:
+        """A monitor of one part of the run, with a folder of its own."""
+        return LabMonitor(self.folder / name, self.on_progress, self.warn, self.keep_every, self.interrupted)
+
     def progress(self, done: float, total: float, what: str) -> None:
         self.interrupted()
         if self.on_progress is None:

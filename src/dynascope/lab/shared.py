@@ -1,0 +1,111 @@
+"""Measurements that experiments share: each is taken from a stored run that has it, whichever experiment it is of.
+
+A run of a `ComposedExperiment` says in its manifest, under "shared", by which key each of its measurements is known, and
+from which run it was taken. The key covers the measurement's fields and code, the seed, the data, the precision and the
+version of the package. Only complete runs whose files are intact are taken from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import xarray as xr
+
+from dynascope import __version__
+from dynascope.dynamics.monitor import monitored_by
+from dynascope.lab.errors import StoreError
+from dynascope.lab.experiment import ComposedExperiment, Measurement
+from dynascope.lab.files import checksum, digest_of
+from dynascope.lab.fingerprint import fingerprints
+from dynascope.lab.monitor import LabMonitor
+from dynascope.lab.netcdf import load, pack
+from dynascope.lab.provenance import device_name
+from dynascope.lab.store import Draft, Store
+
+SHARED = "shared"
+"""The entry of the manifest, and the folder of what an unfinished run has measured so far."""
+
+
+def compose(
+    experiment: ComposedExperiment, draft: Draft, store: Store, data: Mapping[str, str], monitor: LabMonitor
+) -> xr.DataTree:
+    """What `experiment.measure` returns, its measurements taken from the store where it has them.
+
+    Each is kept in the draft as soon as it is there, so that a run that is cut short goes on with the next one. A
+    forced run takes nothing.
+    """
+    found: dict[str, xr.Dataset] = {}
+    for name, each in experiment.measurements().items():
+        key = key_of(each, experiment, draft.seed, data)
+        measured = _kept(draft, name, key)
+        if measured is None:
+            taken = None if draft.state.get("forced") or not key else _stored(store, experiment.id, key)
+            measured, origin = taken or _measured(each, draft.seed, monitor, name)
+            _keep(draft, name, measured, {"key": key, **origin})
+        found[name] = measured
+    return xr.DataTree.from_dict(found)
+
+
+def key_of(each: Measurement, experiment: ComposedExperiment, seed: int, data: Mapping[str, str]) -> str:
+    """The name of a measurement in the manifests of runs; empty where its code is in no file, and so not known."""
+    kind = type(each)
+    code = fingerprints(kind)["measure"]
+    facts = {
+        "kind": f"{kind.__module__}.{kind.__qualname__}",
+        "fields": each.model_dump(mode="json"),
+        "seed": seed,
+        "data": {name: data[name] for name in each.data_sets()},
+        "precision": [experiment.precision, experiment.matmul_precision],
+        "code": code,
+        "dynascope": __version__,
+    }
+    return digest_of(facts) if code else ""
+
+
+def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> tuple[xr.Dataset, dict[str, Any]]:
+    clock, own = time.perf_counter(), monitor.inside(name)
+    with monitored_by(own):
+        measured = each.measure(seed)
+    if not isinstance(measured, xr.Dataset):
+        raise TypeError(f"measure of {type(each).__name__} returned {type(measured).__name__}, not an xarray.Dataset")
+    monitor.restored |= own.restored
+    return measured, {"device": device_name(), "run_seconds": round(time.perf_counter() - clock, 3)}
+
+
+def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]] | None:
+    """The measurement from a run of the same system, and where it comes from; runs that are damaged are passed over."""
+    siblings = sorted(path.name for path in store.root.glob(f"{id.partition('.')[0]}.*"))
+    for run in [run for sibling in siblings for run in store.runs(sibling)[0]]:
+        for name, origin in (run.manifest.get(SHARED) or {}).items():
+            if origin.get("key") != key:
+                continue
+            try:
+                measured = run.measured()[name]
+            except (StoreError, KeyError):
+                continue
+            facts = {fact: origin.get(fact) for fact in ("device", "run_seconds")}
+            assert isinstance(measured, xr.DataTree)
+            return measured.to_dataset(), {**facts, "from": f"{run.id}/{run.digest}"}
+    return None
+
+
+def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:
+    """What an earlier attempt at this run has kept."""
+    origin = (draft.state["facts"].get(SHARED) or {}).get(name) or {}
+    path = draft.folder / SHARED / f"{name}.nc"
+    if origin.get("key") != key or not path.exists() or checksum(path) != origin.get("sha256"):
+        return None
+    measured = load(path)
+    assert isinstance(measured, xr.Dataset)
+    return measured
+
+
+def _keep(draft: Draft, name: str, measured: xr.Dataset, origin: Mapping[str, Any]) -> None:
+    data = pack(measured)
+    draft.write(f"{SHARED}/{name}.nc", data)
+    state = draft.state
+    known = state["facts"].get(SHARED) or {}
+    facts = {**state["facts"], SHARED: {**known, name: {**origin, "sha256": checksum(data)}}}
+    draft.keep_state({**state, "facts": facts})
