@@ -8,6 +8,7 @@ there. The marks:
     <!-- failures: edge -->     what does not reproduce, and why
     <!-- errata: edge -->       what is printed and what is right, by kind
     <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it
+    <!-- number: concept.diffusion@gpu flip -->      of the run with this preset; kept where the store has none
     <!-- references: edge -->   the documents, with links
     <!-- audit -->              the claims that do not hold at every seed
     <!-- end -->
@@ -29,6 +30,7 @@ EVIDENCE = HERE / "evidence.json"
 MARKED = re.compile(
     r"<!-- (results|failures|errata|number|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
 )
+OF_PRESET = re.compile(r"<!-- number: ([^ >]+)@([^ >]+) ")
 KINDS = {"error": "false as meant", "gap": "step of a proof", "misprint": "misprint", "program": "published program"}
 NOTHING = "Nothing."
 
@@ -37,11 +39,18 @@ def collect(root: Path) -> dict[str, Any]:
     """The claims of the quick runs at seed 0, and the audit, of a run store."""
     from dynascope.lab.store import Store
 
+    named = {pair for page in pages() for pair in OF_PRESET.findall(page.read_text(encoding="utf-8"))}
     found: dict[str, Any] = {}
+    before = json.loads(EVIDENCE.read_text(encoding="utf-8")).get("presets", {}) if EVIDENCE.exists() else {}
+    presets = {name: claims for name, claims in before.items() if tuple(name.split("@")) in named}
     runs, _ = Store(root).runs()
     for run in runs:
-        if run.preset == "quick" and run.seed == 0 and "--set" not in run.manifest["command"]:
+        if run.seed or "--set" in run.manifest["command"]:
+            continue
+        if run.preset == "quick":
             found[run.id] = [claim.model_dump(mode="json") for claim in run.claims]
+        if (run.id, run.preset) in named:
+            presets[f"{run.id}@{run.preset}"] = [claim.model_dump(mode="json") for claim in run.claims]
     if missing := [entry.id for entry in registry.entries() if entry.id not in found]:
         raise SystemExit(f"no quick run at seed 0 of {', '.join(missing)} in {root}")
     audit = root / "audit.json"
@@ -49,7 +58,13 @@ def collect(root: Path) -> dict[str, Any]:
     given = json.loads(audit.read_text(encoding="utf-8")) if audit.exists() else nothing
     keys = ("id", "claim", "main", "holds", "agrees", "of", "failing_seeds", "known")
     rows = [{key: row[key] for key in keys} for row in given["rows"]]
-    return {"claims": found, "audit": {"seeds": given["seeds"], "agreement": given["agreement"], "rows": rows}}
+    shown = {"seeds": given["seeds"], "agreement": given["agreement"], "rows": rows}
+    return {"claims": found, "presets": dict(sorted(presets.items())), "audit": shown}
+
+
+def pages() -> list[Path]:
+    """The pages that may hold marks."""
+    return [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]
 
 
 def written(text: str, evidence: dict[str, Any]) -> str:
@@ -118,7 +133,8 @@ def number(evidence: dict[str, Any], argument: str) -> str:
     """One number of a claim."""
     place, _, key = argument.partition(": ")
     id, name = place.split()
-    claim = next(claim for claim in evidence["claims"][id] if claim["id"] == name)
+    claims = evidence["presets" if "@" in id else "claims"][id]
+    claim = next(claim for claim in claims if claim["id"] == name)
     measured = claim["measured"]
     return words.human(measured[key] if key else measured)
 
@@ -176,7 +192,7 @@ def main(arguments: list[str]) -> None:
         evidence = collect(Path(arguments[0]))
         EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
-    for page in [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]:
+    for page in pages():
         text = page.read_text(encoding="utf-8")
         page.write_text(written(text, evidence), encoding="utf-8")
 

@@ -237,6 +237,40 @@ def _as_json(stored: StoredRun) -> dict[str, Any]:
 
 
 @app.command()
+def join(
+    id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
+    preset: Preset = None,
+    changes: Changes = None,
+    seed: Annotated[int, typer.Option("--seed", callback=_seed, help="That of the parts.")] = 0,
+    others: Annotated[
+        list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Further folders of runs with parts.")
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = None,
+) -> None:
+    """Join stored runs of its parts (some seeds here, some settings there) to the run that the options name."""
+    from dynascope.lab import registry
+    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.join import join
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import claims_table, console, escape
+
+    for folder in others or ():
+        if not folder.is_dir():
+            raise UsageError(f"--from must be a folder of runs; got {folder}")
+    given = once((assignment(text) for text in changes or ()), "--set")
+    experiment, out = build(registry.load(id), given, preset), console(errors=as_json)
+    whole = join(experiment, seed=seed, preset=preset, store=Store(runs), others=map(Store, others or ()), warn=_say)
+    if as_json:
+        print(json.dumps(_as_json(whole), indent=2))
+    count = len(whole.manifest.get("parts") or ())
+    out.print(f"[bold]{escape(whole.id)}[/]  {escape(experiment.title())}  [dim](joined from {count} parts)[/]")
+    out.print(claims_table(whole.claims))
+    out.print(f"  [dim]{escape(str(whole.folder))}[/]", soft_wrap=True)
+    _close(out, [whole], 0, strict=False)
+
+
+@app.command()
 def sweep(
     id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
     grid: Annotated[

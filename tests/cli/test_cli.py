@@ -13,6 +13,7 @@ from dynascope import __version__, cli
 
 TOY = str(Path(__file__).parent.parent / "lab" / "toy.py")
 WALK = f"{TOY}::toy.walk"
+GRID = f"{Path(TOY).with_name('test_join.py')}::toy.grid"
 
 
 @pytest.fixture
@@ -230,3 +231,35 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path):
     script = f"{sys.executable} -m dynascope.cli list --json | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
+
+
+def test_parts_are_joined(dynascope, tmp_path):
+    for first in ("0", "2"):
+        folder = () if first == "0" else ("--runs", "elsewhere")
+        assert dynascope("run", GRID, "--set", "seeds=2", "--set", f"first_seed={first}", *folder)[0] == 0
+    status, _, (line,) = dynascope("join", GRID)
+    assert (status, line) == (
+        2,
+        "dynascope: toy.grid: 2 of its trainings are in no stored part: factor 1, seed 2, ...",
+    )
+    status, out, lines = dynascope("join", GRID, "--from", "elsewhere")
+    assert (status, lines) == (0, [])
+    assert "(joined from 2 parts)" in out
+    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 0 fail"
+    assert json.loads(dynascope("join", GRID, "--json")[1])["id"] == "toy.grid"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((WALK,), "toy.walk cannot be joined from parts: its trainings are one run"),
+        ((f"{TOY}::toy.no",), f"no experiment 'toy.no' in {TOY}"),
+        ((GRID, "--from", "nowhere"), "--from must be a folder of runs; got nowhere"),
+        ((GRID, "--preset", "small"), "toy.grid has no preset 'small'; it has full"),
+        ((GRID, "--seed", "-1"), "Invalid value for '--seed': must be an integer from 0 to 4294967295; got -1"),
+    ],
+)
+def test_what_cannot_be_joined_is_one_line(dynascope, words, line):
+    status, out, (said,) = dynascope("join", *words)
+    assert (status, out) == (2, "")
+    assert said.startswith(f"dynascope: {line}")

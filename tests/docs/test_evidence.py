@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dynascope.lab import registry
+
 DOCS = Path(__file__).parents[2] / "docs"
 EVIDENCE = json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))
 MAKE = runpy.run_path(str(DOCS / "make_evidence.py"))
@@ -38,3 +40,22 @@ def test_a_number_comes_from_its_claim():
     page = "It is <!-- number: a.b c: largest -->?<!-- end --> and <!-- number: a.b d --><!-- end -->."
     wanted = "It is <!-- number: a.b c: largest -->0.0625<!-- end --> and <!-- number: a.b d -->3<!-- end -->."
     assert MAKE["written"](page, evidence) == wanted
+
+
+def test_a_number_may_be_of_a_run_with_another_preset():
+    claims = [{"id": "c", "measured": {"of": 0.25}}]
+    evidence = {"claims": {"a.b": [{"id": "c", "measured": {"of": 1}}]}, "presets": {"a.b@gpu": claims}}
+    page = "<!-- number: a.b@gpu c: of --><!-- end -->"
+    assert MAKE["written"](page, evidence) == "<!-- number: a.b@gpu c: of -->0.25<!-- end -->"
+
+
+def test_numbers_of_a_run_that_the_store_lacks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    collect = MAKE["collect"]
+    evidence, page = tmp_path / "evidence.json", tmp_path / "page.md"
+    kept = {"a.b@gpu": [{"id": "c", "measured": 1}], "a.b@gone": []}
+    evidence.write_text(json.dumps({"presets": kept}), encoding="utf-8")
+    page.write_text("<!-- number: a.b@gpu c --><!-- end -->", encoding="utf-8")
+    monkeypatch.setitem(collect.__globals__, "EVIDENCE", evidence)
+    monkeypatch.setitem(collect.__globals__, "pages", lambda: [page])
+    monkeypatch.setattr(registry, "entries", lambda *_: [])
+    assert collect(tmp_path / "runs")["presets"] == {"a.b@gpu": kept["a.b@gpu"]}

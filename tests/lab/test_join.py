@@ -9,11 +9,13 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
+from dynascope.lab import join as join_module
 from dynascope.lab.criteria import below
 from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import JoinableExperiment, Source
 from dynascope.lab.join import join
 from dynascope.lab.run import run
+from dynascope.lab.store import Store
 
 
 class Grid(JoinableExperiment):
@@ -66,3 +68,29 @@ def test_a_missing_training_is_named(store):
     run(Grid(seeds=2), store=store, draw=False)
     with pytest.raises(UsageError, match=r"toy\.grid: 2 of its trainings are in no stored part: factor 1, seed 2"):
         join(Grid(), store=store)
+
+
+def test_parts_may_lie_in_other_stores(store, tmp_path):
+    elsewhere = Store(tmp_path / "elsewhere")
+    run(Grid(seeds=2), store=store, draw=False)
+    run(Grid(seeds=1, first_seed=2), store=elsewhere, draw=False)
+    joined = join(Grid(), store=store, others=[elsewhere])
+    assert joined.measured().sizes["seed"] == 3
+    again = join(Grid(), store=store)
+    assert again.reused, "the whole is stored"
+    assert not list(store.root.rglob("*.unfinished"))
+
+
+def test_parts_that_other_code_measured_are_told(store, monkeypatch):
+    run(Grid(seeds=2), store=store, draw=False)
+    said: list[str] = []
+    real = join_module.fingerprints
+    monkeypatch.setattr(join_module, "fingerprints", lambda kind: {**real(kind), "measure": "other"})
+    join(Grid(seeds=1), store=store, warn=said.append)
+    assert len(said) == 1
+    assert said[0].startswith("toy.grid: 1 of 1 parts were measured by other code: ")
+
+
+def test_only_what_has_parts_is_joined(store, walk):
+    with pytest.raises(UsageError, match=r"toy\.walk cannot be joined from parts: its trainings are one run"):
+        join(walk(), store=store)

@@ -338,6 +338,12 @@ def test_a_verdict_is_held_against_the_record(walk, store: Store, monkeypatch):
     assert kept({"quick/climbs": "only there"}, steps=20) == ("fails", ["climbs"])
     assert kept({}, drift=0.0) == ("fails", []), "of the control the main claim must fail"
     assert kept({}, drift=0.0, steps=20) == ("fails", [])
+    monkeypatch.setattr(walk, "presets", {"quick": {"steps": 20}, "long": {"steps": 30}})
+    assert kept({"long/climbs": "only there"}) == ("holds", [])
+    assert kept({"long/climbs": "only there"}, steps=30) == ("fails", ["climbs"])
+    assert kept({"quick/climbs": "only there"}, steps=30) == ("holds", [])
+    assert kept({}, drift=0.0, steps=30) == ("fails", []), "every preset has its control"
+    assert kept({}, drift=0.0, steps=31) == ("fails", ["climbs"])
 
 
 def test_a_run_on_other_data_is_another_run(walk, store: Store, tmp_path: Path, monkeypatch):

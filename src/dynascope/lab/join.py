@@ -1,11 +1,12 @@
 """Runs of parts of an experiment (some seeds here, some settings there) become the run of the whole.
 
-Run the parts anywhere, copy their folders into one store, and join them there: the whole is then stored as if it had
-been measured at once, and its manifest names the parts with their devices and times.
+Run the parts anywhere, and join them from their stores: the whole is then stored as if it had been measured at once,
+and its manifest names the parts with their devices and times. `dynascope join` does it from the command line.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import xarray as xr
 from pydantic import ValidationError
 
 from dynascope import __version__
+from dynascope.checks import whole
 from dynascope.lab.errors import UsageError
-from dynascope.lab.experiment import JoinableExperiment
+from dynascope.lab.experiment import Experiment, JoinableExperiment
 from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.netcdf import pack
-from dynascope.lab.run import FILES, run
+from dynascope.lab.run import FILES, LARGEST_SEED, run
 from dynascope.lab.store import Store, StoredRun
 
 FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds", "run_seconds")
@@ -26,18 +28,27 @@ FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds"
 
 
 def join(
-    experiment: JoinableExperiment, *, seed: int = 0, preset: str | None = None, store: Store | None = None
+    experiment: Experiment,
+    *,
+    seed: int = 0,
+    preset: str | None = None,
+    store: Store | None = None,
+    others: Iterable[Store] = (),
+    warn: Callable[[str], None] | None = None,
 ) -> StoredRun:
-    """The run of `experiment` from the store's runs of its parts: those that differ in its fields `parts` only.
+    """The run of `experiment` from stored runs of its parts: those that differ in its fields `parts` only.
 
-    A training that two parts have is taken from the older one. Raises a `UsageError` where a training is missing.
+    Parts are looked for in `store`, where the whole is kept, and in the `others`. A training that two parts have is
+    taken from the first store that has it, and there from the older one. Raises a `UsageError` where a training is
+    missing; `warn` is called with a line for parts that other code has measured.
     """
     if not isinstance(experiment, JoinableExperiment):
         raise UsageError(f"{experiment.id} cannot be joined from parts: its trainings are one run")
     store = store or Store()
+    seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
     wanted = dict(experiment.members(seed))
     found: dict[tuple[Any, ...], tuple[StoredRun, xr.Dataset]] = {}
-    for part in store.runs(experiment.id)[0]:
+    for part in [part for each in (store, *others) for part in each.runs(experiment.id)[0]]:
         if part.seed != seed or not _is_part(part, experiment):
             continue
         measured = part.measured()
@@ -48,7 +59,8 @@ def join(
     missing = [place for place in _product(wanted) if place not in found]
     if missing:
         first = ", ".join(f"{dim} {at:g}" for dim, at in zip(wanted, missing[0], strict=True))
-        raise UsageError(f"{experiment.id}: {len(missing)} of its trainings are in no stored part: {first}, ...")
+        more = ", ..." if len(missing) > 1 else ""
+        raise UsageError(f"{experiment.id}: {len(missing)} of its trainings are in no stored part: {first}{more}")
     pieces = [
         measured.sel(dict(zip(wanted, ([at] for at in place), strict=True))) for place, (_, measured) in found.items()
     ]
@@ -58,21 +70,26 @@ def join(
     assert isinstance(joined, xr.Dataset)
     joined = joined.sel(wanted)
     parts = list({part.digest: part for part, _ in found.values()}.values())
+    code = fingerprints(type(experiment))
+    changed = [part.digest for part in parts if (part.manifest.get("code") or {}).get("measure") != code["measure"]]
+    if changed and warn:
+        warn(f"{experiment.id}: {len(changed)} of {len(parts)} parts were measured by other code: {changed[0]}")
+    facts = {
+        "started": min(part.manifest["started"] for part in parts),
+        "device": ", ".join(sorted({part.manifest["device"] for part in parts})),
+        "compile_seconds": sum(part.manifest["compile_seconds"] or 0 for part in parts),
+        "run_seconds": sum(part.manifest["run_seconds"] for part in parts),
+        "resumed": False,
+        "parts": [{name: part.manifest.get(name) for name in FACTS} for part in parts],
+    }
     with store.draft(experiment, seed) as draft:
-        draft.clear()
-        data = pack(joined)
-        draft.write(FILES["measure"], data)
-        facts = {
-            "started": min(part.manifest["started"] for part in parts),
-            "device": ", ".join(sorted({part.manifest["device"] for part in parts})),
-            "compile_seconds": sum(part.manifest["compile_seconds"] or 0 for part in parts),
-            "run_seconds": sum(part.manifest["run_seconds"] for part in parts),
-            "resumed": False,
-            "parts": [{name: part.manifest.get(name) for name in FACTS} for part in parts],
-        }
-        done = {"measure": {FILES["measure"]: checksum(data)}}
-        code = fingerprints(type(experiment))
-        draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
+        stored = store.find(experiment.id, draft.final.name)
+        if stored is None or (stored.manifest.get("code") or {}).get("measure") != code["measure"]:
+            draft.clear()
+            data = pack(joined)
+            draft.write(FILES["measure"], data)
+            done = {"measure": {FILES["measure"]: checksum(data)}}
+            draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return run(experiment, seed=seed, preset=preset, store=store)
 
 

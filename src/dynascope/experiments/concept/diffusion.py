@@ -87,9 +87,9 @@ class PaintedConcepts(DiffusionExperiment):
     control = {"separations": (0.6, 0.7)}
     known_failures = {
         "quick/composes": "700 steps of the small network are too few: color is still to come where colors are near.",
-        "full/flip-in-pixels": "How far mean pictures are apart is not all that counts: the order flips at smaller "
+        "gpu/flip-in-pixels": "How far mean pictures are apart is not all that counts: the order flips at smaller "
         "ones, nearer to where the two concepts are equally strong in the conditions.",
-        "full/rises-again": "Single trainings jump by more than the mean error rises: five seeds do not establish it.",
+        "gpu/rises-again": "Single trainings jump by more than the mean error rises: five seeds do not establish it.",
     }
     notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as
     read off the pixels, from the first recording at which half of them show one object. The gain of a concept is
