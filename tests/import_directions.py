@@ -14,7 +14,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 
-SCIENCE = {"graphs", "tasks", "models", "geometry", "probes", "curves", "dynamics", "theory"}
+SCIENCE = {"graphs", "tasks", "models", "geometry", "probes", "curves", "dynamics", "lm", "theory"}
 CONTRACT = {"lab.experiment", "lab.claims", "lab.criteria"}
 MAY_IMPORT = {
     "graphs": {"graphs"},
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "geometry": {"geometry"},
     "curves": {"curves"},
     "figures": {"figures"},
+    "lm": {"lm", "geometry", "tasks"},
     "tasks.task": {"tasks.task"},
     "probes": {"probes", "geometry"},
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},

@@ -130,6 +130,15 @@ class ComposedExperiment(Experiment):
         return tuple(dict.fromkeys(name for each in self.measurements().values() for name in each.data_sets()))
 
 
+class OptionalExperiment(Experiment):
+    """An experiment that needs more than the package carries: an optional dependency, a file that is fetched. Where it
+    is missing, patterns such as `*` leave the experiment out with a line that says so; its own name is refused."""
+
+    @abstractmethod
+    def missing(self) -> str:
+        """One line that says what to install or to fetch; "" where nothing is missing."""
+
+
 class JoinableExperiment(Experiment):
     """An experiment whose trainings can be run apart, on other days or machines, and joined (`lab.join`)."""
 

@@ -5,6 +5,7 @@ from dynascope.tasks import (
     diagonal as diagonal,
     factorization as factorization,
     products as products,
+    prompts as prompts,
     scalar_losses as scalar_losses,
     separable as separable,
     single_neuron as single_neuron,

@@ -16,6 +16,7 @@ from dynascope.tasks.data import (
     image_formats as image_formats,
     images as images,
     known as known,
+    language_models as language_models,
     spoken_digits as spoken_digits,
     text as text,
 )

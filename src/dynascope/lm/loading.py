@@ -1,0 +1,104 @@
+"""Loading of pretrained language models: the one that `dynascope data` fetches, a folder, a file, a hub."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dynascope import checks
+from dynascope.lm.extra import missing_extra, package
+from dynascope.lm.language_model import LanguageModel
+from dynascope.tasks.data import catalog, files
+
+AT_HAND = "smollm2"
+"""SmolLM2-135M-Instruct: 30 layers of width 576, as `dynascope data fetch smollm2` keeps it."""
+WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+
+
+def load_lm(
+    name: str | Path = AT_HAND,
+    *,
+    revision: str | None = None,
+    dtype: str = "float32",
+    device: str | None = None,
+    offline: bool = True,
+) -> LanguageModel:
+    """A pretrained model with its tokenizer.
+
+    `name` is "smollm2", a folder with a model as `save_pretrained` writes it, a `.gguf` file, or the name of a model on
+    a hub, with a `revision` (Pythia's are "step0" to "step143000"). A name is looked for in the hub's cache on this
+    machine, and fetched only if not `offline`. `dtype` is float32, bfloat16 or float16; `device` one of PyTorch's, by
+    default a GPU where there is one. Needs `pip install 'dynascope[lm]'`.
+    """
+    if not isinstance(name, str | Path) or not str(name).strip():
+        raise TypeError(f"name must be a model, a folder or a file; got {checks.shown(name)}")
+    if revision is not None and not isinstance(revision, str):
+        raise TypeError(f"revision must be a string; got {checks.shown(revision)}")
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device must be a string; got {checks.shown(device)}")
+    checks.one_of("dtype", dtype, ("float32", "bfloat16", "float16"))
+    checks.flags(offline=offline)
+    if missing := missing_extra():
+        raise ImportError(missing)
+    torch, transformers = package("torch"), package("transformers")
+    where, options = _place(name)
+    options |= {"local_files_only": offline or Path(where).is_dir(), **({"revision": revision} if revision else {})}
+    try:
+        device = str(torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+    except RuntimeError:
+        raise ValueError(f"device must be a device of PyTorch, such as cpu or cuda; got {device!r}") from None
+    with _quiet(transformers):
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
+            model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **options)
+        except (OSError, ValueError, KeyError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ValueError(f"name must be a model that can be loaded; {str(name)!r} cannot: {reason:.120}") from error
+    return LanguageModel(model.to(device), tokenizer)
+
+
+def missing_model(name: str) -> str:
+    """One line that says what to install or fetch before `load_lm(name)` can work; "" where nothing is known to be
+    missing."""
+    if missing := missing_extra():
+        return missing
+    try:
+        if name == AT_HAND:
+            catalog.find(name)
+        elif Path(name).expanduser().exists():
+            _place(name)
+    except (files.DataNotFoundError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _place(name: str | Path) -> tuple[str, dict[str, Any]]:
+    """The folder or the hub's name, and the options that say which file of it is read."""
+    path = Path(name).expanduser()
+    if str(name) == AT_HAND:
+        path = catalog.find(AT_HAND)[0]
+        files.record(AT_HAND)
+    if path.is_file() and path.suffix == ".gguf":
+        return str(path.parent), {"gguf_file": path.name}
+    if path.is_dir() and not any(any(path.glob(pattern)) for pattern in WEIGHTS):
+        wanted = ", ".join(pattern.removeprefix("*") for pattern in WEIGHTS)
+        raise ValueError(f"name must be a folder with weights ({wanted}); {str(path)!r} has none")
+    if not path.is_dir() and (path.is_absolute() or str(name).startswith((".", "~")) or path.is_file()):
+        raise ValueError(f"name must be a folder with a model, or a .gguf file; {str(path)!r} is neither")
+    return str(path if path.is_dir() else name), {}
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without the progress bars and the advice of transformers."""
+    logging = transformers.utils.logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(before)
