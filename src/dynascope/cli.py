@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dynascope.lab.batch import Request
     from dynascope.lab.experiment import Experiment
+    from dynascope.lab.registry import Entry
     from dynascope.lab.store import StoredRun
 
 Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which newer typers carry inside
@@ -142,9 +143,10 @@ def run(
     store = Store(runs)
     entries = registry.match(ids)
     given = once((assignment(text) for text in changes or ()), "--set")
-    experiments = [build(registry.load(entry), given, preset, control) for entry in entries]
+    built = _possible([(entry, build(registry.load(entry), given, preset, control)) for entry in entries], ids)
+    entries, experiments = [entry for entry, _ in built], [experiment for _, experiment in built]
     out = console(errors=as_json)
-    if len(entries) == 1 or (jobs or default_jobs(len(entries))) == 1:
+    if len(entries) < 2 or (jobs or default_jobs(len(entries))) == 1:
         results = _in_turn(experiments, seed=seed, preset=preset, store=store, force=force)
     else:
         asked = [Request(entry.address, given, preset, control, seed, str(store.root), force) for entry in entries]
@@ -165,6 +167,22 @@ def run(
     if as_json:
         print(json.dumps([_as_json(stored) for stored in finished], indent=2))
     _close(out, finished, crashed, strict)
+
+
+def _possible(built: list[tuple[Entry, Experiment]], ids: list[str]) -> list[tuple[Entry, Experiment]]:
+    """Those for which nothing is missing. One that is named by its id is refused; others are left out with a line."""
+    from dynascope.lab.experiment import OptionalExperiment
+
+    found = []
+    for entry, experiment in built:
+        missing = experiment.missing() if isinstance(experiment, OptionalExperiment) else ""
+        if missing and (entry.id in ids or entry.address in ids or len(built) == 1):
+            raise UsageError(f"{entry.id}: {missing}")
+        if missing:
+            _say(f"{entry.id} is left out: {missing}")
+        else:
+            found.append((entry, experiment))
+    return found
 
 
 def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRun | LabError]:
@@ -342,12 +360,16 @@ def audit(
     from dynascope.lab import registry
     from dynascope.lab.audit import FILE, audit
     from dynascope.lab.executors import choose, stop
+    from dynascope.lab.fields import build
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import audit_table, console, progress_line
 
-    entries, store, out = registry.match(ids or ["*"]), Store(runs), console(errors=as_json)
+    store, out = Store(runs), console(errors=as_json)
     _seed(first + seeds - 1)
     chosen = None if preset == "full" else preset
+    asked = [(entry, registry.load(entry)) for entry in registry.match(ids or ["*"])]
+    built = [(entry, build(kind, {}, chosen if chosen in kind.presets else None)) for entry, kind in asked]
+    entries = [entry for entry, _ in _possible(built, ids or [])]
     with choose("local", jobs) as pool, progress_line("audit") as on_progress:
         try:
             found = audit(
