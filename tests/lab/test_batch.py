@@ -6,8 +6,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
+from dynascope.lab import batch
 from dynascope.lab.batch import Request, default_jobs, outcomes
 from dynascope.lab.errors import ExperimentCrash, LabError
+from dynascope.lab.experiment import Experiment
 from dynascope.lab.store import StoredRun
 
 TOY = str(Path(__file__).parent / "toy.py")
@@ -46,6 +48,15 @@ def test_a_process_that_was_killed_is_one_line_each(tmp_path):
         found = [error for error, _ in outcomes(requests(tmp_path), pool)]
     assert all(isinstance(error, LabError) for error in found)
     assert "toy.walk: a process was killed, perhaps for its memory" in str(found[0])
+
+
+def test_experiments_that_share_measurements_run_one_after_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(batch, "ComposedExperiment", Experiment)
+    together = batch._chains(requests(tmp_path))
+    assert [len(chain) for chain in together] == [2]
+    with ThreadPoolExecutor(1) as pool:
+        found = [run for run, _ in outcomes(requests(tmp_path), pool)]
+    assert [run.id for run in found if isinstance(run, StoredRun)] == ["toy.walk", "toy.still"]
 
 
 def test_no_more_processes_than_experiments():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynascope.lab.errors import LabError
+from dynascope.lab.experiment import ComposedExperiment
 from dynascope.lab.fields import build
 from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import load
@@ -21,7 +22,7 @@ MOST_JOBS = 4
 """The most processes that are started unasked: each of them may need some GiB of memory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Request:
     """A run that is asked for, in words that another process understands."""
 
@@ -45,30 +46,48 @@ def default_jobs(count: int) -> int:
 def outcomes(
     requests: Sequence[Request], executor: Executor, on_progress: Callable[[Progress], None] | None = None
 ) -> Iterator[tuple[StoredRun | LabError, list[str]]]:
-    """For each request in its order, as soon as it is there: the stored run or its error, and the warnings."""
-    done, began = 0, time.monotonic()
+    """For each request in its order, as soon as it is there: the stored run or its error, and the warnings.
 
-    def count(_: Future) -> None:
+    Experiments that share measurements run one after another, so that the first one measures for all.
+    """
+    done, began = 0, time.monotonic()
+    chains = _chains(requests)
+
+    def count(future: Future) -> None:
         nonlocal done
-        done += 1
+        done += len(of_future[future])
         if on_progress:
             rate = done / max(time.monotonic() - began, 1e-9)
             on_progress(Progress("experiments", done, len(requests), rate, (len(requests) - done) / rate))
 
-    futures: list[Future] = []
-    for request in requests:
-        future = executor.submit(_carried_out, request)
+    of_future = {executor.submit(_carried_out, chain): chain for chain in chains}
+    for future in of_future:
         future.add_done_callback(count)
-        futures.append(future)
-    for request, future in zip(requests, futures, strict=True):
+    futures = {request: (future, at) for future, chain in of_future.items() for at, request in enumerate(chain)}
+    for request in requests:
+        future, at = futures[request]
         try:
-            yield future.result()
+            yield future.result()[at]
         except BrokenProcessPool:
             why = "a process was killed, perhaps for its memory; finished runs are stored, and --jobs 1 needs the least"
             yield LabError(f"{request.address}: {why}"), []
 
 
-def _carried_out(request: Request) -> tuple[StoredRun | LabError, list[str]]:
+def _chains(requests: Sequence[Request]) -> list[list[Request]]:
+    """The requests, those of experiments that may share measurements together."""
+    chains: dict[str, list[Request]] = {}
+    for request in requests:
+        kind = load(request.address)
+        shares = issubclass(kind, ComposedExperiment)
+        chains.setdefault(kind.id.partition(".")[0] if shares else request.address, []).append(request)
+    return list(chains.values())
+
+
+def _carried_out(chain: Sequence[Request]) -> list[tuple[StoredRun | LabError, list[str]]]:
+    return [_one(request) for request in chain]
+
+
+def _one(request: Request) -> tuple[StoredRun | LabError, list[str]]:
     warnings: list[str] = []
     try:
         experiment = build(load(request.address), request.changes, request.preset, request.control)
