@@ -16,7 +16,9 @@ def calls() -> Calls:
     free = {"margin": ANY, "noise_logit": ANY}
     memory = {"inputs": 3, "margin": 1.0, "noise_logit": -0.5}
     one = {"margin": REAL, "noise_logit": REAL}
+    even = {"first": np.full(3, 1 / 3), "following": np.full((3, 3), 1 / 3), "alpha": 0.3, "trigger": 0, "length": 5}
     return {
+        "bigrams.least_losses": (even, {"trigger": "0"}),
         "chain.transition": (size | noise | {"target": 1}, target),
         "chain.occupation": (size | noise | {"positions": 4, "target": 1}, target),
         "contexts.contexts": (here, {}),

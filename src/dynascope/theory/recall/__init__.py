@@ -1,6 +1,7 @@
 """Association against in-context reasoning: noisy recall by a one-layer model, step by step, and a linear memory."""
 
 from dynascope.theory.recall import (
+    bigrams as bigrams,
     chain as chain,
     contexts as contexts,
     counts as counts,
