@@ -32,12 +32,13 @@ def draw_layers(reduced: xr.DataTree, places: Mapping[str, Sequence[int]]) -> Fi
             list(layers).index(layer), row, "o", markersize=9, markerfacecolor="none", color=INK, markeredgewidth=1.6
         )
         axis.set_yticks(range(len(labels)), labels)
-        axis.set_title(f"{NAMES[str(task)]}: P(target) / P(the), by what factor it changes")
+        axis.set_title(NAMES[str(task)].capitalize())
         axis.grid(False)
     axes[-1].set_xticks(range(len(layers)), [str(layer) for layer in layers])
     axes[-1].set_xlabel("layer that is cut; circle: what the search takes")
     bar = figure.colorbar(image, ax=list(axes), shrink=0.9)
     ticks = np.arange(-np.floor(limit), np.floor(limit) + 1)
+    bar.set_label("P(target) / P(the), over the whole model's")
     bar.set_ticks(ticks.tolist(), labels=[f"{10.0**tick:g}" for tick in ticks])
     return figure
 
@@ -54,9 +55,9 @@ def draw_effects(measured: xr.DataTree, shares: Sequence[float], words: Sequence
         curve = demo.probability.sel(layer=layer)
         axes[1, 1].plot(shares, curve.isel(word=0), "-", color=color, label=f"layer {layer}")
         axes[1, 1].plot(shares, curve.isel(word=the), ":", color=color)
-    axes[1, 1].set(xlabel="share of the rank that is kept", ylabel="probability", yscale="log", ylim=(1e-4, 1.5))
+    axes[1, 1].set(xlabel="share of the rank that is kept", ylabel="probability", yscale="log", ylim=(1e-5, 1.5))
     axes[1, 1].set_title(f"“... gave a drink to”: {words[0].strip()} (line), the (dots)")
-    axes[1, 1].legend(loc="center left")
+    axes[1, 1].legend(loc="lower center", ncols=4, fontsize=8)
     return figure
 
 
@@ -76,7 +77,7 @@ def _boxes(axis: Any, found: xr.Dataset, task: str) -> None:
             )
             box["boxes"][0].set(facecolor=color, alpha=0.6, edgecolor=INK, linewidth=0.8)
     axis.set_xticks(range(len(names)), names)
-    axis.set(yscale="log", ylabel="probability", ylim=(1e-5, 1.5))
+    axis.set(yscale="log", ylabel="probability", ylim=(3e-5, 1.5))
     axis.set_title(f"{found.sizes['prompt']} unseen {NAMES[task]}: whole (gray), cut")
 
 
