@@ -203,11 +203,14 @@ def test_malformed_calls_are_told_in_one_line(made, as_a_user):
         truncation_table(model, ["a b", "c"], [(" c",)])
 
 
-def test_continuations_stop_where_they_are_told(made):
+def test_continuations_are_the_likeliest_tokens(made):
     model = made("Llama")
-    (written,) = model.continuations(["a b c"], tokens=3)
-    first = int(model.next_token_probs(["a b c"])[0].argmax())
-    assert written.startswith(model.tokenizer.decode([first]))
+    prompts = ["a b c d e f g", "a b c"]
+    written = model.continuations(prompts, tokens=3)
+    first = model.next_token_probs(prompts).argmax(1)
+    for text, token in zip(written, first, strict=True):
+        assert text.startswith(model.tokenizer.decode([token]))
+    assert written == model.continuations(prompts, tokens=3, batch=1), "padding changes nothing"
 
 
 def test_the_place_of_a_token_counts_from_one():

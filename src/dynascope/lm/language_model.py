@@ -97,26 +97,25 @@ class LanguageModel:
             for owner, weight in zip(owners, whole, strict=True):
                 owner.weight = weight
 
-    def continuations(self, prompts: Sequence[str], *, tokens: int, until: str = "") -> list[str]:
+    def continuations(self, prompts: Sequence[str], *, tokens: int, until: str = "", batch: int = 8) -> list[str]:
         """What the model writes after each prompt: the likeliest token each time, at most `tokens` of them, up to the
-        text `until`."""
+        text `until`; `batch` prompts at a time, the shorter ones padded on the left."""
         checks.whole("tokens", tokens, at_least=1)
+        checks.whole("batch", batch, at_least=1)
+        torch, texts = package("torch"), _strings(prompts)
+        stop = {"stop_strings": [until], "tokenizer": self.tokenizer} if _string("until", until) else {}
+        options = {"max_new_tokens": tokens, "do_sample": False, "pad_token_id": 0, **stop}
         written = []
-        for prompt in _strings(prompts):
-            ids = self._tensor([self.tokens(prompt)])
-            torch = package("torch")
-            stop = {"stop_strings": [until], "tokenizer": self.tokenizer} if until else {}
+        for start in range(0, len(texts), batch):
+            rows = [self.tokens(text) for text in texts[start : start + batch]]
+            length = max(map(len, rows))
+            ids = self._tensor([[0] * (length - len(row)) + row for row in rows])
+            mask = self._tensor([[0] * (length - len(row)) + [1] * len(row) for row in rows])
             with torch.inference_mode():
-                full = self.model.generate(
-                    ids,
-                    attention_mask=torch.ones_like(ids),
-                    max_new_tokens=tokens,
-                    do_sample=False,
-                    pad_token_id=0,
-                    **stop,
-                )
-            text = self.tokenizer.decode(full[0, ids.shape[1] :], skip_special_tokens=True)
-            written.append(text.partition(until)[0] if until else text)
+                whole = self.model.generate(ids, attention_mask=mask, **options)
+            for row in whole[:, length:]:
+                text = self.tokenizer.decode(row, skip_special_tokens=True)
+                written.append(text.partition(until)[0] if until else text)
         return written
 
     def tokens(self, text: str) -> list[int]:

@@ -68,11 +68,21 @@ def missing_model(name: str) -> str:
     try:
         if name == AT_HAND:
             catalog.find(name)
-        elif Path(name).expanduser().exists():
-            _place(name)
+            return ""
+        where, _ = _place(name)
+        if not Path(where).is_dir() and not isinstance(_cached(where), str):
+            return f"no model {name!r} on this machine; give the folder of one, or fetch it with load_lm(offline=False)"
     except (files.DataNotFoundError, ValueError) as error:
         return str(error)
     return ""
+
+
+def _cached(name: str) -> object:
+    """The path of a model's configuration in the hub's cache, if it is there."""
+    try:
+        return package("huggingface_hub").try_to_load_from_cache(name, "config.json")
+    except ValueError:
+        return None
 
 
 def _place(name: str | Path) -> tuple[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ def truncation_table(
     `words` has for each prompt the same number of words, each one token after it. The Dataset has
     `probability(layer, matrix, rank, prompt, word)`, and `full(prompt, word)` of the model as it is. `layers` are all
     layers by default. The layers below the one that is cut are not computed again. `progress` is called with the number
-    of matrices that are done, and of all.
+    of layers that are done, and of all.
     """
     if not isinstance(model, LanguageModel):
         raise TypeError(f"model must be a LanguageModel, as load_lm returns; got {checks.shown(model)}")
@@ -45,19 +45,21 @@ def truncation_table(
     tokens = _tokens(model, prompts, words)
     shape = (len(layers), len(matrices), len(ranks), *tokens.shape)
     full, found = np.zeros(tokens.shape), np.zeros(shape)
-    batches = list(model.batches(prompts, batch))
-    for number, (rows, ids) in enumerate(batches):
+    batches = []
+    for rows, ids in model.batches(prompts, batch):
         with _outputs(model) as outputs:
             full[rows] = _picked(model, ids, tokens[rows])
-        for i, layer in enumerate(layers):
-            with _skipping(model, layer, outputs):
-                for j, matrix in enumerate(matrices):
-                    largest = min(model.weight(layer, matrix).shape)
-                    for k, rank in enumerate(ranks):
-                        with model.truncated(layer, matrix, rank=min(rank, largest)):
+        batches.append((rows, ids, outputs))
+    for i, layer in enumerate(layers):
+        for j, matrix in enumerate(matrices):
+            largest = min(model.weight(layer, matrix).shape)
+            for k, rank in enumerate(ranks):
+                with model.truncated(layer, matrix, rank=min(rank, largest)):
+                    for rows, ids, outputs in batches:
+                        with _skipping(model, layer, outputs):
                             found[i, j, k, rows] = _picked(model, ids, tokens[rows])
-            if progress is not None:
-                progress(number * len(layers) + i + 1, len(batches) * len(layers))
+        if progress is not None:
+            progress(i + 1, len(layers))
     dims = ("layer", "matrix", "rank", "prompt", "word")
     coords = {"layer": list(layers), "matrix": list(matrices), "rank": list(ranks), "prompt": list(prompts)}
     return xr.Dataset({"probability": (dims, found), "full": (dims[-2:], full)}, coords)

@@ -1,6 +1,7 @@
 """Tasks: a data-generating process, its loss, and the points at which we look."""
 
 from dynascope.tasks import (
+    arithmetic as arithmetic,
     axis_teacher as axis_teacher,
     diagonal as diagonal,
     factorization as factorization,

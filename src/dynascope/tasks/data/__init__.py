@@ -12,6 +12,7 @@ from dynascope.tasks.data import (
     files as files,
     graph_files as graph_files,
     graph_sets as graph_sets,
+    gsm8k as gsm8k,
     image_folder as image_folder,
     image_formats as image_formats,
     images as images,
