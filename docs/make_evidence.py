@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab import registry, words
+from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
 
 HERE = Path(__file__).resolve().parent
@@ -41,7 +42,8 @@ def collect(root: Path) -> dict[str, Any]:
 
     named = {pair for page in pages() for pair in OF_PRESET.findall(page.read_text(encoding="utf-8"))}
     found: dict[str, Any] = {}
-    before = json.loads(EVIDENCE.read_text(encoding="utf-8")).get("presets", {}) if EVIDENCE.exists() else {}
+    before = json.loads(EVIDENCE.read_text(encoding="utf-8")) if EVIDENCE.exists() else {}
+    before, kept = before.get("presets", {}), before.get("claims", {})
     presets = {name: claims for name, claims in before.items() if tuple(name.split("@")) in named}
     runs, _ = Store(root).runs()
     for run in runs:
@@ -51,6 +53,8 @@ def collect(root: Path) -> dict[str, Any]:
             found[run.id] = [claim.model_dump(mode="json") for claim in run.claims]
         if (run.id, run.preset) in named:
             presets[f"{run.id}@{run.preset}"] = [claim.model_dump(mode="json") for claim in run.claims]
+    for id in optional() - found.keys():
+        found |= {id: kept[id]} if id in kept else {}
     if missing := [entry.id for entry in registry.entries() if entry.id not in found]:
         raise SystemExit(f"no quick run at seed 0 of {', '.join(missing)} in {root}")
     audit = root / "audit.json"
@@ -59,7 +63,13 @@ def collect(root: Path) -> dict[str, Any]:
     keys = ("id", "claim", "main", "holds", "agrees", "of", "failing_seeds", "known")
     rows = [{key: row[key] for key in keys} for row in given["rows"]]
     shown = {"seeds": given["seeds"], "agreement": given["agreement"], "rows": rows}
-    return {"claims": found, "presets": dict(sorted(presets.items())), "audit": shown}
+    return {"claims": dict(sorted(found.items())), "presets": dict(sorted(presets.items())), "audit": shown}
+
+
+def optional() -> set[str]:
+    """The experiments that need more than the package carries: their evidence is kept where the store has none."""
+    found = [(entry.id, registry.load(entry)) for entry in registry.entries()]
+    return {id for id, kind in found if issubclass(kind, OptionalExperiment)}
 
 
 def pages() -> list[Path]:

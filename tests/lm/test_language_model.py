@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynascope.lm import LanguageModel, rank_of_token, truncation_table
+from dynascope.lm import LanguageModel, truncation_table
 
 torch = pytest.importorskip("torch", reason="needs the extra lm")
 pytest.importorskip("transformers", reason="needs the extra lm")
@@ -211,9 +211,3 @@ def test_continuations_are_the_likeliest_tokens(made):
     for text, token in zip(written, first, strict=True):
         assert text.startswith(model.tokenizer.decode([token]))
     assert written == model.continuations(prompts, tokens=3, batch=1), "padding changes nothing"
-
-
-def test_the_place_of_a_token_counts_from_one():
-    found = rank_of_token(np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], np.float32), 1)
-    np.testing.assert_array_equal(found, [2, 2])
-    np.testing.assert_array_equal(rank_of_token(np.array([[0.5, 0.3, 0.2]]), np.array([0])), [1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lm import best_truncation, ratio_gain
+from dynascope.lm import best_truncation, rank_of_token, ratio_gain
 
 
 def table(targets, associations):
@@ -50,3 +50,9 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
 def test_probabilities_must_be_alike(as_a_user):
     with pytest.raises(ValueError, match="full and cut must be"):
         ratio_gain(np.ones((3, 2)), np.ones((2, 2)))
+
+
+def test_the_place_of_a_token_counts_from_one():
+    found = rank_of_token(np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], np.float32), 1)
+    np.testing.assert_array_equal(found, [2, 2])
+    np.testing.assert_array_equal(rank_of_token(np.array([[0.5, 0.3, 0.2]]), np.array([0])), [1])
