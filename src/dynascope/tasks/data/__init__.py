@@ -20,4 +20,5 @@ from dynascope.tasks.data import (
     language_models as language_models,
     spoken_digits as spoken_digits,
     text as text,
+    words as words,
 )
