@@ -9,6 +9,7 @@ ON_ONE_THREAD = (
     "graph_classes",
     "graph_training",
     "probe_cost",
+    "recall_step",
     "sharpness",
     "sim_ensembles",
     "tangent_kernel",
