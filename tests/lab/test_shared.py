@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_other_settings_seeds_and_systems_share_nothing(store):
     run(Elsewhere(), store=store, draw=False)
     run(Largest(precision="float64"), store=store, draw=False)
     expected = [(1.0, 0), (2.0, 0), (3.0, 0), (1.0, 1), (2.0, 1), (1.0, 0), (1.0, 0)]
-    assert CALLS == expected
+    assert expected == CALLS
 
 
 def test_changed_code_of_the_measurement_measures_again(store, monkeypatch):
@@ -187,7 +188,30 @@ def test_a_later_change_of_a_threshold_keeps_where_a_measurement_came_from(store
     assert len(CALLS) == 2
 
 
+def test_two_processes_that_want_the_same_measurement_make_it_once(store):
+    """The second waits until the first has stored its run; threads have locks of their own, as processes do."""
+    experiment = Both()
+    data: dict[str, str] = {}
+    began, order = threading.Event(), []
+
+    def second() -> None:
+        began.wait()
+        run(Largest(), store=store, draw=False)
+        order.append("second")
+
+    waiting = threading.Thread(target=second)
+    waiting.start()
+    with shared.reserved(experiment, 0, store, data):
+        began.set()
+        waiting.join(timeout=0.5)
+        assert waiting.is_alive(), "it waits"
+        order.append("first")
+    waiting.join(timeout=30)
+    assert order == ["first", "second"]
+    assert not list(store.root.glob(".*.lock"))
+
+
 def test_a_measurement_returns_a_dataset(store, monkeypatch):
     monkeypatch.setattr(Noise, "measure", lambda self, seed: 1.0)
-    with pytest.raises(ExperimentCrash, match="measure of Noise returned float, not an xarray.Dataset"):
+    with pytest.raises(ExperimentCrash, match="measure of Noise returned float, not an"):
         run(Largest(), store=store, draw=False)

@@ -31,7 +31,7 @@ from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import command_of, device_name, package_versions
 from dynascope.lab.settings import compilation_cache, make_room, precision
-from dynascope.lab.shared import SHARED, compose
+from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, Store, StoredRun, read_claims
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import recorded
@@ -81,7 +81,8 @@ def run(
                 return stored
             _open(draft, code, force)
             try:
-                return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
+                with reserved(experiment, seed, store, data):
+                    return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
             except Exception as error:

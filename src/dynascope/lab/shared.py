@@ -1,14 +1,15 @@
 """Measurements that experiments share: each is taken from a stored run that has it, whichever experiment it is of.
 
-A run of a `ComposedExperiment` says in its manifest, under "shared", by which key each of its measurements is known, and
-from which run it was taken. The key covers the measurement's fields and code, the seed, the data, the precision and the
+A run of a `ComposedExperiment` says in its manifest, under "shared", by which key each of its measurements is known,
+and from which run it was taken. The key covers its fields and code, the seed, the data, the precision and the
 version of the package. Only complete runs whose files are intact are taken from.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import xarray as xr
@@ -16,16 +17,18 @@ import xarray as xr
 from dynascope import __version__
 from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.errors import StoreError
-from dynascope.lab.experiment import ComposedExperiment, Measurement
-from dynascope.lab.files import checksum, digest_of
+from dynascope.lab.experiment import ComposedExperiment, Experiment, Measurement
+from dynascope.lab.files import checksum, digest_of, locked
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.provenance import device_name
-from dynascope.lab.store import Draft, Store
+from dynascope.lab.store import Draft, Store, StoredRun
 
 SHARED = "shared"
 """The entry of the manifest, and the folder of what an unfinished run has measured so far."""
+POLL_SECONDS = 0.2
+"""Between two looks at whether another process has stored what this one waits for."""
 
 
 def compose(
@@ -46,6 +49,24 @@ def compose(
             _keep(draft, name, measured, {"key": key, **origin})
         found[name] = measured
     return xr.DataTree.from_dict(found)
+
+
+@contextmanager
+def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str, str]) -> Iterator[None]:
+    """While the block lasts, no other process measures what this run has to. One that wants it waits until the run is
+    stored, and takes it from there. The locks end with their process."""
+    keys = set()
+    if isinstance(experiment, ComposedExperiment):
+        keys = {key_of(each, experiment, seed, data) for each in experiment.measurements().values()} - {""}
+    with ExitStack() as held:
+        for key in sorted(keys):  # in one order, so that no two processes wait for one another
+            while not any(_runs_with(store, experiment.id, key)):
+                try:
+                    held.enter_context(locked(store.root / f".{key}.lock", "busy"))
+                    break
+                except StoreError:
+                    time.sleep(POLL_SECONDS)
+        yield
 
 
 def key_of(each: Measurement, experiment: ComposedExperiment, seed: int, data: Mapping[str, str]) -> str:
@@ -76,19 +97,24 @@ def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> t
 
 def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]] | None:
     """The measurement from a run of the same system, and where it comes from; runs that are damaged are passed over."""
-    siblings = sorted(path.name for path in store.root.glob(f"{id.partition('.')[0]}.*"))
-    for run in [run for sibling in siblings for run in store.runs(sibling)[0]]:
-        for name, origin in (run.manifest.get(SHARED) or {}).items():
-            if origin.get("key") != key:
-                continue
-            try:
-                measured = run.measured()[name]
-            except (StoreError, KeyError):
-                continue
-            facts = {fact: origin.get(fact) for fact in ("device", "run_seconds")}
-            assert isinstance(measured, xr.DataTree)
-            return measured.to_dataset(), {**facts, "from": f"{run.id}/{run.digest}"}
+    for run, name in _runs_with(store, id, key):
+        try:
+            measured = run.measured()[name]
+        except (StoreError, KeyError):
+            continue
+        assert isinstance(measured, xr.DataTree)
+        facts = {fact: run.manifest[SHARED][name].get(fact) for fact in ("device", "run_seconds")}
+        return measured.to_dataset(), {**facts, "from": f"{run.id}/{run.digest}"}
     return None
+
+
+def _runs_with(store: Store, id: str, key: str) -> Iterator[tuple[StoredRun, str]]:
+    """The complete runs of the system that have the measurement, and its name in each."""
+    for sibling in sorted(path.name for path in store.root.glob(f"{id.partition('.')[0]}.*")):
+        for run in store.runs(sibling)[0]:
+            for name, origin in (run.manifest.get(SHARED) or {}).items():
+                if origin.get("key") == key:
+                    yield run, name
 
 
 def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:

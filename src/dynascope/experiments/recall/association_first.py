@@ -1,0 +1,98 @@
+"""Figures 4.3 and 4.7: the second MLP learns "trigger, then noise" first; without it the model recalls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, crossing, draw_seeds
+from dynascope.figures import FAINT, INK, PALETTE, panels
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below
+from dynascope.lab.experiment import Measurement, Source
+
+EARLY = 20
+"""Steps that count as early."""
+
+
+class AssociationFirst(TrainedRecall):
+    """Does a transformer learn the noise first, in its second MLP, and recall the target without it?"""
+
+    id = "recall.association-first"
+    source = Source(PAPER, "Figures 4.3, 4.7")
+    cost = {"quick": 20, "full": 100_000}
+    presets = {"quick": QUICK, "small": SMALL}
+    control = {"alpha": 0.0}
+    notes = """Text statistics of characters; quick has the 20 most frequent ones, and small the size at which the
+    document's figures begin to show. The model is tested on sequences without noise: a model that has learned the
+    task gives the target the probability 1 - alpha. The full size is meant for a GPU. In the control there is no noise,
+    and so no association to remove."""
+
+    def measurements(self) -> Mapping[str, Measurement]:
+        return {"trained": self.training()}
+
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        trace = measured["trained"].to_dataset()
+        last, early = trace.isel(step=-1), trace.sel(step=slice(0, EARLY))
+        noisy = trace.seen_split.isel(predicted=1).sum("label")
+        names = ("correct", "noise", "clean_loss", "accuracy")
+        ends = {name: last[f"without_{name}"] for name in names}
+        full = trace.without_correct.sel(dropped="nothing")
+        return xr.Dataset(
+            ends
+            | {f"cut_{name}": last[f"cut_{name}"].isel(weight=0) for name in names}
+            | {
+                "peak": early.without_noise.sel(dropped="nothing").max("step"),
+                "predicted_noise": noisy.isel(step=-1),
+                "predicted_noise_peak": noisy.sel(step=slice(0, EARLY)).max("step"),
+                "margin": last.seen_margin,
+                "margin_step": crossing(trace.seen_margin, 0.0),
+                "recall_step": crossing(full, (1 - self.alpha) / 2),
+            }
+        ).drop_vars(["step", "weight"])
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        full, second = reduced.sel(dropped="nothing"), reduced.sel(dropped="second")
+        statement = "Without its second MLP the trained model gives the target a higher probability (gain)"
+        yield above("mlp-hides-target", statement, second.correct - full.correct, 0.15)
+        statement = "and the noise next to none"
+        yield below("mlp-holds-noise", statement, second.noise, 0.15)
+        statement = "so that the loss without noise falls (ratio)"
+        yield below("loss-falls", statement, second.clean_loss / full.clean_loss, 0.75)
+        statement = "As it is, the model gives the noise the probability alpha (mean over seeds)"
+        yield agrees("predicts-noise", statement, full.noise.mean(), self.alpha, absolute=0.1)
+        statement = f"In the first {EARLY} steps the probability of noise overshoots alpha (its peak)"
+        yield above("overshoot", statement, reduced.peak, self.alpha)
+        statement = "and nearly all predictions are noise (largest share)"
+        yield above("all-noise", statement, reduced.predicted_noise_peak, 0.9, source="Figure 4.7")
+        statement = "The second MLP alone prefers the noise after a trigger long before the target is recalled (ratio "
+        statement += "of the steps at which its margin is positive, and the target has half of its probability)"
+        yield above("association-first", statement, reduced.recall_step / reduced.margin_step, 5)
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        trace = measured["trained"].to_dataset()
+        figure, axes = panels(4, size=(3.6, 3.3))
+        kept = [("full", PALETTE[0], trace.sel(dropped="nothing"), "without")]
+        shades = [PALETTE[2], PALETTE[3]]
+        for rank, color in zip(trace["rank"].values[::-1], shades, strict=False):
+            kept.append((f"rank {rank}", color, trace.sel(rank=rank).isel(weight=0), "cut"))
+        kept.append(("second MLP removed", PALETTE[1], trace.sel(dropped="second"), "without"))
+        titles = {"correct": "P(target)", "noise": "P(noise)", "clean_loss": "Loss without noise"}
+        for panel, (name, title) in zip(axes, titles.items(), strict=False):
+            for label, color, part, probe in kept:
+                draw_seeds(panel, part[f"{probe}_{name}"], color, label)
+            panel.set(title=title, xlabel="step", xscale="symlog", xlim=(0, None))
+        for panel, level in ((axes[0], 1 - self.alpha), (axes[1], self.alpha)):
+            panel.axhline(level, color=INK, linewidth=0.7)
+            panel.set_ylim(0, 1)
+        axes[0].legend(loc="upper left", fontsize=8)
+        draw_seeds(axes[3], trace.seen_margin, PALETTE[0], "margin of the noise, second MLP")
+        share = trace.seen_split.isel(predicted=1).sum("label")
+        draw_seeds(axes[3], share, FAINT, "share of predictions that are noise")
+        axes[3].axhline(0, color=INK, linewidth=0.7)
+        axes[3].set(title="Association", xlabel="step", xscale="symlog", xlim=(0, None))
+        axes[3].legend(fontsize=8)
+        return {"association-first": figure}

@@ -1,0 +1,81 @@
+"""Figure 4.4 (left): trained with noise, the second layer looks back at targets after triggers, and not at noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, crossing, draw_seeds, show_example
+from dynascope.figures import PALETTE, panels
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, within
+from dynascope.lab.experiment import Measurement, Source
+
+
+class Attention(TrainedRecall):
+    """Does attention learn to look back at targets after triggers, and to avoid noise there?"""
+
+    id = "recall.attention"
+    source = Source(PAPER, "Figure 4.4")
+    cost = {"quick": 20, "full": 100_000}
+    presets = {"quick": QUICK, "small": SMALL}
+    control = {"shuffled": True}
+    notes = """The same training as recall.association-first, whose stored measurement it takes. Attention is read on
+    contexts in which half of what follows a trigger is noise, as a mean over contexts. The right panel of the figure is
+    recall.fine-tuning. In the control labels are other sequences' targets, and looking back does not help."""
+
+    def measurements(self) -> Mapping[str, Measurement]:
+        return {"trained": self.training()}
+
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        trace = measured["trained"].to_dataset()
+        names = ("on_target", "on_noise", "after", "previous")
+        return xr.Dataset(
+            {name: trace[f"seen_{name}"].isel(step=-1, drop=True) for name in names}
+            | {f"first_{name}": trace[f"seen_{name}"].isel(step=0, drop=True) for name in names}
+            | {
+                "noise_step": crossing(trace.without_noise.sel(dropped="nothing", drop=True), 0.8 * self.alpha),
+                "attention_step": crossing(trace.seen_on_target, 0.4),
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = "In the end the last token attends to targets after its trigger (their attention)"
+        shown = {"at the start": reduced.first_on_target.values}
+        yield above("looks-back", statement, reduced.on_target, 0.5, shown=shown)
+        statement = "and not to noise after it (ratio)"
+        yield above("avoids-noise", statement, reduced.on_target / reduced.on_noise, 5)
+        statement = "What follows the trigger has nearly all of its attention"
+        yield above("nothing-else", statement, reduced.after, 0.7)
+        statement = "In the first layer a token attends to the one before it"
+        yield above("previous-token", statement, reduced.previous, 0.4, source="Figure 4.6")
+        statement = "which it does not at the start (attention over an even one)"
+        even = reduced.first_previous / _even(self.length)
+        yield within("even-start", statement, even, 0.5, 2, source="Figure 4.6")
+        statement = (
+            "Attention is learned long after the noise (ratio of the steps at which targets have 0.4 of it, and "
+        )
+        statement += "noise has 0.8 alpha of the probability)"
+        yield above("noise-first", statement, reduced.attention_step / reduced.noise_step, 10)
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        trace = measured["trained"].to_dataset()
+        figure, (example, curves) = panels(2, size=(5.6, 3.4), width_ratios=(1.6, 1))
+        show_example(example, trace, self.tokens)
+        for name, label, color in (
+            ("on_target", "targets after the trigger", PALETTE[1]),
+            ("on_noise", "noise after the trigger", PALETTE[0]),
+            ("previous", "layer 1: the token before", PALETTE[3]),
+        ):
+            draw_seeds(curves, trace[f"seen_{name}"], color, label)
+        curves.set(xlabel="step", xscale="symlog", xlim=(0, None), ylim=(0, 1), ylabel="attention", title="Means")
+        curves.legend(fontsize=8)
+        return {"attention": figure}
+
+
+def _even(length: int) -> float:
+    """What a token gives to the one before it if it attends to all alike, a mean over positions."""
+    return sum(1 / position for position in range(2, length + 1)) / (length - 1)

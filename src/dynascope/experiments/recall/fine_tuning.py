@@ -1,0 +1,88 @@
+"""Figures 4.4 and 4.7 (right): a model trained without noise, and then with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import xarray as xr
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, draw_seeds, show_example
+from dynascope.figures import FAINT, INK, PALETTE, panels
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, agrees, below, within
+from dynascope.lab.experiment import Measurement, Source
+
+
+class FineTuning(TrainedRecall):
+    """Does a model trained without noise learn to avoid it in contexts, when it is fine-tuned with noise?"""
+
+    id = "recall.fine-tuning"
+    source = Source(PAPER, "Figures 4.4, 4.7")
+    cost = {"quick": 20, "full": 200_000}
+    presets = {"quick": QUICK | {"tuning_rate": 0.02}, "small": SMALL}
+    control = {"alpha": 0.0}
+    notes = """First a training without noise, then one with it, of all weights, at a lower learning rate: the document
+    states neither, and at 0.03 small models diverge. Step 0 is the model before fine-tuning. In the control fine-tuning
+    has no noise either."""
+
+    tuning_rate: float = Field(0.003, gt=0)
+    """The learning rate with noise; before it is `learning_rate`."""
+
+    def measurements(self) -> Mapping[str, Measurement]:
+        rates = {"clean_rate": self.learning_rate, "learning_rate": self.tuning_rate}
+        return {"tuned": self.training(clean_first=True, **rates)}
+
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        trace = measured["tuned"].to_dataset()
+        first, last = trace.isel(step=0, drop=True), trace.isel(step=-1, drop=True)
+        noisy = trace.seen_split.isel(predicted=1).sum("label")
+        names = ("on_target", "on_noise", "after")
+        return xr.Dataset(
+            {name: last[f"seen_{name}"] for name in names}
+            | {f"first_{name}": first[f"seen_{name}"] for name in names}
+            | {name: last[f"without_{name}"] for name in ("correct", "noise")}
+            | {
+                "first_correct": first.without_correct.sel(dropped="nothing", drop=True),
+                "predicted_noise": noisy.isel(step=-1, drop=True),
+                "first_predicted_noise": noisy.isel(step=0, drop=True),
+            }
+        )
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        statement = "After fine-tuning, attention goes to targets after the trigger and not to noise there (ratio)"
+        shown = {"before": (reduced.first_on_target / reduced.first_on_noise).values}
+        yield above("avoids-noise", statement, reduced.on_target / reduced.on_noise, 5, shown=shown)
+        statement = "Before, it goes to all that follows the trigger (noise there, over targets)"
+        yield above("all-that-follows", statement, reduced.first_on_noise / reduced.first_on_target, 0.3)
+        statement = "The model without noise has learned to recall (probability of the target)"
+        yield above("recalls-before", statement, reduced.first_correct, 0.8)
+        statement = "and predicts no noise (share of predictions)"
+        yield below("no-noise-before", statement, reduced.first_predicted_noise, 0.05)
+        full = reduced.sel(dropped="nothing")
+        statement = "After fine-tuning the noise has the probability alpha (mean over seeds)"
+        yield agrees("predicts-noise", statement, full.noise.mean(), self.alpha, absolute=0.1)
+        statement = "and noise and other predictions are about as frequent (share of noise, mean over seeds)"
+        yield within("even-predictions", statement, reduced.predicted_noise.mean(), 0.3, 0.7, source="Figure 4.7")
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        trace = measured["tuned"].to_dataset()
+        figure, (example, masses, predictions) = panels(3, size=(4.8, 3.4), width_ratios=(1.6, 1, 1))
+        show_example(example, trace, self.tokens, "Second layer, last token, fine-tuning")
+        for name, label, color in (
+            ("on_target", "targets after the trigger", PALETTE[1]),
+            ("on_noise", "noise after the trigger", PALETTE[0]),
+        ):
+            draw_seeds(masses, trace[f"seen_{name}"], color, label)
+        masses.set(xlabel="step", xscale="symlog", xlim=(0, None), ylim=(0, 1), title="Attention")
+        masses.legend(fontsize=8)
+        share = trace.seen_split.isel(predicted=1).sum("label")
+        draw_seeds(predictions, share, FAINT, "share of predictions that are noise")
+        draw_seeds(predictions, trace.without_noise.sel(dropped="nothing"), PALETTE[0], "P(noise)")
+        draw_seeds(predictions, trace.without_correct.sel(dropped="nothing"), PALETTE[1], "P(target)")
+        predictions.axhline(self.alpha, color=INK, linewidth=0.7)
+        predictions.set(xlabel="step", xscale="symlog", xlim=(0, None), ylim=(0, 1), title="Predictions")
+        predictions.legend(fontsize=8)
+        return {"fine-tuning": figure}

@@ -1,0 +1,226 @@
+"""The training that these experiments look at: a two-layer transformer on noisy in-context recall."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Annotated, Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from pydantic import Field, PositiveInt
+
+from dynascope.dynamics import Descent, Trajectory, ensemble
+from dynascope.experiments.recall.readings import (
+    DROPPED,
+    MAPS,
+    SCORES,
+    SEEN,
+    maps,
+    on_random_directions,
+    scores,
+    seen,
+    without,
+)
+from dynascope.experiments.seeds import member_seeds, run_key
+from dynascope.figures import PALETTE
+from dynascope.lab.experiment import ComposedExperiment, Measurement
+from dynascope.models import RecallTransformer
+from dynascope.probes import Probe, probe, truncations
+from dynascope.tasks import NoisyRecall, RecallBatch, SampledTask
+from dynascope.tasks.data.text import character_frequencies
+from dynascope.tasks.noisy_recall import most_frequent
+
+Feed = Literal["mlp", "linear", "none"]
+Ranks = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+CONTEXT_NOISE = 0.5
+"""The noise in the contexts on which attention is read, whatever the training had."""
+QUICK: dict[str, Any] = {"tokens": 20, "length": 32, "dim": 32, "hidden": 128, "batch": 32, "learning_rate": 0.06}
+QUICK |= {"steps": 400, "tests": 128, "ranks": (3, 6)}
+SMALL: dict[str, Any] = {"length": 64, "dim": 64, "hidden": 256, "batch": 64, "steps": 1500}
+SMALL |= {"tests": 256, "ranks": (6, 12)}
+
+
+class RecallTraining(Measurement):
+    """One training by SGD with momentum 0.9, with everything that is looked at recorded along it."""
+
+    tokens: Annotated[int, Field(ge=3, le=65)] = 65
+    length: Annotated[int, Field(ge=8)] = 256
+    dim: Annotated[int, Field(ge=4)] = 256
+    hidden: PositiveInt = 1024
+    batch: PositiveInt = 512
+    steps: Annotated[int, Field(ge=10)] = 2000
+    learning_rate: float = Field(0.03, gt=0)
+    alpha: float = Field(0.5, ge=0, lt=1)
+    seeds: PositiveInt = 3
+    tests: PositiveInt = 512
+    triggers: PositiveInt = 1
+    feeds: tuple[Feed, Feed] = ("mlp", "mlp")
+    shuffled: bool = False
+    ranks: Ranks = (25, 51)
+    clean_first: bool = False
+    """Whether as many steps without noise come before, at `clean_rate`."""
+    clean_rate: float = Field(0.03, gt=0)
+
+    def data_sets(self) -> tuple[str, ...]:
+        return ("tiny_shakespeare",)
+
+    def task(self, alpha: float) -> NoisyRecall:
+        """Noisy recall with the statistics of the most frequent characters of the text."""
+        text = character_frequencies()
+        chosen = list(most_frequent(text.first, self.tokens))
+        first, following = text.first[chosen], text.following[np.ix_(chosen, chosen)]
+        first = first / first.sum()
+        following = following / following.sum(1, keepdims=True)
+        triggers = most_frequent(first, self.triggers)
+        return NoisyRecall(first, following, length=self.length, alpha=alpha, triggers=triggers)
+
+    def measure(self, seed: int) -> xr.Dataset:
+        keys, seeds = jax.random.split(run_key(seed), 2), member_seeds(seed, self.seeds)
+        task = self.task(CONTEXT_NOISE)
+        tests = self.task(0.0).sample(keys[0], self.tests), task.sample(keys[1], self.tests)
+        probes = self.probes(task, *tests)
+
+        def start(number: Any) -> RecallTransformer:
+            sizes = {"dim": self.dim, "hidden": self.hidden, "feeds": self.feeds}
+            return RecallTransformer(task.vocabulary, self.length, key=jax.random.key(number), **sizes)
+
+        def member(seed: Any, alpha: Any, rate: Any, shuffled: Any) -> Descent:
+            number, leaves = seed
+            learned = Unrelated(eqx.tree_at(lambda each: each.alpha, task, alpha), shuffled)
+            key = jax.random.fold_in(jax.random.key(number), 1)
+            model = jax.tree.unflatten(structure, leaves)
+            return Descent(model, learned, sgd(rate), batch=self.batch, key=key, probes=probes)
+
+        def train(models: RecallTransformer, **fixed: Any) -> Trajectory:
+            over, more = {"seed": (seeds, tuple(jax.tree.leaves(models)))}, {"shuffled": self.shuffled}
+            return ensemble(member, over, steps=self.steps, record=recorded(self.steps), fixed=fixed | more)
+
+        models = jax.jit(jax.vmap(start))(seeds)
+        structure = jax.tree.structure(models)
+        if self.clean_first:
+            before = train(models, alpha=0.0, rate=self.clean_rate)
+            models = jax.tree.map(
+                lambda *each: jnp.stack(each), *(before.member(seed=i).model for i in range(len(seeds)))
+            )
+        trace = train(models, alpha=self.alpha, rate=self.learning_rate).trace
+        example = {"example_tokens": ("position", np.asarray(tests[1].tokens[0])), "example_target": tests[1].target[0]}
+        return trace.assign_coords(seed=seeds).assign(example).assign_attrs(triggers=list(task.triggers))
+
+    def probes(self, task: NoisyRecall, clean: RecallBatch, noisy: RecallBatch) -> dict[str, Probe]:
+        """`without` (scores), `seen` (attention and predictions), `maps` at the end, and `cut`, `random` (ranks)."""
+        dropped, ranks = dict.fromkeys(SCORES, ("dropped",)), dict.fromkeys(SCORES, ("rank",))
+        found = {
+            "without": probe(lambda now: without(task, now.model, clean), dropped, coords={"dropped": DROPPED}),
+            "seen": probe(lambda now: seen(task, now.model, noisy), SEEN),
+            "maps": probe(lambda now: maps(now.model, noisy), MAPS, every=[self.steps]),
+        }
+
+        def measured(model: RecallTransformer) -> dict[str, Array]:
+            return scores(task, model, clean)
+
+        if self.feeds == ("mlp", "mlp"):
+            weights = {"W_in of the second layer": lambda model: model.blocks[1].feed.into}
+            found["cut"] = truncations(weights, self.ranks, measured)
+        if self.feeds == ("none", "none"):
+            weights = {"W_O of the first layer": lambda model: model.blocks[0].output}
+            found["cut"] = truncations(weights, self.ranks, measured)
+            found["random"] = probe(lambda now: on_random_directions(task, now.model, clean, self.ranks), ranks)
+        return found
+
+
+class TrainedRecall(ComposedExperiment, ABC):
+    """The fields that all experiments on trained transformers have."""
+
+    tokens: Annotated[int, Field(ge=3, le=65)] = 65
+    """How many of the text's characters, the most frequent ones; the noise token is one more."""
+    length: Annotated[int, Field(ge=8)] = 256
+    dim: Annotated[int, Field(ge=4)] = 256
+    hidden: PositiveInt = 1024
+    """The width of MLPs."""
+    batch: PositiveInt = 512
+    steps: Annotated[int, Field(ge=10)] = 2000
+    learning_rate: float = Field(0.03, gt=0)
+    """Of SGD with momentum 0.9 and weight decay 1e-4."""
+    alpha: float = Field(0.5, ge=0, lt=1)
+    """The probability of noise after a trigger."""
+    seeds: PositiveInt = 3
+    tests: PositiveInt = 512
+    """Sequences on which the model is tested, without noise, and attention is read, with noise."""
+    shuffled: bool = False
+    """Whether targets are those of other sequences, so that looking back does not help."""
+    ranks: Ranks = (25, 51)
+    """To which W_in of the second MLP is cut."""
+
+    def training(self, **changes: Any) -> RecallTraining:
+        """The training with these fields, and some changed."""
+        own = {name: getattr(self, name) for name in TrainedRecall.model_fields if name in RecallTraining.model_fields}
+        return RecallTraining(**{**own, **changes})
+
+    @property
+    def matmul_precision(self) -> str:
+        return "default"
+
+
+class Unrelated(SampledTask):
+    """Noisy recall; if `shuffled`, labels after triggers are other sequences' targets."""
+
+    recall: NoisyRecall
+    shuffled: Bool[Array, ""]
+
+    def sample(self, key: PRNGKeyArray, count: int) -> RecallBatch:
+        """`count` sequences."""
+        batch = self.recall.sample(key, count)
+        after = jnp.isin(batch.tokens, jnp.array(self.recall.triggers)) & (batch.labels != self.recall.noise)
+        others = jnp.roll(batch.target, 1)
+        return batch._replace(labels=jnp.where(self.shuffled & after, others[:, None], batch.labels))
+
+    def loss(self, model: Any, batch: RecallBatch) -> Float[Array, ""]:
+        """The loss of the task."""
+        return self.recall.loss(model, batch)
+
+
+def recorded(steps: int) -> list[int]:
+    """The steps at which a training is looked at: the first ones, then more and more apart."""
+    return sorted({0, 1, 2, 3, 4, 5, 7, *(int(step) for step in np.geomspace(10, steps, 22).round())})
+
+
+def sgd(learning_rate: Any) -> optax.GradientTransformation:
+    """The optimizer of these trainings."""
+    return optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(learning_rate, momentum=0.9))
+
+
+def crossing(curves: xr.DataArray, level: float) -> xr.DataArray:
+    """The first step at which each curve is above a level; the last step where none is."""
+    above = curves > level
+    first = curves.step[above.argmax("step")]
+    return xr.where(above.any("step"), first, curves.step[-1]).clip(min=1).astype(float)
+
+
+def draw_seeds(axes: Any, curves: xr.DataArray, color: str, label: str, **style: Any) -> None:
+    """A curve for each seed."""
+    for number, curve in enumerate(curves.transpose("seed", "step").values):
+        shown = {"linewidth": 1.2, "label": label if number == 0 else None, **style}
+        axes.plot(curves.step, curve, color=color, **shown)
+
+
+def show_example(axes: Any, trace: xr.Dataset, noise: int, title: str = "Second layer, last token") -> None:
+    """A heat map of attention in one sequence, at all recorded steps; colors of ticks tell targets and noise."""
+    tokens, target = trace.example_tokens.values, int(trace.example_target)
+    steps = trace.step.values
+    weights = trace.seen_example.isel(seed=0).transpose("step", "position").values
+    axes.imshow(weights, aspect="auto", cmap="magma_r", vmin=0, vmax=max(0.3, float(weights.max())))
+    axes.grid(visible=False)
+    after = np.flatnonzero(tokens[:-1] == tokens[-1]) + 1
+    kinds = {"q y": [at for at in after if tokens[at] == target], "q τ": [at for at in after if tokens[at] == noise]}
+    places = sorted((at, name) for name, found in kinds.items() for at in found)
+    axes.set_xticks([at for at, _ in places], [name[-1] for _, name in places])
+    for tick, (_, name) in zip(axes.get_xticklabels(), places, strict=True):
+        tick.set_color(PALETTE[1] if name == "q y" else PALETTE[0])
+    rows = np.linspace(0, len(steps) - 1, 7).round().astype(int)
+    axes.set_yticks(rows, [str(steps[row]) for row in rows])
+    axes.set(xlabel="position (y: target, τ: noise after the trigger)", ylabel="step", title=title)

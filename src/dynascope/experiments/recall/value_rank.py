@@ -1,0 +1,81 @@
+"""Figure 4.12: without feed-forward maps the noise is in weak directions of the first layer's values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.recall.readings import SCORES
+from dynascope.experiments.recall.training import QUICK, SMALL, Ranks, TrainedRecall, draw_seeds
+from dynascope.figures import PALETTE, panels, settings_colors
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import above, below
+from dynascope.lab.experiment import Measurement, Source
+
+
+class ValueRank(TrainedRecall):
+    """Without feed-forward maps, does cutting a value matrix to a low rank remove the noise?"""
+
+    id = "recall.value-rank"
+    source = Source(PAPER, "Figure 4.12")
+    cost = {"quick": 20, "full": 100_000}
+    presets = {"quick": QUICK | {"ranks": (1, 2, 3, 4, 5, 6, 8, 12, 16, 32), "steps": 1000}}
+    presets |= {"small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 24, 64), "steps": 2000}}
+    control = {"kept": "random"}
+    notes = """Attention alone in both layers. W_O of the first layer is cut to its strongest directions, in the trained
+    model, which is tested on sequences without noise. In the control as many random directions are kept."""
+
+    ranks: Ranks = (2, 12, 25, 51, 128, 256)
+    """To which W_O of the first layer is cut."""
+    kept: Literal["singular", "random"] = "singular"
+
+    def measurements(self) -> Mapping[str, Measurement]:
+        return {"trained": self.training(feeds=("none", "none"))}
+
+    def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
+        last = measured["trained"].to_dataset().isel(step=-1, drop=True)
+        cut = {name: last[f"cut_{name}"].isel(weight=0, drop=True) for name in SCORES}
+        if self.kept == "random":
+            cut = {name: last[f"random_{name}"] for name in SCORES}
+        full = {f"full_{name}": last[f"without_{name}"].sel(dropped="nothing", drop=True) for name in SCORES}
+        return xr.Dataset(cut | full)
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        middle = reduced.sel(rank=[rank for rank in self.ranks if 1 < rank <= self.dim // 2])
+        best = middle.isel(rank=middle.clean_loss.argmin("rank"))
+        statement = "Cut to the best of the ranks, the model has a lower loss without noise than as it is (ratio)"
+        shown = {"best rank": best["rank"].values}
+        yield below("cut-recalls", statement, best.clean_loss / reduced.full_clean_loss, 0.8, shown=shown)
+        statement = "and gives the noise less of the probability (difference)"
+        yield above("noise-is-cut", statement, reduced.full_noise - best.noise, 0.1)
+        statement = "and the target more (difference)"
+        yield above("target-gains", statement, best.correct - reduced.full_correct, 0.1)
+        statement = "A rank too low destroys the model (loss without noise, over that of the best rank)"
+        lowest = reduced.isel(rank=0)
+        yield above("too-low", statement, lowest.clean_loss / best.clean_loss, 2)
+
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        trace = measured["trained"].to_dataset()
+        figure, (by_rank, losses, noise) = panels(3, size=(4.0, 3.4))
+        for name, label, color in (("correct", "target", PALETTE[1]), ("noise", "noise", PALETTE[0])):
+            for number, each in enumerate(reduced[name].transpose("seed", "rank").values):
+                by_rank.plot(reduced["rank"], each, "o-", color=color, markersize=3, label=None if number else label)
+            by_rank.axhline(float(reduced[f"full_{name}"].mean()), color=color, linewidth=0.8, linestyle=":")
+        by_rank.set(xscale="log", xlabel="rank of the first W_O", ylabel="probability", ylim=(0, 1), title="In the end")
+        by_rank.legend(fontsize=8)
+        shown = [rank for rank in self.ranks if rank <= self.dim // 2]
+        for rank, color in zip(shown, settings_colors(len(shown)), strict=True):
+            part = trace.sel(rank=rank).isel(weight=0, seed=[0])
+            draw_seeds(losses, part.cut_clean_loss, color, f"rank {rank}")
+            draw_seeds(noise, part.cut_noise, color, f"rank {rank}")
+        full = trace.sel(dropped="nothing").isel(seed=[0])
+        draw_seeds(losses, full.without_clean_loss, PALETTE[0], "full", linestyle="--")
+        draw_seeds(noise, full.without_noise, PALETTE[0], "full", linestyle="--")
+        losses.set(xlabel="step", xscale="symlog", xlim=(0, None), title="Loss without noise, one seed")
+        noise.set(xlabel="step", xscale="symlog", xlim=(0, None), ylim=(0, 1), title="P(noise), one seed")
+        losses.legend(fontsize=7)
+        return {"value-rank": figure}
