@@ -29,6 +29,12 @@ FIGURES = {
 """The figures of the documents that show a measurement of a system that is built."""
 
 
+@pytest.fixture(scope="session")
+def one_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One store for all, since experiments take measurements from one another's runs."""
+    return Store(tmp_path_factory.mktemp("runs"))
+
+
 def missing_for(id: str) -> str:
     """What an experiment needs that is not here."""
     quick = build(registry.load(id), {}, preset="quick")
@@ -37,8 +43,8 @@ def missing_for(id: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
-def test_the_quick_preset_gives_the_verdicts_on_record_and_the_control_flips_the_main_one(id, tmp_path):
-    experiment, store = registry.load(id), Store(tmp_path)
+def test_the_quick_preset_gives_the_verdicts_on_record_and_the_control_flips_the_main_one(id, one_store):
+    experiment, store = registry.load(id), one_store
     if missing := missing_for(id):
         pytest.skip(missing)
     shown = run(build(experiment, {}, preset="quick"), preset="quick", store=store)
