@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,9 +189,15 @@ def _import_file(path: Path) -> Any:
 def _read(path: Path, module: str | None) -> list[Entry]:
     """The experiments a file defines: its classes with a literal id."""
     try:
-        tree = parse(path.read_text(encoding="utf-8"))
+        return list(_defined(path, module, path.read_text(encoding="utf-8")))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {one_line(error)}") from error
+
+
+@lru_cache(maxsize=1024)
+def _defined(path: Path, module: str | None, text: str) -> tuple[Entry, ...]:
+    """The experiments in the text of a file, which is parsed again only when it has changed."""
+    tree = parse(text)
     found = []
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
@@ -204,7 +211,7 @@ def _read(path: Path, module: str | None) -> list[Entry]:
         costs = _literal(said.get("cost"), dict) or {}
         cost = {str(key): float(value) for key, value in costs.items() if isinstance(value, int | float)}
         found.append(Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets"))))
-    return found
+    return tuple(found)
 
 
 def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
