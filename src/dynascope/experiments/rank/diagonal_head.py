@@ -122,13 +122,19 @@ def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " ti
 
 
 def record_times(until: float, points: int, systems: Iterable[Sequence[Stage]]) -> Float[np.ndarray, " points"]:
-    """Even times, moved to the beginning and the middle of every plateau where one of these is near: there the limit
-    has kinks or is judged. Their number does not depend on the stages, so that all seeds run the same program."""
-    times = np.linspace(0, until, points)
-    for stage in (stage for stages in systems for stage in stages if stage.time < until):
-        for time in (stage.time, stage.middle(until)):
-            times[np.abs(times - time).argmin()] = time
-    return times
+    """Half of the times are spread evenly. The others crowd around the beginnings of the plateaus, where the limit has
+    kinks and the flow moves at a pace that depends on its scale; some are the beginnings and the middles themselves.
+    Their number does not depend on the stages, so that all seeds run the same program."""
+    stages = [stage for stages in systems for stage in stages if stage.time < until]
+    begins = np.array([stage.time for stage in stages])
+    marks = np.unique([begins, [stage.middle(until) for stage in stages]])
+    marks = marks[marks > 0][: points // 2]
+    beside = np.geomspace(until / 20_000, until / 20, max(points // 4 // max(len(stages), 1), 1))
+    near = np.unique([begins[:, None] - beside, begins[:, None] + beside])
+    near = np.setdiff1d(near[(near > 0) & (near < until)], marks)
+    near = near[:: max(1, -(-len(near) // (points // 4)))]
+    even = points - len(marks) - len(near)
+    return np.sort(np.concatenate([np.linspace(0, until, even), marks, near]))
 
 
 def against_stages(

@@ -36,7 +36,7 @@ class StageTimes(HeadExperiment):
     id = "rank.stage-times"
     source = Source(PAPER, "Theorem 4.1, Algorithm 1")
     cost = {"quick": 17, "full": 95}
-    presets = {"quick": {"scales": (1e-16, 1e-32, 1e-64), "points": 3000, "horizon": 4.5}}
+    presets = {"quick": {"scales": (1e-16, 1e-32, 1e-64), "points": 500, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}
     notes = """Two examples: a linear network of four coordinates, one of which is learned, leaves the support and
     returns with the opposite sign; and a head of size 6. Only resolved plateaus are judged, as in rank.weights. The
