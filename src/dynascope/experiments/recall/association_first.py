@@ -36,23 +36,23 @@ class AssociationFirst(TrainedRecall):
 
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
         trace = measured["trained"].to_dataset()
-        last, early = trace.isel(step=-1), trace.sel(step=slice(0, EARLY))
+        last, early = trace.isel(step=-1, drop=True), trace.sel(step=slice(0, EARLY))
         noisy = trace.seen_split.isel(predicted=1).sum("label")
         names = ("correct", "noise", "clean_loss", "accuracy")
         ends = {name: last[f"without_{name}"] for name in names}
-        full = trace.without_correct.sel(dropped="nothing")
+        full = trace.without_correct.sel(dropped="nothing", drop=True)
         return xr.Dataset(
             ends
-            | {f"cut_{name}": last[f"cut_{name}"].isel(weight=0) for name in names}
+            | {f"cut_{name}": last[f"cut_{name}"].isel(weight=0, drop=True) for name in names}
             | {
-                "peak": early.without_noise.sel(dropped="nothing").max("step"),
-                "predicted_noise": noisy.isel(step=-1),
+                "peak": early.without_noise.sel(dropped="nothing", drop=True).max("step"),
+                "predicted_noise": noisy.isel(step=-1, drop=True),
                 "predicted_noise_peak": noisy.sel(step=slice(0, EARLY)).max("step"),
                 "margin": last.seen_margin,
                 "margin_step": crossing(trace.seen_margin, 0.0),
                 "recall_step": crossing(full, (1 - self.alpha) / 2),
             }
-        ).drop_vars(["step", "weight"])
+        )
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         full, second = reduced.sel(dropped="nothing"), reduced.sel(dropped="second")

@@ -195,10 +195,11 @@ def sgd(learning_rate: Any) -> optax.GradientTransformation:
 
 
 def crossing(curves: xr.DataArray, level: float) -> xr.DataArray:
-    """The first step at which each curve is above a level; the last step where none is."""
-    above = curves > level
-    first = curves.step[above.argmax("step")]
-    return xr.where(above.any("step"), first, curves.step[-1]).clip(min=1).astype(float)
+    """The first step, from 1 on, at which each seed's curve is above a level; the last step where it never is."""
+    rows = curves.transpose("seed", "step")
+    above, steps = rows.values > level, np.maximum(rows.step.values, 1).astype(float)
+    first = np.where(above.any(1), steps[above.argmax(1)], steps[-1])
+    return xr.DataArray(first, dims="seed")
 
 
 def draw_seeds(axes: Any, curves: xr.DataArray, color: str, label: str, **style: Any) -> None:
