@@ -39,8 +39,8 @@ Feed = Literal["mlp", "linear", "none"]
 Ranks = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 CONTEXT_NOISE = 0.5
 """The noise in the contexts on which attention is read, whatever the training had."""
-QUICK: dict[str, Any] = {"tokens": 20, "length": 32, "dim": 32, "hidden": 128, "batch": 32, "learning_rate": 0.06}
-QUICK |= {"steps": 400, "tests": 128, "ranks": (3, 6)}
+QUICK: dict[str, Any] = {"tokens": 20, "length": 32, "dim": 32, "hidden": 128, "batch": 32, "learning_rate": 0.04}
+QUICK |= {"steps": 600, "tests": 128, "ranks": (3, 6)}
 SMALL: dict[str, Any] = {"length": 64, "dim": 64, "hidden": 256, "batch": 64, "steps": 1500}
 SMALL |= {"tests": 256, "ranks": (6, 12)}
 
