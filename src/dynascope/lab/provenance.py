@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shlex
+import sys
 from importlib.metadata import version
 
 from dynascope.lab.experiment import Experiment
@@ -11,11 +12,13 @@ from dynascope.lab.registry import entry_of
 from dynascope.lab.terminal import typed
 
 PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
+OPTIONAL = ("torch", "transformers")
 
 
 def package_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    """The versions of Python and of the packages that numbers depend on; of optional ones, those that are in use."""
+    used = [name for name in OPTIONAL if name in sys.modules]
+    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *used)}}
 
 
 def device_name() -> str:

@@ -30,7 +30,7 @@ class Arithmetic(OptionalExperiment):
 
     id = "recall.arithmetic"
     source = Source(PAPER, "Table 4.2")
-    cost = {"quick": 60, "full": 14400}
+    cost = {"quick": 33, "full": 14400}
     presets = {
         "quick": {
             "model": "smollm2",

@@ -52,7 +52,7 @@ class Pretrained(OptionalExperiment):
 
     id = "recall.pretrained"
     source = Source(PAPER, "Table 4.1, Figures C.2-C.4")
-    cost = {"quick": 60, "full": 900}
+    cost = {"quick": 45, "full": 230}
     presets = {"quick": {"last_layers": 4, "unseen": 32}}
     control = {"matrices": ("q", "v", "o")}
     notes = """The document's models are Pythia and GPT-2. The model at hand is SmolLM2 with 135 million parameters,

@@ -28,9 +28,9 @@ def draw_layers(reduced: xr.DataTree, places: Mapping[str, Sequence[int]]) -> Fi
         image = axis.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
         layer, matrix, rank = places[str(task)]
         row = matrix * gain.sizes["rank"] + list(gain["rank"].values).index(rank)
-        axis.plot(
-            list(layers).index(layer), row, "o", markersize=9, markerfacecolor="none", color=INK, markeredgewidth=1.6
-        )
+        for width, color in ((3.2, "white"), (1.4, INK)):
+            ring = {"markersize": 10, "markerfacecolor": "none", "color": color, "markeredgewidth": width}
+            axis.plot(list(layers).index(layer), row, "o", **ring)
         axis.set_yticks(range(len(labels)), labels)
         axis.set_title(NAMES[str(task)].capitalize())
         axis.grid(False)
