@@ -25,6 +25,7 @@ FIGURES = {
     "features": "Figures 4.8-4.11, C.13-C.23",
     "rank": "Figures 1-20",
     "graphs": "Figures 2.1-2.4, A.1",
+    "recall": "Figures 4.3-4.14, C.1-C.6",
 }
 """The figures of the documents that show a measurement of a system that is built."""
 
