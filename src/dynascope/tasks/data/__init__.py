@@ -9,6 +9,7 @@ from dynascope.tasks.data import (
     datasets as datasets,
     digit_pairs as digit_pairs,
     download as download,
+    facts as facts,
     files as files,
     graph_files as graph_files,
     graph_sets as graph_sets,

@@ -193,6 +193,20 @@ KNOWN: dict[str, Known] = {
         contents="lines with question and answer",
         by_hand="test.jsonl of github.com/openai/grade-school-math",
     ),
+    "known_1000_facts": Known(
+        "1,209 facts that GPT-2 knows, as prompts",
+        "MIT",
+        (("known_1000_facts.csv.gz", "known_1000_facts.csv"),),
+        contents="with columns prompt and attribute",
+        by_hand="known_1000 of github.com/kmeng01/rome, as a table",
+    ),
+    "world_capitals": Known(
+        "capitals and their countries",
+        "MIT",
+        (("world_capitals.csv", "world_capitals.csv.gz"),),
+        contents="with columns country and capital",
+        by_hand="any table of countries and capitals",
+    ),
     "wikitext103": Known(
         "articles of Wikipedia, 103 million words",
         "CC BY-SA",
