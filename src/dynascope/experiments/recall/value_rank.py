@@ -23,8 +23,10 @@ class ValueRank(TrainedRecall):
     id = "recall.value-rank"
     source = Source(PAPER, "Figure 4.12")
     cost = {"quick": 20, "full": 100_000}
-    presets = {"quick": QUICK | {"ranks": (1, 2, 3, 4, 5, 6, 8, 12, 16, 32), "steps": 1000}}
-    presets |= {"small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 24, 64), "steps": 2000}}
+    presets = {
+        "quick": QUICK | {"ranks": (1, 2, 3, 4, 5, 6, 8, 12, 16, 32), "steps": 1000},
+        "small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 24, 64), "steps": 2000},
+    }
     control = {"kept": "random"}
     notes = """Attention alone in both layers. W_O of the first layer is cut to its strongest directions, in the trained
     model, which is tested on sequences without noise. In the control as many random directions are kept."""
