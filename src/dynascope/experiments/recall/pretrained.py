@@ -166,20 +166,14 @@ class Pretrained(OptionalExperiment):
         demo = reduced["demo"]["the"].sel(layer=int(unseen.layer.sel(task="objects")), share=slice(0.1, 0.8))
         statement = 'In the document\'s indirect-object prompt P(" the") falls at any share of the rank from 0.1 to 0.8'
         yield below("shares", statement, demo, 0.5, source="Figure C.4")
-        large = [name for name in ("in", "up", "out") if name in table.matrix.values]
-        if large:
-            last = table.gain.isel(layer=-1, rank=0).sel(matrix=large)
-            statement = "The last layer is not the one: cut to the smallest rank there, the ratio falls (factor)"
+        if self.model == "smollm2" and {"gate", "up", "out"} <= set(table.matrix.values):
+            last = table.gain.isel(layer=-1, rank=0).sel(matrix=["up", "out"])
+            statement = "The last layer is not the one in this model: cut to the smallest rank there, the ratio falls"
             yield below("last-layer", statement, last, 1)
-        if (
-            self.model == "smollm2"
-            and {5, 115} <= set(self.ranks)
-            and {"gate", "up", "out"} <= set(table.matrix.values)
-        ):
-            statement = "Probabilities of the whole model and of layer 29 are those that another program measured"
-            found = [_row(table, place) for place in SMOLLM2]
-            wanted = np.array(list(SMOLLM2.values()))
-            yield agrees("smollm2", statement, np.array(found), wanted, relative=0.02, source="measured apart")
+            if {5, 115} <= set(self.ranks):
+                statement = "Probabilities of the whole model and of layer 29 are those that another program measured"
+                found, wanted = [_row(table, place) for place in SMOLLM2], np.array(list(SMOLLM2.values()))
+                yield agrees("smollm2", statement, np.array(found), wanted, relative=0.02, source="measured apart")
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
         places = {task: measured["found"].place.sel(task=task).values.tolist() for task in TASKS}
