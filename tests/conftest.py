@@ -49,6 +49,14 @@ def share_the_cores() -> None:
     os.sched_setaffinity(0, cores[number % workers :: workers] or {cores[number % len(cores)]})
 
 
+def keep_programs(folder: Path) -> None:
+    """Keep each compiled program, however small: many tests compile the same ones. Each worker has a folder of its own,
+    since one must not read what another is writing."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+    jax.config.update("jax_compilation_cache_dir", str(folder / f"compiled-{worker}"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Mixing dtypes without saying so is an error; what is compiled is kept beside pytest's own cache."""
     share_the_cores()
@@ -57,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     cache = getattr(config, "cache", None)
     folder = cache.mkdir("dynascope") if cache else config.rootpath / ".pytest_cache"
     os.environ.setdefault("DYNASCOPE_CACHE", str(folder))
+    keep_programs(Path(folder))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that a test starts translates the package anew
     os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
 

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,16 @@ def test_a_process_with_very_many_programs_forgets_them_before_a_run(walk, store
     assert len(compiled) == 2
 
 
+@pytest.fixture
+def no_compilation_cache() -> Iterator[None]:
+    """As in a user's process: the tests' own cache is set aside."""
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+@pytest.mark.usefixtures("no_compilation_cache")
 def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("DYNASCOPE_CACHE", str(tmp_path / "cache"))
     seen = []
