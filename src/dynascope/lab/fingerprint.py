@@ -179,8 +179,9 @@ def _loose(module: Module) -> Iterator[tuple[Module, str, ast.stmt]]:
 
 
 def _bases(kind: Kind) -> list[type]:
-    roots = (Experiment, Measurement)
-    return [base for base in kind.__mro__ if issubclass(base, roots) and base not in roots]
+    """The class and those it is made of, without the lab's own."""
+    known = [base for base in kind.__mro__ if issubclass(base, (Experiment, Measurement))]
+    return [base for base in known if base.__module__ != Experiment.__module__]
 
 
 def _home(base: type) -> Module | None:
