@@ -31,7 +31,7 @@ class PaintedConcepts(DiffusionExperiment):
 
     id = "concept.diffusion"
     source = Source(PAPER, "Figure 6, Appendix G")
-    cost = {"quick": 120, "full": 3600000}
+    cost = {"quick": 60, "full": 3600000}
     presets = {
         "quick": {
             "separations": (0.2, 0.7),
@@ -42,7 +42,7 @@ class PaintedConcepts(DiffusionExperiment):
             "blocks": 1,
             "dropout": 0.0,
             "per_class": 512,
-            "batch": 32,
+            "batch": 16,
             "learning_rate": 2e-3,
             "average": 0.98,
             "steps": 700,
