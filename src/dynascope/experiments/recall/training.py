@@ -202,6 +202,11 @@ def crossing(curves: xr.DataArray, level: float) -> xr.DataArray:
     return xr.DataArray(first, dims="seed")
 
 
+def lately(curves: xr.DataArray) -> xr.DataArray:
+    """The mean over the last four recordings."""
+    return curves.isel(step=slice(-4, None)).mean("step")
+
+
 def draw_seeds(axes: Any, curves: xr.DataArray, color: str, label: str, **style: Any) -> None:
     """A curve for each seed."""
     for number, curve in enumerate(curves.transpose("seed", "step").values):
