@@ -76,10 +76,10 @@ class Arithmetic(OptionalExperiment):
         for number, shots in enumerate(self.shots):
             prompts = [few_shot(problem.question, shots) for problem in asked]
             whole = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
-            current_monitor().progress(number + 0.5, len(self.shots), "evaluations")
+            current_monitor().progress(number + 0.5, float(len(self.shots)), "evaluations")
             with model.truncated(self.layer, self.matrix, share=self.share):
                 cut = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
-            current_monitor().progress(number + 1, len(self.shots), "evaluations")
+            current_monitor().progress(number + 1.0, float(len(self.shots)), "evaluations")
             right.append([_right(whole, asked), _right(cut, asked)])
             readable.append([[answer_in(text) is not None for text in written] for written in (whole, cut)])
             changed.append([one != other for one, other in zip(whole, cut, strict=True)])

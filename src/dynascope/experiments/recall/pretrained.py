@@ -224,4 +224,4 @@ def _madrid(model: LanguageModel, layer: int, matrix: str, rank: int) -> xr.Data
 
 
 def _tell(done: int, total: int) -> None:
-    current_monitor().progress(done, total, "layers")
+    current_monitor().progress(float(done), float(total), "layers")
