@@ -13,7 +13,7 @@ from dynascope.experiments.recall.text_questions import (
     shares_after,
     text_questions,
 )
-from dynascope.tasks import IndirectObject, NoisyRecall
+from dynascope.tasks import IndirectObject, IndirectObjectBatch, NoisyRecall, RecallBatch
 from dynascope.tasks.data.text import Frequencies
 
 
@@ -42,26 +42,29 @@ def test_the_loss_away_from_triggers_is_the_entropy_for_the_true_bigrams():
 
 def test_triggers_and_the_token_that_was_set_are_not_asked_for():
     away = AwayFromTriggers(recall()[0])
-    batch = away.sample(jax.random.key(0), 1)._replace(
-        tokens=jnp.array([[0, 1, 2, 3, 4, 1]]), labels=jnp.array([[1, 2, 3, 4, 1, 0]])
-    )
+    tokens, labels = jnp.array([[0, 1, 2, 3, 4, 1]]), jnp.array([[1, 2, 3, 4, 1, 0]])
+    batch = RecallBatch(tokens, labels, jnp.array([0]))
+    loss = jax.jit(lambda right: away.loss(lambda tokens: right, batch))
     asked = []
     for place in range(6):
         right = jnp.zeros((6, 6)).at[place, batch.labels[0, place]].set(5.0)
-        asked.append(float(away.loss(lambda tokens, right=right: right, batch)) < np.log(6) - 1e-3)
+        asked.append(float(loss(right)) < np.log(6) - 1e-3)
     assert asked == [True, False, True, True, False, False]
 
 
 def test_in_the_control_the_token_before_is_the_label():
     away = AwayFromTriggers(recall()[0], previous=True)
-    batch = away.sample(jax.random.key(0), 8)
+    tokens = jnp.asarray(np.random.default_rng(0).integers(0, 6, (8, 6)))
+    batch = RecallBatch(tokens, jnp.zeros_like(tokens), tokens[:, 0])
     knows = lambda tokens: 50.0 * jax.nn.one_hot(jnp.roll(tokens, 1), 6)  # noqa: E731
     assert float(away.loss(knows, batch)) < 1e-6
 
 
 def test_accuracy_of_others_leaves_the_noise_token_out():
     task = IndirectObject(5, 8, 0.0)
-    batch = task.sample(jax.random.key(0), 16)
+    draw = np.random.default_rng(0)
+    target = jnp.asarray(draw.integers(1, 5, 16))
+    batch = IndirectObjectBatch(jnp.asarray(draw.integers(0, 6, (16, 8))), target, target, 1 + target % 4)
     logits = jnp.zeros((16, 6)).at[jnp.arange(16), batch.target].set(1.0).at[:, 5].set(2.0)
     keyed = {tuple(np.asarray(t).tolist()): logit for t, logit in zip(batch.tokens, logits, strict=True)}
     book = jnp.stack(list(keyed.values()))
@@ -71,7 +74,7 @@ def test_accuracy_of_others_leaves_the_noise_token_out():
         found = book[jnp.argmax(jnp.all(prompts == tokens, axis=1))]
         return jnp.tile(found, (8, 1))
 
-    seen = _look(task, model, batch)
+    seen = jax.jit(lambda: _look(task, model, batch))()
     assert (float(seen["accuracy"]), float(seen["accuracy_of_others"])) == (0.0, 1.0)
     assert float(seen["choice"]) == 1.0
 
@@ -88,7 +91,7 @@ def test_shares_after_count_pairs():
 def test_questions_end_in_prepositions_without_the_article_and_ask_for_words_that_recur():
     draw = np.random.default_rng(0)
     tokens = draw.choice(60, size=6000).astype(np.int32)
-    alphabet = ("…", "the", "of", "in", *(f"{a}{b}" for a in "abcdefgh" for b in "xyzuvwr"))[:60]
+    alphabet = ("…", "the", "of", "in", *(f"{a}{b}q" for a in "abcdefgh" for b in "xyzuvwr"))[:60]
     found = text_questions(tokens[:4000], tokens[4000:], alphabet, 8, 50)
     assert set(np.asarray(found.after.windows)[:, -1].tolist()) <= {2, 3}
     assert not np.any(np.asarray(found.after.windows) == 1)

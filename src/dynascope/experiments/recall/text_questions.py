@@ -78,7 +78,7 @@ class TextQuestions(NamedTuple):
 
 
 def text_questions(
-    trained: Tokens, held_out: Tokens, alphabet: Sequence[str], context: int, count: int
+    trained: Tokens, held_out: Int[np.ndarray, " m"], alphabet: Sequence[str], context: int, count: int
 ) -> TextQuestions:
     """The questions, up to `count` of each kind, spread over the held-out text."""
     if ARTICLE not in alphabet or not set(PREPOSITIONS) & set(alphabet):

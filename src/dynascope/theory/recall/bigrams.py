@@ -62,4 +62,4 @@ def least_losses(
 
 
 def _entropy(rows: Float[np.ndarray, "*batch n"]) -> Float[np.ndarray, "*batch"]:
-    return -np.sum(rows * np.log(np.where(rows > 0, rows, 1)), axis=-1)
+    return np.asarray(-np.sum(rows * np.log(np.where(rows > 0, rows, 1)), axis=-1))
