@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from dynascope import cli
+from dynascope.experiments.recall.pretrained import Pretrained
+from dynascope.lab.errors import UsageError
+from dynascope.lab.run import run
 from dynascope.lm import extra
 
 WALK = f"{Path(__file__).parents[1] / 'lab' / 'toy.py'}::toy.walk"
@@ -45,6 +48,11 @@ def test_a_pattern_leaves_it_out_and_runs_the_others(dynascope):
     assert status == 0
     assert lines[0] == f"dynascope: recall.pretrained is left out: {ADVICE}"
     assert lines[1:] == ["dynascope: [1/1] toy.walk ..."]
+
+
+def test_in_a_program_it_is_refused_too(dynascope, store):
+    with pytest.raises(UsageError, match="transformers_that_is_not_there is missing"):
+        run(Pretrained(), store=store)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.claims import Claim
 from dynascope.lab.drawing import drawn
 from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
-from dynascope.lab.experiment import ComposedExperiment, Experiment
+from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
 from dynascope.lab.files import checksum, pretty, write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
@@ -96,7 +96,10 @@ def run(
 
 
 def data_checksums(experiment: Experiment) -> dict[str, str]:
-    """The checksums of the data sets that an experiment reads. A missing one ends the run before it begins."""
+    """The checksums of the data sets that an experiment reads. A missing one, or whatever else it needs and is missing,
+    ends the run before it begins."""
+    if isinstance(experiment, OptionalExperiment) and (missing := experiment.missing()):
+        raise UsageError(f"{experiment.id}: {missing}")
     try:
         return {name: catalog.checksum(name) for name in experiment.data_sets()}
     except FileNotFoundError as error:
