@@ -13,7 +13,19 @@ import pytest
 
 import dynascope as ds
 
-ROOMS = [ds.graphs, ds.geometry, ds.probes, ds.curves, ds.models, ds.tasks, ds.dynamics, ds.figures, ds.lab, ds.theory]
+ROOMS = [
+    ds.graphs,
+    ds.geometry,
+    ds.probes,
+    ds.curves,
+    ds.models,
+    ds.tasks,
+    ds.dynamics,
+    ds.lm,
+    ds.figures,
+    ds.lab,
+    ds.theory,
+]
 
 
 def names(module: ModuleType) -> dict[str, Any]:
