@@ -127,10 +127,10 @@ def record_times(until: float, points: int, systems: Iterable[Sequence[Stage]]) 
     Their number does not depend on the stages, so that all seeds run the same program."""
     stages = [stage for stages in systems for stage in stages if stage.time < until]
     begins = np.array([stage.time for stage in stages])
-    marks = np.unique([begins, [stage.middle(until) for stage in stages]])
+    marks = np.unique(np.append(begins, [stage.middle(until) for stage in stages]))
     marks = marks[marks > 0][: points // 2]
     beside = np.geomspace(until / 20_000, until / 20, max(points // 4 // max(len(stages), 1), 1))
-    near = np.unique([begins[:, None] - beside, begins[:, None] + beside])
+    near = np.unique(np.append(begins[:, None] - beside, begins[:, None] + beside))
     near = np.setdiff1d(near[(near > 0) & (near < until)], marks)
     near = near[:: max(1, -(-len(near) // (points // 4)))]
     even = points - len(marks) - len(near)
