@@ -21,7 +21,7 @@ class FineTuning(TrainedRecall):
 
     id = "recall.fine-tuning"
     source = Source(PAPER, "Figures 4.4, 4.7")
-    cost = {"quick": 20, "full": 200_000}
+    cost = {"quick": 30, "full": 200_000}
     presets = {"quick": QUICK | {"tuning_rate": 0.02}, "small": SMALL}
     control = {"alpha": 0.0}
     notes = """First a training without noise, then one with it, of all weights, at a lower learning rate: the document

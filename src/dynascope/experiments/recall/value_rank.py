@@ -22,7 +22,7 @@ class ValueRank(TrainedRecall):
 
     id = "recall.value-rank"
     source = Source(PAPER, "Figure 4.12")
-    cost = {"quick": 20, "full": 100_000}
+    cost = {"quick": 26, "full": 100_000}
     presets = {
         "quick": QUICK | {"dim": 64, "ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "learning_rate": 0.03, "steps": 700},
         "small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "steps": 2000},
