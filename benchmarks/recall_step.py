@@ -157,10 +157,10 @@ def in_torch(task: NoisyRecall, size: Size, compute: str, *, compiled: bool) -> 
         def __init__(self) -> None:
             super().__init__()
             self.blocks = nn.ModuleList([Block(), Block()])
-            self.register_buffer("embedding", torch.randn(task.vocabulary, dim))
-            self.register_buffer("places", torch.randn(size.length, dim))
-            self.register_buffer("readout", drawn(task.vocabulary, dim).detach())
-            self.register_buffer("mask", torch.full((size.length, size.length), -torch.inf).triu(1))
+            self.embedding: Any = nn.Buffer(torch.randn(task.vocabulary, dim))
+            self.places: Any = nn.Buffer(torch.randn(size.length, dim))
+            self.readout: Any = nn.Buffer(drawn(task.vocabulary, dim).detach())
+            self.mask: Any = nn.Buffer(torch.full((size.length, size.length), -torch.inf).triu(1))
 
         def forward(self, tokens: Any) -> Any:
             x = self.embedding[tokens] + self.places

@@ -91,10 +91,11 @@ def text_questions(
     label = held_out[ends + 1]
     leads = np.isin(windows[:, -1], prepositions) & np.all(windows != article, axis=1) & (label > 0)
     recurs = np.any(windows[:, :-1] == label[:, None], axis=1) & (windows[:, -1] != label) & (label > FREQUENT)
-    chosen = [_spread(windows, label, which, count) for which in (leads, recurs, np.ones(len(label), bool))]
+    after, again = (_spread(windows, label, which, count) for which in (leads, recurs))
+    anywhere = _spread(windows, label, np.ones(len(label), bool), count)
     shares = np.bincount(trained, minlength=len(alphabet)) / len(trained)
-    unigram = float(np.mean(np.log(np.maximum(shares, 1 / len(trained))[np.asarray(chosen[2].label)])))
-    return TextQuestions(article, prepositions, tuple(plain[:OTHERS]), *chosen, unigram)
+    unigram = float(np.mean(np.log(np.maximum(shares, 1 / len(trained))[np.asarray(anywhere.label)])))
+    return TextQuestions(article, prepositions, tuple(plain[:OTHERS]), after, again, anywhere, unigram)
 
 
 def _spread(windows: np.ndarray, label: np.ndarray, which: np.ndarray, count: int) -> Questions:
