@@ -244,7 +244,7 @@ def test_parts_are_joined(dynascope, tmp_path):
     )
     status, out, lines = dynascope("join", GRID, "--from", "elsewhere")
     assert (status, lines) == (0, [])
-    assert "(joined from 2 parts)" in out
+    assert "(joined from 2 parts)" in " ".join(out.split())
     assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 0 fail"
     assert json.loads(dynascope("join", GRID, "--json")[1])["id"] == "toy.grid"
 
