@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import PyTree
+from jaxtyping import Int32, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.loop import Member
@@ -61,6 +61,21 @@ def ensemble(
     shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition)
     run = Run(member, settings, constants, grid, dims, shape, record, condition, keep, width)
     return start(run, steps, times)
+
+
+def member_seeds(seed: int, count: int, block: int = 100_000) -> Int32[np.ndarray, " count"]:
+    """The seeds of an ensemble's members: runs with different `seed` share none, up to `block` members each.
+
+    Run 0 has the seeds 0, 1, 2, ..., run 1 the seeds `block`, `block + 1`, and so on. Where these would overflow 32
+    bits (from run 21,474 on), the run has a block of negative seeds instead, drawn from its own seed.
+    """
+    seed = checks.whole("seed", seed, at_least=0)
+    count = checks.whole("count", count, at_least=1, at_most=2**31 - 1)
+    block = checks.whole("block", block, at_least=1, at_most=2**31 - 1)
+    first = block * seed
+    if first + max(block, count) > 2**31:
+        first = -int(np.random.default_rng(seed).integers(max(block, count), 2**31))
+    return np.arange(first, first + count, dtype=np.int32)
 
 
 def _is_column(values: Any) -> bool:

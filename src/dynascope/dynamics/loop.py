@@ -21,8 +21,7 @@ from jax import lax
 from jaxtyping import PyTree
 
 from dynascope.checks import shown
-from dynascope.dynamics.monitor import Monitor
-from dynascope.dynamics.process import Process
+from dynascope.dynamics.process import Monitor, Process
 from dynascope.probes.probe import Probe, Snapshot
 
 Member = Callable[..., Process]

@@ -1,15 +1,19 @@
-"""What the loop runs: an objective, a start, a rule that moves the state on, and what probes may see of it."""
+"""What the loop runs: an objective, a start, a rule that moves the state on, what probes may see of it, and who
+monitors it."""
 
 from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from dynascope import checks
@@ -156,3 +160,44 @@ def check_model(model: PyTree) -> None:
     leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
     if not leaves or sum(leaf.size for leaf in leaves) == 0:
         raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")
+
+
+class Monitor:
+    """Hears of progress and keeps checkpoints. This one sees nothing and keeps nothing; the lab's own does both."""
+
+    keep_every: float = 10.0
+    """Seconds between two calls of `keep`."""
+    _runs: int = 0
+
+    def next_name(self) -> str:
+        """The name of the run that begins now: runs are numbered in the order they are started."""
+        self._runs += 1
+        return f"{self._runs:03d}"
+
+    def progress(self, done: float, total: float, what: str) -> None:
+        """`done` of `total` member-steps (or units of flow time) of `what` are behind us."""
+
+    def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
+        """What `keep` last received under this name, or None."""
+        return None
+
+    def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Keep these arrays under this name, replacing what was there, wholly or not at all."""
+
+
+_current: ContextVar[Monitor | None] = ContextVar("dynascope_monitor", default=None)
+
+
+def current_monitor() -> Monitor:
+    """The monitor in force, or one that does nothing."""
+    return _current.get() or Monitor()
+
+
+@contextmanager
+def monitored_by(monitor: Monitor) -> Iterator[Monitor]:
+    """Let `monitor` see every run started inside the block."""
+    token = _current.set(monitor)
+    try:
+        yield monitor
+    finally:
+        _current.reset(token)

@@ -16,7 +16,6 @@ from jaxtyping import PyTree
 
 from dynascope import checks
 from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
-from dynascope.dynamics.monitor import current_monitor
 from dynascope.dynamics.plan import (
     LAST_STEP,
     Outline,
@@ -29,6 +28,7 @@ from dynascope.dynamics.plan import (
     recording_axis,
     usual_cadence,
 )
+from dynascope.dynamics.process import current_monitor
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 Stop = Callable[[Snapshot], Any] | Probe | None

@@ -1,13 +1,16 @@
-"""Files that are written completely or not at all, checksums, canonical JSON, and locks between processes."""
+"""Files that are written completely or not at all, checksums, canonical JSON, locks between processes, and figures as
+files: the same bytes for the same data."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import math
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,3 +100,43 @@ def locked(path: Path, busy: str) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         os.close(handle)
+
+
+_DRAWING = threading.Lock()  # matplotlib is not thread-safe
+_KINDS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+"""The formats, and the metadata to leave out of each file so that its bytes do not depend on the date."""
+
+
+def drawn(draw: Callable[[], Mapping[str, Any]]) -> dict[str, bytes]:
+    """The figures that `draw` makes, in the house style, as `figures/<name>.png` and `.svg`, in its order."""
+    from matplotlib import pyplot
+
+    files: dict[str, bytes] = {}
+    with _DRAWING, house_style():
+        figures = draw()
+        if not isinstance(figures, Mapping):
+            raise TypeError(f"draw returned {type(figures).__name__}, not a dict of figures by name")
+        try:
+            for name, figure in figures.items():
+                if "/" in name or name.startswith("."):
+                    raise ValueError(f"a figure's name is a file name without a leading dot; got {name!r}")
+                for kind, metadata in _KINDS.items():
+                    buffer = io.BytesIO()
+                    figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
+                    files[f"figures/{name}.{kind}"] = buffer.getvalue()
+        finally:
+            for figure in figures.values():
+                pyplot.close(figure)
+    return files
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The style of the figures, and what makes their bytes the same each time."""
+    from matplotlib import rc_context
+
+    from dynascope.figures import HOUSE_STYLE
+
+    settings: dict[Any, Any] = {**HOUSE_STYLE, "svg.hashsalt": "dynascope", "svg.fonttype": "path"}
+    with rc_context(settings):
+        yield

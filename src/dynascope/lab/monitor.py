@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from dynascope.dynamics.monitor import Monitor
+from dynascope.dynamics.process import Monitor
 from dynascope.lab.files import write_whole
 
 

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -20,17 +21,16 @@ import xarray as xr
 
 from dynascope import __version__
 from dynascope.checks import whole
-from dynascope.dynamics.monitor import monitored_by
+from dynascope.dynamics.process import monitored_by
 from dynascope.lab.claims import Claim
-from dynascope.lab.drawing import drawn
 from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
-from dynascope.lab.files import checksum, pretty, write_whole
+from dynascope.lab.fields import command_of
+from dynascope.lab.files import checksum, drawn, pretty, write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.provenance import command_of, device_name, package_versions
-from dynascope.lab.settings import compilation_cache, make_room, precision
+from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, Store, StoredRun, read_claims
 from dynascope.tasks.data import catalog
@@ -81,7 +81,8 @@ def run(
                 return stored
             _open(draft, code, force)
             try:
-                with reserved(experiment, seed, store, data):
+                shares = isinstance(experiment, ComposedExperiment)
+                with reserved(experiment, seed, store, data) if shares else nullcontext():
                     return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
@@ -267,7 +268,7 @@ class _Run:
 
     def _draw(self) -> dict[str, bytes]:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
-        return drawn(self.experiment, *parts)
+        return drawn(lambda: self.experiment.draw(*parts))
 
     def _finish(self, preset: str | None, seconds: float) -> StoredRun:
         state = self.draft.state

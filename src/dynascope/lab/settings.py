@@ -1,11 +1,14 @@
-"""JAX's settings around a run, and only there: precision, matrix products, the compilation cache."""
+"""The machine around a run: the device, the versions, and JAX's settings, which hold inside a run only."""
 
 from __future__ import annotations
 
 import os
+import platform
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +82,21 @@ def _configure(settings: dict[str, Any]) -> dict[str, Any]:
         jax.config.update(name, value)
     reset_cache()
     return before
+
+
+PACKAGES = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy", "scipy", "xarray", "h5netcdf", "matplotlib")
+OPTIONAL = ("torch", "transformers")
+
+
+def package_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that numbers depend on; of optional ones, those that are in use."""
+    used = [name for name in OPTIONAL if name in sys.modules]
+    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *used)}}
+
+
+def device_name() -> str:
+    """The device that JAX computes on, in words."""
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        return f"cpu ({platform.machine()}, {platform.system()})"
+    return f"{device.platform} ({device.device_kind})"

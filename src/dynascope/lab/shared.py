@@ -15,14 +15,14 @@ from typing import Any
 import xarray as xr
 
 from dynascope import __version__
-from dynascope.dynamics.monitor import monitored_by
+from dynascope.dynamics.process import monitored_by
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import ComposedExperiment, Experiment, Measurement
 from dynascope.lab.files import checksum, digest_of, locked
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.provenance import device_name
+from dynascope.lab.settings import device_name
 from dynascope.lab.store import Draft, Store, StoredRun
 
 SHARED = "shared"

@@ -16,9 +16,8 @@ import xarray as xr
 from dynascope import __version__
 from dynascope.figures import panels
 from dynascope.lab.claims import wilson_interval
-from dynascope.lab.drawing import RC
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.files import canonical, checksum, digest_of, locked, pretty, write_whole
+from dynascope.lab.files import canonical, checksum, digest_of, house_style, locked, pretty, write_whole
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import SWEEPS, UNFINISHED, Store, publish, settle
 
@@ -144,9 +143,8 @@ def keep_summary(
 
 def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes:
     """The main claim's share over the grid, as PNG: a line with its interval over one key, a map over two."""
-    from matplotlib import rc_context
 
-    with rc_context(RC):
+    with house_style():
         figure = _figure(title, table, keys)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})

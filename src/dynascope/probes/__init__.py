@@ -2,8 +2,10 @@
 
 from dynascope.probes.basic import (
     agop_alignment as agop_alignment,
+    batch_rows as batch_rows,
     displacement as displacement,
     jacobian as jacobian,
+    learning_rate as learning_rate,
     loss as loss,
     output as output,
     outputs as outputs,
@@ -21,7 +23,6 @@ from dynascope.probes.kernel import (
     kernel_distance as kernel_distance,
     kernel_norm as kernel_norm,
 )
-from dynascope.probes.optimizer import batch_rows as batch_rows, learning_rate as learning_rate
 from dynascope.probes.polyak import polyak as polyak
 from dynascope.probes.probe import Batch as Batch, Probe as Probe, Snapshot as Snapshot, probe as probe
 from dynascope.probes.spectra import (

@@ -28,6 +28,7 @@ def calls() -> Calls:
             {"member": member, "over": {"rate": [0.1, 0.2]}, "steps": 2},
             steps | {"fixed": "{}", "width": "2**62"},
         ),
+        "member_seeds": ({"seed": 1, "count": 3}, {"seed": "0 2**62"}),
         "linear_steps": ({"steps": 3}, {"steps": "0"}),
         "log_steps": ({"steps": 3, "count": 2}, {"steps": "0"}),
         "bifurcation": (

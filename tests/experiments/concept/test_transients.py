@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.low_dimension import LowDimension
 from dynascope.experiments.concept.out_of_distribution import (
@@ -14,7 +15,6 @@ from dynascope.experiments.concept.out_of_distribution import (
 )
 from dynascope.experiments.concept.shares_by_shape import Families, Shape, measure_shares, outcomes
 from dynascope.experiments.concept.transient_memorization import TURNS, TransientMemorization
-from dynascope.experiments.seeds import member_seeds
 
 PAPER_SIGNAL = [((1.0, 2.0), (0.05, 0.05))]
 

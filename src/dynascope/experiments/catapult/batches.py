@@ -16,11 +16,11 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics import rates
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, Network
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, share

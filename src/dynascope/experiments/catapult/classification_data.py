@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 from pydantic import PositiveInt, field_validator, model_validator
 
-from dynascope.experiments.seeds import run_key
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.data import datasets, files
 
@@ -86,7 +86,7 @@ def sample(
         x, y = x if flat else x.reshape(-1, 7, 7, 1), _targets(place, len(classes))
         name = f"{'two' if len(classes) == 2 else len(classes)} Gaussians"
         return Sample(x[:samples], y[:samples], x[samples:], y[samples:], name)
-    found = datasets.some_classes(data, classes, samples, None, run_key(seed), flat=flat and pool == 1)
+    found = datasets.some_classes(data, classes, samples, None, jax.random.key(seed), flat=flat and pool == 1)
     x, x_test = found.x, found.x_test[:test]
     if pool > 1:
         x, x_test = (_pooled(part, pool) for part in (x, x_test))

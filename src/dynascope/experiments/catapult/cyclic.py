@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import largest_rise
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, Architecture, Learner
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share
 from dynascope.lab.experiment import Source

@@ -14,7 +14,6 @@ from pydantic import Field, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.catapult.classification_data import Sample, sample
-from dynascope.experiments.seeds import run_key
 from dynascope.lab.experiment import Experiment
 from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
 from dynascope.tasks.multi_index import MultiIndex
@@ -122,7 +121,7 @@ class DeepExperiment(Experiment):
         """The data, the same for all seeds of the network, with a column of targets for each output."""
         number = np.dtype(self.precision)
         if self.data in REGRESSION:
-            x, y = (np.asarray(part) for part in MultiIndex(self.data).sample(run_key(seed), self.samples))
+            x, y = (np.asarray(part) for part in MultiIndex(self.data).sample(jax.random.key(seed), self.samples))
             found = Sample(x, y, x[:0], y[:0], f"{self.data} regression")
         else:
             flat = self.architecture == "fcn"

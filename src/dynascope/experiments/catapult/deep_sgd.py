@@ -9,11 +9,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, TEN, Learner
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share
 from dynascope.lab.experiment import Source

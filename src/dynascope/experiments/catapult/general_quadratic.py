@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.classification_data import TwoClasses
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, rising, slope

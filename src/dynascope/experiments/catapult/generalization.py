@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
 from dynascope.lab.claims import Claim

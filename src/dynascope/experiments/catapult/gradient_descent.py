@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import first_spike
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIVERGED, TEN, DeepExperiment, Learner
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, share

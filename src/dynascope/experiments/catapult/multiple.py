@@ -16,11 +16,11 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.curves import Rise
 from dynascope.dynamics import rates
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.rates import RAISED
 from dynascope.experiments.catapult.deep_experiment import DIGITS, DIVERGED, DeepExperiment, Network
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, below, every

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import EXACT, NAMES, Kind, largest_error, network, variant
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.regimes_drawing import draw_regimes, draw_widths
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
 from dynascope.lab.experiment import Experiment, Source

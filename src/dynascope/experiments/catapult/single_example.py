@@ -16,14 +16,14 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.models.frozen import Frozen
-from dynascope.probes.optimizer import batch_rows
+from dynascope.probes.basic import batch_rows
 from dynascope.tasks.sphere import doubled_example
 
 SPIKE = 1.3

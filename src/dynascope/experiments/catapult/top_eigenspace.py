@@ -17,10 +17,10 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import Rise
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import NAMES, Kind, kernel_matrix, network, variant
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share

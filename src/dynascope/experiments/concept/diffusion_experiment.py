@@ -19,7 +19,7 @@ from jaxtyping import Array
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
-from dynascope.experiments.seeds import member_seeds, run_key
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.lab.experiment import JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels
@@ -276,7 +276,7 @@ class DiffusionExperiment(JoinableExperiment):
 
     def _signals(self, seed: int) -> dict[str, Any]:
         """The signal and the diversity of each concept in pixel space, at each separation."""
-        key, found = jax.random.fold_in(run_key(seed), 1), []
+        key, found = jax.random.fold_in(jax.random.key(seed), 1), []
         measure = eqx.filter_jit(lambda sep: ImageConcepts(sep, **self.drawing()).signals(key, SIGNAL_PICTURES))
         for separation in self.separations:
             found.append(jax.tree.map(np.asarray, measure(jnp.asarray(separation, self.precision))))
@@ -292,7 +292,7 @@ class DiffusionExperiment(JoinableExperiment):
         model = (
             ds.ensemble(learner, {"seed": seeds}, steps=self.classifier_steps, record=[0]).member(seed=seeds[0]).model
         )
-        accuracy = learner.accuracy(model, jax.random.fold_in(run_key(seed), 2))
+        accuracy = learner.accuracy(model, jax.random.fold_in(jax.random.key(seed), 2))
         weights = [np.ravel(leaf) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))]
         return model, {
             "classifier_accuracy": (("concept",), np.asarray(accuracy)),

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.concept.sim_experiment import PAPER
-from dynascope.experiments.seeds import run_key
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every
@@ -60,7 +59,7 @@ class ImageData(Experiment):
         return ImageConcepts(color, size, pixels=self.pixels)
 
     def measure(self, seed: int) -> xr.Dataset:
-        key = run_key(seed)
+        key = jax.random.key(seed)
 
         @eqx.filter_jit
         def look(color: jax.Array, size: jax.Array) -> tuple[jax.Array, ...]:

@@ -17,10 +17,10 @@ from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.curves import paths, stages
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.process import Process
 from dynascope.experiments.concept import learning_order, one_layer_drawing as drawing
 from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import About, above, below, every, slope, within

@@ -17,9 +17,9 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import stages
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
-from dynascope.experiments.seeds import member_seeds, run_key
 from dynascope.figures import FAINT, INK, THEORY, concept_plane, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every, share
@@ -208,7 +208,7 @@ def rotation_error(experiment: SimExperiment, signals: Signals, seed: int) -> fl
     rotated and the network with them."""
     mu, sigma = signals[0]
     with jax.enable_x64(True):
-        turn, init, data = jax.random.split(run_key(seed), 3)
+        turn, init, data = jax.random.split(jax.random.key(seed), 3)
         rotation = random_rotation(turn, experiment.dim)
         network = MLP(experiment.dim, experiment.depth, key=init)
         weights = list(network.weights)

@@ -18,7 +18,7 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves.order import hierarchy as hierarchy_nodes
-from dynascope.experiments.seeds import member_seeds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
@@ -83,7 +83,6 @@ class ConceptLearner(eqx.Module):
 
     def _probes(self, task: StructuredIdentity, test: Array) -> dict[str, Any]:
         s = task.concept_count
-        nodes = hierarchy_nodes(s)
 
         def losses(model: Any, points: Array) -> Array:
             """Half the squared error at each point, or its mean over a cluster of test samples around the point."""
@@ -100,7 +99,7 @@ class ConceptLearner(eqx.Module):
             return lax.map(cluster_loss, points)
 
         def hierarchy_loss(snapshot: Snapshot) -> Array:
-            return losses(snapshot.model, task.test_points(nodes))
+            return losses(snapshot.model, task.test_points(hierarchy_nodes(s)))
 
         def start(snapshot: Snapshot) -> Array:
             return task.unrotated(jax.jacfwd(snapshot.model)(task.test_point))

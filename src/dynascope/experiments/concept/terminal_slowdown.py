@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.concept.learning_order import draw_speed, rate_between, settled_slopes, signal_label, speeds
 from dynascope.experiments.concept.sim_experiment import PAPER, Optimizer, SimExperiment
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, within

@@ -15,8 +15,8 @@ from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
-from dynascope.experiments.seeds import member_seeds
 from dynascope.models.mlp import MLP
 from dynascope.tasks.data import images
 

@@ -20,9 +20,9 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.central_flow import oscillation
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, within
 from dynascope.lab.experiment import Source

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.experiments.edge.rate_scans import run_at_rates
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every

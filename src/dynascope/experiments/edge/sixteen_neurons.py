@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry import norm_ratio
 from dynascope.lab.claims import Claim

@@ -16,12 +16,12 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.curves import spikes
 from dynascope.dynamics import rates
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.features.batch_experiment import BatchExperiment
 from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_progress
 from dynascope.experiments.features.feature_experiment import DATA, PILOT, THESIS, refuse_idle
 from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, falling, rising
 from dynascope.lab.experiment import Source

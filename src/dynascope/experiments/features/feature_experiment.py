@@ -16,10 +16,10 @@ from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics import rates
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.features.outcomes import best_iterate
 from dynascope.experiments.features.problems import REAL, Architecture, Name, Problem, Reference, problem
-from dynascope.experiments.seeds import member_seeds
 from dynascope.geometry.agop import agop, alignment
 from dynascope.geometry.kernel_spectrum import critical_rate
 from dynascope.lab.claims import Claim

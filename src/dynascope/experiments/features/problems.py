@@ -14,7 +14,6 @@ from jaxtyping import Array, Float
 
 import dynascope as ds
 from dynascope.experiments.catapult.deep_experiment import Network
-from dynascope.experiments.seeds import run_key
 from dynascope.tasks import MultiIndex
 from dynascope.tasks.data import datasets
 from dynascope.theory.features.agop import isotropic_alignment
@@ -101,7 +100,7 @@ def problem(
             raise ValueError(f"reference must be given for {name}, which takes its G* from it; got None")
         return _real(name, seeds, seed, samples, held_out, flips, images, reference)
     task = MultiIndex(name, dim, noise)
-    keys = jax.random.split(run_key(seed), (seeds, 3))
+    keys = jax.random.split(jax.random.key(seed), (seeds, 3))
     sizes = (samples, held_out, held_out)
     drawn = [jax.vmap(lambda key, size=size: task.sample(key, size))(keys[:, i]) for i, size in enumerate(sizes)]
     sets = [np.asarray(part) for pair in drawn for part in pair]
@@ -112,7 +111,7 @@ def problem(
 def _real(
     name: Name, seeds: int, seed: int, samples: int, held_out: int, flips: float, images: bool, reference: Reference
 ) -> Problem:
-    keys, classes = jax.random.split(run_key(seed), seeds), REAL[name].classes
+    keys, classes = jax.random.split(jax.random.key(seed), seeds), REAL[name].classes
     parts: list[list[np.ndarray]] = [[], [], [], [], [], []]
     for key in keys:
         one = datasets.two_classes(name, classes, samples, None, key, flat=not images, flips=flips)

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.dynamics import ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.graphs.community_networks import Head, Spectral, spectrum, stacked
 from dynascope.experiments.graphs.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, rising

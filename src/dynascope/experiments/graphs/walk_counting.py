@@ -12,10 +12,10 @@ from pydantic import Field
 
 from dynascope import graphs
 from dynascope.dynamics import ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.graphs.paper import PAPER
 from dynascope.experiments.graphs.walk_drawing import draw_errors, draw_learning
 from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, Schedule
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, within
 from dynascope.lab.experiment import Experiment, Source, Values

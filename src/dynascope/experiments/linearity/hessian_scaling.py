@@ -13,10 +13,10 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import scaling_exponent
-from dynascope.dynamics.monitor import current_monitor
+from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.process import current_monitor
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, measure_case
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, slope, within

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import scaling_exponent
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.plan import log_steps
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, share, slope

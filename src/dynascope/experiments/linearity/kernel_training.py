@@ -14,7 +14,6 @@ import xarray as xr
 from jaxtyping import Array, Float, Int
 
 import dynascope as ds
-from dynascope.experiments.seeds import run_key
 from dynascope.geometry.hessian import flatten, linearized
 from dynascope.models import dag_architectures as architectures
 from dynascope.models.dag import DAG
@@ -40,7 +39,7 @@ class Points(NamedTuple):
 def points(data: Data, samples: int, seed: int) -> Points:
     """Airplanes and birds of CIFAR-10; the digits 3 and 8 of MNIST (or of its part in the package, "digits"), averaged
     over squares of 4 x 4 pixels and standardized; or two Gaussians in as many dimensions."""
-    key = run_key(seed)
+    key = jax.random.key(seed)
     if data == "gaussians":
         return _gaussians(samples, seed)
     if data == "cifar10":

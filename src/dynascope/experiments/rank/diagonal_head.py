@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, PositiveInt
 import dynascope as ds
 from dynascope.curves.plateaus import switches
 from dynascope.curves.stages import first_crossing
-from dynascope.experiments.seeds import member_seeds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Experiment

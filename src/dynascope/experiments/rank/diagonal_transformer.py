@@ -16,7 +16,6 @@ from pydantic import Field, PositiveInt
 
 from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, as_predicted, record_times
 from dynascope.experiments.rank.paper import PAPER
-from dynascope.experiments.seeds import run_key
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import agrees, below, every
@@ -65,7 +64,7 @@ class DiagonalTransformerRank(Experiment):
     def problem(self, seed: int, heads: int) -> tuple[DiagonalRegression, np.ndarray, np.ndarray]:
         """The regression of a network with `heads` heads per layer on a sparse teacher of the same kind, and a start
         u, v."""
-        network = DiagonalTransformer(self.dim, self.depth, heads, self.hidden, key=run_key(seed))
+        network = DiagonalTransformer(self.dim, self.depth, heads, self.hidden, key=jax.random.key(seed))
         rng = np.random.default_rng(seed)
         x = jnp.asarray(rng.normal(size=(self.samples, self.tokens, self.dim)))
         teacher = rng.normal(size=(*network.shape[:3], self.dim))

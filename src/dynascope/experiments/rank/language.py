@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import (
     NAMES,
@@ -28,7 +29,6 @@ from dynascope.experiments.rank.attention_ranks import (
     with_epochs,
 )
 from dynascope.experiments.rank.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source

@@ -15,8 +15,8 @@ from jaxtyping import Array, Int, Shaped
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.rank.attention_ranks import head_probes, read_ranks, record_steps, with_epochs
-from dynascope.experiments.seeds import member_seeds
 from dynascope.lab.experiment import Experiment
 from dynascope.tasks.classification import Classification, Labeled, classification
 from dynascope.tasks.data import images

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, falling

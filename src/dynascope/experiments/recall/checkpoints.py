@@ -15,10 +15,10 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
 from dynascope.dynamics import Descent, ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.paper import PAPER
 from dynascope.experiments.recall.pretrained_checkpoints import read_checkpoints
 from dynascope.experiments.recall.text_questions import TextQuestions, shares_after, text_questions
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, within

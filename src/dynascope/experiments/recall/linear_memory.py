@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.geometry import low_rank
 from dynascope.lab.claims import Claim

@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.seeds import run_key
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import agrees, below, within
@@ -54,7 +53,7 @@ class OneStep(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         task = NoisyRecall.uniform(self.tokens, length=self.length, alpha=self.alpha)
-        model, keys = OneLayerRecall(self.tokens + 1), jax.random.split(run_key(seed), 2)
+        model, keys = OneLayerRecall(self.tokens + 1), jax.random.split(jax.random.key(seed), 2)
         kinds = jnp.asarray(_kinds(self.tokens))
 
         def draw(key: Any) -> tuple[Any, ...]:

@@ -17,8 +17,8 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
 from dynascope.dynamics import Descent, ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.seeds import member_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below

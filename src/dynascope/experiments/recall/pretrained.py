@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.dynamics.monitor import current_monitor
+from dynascope.dynamics.process import current_monitor
 from dynascope.experiments.recall.paper import PAPER
 from dynascope.experiments.recall.pretrained_drawing import draw_effects, draw_layers
 from dynascope.lab.claims import Claim

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, Trajectory, ensemble
+from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.readings import (
     DROPPED,
     MAPS,
@@ -26,7 +27,6 @@ from dynascope.experiments.recall.readings import (
     seen,
     without,
 )
-from dynascope.experiments.seeds import member_seeds, run_key
 from dynascope.figures import PALETTE
 from dynascope.lab.experiment import ComposedExperiment, Measurement
 from dynascope.models import RecallTransformer
@@ -80,7 +80,7 @@ class RecallTraining(Measurement):
         return NoisyRecall(first, following, length=self.length, alpha=alpha, triggers=triggers)
 
     def measure(self, seed: int) -> xr.Dataset:
-        keys, seeds = jax.random.split(run_key(seed), 2), member_seeds(seed, self.seeds)
+        keys, seeds = jax.random.split(jax.random.key(seed), 2), member_seeds(seed, self.seeds)
         task = self.task(CONTEXT_NOISE)
         tests = self.task(0.0).sample(keys[0], self.tests), task.sample(keys[1], self.tests)
         probes = self.probes(task, *tests)
