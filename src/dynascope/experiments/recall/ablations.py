@@ -58,7 +58,8 @@ class Ablations(TrainedRecall):
             yield below(f"{id}-noise", statement, second.noise.sel(at), 0.15, source=f"Figure {place}")
             statement = f"{which}: without the first the noise is more probable than the target (difference)"
             difference = (first.noise - first.correct).sel(at)
-            yield above(f"{id}-first", statement, difference, median=0, source=f"Figure {place}")
+            why = "The median over seeds, after one run; every seed was asked for more than 0 first."
+            yield above(f"{id}-first", statement, difference, median=0, source=f"Figure {place}", post_hoc=why)
         statement = "An MLP, then a linear map: without the second the noise is gone (its probability)"
         noise = second.noise.sel(linear_second)
         why = "The median over seeds, after one run; every seed was asked for 0.15 first."

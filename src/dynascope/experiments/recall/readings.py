@@ -29,10 +29,10 @@ def without(task: NoisyRecall, model: RecallTransformer, batch: RecallBatch) -> 
     """The scores of the model, and of the model without its first or its second feed-forward map."""
 
     def at(kept: Float[Array, " layer"]) -> dict[str, Array]:
-        layers = [layer for layer, block in enumerate(model.blocks) if block.feed.out is not None]
-        changed = [model.blocks[layer].feed.out * kept[layer] for layer in layers]
-        less = eqx.tree_at(lambda m: [m.blocks[layer].feed.out for layer in layers], model, changed)
-        return scores(task, less if layers else model, batch)
+        outs = {layer: block.feed.out for layer, block in enumerate(model.blocks)}
+        changed = {layer: out * kept[layer] for layer, out in outs.items() if out is not None}
+        less = eqx.tree_at(lambda m: [m.blocks[layer].feed.out for layer in changed], model, list(changed.values()))
+        return scores(task, less if changed else model, batch)
 
     return lax.map(at, jnp.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]))
 

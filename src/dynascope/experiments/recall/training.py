@@ -113,7 +113,8 @@ class RecallTraining(Measurement):
 
     def probes(self, task: NoisyRecall, clean: RecallBatch, noisy: RecallBatch) -> dict[str, Probe]:
         """`without` (scores), `seen` (attention and predictions), `maps` at the end, and `cut`, `random` (ranks)."""
-        dropped, ranks = dict.fromkeys(SCORES, ("dropped",)), dict.fromkeys(SCORES, ("rank",))
+        dropped: Mapping[str, tuple[str, ...]] = dict.fromkeys(SCORES, ("dropped",))
+        ranks: Mapping[str, tuple[str, ...]] = dict.fromkeys(SCORES, ("rank",))
         found = {
             "without": probe(lambda now: without(task, now.model, clean), dropped, coords={"dropped": DROPPED}),
             "seen": probe(lambda now: seen(task, now.model, noisy), SEEN),

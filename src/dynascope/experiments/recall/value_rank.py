@@ -59,7 +59,7 @@ class ValueRank(TrainedRecall):
         yield above("target-gains", statement, cut.correct - reduced.full_correct, median=0, post_hoc=why)
         statement = "The lowest rank is worse (its loss without noise, over that at an eighth)"
         lowest = reduced.isel(rank=0)
-        yield above("too-low", statement, lowest.clean_loss / cut.clean_loss, median=1)
+        yield above("too-low", statement, lowest.clean_loss / cut.clean_loss, median=1, post_hoc=why)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         trace = measured["trained"].to_dataset()
