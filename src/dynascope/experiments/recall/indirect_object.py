@@ -44,9 +44,9 @@ class IndirectObjects(Experiment):
     cost = {"quick": 32, "full": 1_000_000}
     presets = {
         "quick": {"depths": (3,), "adam_depths": (3,), "tokens": 8, "length": 10, "dim": 32, "batch": 64, "steps": 600}
-        | {"learning_rate": 0.02, "adam_rate": 0.002, "rank": 1, "recorded": 13},
+        | {"learning_rate": 0.02, "adam_rate": 0.002, "rank": 1, "recorded": 13, "seeds": 1},
         "small": {"depths": (3, 4), "adam_depths": (3, 4), "tokens": 15, "length": 24, "dim": 64, "batch": 128}
-        | {"learning_rate": 0.01, "steps": 2400, "seeds": 3},
+        | {"learning_rate": 0.01, "steps": 2400},
     }
     control = {"alpha": 0.0}
     notes = """The document's rank is 2 of 256. All numbers are means over the last quarter of the recordings, on 512
@@ -70,7 +70,7 @@ class IndirectObjects(Experiment):
     rank: PositiveInt = 2
     """What is kept of the last MLP's input weights."""
     recorded: PositiveInt = 25
-    seeds: PositiveInt = 1
+    seeds: PositiveInt = 3
 
     @property
     def matmul_precision(self) -> str:
