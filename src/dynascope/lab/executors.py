@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -28,7 +29,8 @@ def choose(name: str = "local", jobs: int = 1) -> Executor:
     if name == "local":
         if jobs == 1:
             return InProcess()
-        return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_die_quietly)
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(context.Value("i", 0), jobs))
     kind, _, address = name.partition(":")
     if kind != "dask" or not address:
         raise UsageError(f"executor {name!r} is neither local nor dask:ADDRESS{nearest(name, ['local'])}")
@@ -47,6 +49,16 @@ def stop(executor: Executor) -> None:
             process.terminate()
 
 
-def _die_quietly() -> None:
-    """Ctrl-C reaches the workers too: they end without a message, and the parent prints one."""
+def _begin(started: Any, jobs: int) -> None:
+    """What a worker does first. Ctrl-C reaches it too: it ends without a message, and the parent prints one.
+
+    It takes cores of its own. XLA starts a thread for each core it sees, and where every worker does so on all cores,
+    their threads wait for each other.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with started.get_lock():
+        number = started.value
+        started.value += 1
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[number % jobs :: jobs] or {cores[number % len(cores)]})
