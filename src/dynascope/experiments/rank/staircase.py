@@ -31,7 +31,7 @@ class Staircase(HeadExperiment):
     source = Source(PAPER, "Figures 2a, 8 and 9, Appendix A")
     cost = {"quick": 14, "full": 330}
     presets = {
-        "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400, "seeds": 2},
+        "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 800, "seeds": 2},
         "dense": {"kept": None, "horizon": 0.5},
     }
     control = {"scales": (0.5, 0.45, 0.4, 0.35, 0.3, 0.25)}

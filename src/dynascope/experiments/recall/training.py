@@ -208,7 +208,7 @@ def lately(curves: xr.DataArray) -> xr.DataArray:
     return curves.isel(step=slice(-4, None)).mean("step")
 
 
-def draw_seeds(axes: Any, curves: xr.DataArray, color: str, label: str, **style: Any) -> None:
+def draw_seeds(axes: Any, curves: xr.DataArray, color: Any, label: str, **style: Any) -> None:
     """A curve for each seed."""
     for number, curve in enumerate(curves.transpose("seed", "step").values):
         shown = {"linewidth": 1.2, "label": label if number == 0 else None, **style}
