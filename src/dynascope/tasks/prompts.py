@@ -1,4 +1,4 @@
-"""Prompts for pretrained language models: what they hold is told from the association "preposition, then the".
+"""Prompts for pretrained language models, which tell recall from the association "preposition, then the".
 
 "Simple structures in neural networks", Sections 4.3 and 4.5, Appendices C.1 and C.7. The facts and the single words are
 the document's; the sentences, the cities and the names are written for this library, none with "the" before its end.
