@@ -101,7 +101,8 @@ def by_hand(task: NoisyRecall, size: Size, compute: str) -> float:
         batch = task.sample(key, size.batch)
         logits = jax.vmap(eqx.combine(weights, fixed))(batch.tokens)
         here = batch.tokens == trigger
-        asked = here & (jnp.cumsum(here, axis=1) > 1) & (jnp.arange(size.length) != size.length - 2)
+        place, first = jnp.arange(size.length), jnp.argmax(here, axis=1)[:, None]
+        asked = here & (place > first) & (place != size.length - 2)
         each = optax.softmax_cross_entropy_with_integer_labels(logits, batch.labels)
         return jnp.sum(jnp.where(asked, each, 0)) / jnp.sum(asked)
 

@@ -142,3 +142,20 @@ def test_no_experiment_measures_again_for_a_claim_a_figure_or_a_word(entry):
         assert not words, key
     assert not any(key.startswith("dynascope.figures") for key in reached["reduce"] | reached["judge"])
     assert not any(key.startswith("dynascope.dynamics") for key in reached["judge"]), "judging trains nothing"
+
+
+def test_it_is_the_same_in_every_version_of_python():
+    """Versions differ in the empty fields and the empty pieces of f-strings that their trees have."""
+    code = "@f\ndef g(x, *, y=None) -> int:\n    return f'{x:<{y}}' + 'a' f'b{x}'\n"
+    (tree,) = ast.parse(code).body
+    assert module.written(tree) == (
+        "FunctionDef(name='g', args=arguments(args=[arg(arg='x')], kwonlyargs=[arg(arg='y')], "
+        "kw_defaults=[Constant()]), body=[Return(value=BinOp(left=JoinedStr(values=[FormattedValue("
+        "value=Name(id='x', ctx=Load()), conversion=-1, format_spec=JoinedStr(values=[Constant(value='<'), "
+        "FormattedValue(value=Name(id='y', ctx=Load()), conversion=-1)]))]), op=Add(), right=JoinedStr(values=["
+        "Constant(value='ab'), FormattedValue(value=Name(id='x', ctx=Load()), conversion=-1)])))], "
+        "decorator_list=[Name(id='f', ctx=Load())], returns=Name(id='int', ctx=Load()))"
+    )
+    spec = tree.body[0].value.left.values[0].format_spec  # pyright: ignore[reportAttributeAccessIssue]
+    short, spec.values = module.written(tree), [*spec.values, ast.Constant("")]
+    assert module.written(tree) == short

@@ -53,10 +53,21 @@ def fingerprints(kind: Kind) -> dict[str, str]:
     for step, before in STEPS.items():
         reached = _reached(kind, (step, *ALONGSIDE.get(step, ())), STYLE.get(step, ""))
         files |= {module.path for module, _, _ in reached.values()}
-        code = [f"{name}: {ast.dump(node)}" for name, (_, _, node) in sorted(reached.items())]
+        code = [f"{name}: {written(node)}" for name, (_, _, node) in sorted(reached.items())]
         found[step] = checksum("\n".join([*code, *(found[name] for name in before)]).encode())
     _known[kind] = ({path: _age(path) for path in files}, found)
     return dict(found)
+
+
+def written(part: object) -> str:
+    """A syntax tree as text, the same in every version of Python: what is empty is left out, since versions differ in
+    which empty fields, and which empty pieces of f-strings, there are."""
+    if isinstance(part, ast.JoinedStr):
+        part = ast.JoinedStr([piece for piece in part.values if getattr(piece, "value", None) != ""])
+    if isinstance(part, ast.AST):
+        fields = [f"{name}={written(value)}" for name, value in ast.iter_fields(part) if value not in (None, [])]
+        return f"{type(part).__name__}({', '.join(fields)})"
+    return f"[{', '.join(map(written, part))}]" if isinstance(part, list) else repr(part)
 
 
 @dataclass(frozen=True, eq=False)

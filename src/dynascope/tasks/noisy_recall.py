@@ -128,7 +128,8 @@ class NoisyRecall(SampledTask):
         found = jnp.zeros(tokens.shape, bool)
         for trigger in self.triggers:
             here = tokens == trigger
-            found |= here & (jnp.cumsum(here, axis=1) > 1)
+            first = jnp.argmax(here, axis=1)
+            found |= here & (jnp.arange(self.length) > first[:, None])
         return found & (jnp.arange(self.length) != self.length - 2)
 
     def loss(self, model: Any, batch: RecallBatch) -> Float[Array, ""]:

@@ -14,7 +14,6 @@ from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.plan import log_steps
 from dynascope.experiments.catapult.paper import PAPER
-from dynascope.experiments.linearity.hessian_scaling import FLAT
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -112,11 +111,12 @@ class Polyak(Experiment):
         yield above("ratio-above-eigenvalue", statement, reduced.slack, -1e-6, source="(2.16)")
         norms = reduced.hessian.median("seed")
         linear, shifted = (scaling_exponent(norms.width.values, norms.sel(output=name).values) for name in OUTPUTS)
-        about = {"source": "Section 2.3", "post_hoc": "Slopes, rather than a ratio of 2."}
+        about = {"source": "Section 2.3"}
+        about["post_hoc"] = "Slopes, rather than a ratio of 2; the bound is halfway between -1/2 and 0, after 20 seeds."
         statement = "The Hessian norm of the linear output falls with the width: its slope"
-        yield below("hessian-falls", statement, linear, FLAT, **about)
+        yield below("hessian-falls", statement, linear, -0.25, **about)
         statement = "That of the nonlinear output does not: its slope"
-        yield above("hessian-stays", statement, shifted, FLAT, **about)
+        yield above("hessian-stays", statement, shifted, -0.25, **about)
         moved = reduced.moved.sel(output="linear").median("seed")
         statement = "The relative change of λ_min in a run (median over seeds) falls with the width: its slope"
         value, about = scaling_exponent(moved.width.values, moved.values), {"source": "Section 2.4.1"}

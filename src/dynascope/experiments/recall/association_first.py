@@ -95,6 +95,7 @@ class AssociationFirst(TrainedRecall):
         share = trace.seen_split.isel(predicted=1).sum("label")
         draw_seeds(axes[3], share, FAINT, "share of predictions that are noise")
         axes[3].axhline(0, color=INK, linewidth=0.7)
-        axes[3].set(title="Association", xlabel="step", xscale="symlog", xlim=(0, None))
-        axes[3].legend(fontsize=8)
+        top = 1.4 * float(trace.seen_margin.max())
+        axes[3].set(title="Association", xlabel="step", xscale="symlog", xlim=(0, None), ylim=(None, top))
+        axes[3].legend(loc="upper right", fontsize=8)
         return {"association-first": figure}
