@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check reference evidence audit mutate bench clean
+.PHONY: demo test verdicts check reference evidence audit mutate bench clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,8 +24,11 @@ check: $(STAMP)  ## lint, format, types, import directions
 	$(BIN)/basedpyright
 	$(BIN)/python tests/import_directions.py
 
-test: check  ## all checks and tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: check  ## all checks, and all tests but the long ones
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long'
+
+verdicts: $(STAMP)  ## the long tests: quick presets that take a while, and their controls (a quarter of an hour)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
 
 reference: $(STAMP)  ## write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py

@@ -8,7 +8,8 @@ there. The marks:
     <!-- failures: edge -->     what does not reproduce, and why
     <!-- errata: edge -->       what is printed and what is right, by kind
     <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it
-    <!-- number: concept.diffusion@gpu flip -->      of the run with this preset; kept where the store has none
+    <!-- number: concept.diffusion@gpu flip -->      of the run with this preset, or full; kept where the
+                                                    store has none
     <!-- references: edge -->   the documents, with links
     <!-- audit -->              the claims that do not hold at every seed
     <!-- end -->
@@ -51,8 +52,8 @@ def collect(root: Path) -> dict[str, Any]:
             continue
         if run.preset == "quick":
             found[run.id] = [claim.model_dump(mode="json") for claim in run.claims]
-        if (run.id, run.preset) in named:
-            presets[f"{run.id}@{run.preset}"] = [claim.model_dump(mode="json") for claim in run.claims]
+        if (run.id, run.preset or "full") in named:
+            presets[f"{run.id}@{run.preset or 'full'}"] = [claim.model_dump(mode="json") for claim in run.claims]
     for id in optional() - found.keys():
         found |= {id: kept[id]} if id in kept else {}
     if missing := [entry.id for entry in registry.entries() if entry.id not in found]:

@@ -86,7 +86,7 @@ class PaintedConcepts(DiffusionExperiment):
     }
     control = {"separations": (0.6, 0.7)}
     known_failures = {
-        "quick/composes": "700 steps of the small network are too few: color is still to come where colors are near.",
+        "quick/composes": "1,000 steps of the small network are too few: color is still to come where colors are near.",
         "gpu/flip-in-pixels": "How far mean pictures are apart is not all that counts: the order flips at smaller "
         "ones, nearer to where the two concepts are equally strong in the conditions.",
         "gpu/rises-again": "Single trainings jump by more than the mean error rises: five seeds do not establish it.",

@@ -32,8 +32,8 @@ class Ablations(TrainedRecall):
     the control there is no noise, and so no association to remove."""
 
     known_failures = {
-        "mlp-then-linear-first": """The first MLP is needed for recall: without it the loss rises, at full size to 1.8 to
-        3.1 times that of the full model."""
+        "mlp-then-linear-first": """The first MLP is needed for recall: without it the loss rises, at full size to 1.8
+        to 3.1 times that of the full model."""
     }
 
     def measurements(self) -> Mapping[str, Measurement]:

@@ -67,9 +67,7 @@ class Attention(TrainedRecall):
         statement = "What follows the trigger has nearly all of its attention"
         yield above("nothing-else", statement, reduced.after, 0.5, median=0.7, post_hoc=late)
         statement = "In the first layer a token attends to the one before it"
-        yield above(
-            "previous-token", statement, reduced.previous, 0.2, median=0.4, source="Figure 4.6", post_hoc=late
-        )
+        yield above("previous-token", statement, reduced.previous, 0.2, median=0.4, source="Figure 4.6", post_hoc=late)
         statement = "which it does not at the start (attention over an even one)"
         even = reduced.first_previous / _even(self.length)
         yield within("even-start", statement, even, 0.5, 2, source="Figure 4.6")
