@@ -21,29 +21,29 @@ from dynascope.lab.store import Store
 TOY = Path(__file__).parent / "lab" / "toy.py"
 
 
-QUICKLY_COMPILED = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+LITTLE_OPTIMIZED = (
+    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
 
 
-def compile_quickly() -> None:
+def compile_quickly(optimize: bool = False) -> None:
     """Most of the tests' time goes into compiling small programs, which without optimization takes half of it.
 
     They compute the same; `XLA_FLAGS= make test` compiles them as a user's are. XLA stops at a flag it does not know,
-    so another version of it is left alone. Where a program runs for long, `optimized` compiles it well.
+    so another version of it is left alone.
     """
-    if (
-        version("jaxlib").startswith("0.10.")
-        and os.environ.setdefault("XLA_FLAGS", QUICKLY_COMPILED) == QUICKLY_COMPILED
-    ):
-        jax.config.update("jax_disable_most_optimizations", True)
+    if not version("jaxlib").startswith("0.10."):
+        return
+    if os.environ.setdefault("XLA_FLAGS", LITTLE_OPTIMIZED) == LITTLE_OPTIMIZED:
+        jax.config.update("jax_disable_most_optimizations", not optimize)
 
 
 @pytest.fixture(scope="module")
 def optimized() -> Iterator[None]:
-    """Programs that a test compiles are optimized, as a user's are."""
-    before = jax.config.jax_disable_most_optimizations
-    jax.config.update("jax_disable_most_optimizations", False)
+    """For programs that run for longer than it takes to compile them: they are optimized a little."""
+    compile_quickly(optimize=True)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    compile_quickly()
 
 
 def share_the_cores() -> None:
