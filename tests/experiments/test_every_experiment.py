@@ -21,7 +21,7 @@ EVIDENCE = json.loads((Path(__file__).parents[2] / "docs" / "evidence.json").rea
 SOON = 6
 """Seconds: `make test` runs quick presets that take no longer, `make verdicts` the others."""
 FIGURES = {
-    "concept": "Figures 2-19",
+    "concept": "Figures 1-19",
     "edge": "Figures 3.2-3.8, B.1-B.5",
     "linearity": "Figures 2.2, 2.3",
     "catapult": "Figures 3.1-3.4, 4.2-4.7, B.1-B.13, C.1-C.12",
