@@ -60,7 +60,7 @@ def draw_cube(axes: Axes, pictures: xr.DataArray, concepts: Sequence[str]) -> No
     for concept, side in zip(concepts, SIDE, strict=True):
         angle = float(np.degrees(np.arctan2(side[1], side[0])))
         turned = {"rotation": angle, "ha": "center", "va": "center", "fontsize": 8}
-        axes.annotate(concept, side / 2, _beside(side), textcoords="offset points", **turned)
+        axes.annotate(concept, (side[0] / 2, side[1] / 2), _beside(side), textcoords="offset points", **turned)
     axes.set(xlim=(-0.3, 1.85), ylim=(-0.3, 1.7), xticks=[], yticks=[])
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
