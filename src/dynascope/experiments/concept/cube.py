@@ -56,7 +56,8 @@ def draw_cube(axes: Axes, pictures: xr.DataArray, concepts: Sequence[str]) -> No
         image = OffsetImage(pictures.sel(prompt=name).values, zoom=26 / pictures.sizes["x"], interpolation="nearest")
         color = PALETTE[1] if name.count("1") <= 1 else PALETTE[0]
         frame = {"edgecolor": color, "linewidth": 2, "boxstyle": "square,pad=0.05"}
-        axes.add_artist(AnnotationBbox(image, places[name], bboxprops=frame, zorder=2))
+        x, y = places[name].tolist()
+        axes.add_artist(AnnotationBbox(image, (x, y), bboxprops=frame, zorder=2))
     for concept, side in zip(concepts, SIDE, strict=True):
         angle = float(np.degrees(np.arctan2(side[1], side[0])))
         turned = {"rotation": angle, "ha": "center", "va": "center", "fontsize": 8}
