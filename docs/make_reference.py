@@ -21,7 +21,7 @@ LAB = {
     "registry": ("entries", "match", "load"),
     "fields": ("build",),
     "run": ("run",),
-    "sweep": ("Sweep", "sweep"),
+    "sweeps": ("Sweep", "sweep"),
     "store": ("Store", "StoredRun"),
     "report.__init__": ("write",),
 }

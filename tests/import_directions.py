@@ -35,8 +35,8 @@ MAY_IMPORT = {
     "lab.criteria": CONTRACT,
     "lab": SCIENCE | {"lab", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab"},
-    "cli": {"lab", "cli_data"},
-    "cli_data": {"lab", "tasks"},
+    "cli": {"lab", "cli"},
+    "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
     "": SCIENCE | {"lab", "experiments", "figures"},
 }
@@ -55,7 +55,7 @@ def violations(source: Path) -> Iterator[str]:
         for line, target in imported(path, module):
             top = target.partition(".")[0]
             where = f"{path.relative_to(source)}:{line}: {here or 'the package'}"
-            if top in FOR_LAB_ONLY and here.partition(".")[0] not in ("lab", "cli", "cli_data"):
+            if top in FOR_LAB_ONLY and here.partition(".")[0] not in ("lab", "cli"):
                 yield f"{where} may not import {top}; only lab and cli may"
             if top == "dynascope" and not allowed(here, room(target)):
                 yield f"{where} may not import {target}"

@@ -7,7 +7,7 @@ from dynascope.lab.fields import build
 from dynascope.lab.report import write
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
-from dynascope.lab.sweep import sweep
+from dynascope.lab.sweeps import sweep
 
 Plateau = registry.load(str(Path(__file__).with_name("plateau.py")))  # or an id: registry.load("concept.signal-order")
 store = Store("runs")

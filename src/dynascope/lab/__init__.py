@@ -1,6 +1,24 @@
 """The lab: finds experiments, runs them, keeps what they measured, sweeps them and writes the report.
 
 `experiment` and `claims` are what an experiment is made of; `registry` finds experiments without importing
-them, `run` and `sweep` carry them out, `store` keeps the runs, `report` turns the store into a site. Only the
-lab does I/O.
+them, `run` and `sweeps` carry them out, `store` keeps the runs, `report` turns the store into a site. Only the
+lab does I/O. The names below are for notebooks and scripts; they are loaded when first used.
 """
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+
+if _TYPE_CHECKING:
+    from dynascope.lab.sweeps import sweep as sweep
+
+_HOMES = {"sweep": "sweeps"}
+
+__all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dynascope.lab' has no attribute {name!r}")
+    value = getattr(_import_module(f"dynascope.lab.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

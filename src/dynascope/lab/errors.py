@@ -27,6 +27,14 @@ class ExperimentCrash(LabError):
     """An experiment raised an exception; the traceback is in `crash.log` beside what it had measured."""
 
 
+class WorkerLost(LabError):
+    """The process that carried out a run died, also when the run was tried again."""
+
+
+class ClusterLost(LabError):
+    """The cluster that carries out runs went away. Finished runs are stored."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing where no allowed name is close."""
     close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)

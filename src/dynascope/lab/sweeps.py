@@ -16,16 +16,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
-
 from dynascope.checks import whole
 from dynascope.lab.errors import LabError, UsageError, one_line
 from dynascope.lab.executors import InProcess
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import MOST_RUNS, build
 from dynascope.lab.monitor import Progress
-from dynascope.lab.registry import entry_of, load
-from dynascope.lab.run import run
+from dynascope.lab.point import run_point
+from dynascope.lab.registry import entry_of
 from dynascope.lab.store import Store
 from dynascope.lab.summary import Cell, keep_summary
 
@@ -90,7 +88,7 @@ def sweep(
     try:
         for point, seed in tasks:
             changes = {**base, **dict(zip(grid, point, strict=True))}
-            future = executor.submit(_one, address, changes, preset, seed, str(store.root), force)
+            future = executor.submit(run_point, address, changes, preset, seed, str(store.root), force)
             future.add_done_callback(count)
             futures.append(future)
         wait(futures)
@@ -101,17 +99,6 @@ def sweep(
     cells = [_cell(point, seed, future) for (point, seed), future in zip(tasks, futures, strict=True)]
     folder = keep_summary(store, kind, grid, cells, base=base, preset=preset, seeds=seeds)
     return Sweep(kind.id, grid, cells, folder)
-
-
-def _one(
-    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
-) -> tuple[list[dict[str, Any]], xr.Dataset | None]:
-    """One run in a worker: its claims as plain values, and its reduced numbers."""
-    kind = load(address) if isinstance(address, str) else address
-    stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force, draw=False)
-    reduced = stored.reduced()
-    claims = [claim.model_dump(mode="json") for claim in stored.claims]
-    return claims, reduced if isinstance(reduced, xr.Dataset) else None
 
 
 def _cell(point: tuple[Any, ...], seed: int, future: Future) -> Cell:

@@ -18,7 +18,7 @@ from dynascope.lab.netcdf import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 from dynascope.lab.summary import Cell, collect
-from dynascope.lab.sweep import sweep
+from dynascope.lab.sweeps import sweep
 
 
 def test_shares_of_the_claims_over_the_grid(walk, store: Store):

@@ -1,0 +1,32 @@
+"""Options that several commands share, and how the command says something beside its results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
+Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field; value: JSON or text.")
+]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Run again even if the run is stored.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
+
+
+def seed_in_range(value: int) -> int:
+    if not 0 <= value < 2**32:  # checked before anything runs; `run` checks it again for users of the library
+        raise typer.BadParameter(f"must be an integer from 0 to {2**32 - 1}; got {value}")
+    return value
+
+
+Seed = Annotated[int, typer.Option("--seed", callback=seed_in_range, help="Determines every random choice.")]
+
+
+def say(line: str) -> None:
+    """Print a message on standard error, beside the results."""
+    print(f"dynascope: {line}", file=sys.stderr)

@@ -1,0 +1,192 @@
+"""The commands that run experiments and join their parts: `run`, `join`."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from dynascope.cli.options import AsJson, Changes, Debug, Force, Preset, Runs, say, seed_in_range
+from dynascope.lab.errors import LabError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynascope.lab.batch import Request
+    from dynascope.lab.experiment import Experiment
+    from dynascope.lab.registry import Entry
+    from dynascope.lab.store import StoredRun
+
+
+def run(
+    ids: Annotated[list[str], typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).")],
+    preset: Preset = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Run the setting in which the phenomenon is known to be absent.")
+    ] = False,
+    changes: Changes = None,
+    seed: Annotated[int, typer.Option("--seed", callback=seed_in_range, help="Determines every random choice.")] = 0,
+    force: Force = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any failing claim, known or not.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes for several experiments; one a core unasked.")
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = None,
+    debug: Debug = False,
+) -> None:
+    """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated."""
+    from dynascope.lab import registry
+    from dynascope.lab.batch import Request, default_jobs
+    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import claims_table, console, escape
+
+    store = Store(runs)
+    entries = registry.match(ids)
+    given = once((assignment(text) for text in changes or ()), "--set")
+    built = possible([(entry, build(registry.load(entry), given, preset, control)) for entry in entries], ids)
+    entries, experiments = [entry for entry, _ in built], [experiment for _, experiment in built]
+    out = console(errors=as_json)
+    if len(entries) < 2 or (jobs or default_jobs(len(entries))) == 1:
+        results = _in_turn(experiments, seed=seed, preset=preset, store=store, force=force)
+    else:
+        asked = [Request(entry.address, given, preset, control, seed, str(store.root), force) for entry in entries]
+        results = _side_by_side(asked, jobs or default_jobs(len(entries)))
+    finished: list[StoredRun] = []
+    crashed = 0
+    for result in results:
+        if isinstance(result, LabError):
+            crashed += 1
+            say(str(result))
+            if debug:
+                traceback.print_exception(result)
+            continue
+        finished.append(result)
+        out.print(f"[bold]{escape(result.id)}[/]  {escape(result.manifest['title'])}  [dim]({_spent(result)})[/]")
+        out.print(claims_table(result.claims))
+        out.print(f"  [dim]{escape(str(result.folder))}[/]", soft_wrap=True)
+    if as_json:
+        print(json.dumps([_as_json(stored) for stored in finished], indent=2))
+    _close(out, finished, crashed, strict)
+
+
+def possible(built: list[tuple[Entry, Experiment]], ids: list[str]) -> list[tuple[Entry, Experiment]]:
+    """Those for which nothing is missing. One that is named by its id is refused; others are left out with a line."""
+    from dynascope.lab.experiment import OptionalExperiment
+
+    found = []
+    for entry, experiment in built:
+        missing = experiment.missing() if isinstance(experiment, OptionalExperiment) else ""
+        if missing and (entry.id in ids or entry.address in ids or len(built) == 1):
+            raise UsageError(f"{entry.id}: {missing}")
+        if missing:
+            say(f"{entry.id} is left out: {missing}")
+        else:
+            found.append((entry, experiment))
+    return found
+
+
+def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRun | LabError]:
+    """Run experiments one after another in this process."""
+    from dynascope.lab.run import run
+    from dynascope.lab.terminal import progress_line
+
+    for number, experiment in enumerate(experiments, 1):
+        label = f"[{number}/{len(experiments)}] {experiment.id}"
+        try:
+            with progress_line(label) as on_progress:
+                if on_progress is None:
+                    say(f"{label} ...")
+                result = run(experiment, on_progress=on_progress, warn=say, **options)
+        except LabError as error:
+            result = error
+        except KeyboardInterrupt:
+            say(f"interrupted in {label}; the same command continues from here")
+            raise typer.Exit(130) from None
+        yield result
+
+
+def _side_by_side(asked: list[Request], jobs: int) -> Iterator[StoredRun | LabError]:
+    """Run experiments in several processes; their results in the order they were asked for."""
+    from dynascope.lab.batch import outcomes
+    from dynascope.lab.executors import choose, stop
+    from dynascope.lab.terminal import progress_line
+
+    with choose("local", jobs) as pool, progress_line(f"{len(asked)} experiments") as on_progress:
+        try:
+            for result, warnings in outcomes(asked, pool, on_progress):
+                for warning in warnings:
+                    say(warning)
+                yield result
+        except KeyboardInterrupt:
+            stop(pool)
+            say("interrupted; finished runs are stored and the same command continues from here")
+            raise typer.Exit(130) from None
+
+
+def _spent(stored: StoredRun) -> str:
+    from dynascope.lab import words
+
+    seconds = stored.manifest["run_seconds"] + stored.manifest["judge_seconds"]
+    return "stored already" if stored.reused else words.duration(seconds)
+
+
+def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> NoReturn:
+    from dynascope.lab import words
+
+    counts = [run.manifest["claims"] for run in finished]
+    holds, errata, fails = (sum(count[name] for count in counts) for name in ("holds", "erratum", "fails"))
+    news = [f"{run.id}: {claim}" for run in finished for claim in run.manifest["claims"]["news"]]
+    line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {holds} claims hold, {errata} errata"
+    line += f" ({words.errata(count['errata'] for count in counts)})" if errata else ""
+    line += f", {fails} fail" + (", as on record" if fails and not news else "")
+    line += f"; {crashed} did not finish" if crashed else ""
+    bad = bool(news or crashed or (strict and fails))
+    out.print(f"[{'red' if bad else 'green'}]{line}[/]")
+    for name in news:
+        out.print(f"[red]differs from the record[/] {name}")
+    raise typer.Exit(1 if bad else 0)
+
+
+def _as_json(stored: StoredRun) -> dict[str, Any]:
+    keys = ("id", "digest", "seed", "preset", "run_seconds", "compile_seconds", "device", "command")
+    claims = [claim.model_dump(mode="json") for claim in stored.claims]
+    head = {key: stored.manifest.get(key) for key in keys}
+    return {**head, "folder": str(stored.folder), "reused": stored.reused, "verdict": stored.verdict, "claims": claims}
+
+
+def join(
+    id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
+    preset: Preset = None,
+    changes: Changes = None,
+    seed: Annotated[int, typer.Option("--seed", callback=seed_in_range, help="That of the parts.")] = 0,
+    others: Annotated[
+        list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Further folders of runs with parts.")
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = None,
+) -> None:
+    """Join stored runs of its parts (some seeds here, some settings there) to the run that the options name."""
+    from dynascope.lab import registry
+    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.join import join
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import claims_table, console, escape
+
+    for folder in others or ():
+        if not folder.is_dir():
+            raise UsageError(f"--from must be a folder of runs; got {folder}")
+    given = once((assignment(text) for text in changes or ()), "--set")
+    experiment, out = build(registry.load(id), given, preset), console(errors=as_json)
+    whole = join(experiment, seed=seed, preset=preset, store=Store(runs), others=map(Store, others or ()), warn=say)
+    if as_json:
+        print(json.dumps(_as_json(whole), indent=2))
+    count = len(whole.manifest.get("parts") or ())
+    out.print(f"[bold]{escape(whole.id)}[/]  {escape(experiment.title())}  [dim](joined from {count} parts)[/]")
+    out.print(claims_table(whole.claims))
+    out.print(f"  [dim]{escape(str(whole.folder))}[/]", soft_wrap=True)
+    _close(out, [whole], 0, strict=False)
