@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test verdicts check reference evidence audit mutate bench clean
+.PHONY: demo test verdicts check reference evidence audit mutate bench dist clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -46,5 +46,8 @@ bench: $(STAMP)  ## the races against the tools one would pick instead (installs
 	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	$(BIN)/python -m benchmarks
 
+dist: $(STAMP)  ## the wheel and the source archive, in dist/
+	$(BIN)/python -m hatchling build
+
 clean:
-	rm -rf $(VENV) runs report
+	rm -rf $(VENV) runs report dist
