@@ -23,6 +23,8 @@ LAB = {
     "run": ("run",),
     "sweeps": ("Sweep", "sweep"),
     "store": ("Store", "StoredRun"),
+    "inventory": ("runs",),
+    "lookup": ("load",),
     "report.__init__": ("write",),
 }
 

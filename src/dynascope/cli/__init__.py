@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dynascope import __version__
-from dynascope.cli import data, run, store, sweep
+from dynascope.cli import clean, compare, data, run, store, sweep
 from dynascope.cli.options import AsJson, Runs, say
 from dynascope.lab.errors import LabError, explain_os_error
 
@@ -96,6 +96,11 @@ app.command()(run.run)
 app.command()(run.join)
 app.command()(sweep.sweep)
 app.command()(sweep.audit)
+app.command()(store.runs)
+app.command()(store.where)
+app.command()(compare.compare)
+app.command()(clean.rm)
+app.command()(clean.gc)
 app.command()(store.report)
 
 

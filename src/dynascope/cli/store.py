@@ -1,17 +1,68 @@
-"""The commands on what is stored: `report`."""
+"""The commands that look at what is stored: `runs`, `where` and `report`."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dynascope.cli.options import Runs, say
+from dynascope.cli.options import AsJson, Changes, Preset, Runs, say, seed_in_range
+
+Name = "an id, ID@PRESET, ID@PRESET:SEED, a digest (its first four digits are enough), or a folder"
+
+
+def runs(
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
+    sweeps: Annotated[bool, typer.Option("--sweeps", help="Also those that are points of sweeps.")] = False,
+    as_json: AsJson = False,
+    runs: Runs = None,
+) -> None:
+    """What is stored: runs, the settings in which they differ, their verdicts, age and size."""
+    from dynascope.lab.inventory import inventory, rows
+    from dynascope.lab.run_tables import runs_table
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import console
+
+    store = Store(runs)
+    items = inventory(store, pattern, sweeps=sweeps)
+    if as_json:
+        print(json.dumps(rows(items), indent=2))
+    elif items:
+        console().print(runs_table(items))
+    for item in items:
+        if item.state in ("damaged", "earlier version"):
+            say(f"{item.state}: {item.problem}")
+    if not items:
+        say(f"no runs{'' if pattern == '*' else f' of {pattern}'} are stored in {store.root}")
+
+
+def where(
+    name: Annotated[str, typer.Argument(help=f"The run: {Name}.")],
+    preset: Preset = None,
+    changes: Changes = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", callback=lambda value: value if value is None else seed_in_range(value), help="Its seed."
+        ),
+    ] = None,
+    control: Annotated[bool, typer.Option("--control", help="The control of an experiment.")] = False,
+    runs: Runs = None,
+) -> None:
+    """Print the folder of a stored run: of the latest one, or of the latest in exactly the setting that is given."""
+    from dynascope.lab.fields import assignment, once
+    from dynascope.lab.lookup import Wanted, find
+    from dynascope.lab.store import Store
+
+    given = once((assignment(text) for text in changes or ()), "--set")
+    print(find(Store(runs), name, Wanted(preset, seed, control, given)).folder)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("report"),
+    data: Annotated[bool, typer.Option("--data", help="Copy the arrays (netCDF) too.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     runs: Runs = None,
 ) -> None:
@@ -20,12 +71,7 @@ def report(
     from dynascope.lab.store import Store
 
     store = Store(runs)
-    page = write(store, folder)
-    stored, problems = store.runs()
-    for problem in problems:
-        say(f"skipped: {problem}")
-    if not stored:
-        say(f"no runs are stored in {store.root}: the report is empty")
+    page = write(store, folder, data=data, warn=say)
     print(f"report: {page}")
     if open_:
         import webbrowser

@@ -32,7 +32,7 @@ from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose, reserved
-from dynascope.lab.store import Draft, Store, StoredRun, read_claims
+from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import recorded
 
@@ -68,7 +68,8 @@ def run(
     run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
     `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
     the cost of a small run; a later run with `draw` makes them from the stored measurement. An exception in the
-    experiment's own code is raised as an `ExperimentCrash` whose cause it is.
+    experiment's own code is raised as an `ExperimentCrash` whose cause it is. A store that cannot be written to gives
+    the runs that it has.
     """
     seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
     store = store or Store()
@@ -92,6 +93,16 @@ def run(
                 log = draft.folder / "crash.log"
                 write_whole(log, traceback.format_exc())
                 raise ExperimentCrash(f"{experiment.id}: {one_line(error)} (traceback in {log})") from error
+    except ReadOnlyError as error:
+        stored = None if force else store.find(experiment.id, run_digest(experiment, seed, data))
+        if stored and _by_this_code(stored, fingerprints(type(experiment))):
+            return stored
+        has = (
+            f"the run that it has is of other code ({stored.folder})"
+            if stored
+            else f"has no such run of {experiment.id}"
+        )
+        raise ReadOnlyError(f"{error}, and {has}") from error
     except OSError as error:
         raise explain_os_error(error, f"running {experiment.id}") from error
 
@@ -133,7 +144,7 @@ def _current(
         return None
     same_version = stored.manifest["dynascope"] == __version__
     known = stored.manifest.get("code") or {}
-    if same_version and known == code and (stored.figures or not draw):
+    if _by_this_code(stored, code) and (stored.figures or not draw):
         return stored
     same = [step for step in STEPS if same_version and known.get(step) == code[step]]
     if warn and len(same) < len(STEPS):
@@ -154,6 +165,10 @@ def _current(
         facts = {key: stored.manifest[key] for key in known_facts if key in stored.manifest}
         draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return None
+
+
+def _by_this_code(stored: StoredRun, code: Mapping[str, str]) -> bool:
+    return stored.manifest["dynascope"] == __version__ and stored.manifest.get("code") == code
 
 
 def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:

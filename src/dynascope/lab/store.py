@@ -2,16 +2,17 @@
 
 A run is written into `<digest>.unfinished/` (with its checkpoints), and renamed when all of it is on disk. A run that
 replaces another moves it to `<digest>.old` between two renames; readers look there too, so there is always a run to
-read. Nothing is ever unpickled.
+read. A run that is being removed is `<digest>.removed` first, which nobody reads. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,12 +29,16 @@ if TYPE_CHECKING:  # listing must not wait for them
     from dynascope.lab.experiment import Experiment
 
 FORMAT = 2
-UNFINISHED, OLD = ".unfinished", ".old"
+UNFINISHED, OLD, REMOVED = ".unfinished", ".old", ".removed"
 SWEEPS = "sweeps"
 
 
 class OldRunError(StoreError):
     """A run that an earlier version stored in a form that this one does not read."""
+
+
+class ReadOnlyError(StoreError):
+    """The store cannot be written to. What it has can be read."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,11 @@ class StoredRun:
     @property
     def preset(self) -> str | None:
         return self.manifest.get("preset")
+
+    @property
+    def sweep(self) -> bool:
+        """Whether it was run as a point of a sweep."""
+        return bool(self.manifest.get("sweep"))
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -147,7 +157,7 @@ class Store:
 
     def find(self, id: str, digest: str) -> StoredRun | None:
         """The stored run, every file checked, or None where there is none (or one of an earlier version)."""
-        folder = self._readable(self.root / id / digest)
+        folder = self.readable(self.root / id / digest)
         try:
             return StoredRun.open(folder, reused=True).verify() if folder else None
         except OldRunError:
@@ -157,7 +167,7 @@ class Store:
         """All complete runs (of one experiment), oldest first; and a line for each folder that is not one."""
         found: list[StoredRun] = []
         problems: list[str] = []
-        for folder in self._folders(id):
+        for folder in self._run_folders(id):
             try:
                 found.append(StoredRun.open(folder))
             except StoreError as error:
@@ -165,39 +175,69 @@ class Store:
         return sorted(found, key=lambda run: str(run.manifest["finished"])), problems
 
     def latest(self, id: str | None = None) -> tuple[dict[str, StoredRun], list[str]]:
-        """For each experiment (or one) its latest run; and a line for each folder that is not a run."""
+        """For each experiment (or one) its latest run that is no point of a sweep; and a line for each folder that is
+        not a run."""
         runs, problems = self.runs(id)
-        return {run.id: run for run in runs}, problems
+        return {run.id: run for run in runs if not run.sweep}, problems
 
-    def _folders(self, id: str | None) -> Iterator[Path]:
+    def ids(self) -> list[str]:
+        """The experiments that have a folder."""
         try:
-            ids = [self.root / id] if id else sorted(path for path in self.root.iterdir() if path.is_dir())
-            names = [path for parent in ids if parent.is_dir() for path in sorted(parent.iterdir())]
+            return sorted(path.name for path in self.root.iterdir() if path.is_dir())
         except FileNotFoundError:
-            return
+            return []
         except OSError as error:
             raise StoreError(f"the run store {self.root} cannot be read ({error.strerror})") from error
-        for path in names:
+
+    def folders(self, id: str) -> list[Path]:
+        """Every folder of an experiment but its sweeps, by name: runs, and what is unfinished or left over."""
+        try:
+            return sorted(path for path in (self.root / id).iterdir() if path.is_dir() and path.name != SWEEPS)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StoreError(f"the run store {self.root} cannot be read ({error.strerror})") from error
+
+    def _run_folders(self, id: str | None) -> Iterator[Path]:
+        for path in (path for each in ([id] if id else self.ids()) for path in self.folders(each)):
             kept_aside = path.suffix == OLD and not path.with_suffix("").exists()
-            if path.is_dir() and path.name != SWEEPS and (kept_aside or path.suffix not in (OLD, UNFINISHED)):
+            if kept_aside or path.suffix not in (OLD, UNFINISHED, REMOVED):
                 yield path
 
     @staticmethod
-    def _readable(folder: Path) -> Path | None:
+    def readable(folder: Path) -> Path | None:
+        """The folder in which a run is found: its own, or the one that it is kept in while it is being replaced."""
         aside = folder.with_name(folder.name + OLD)
         return next((path for path in (folder, aside) if path.exists()), None)
 
     @contextmanager
     def draft(self, experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> Iterator[Draft]:
         """The unfinished folder of a run, locked against other processes while the block lasts. `data` has the
-        checksums of the data sets that it reads: a run on other data is another run."""
-        fields = experiment.model_dump(mode="json")
-        digest = digest_of({"id": experiment.id, "fields": fields, "seed": seed} | ({"data": data} if data else {}))
+        checksums of the data sets that it reads: a run on other data is another run. A `ReadOnlyError` where the store
+        cannot be written to."""
+        digest = run_digest(experiment, seed, data)
         final = self.root / experiment.id / digest
         busy = f"another process is working on {final}: wait for it, or choose another seed or setting"
-        with locked(final.with_name(digest + ".lock"), busy):
-            settle(final)
-            yield Draft(final, experiment.id, fields, seed)
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(lock_of(final), busy))
+                settle(final)
+            except OSError as error:
+                if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                    raise
+                raise ReadOnlyError(f"the run store {self.root} cannot be written to ({error.strerror})") from error
+            yield Draft(final, experiment.id, experiment.model_dump(mode="json"), seed)
+
+
+def run_digest(experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> str:
+    """The name of a run's folder: a digest of its fields, its seed and the checksums of the data sets that it reads."""
+    facts = {"id": experiment.id, "fields": experiment.model_dump(mode="json"), "seed": seed}
+    return digest_of(facts | ({"data": data} if data else {}))
+
+
+def lock_of(folder: Path) -> Path:
+    """The lock of a run, held while it is written, replaced or removed; also of its unfinished and old folders."""
+    return folder.with_name(f"{folder.name.partition('.')[0]}.lock")
 
 
 class Draft:

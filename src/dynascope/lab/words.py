@@ -128,3 +128,23 @@ def timestamp(stamp: Any) -> str:
     except (ValueError, TypeError):
         return str(stamp or "–")
     return f"{time:%Y-%m-%d %H:%M}" + (" UTC" if time.utcoffset() is not None and not time.utcoffset() else "")
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, to one unit: just now, 5 min, 3 h, 12 d."""
+    if seconds < 60:
+        return "just now"
+    for unit, length, most in (("min", 60, 60), ("h", 3600, 48), ("d", 86400, math.inf)):
+        if seconds < length * most:
+            return f"{int(seconds / length)} {unit}"
+    return "–"
+
+
+def size(count: int) -> str:
+    """Bytes in a suitable unit: 980 B, 12 kB, 3.4 MB."""
+    if count < 1000:
+        return f"{count} B"
+    value, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{value:.1f} {units[0]}" if value < 9.95 else f"{value:.0f} {units[0]}"

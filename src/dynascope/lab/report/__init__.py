@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from dynascope.lab.errors import explain_os_error
@@ -13,14 +14,29 @@ from dynascope.lab.store import Store
 __all__ = ["write"]
 
 
-def write(store: Store, folder: Path, find: Find = find_registered) -> Path:
+def write(
+    store: Store,
+    folder: Path,
+    find: Find = find_registered,
+    *,
+    data: bool = False,
+    warn: Callable[[str], None] | None = None,
+) -> Path:
     """Write the report of the store's complete runs to `folder` and return its index.html.
 
-    `find` gives an experiment's class by its id. Damaged run folders are named on the page. A folder that holds
-    anything but an earlier report is refused with a `UsageError`.
+    `find` gives an experiment's class by its id. With `data` the arrays (netCDF) are copied beside the pages, which are
+    most of a store's bytes. Damaged run folders are named on the page, and to `warn`. A folder that holds anything but
+    an earlier report is refused with a `UsageError`.
     """
     check_ours(folder, store.root)
     try:
-        return write_site(gather(store, find), folder)
+        atlas = gather(store, find, data)
+        page = write_site(atlas, folder)
     except OSError as error:
         raise explain_os_error(error, "writing the report") from error
+    if warn:
+        for problem in atlas.problems:
+            warn(f"left out: {problem}")
+        if not atlas.experiments:
+            warn(f"no runs are stored in {store.root}: the report is empty")
+    return page

@@ -55,7 +55,13 @@ class Atlas:
     """All that the site shows, and a line for each run folder that cannot be read."""
 
     experiments: Sequence[ExperimentPages]
-    broken: Sequence[str]
+    problems: Sequence[str]
+    root: Path
+
+    @property
+    def broken(self) -> list[str]:
+        """The problems as the page names them: the reader of a copy of the site does not have the store."""
+        return [line.removeprefix(f"{self.root}/") for line in self.problems]
 
     @property
     def tally(self) -> Counter[str]:
@@ -71,16 +77,16 @@ class Atlas:
         return found
 
 
-def gather(store: Store, find: Find) -> Atlas:
-    """The atlas of the store's complete runs, with every file checked."""
+def gather(store: Store, find: Find, data: bool = False) -> Atlas:
+    """The atlas of the store's complete runs, with every file checked; with `data` for the arrays among their files."""
     runs, problems = store.runs()
     pages: dict[str, list[RunPage]] = {}
     facts: dict[str, About] = {}
-    for run in runs:
+    for run in (run for run in runs if not run.sweep):
         try:
             run.verify()
             facts.setdefault(run.id, about(run.id, find, run.manifest))
-            pages.setdefault(run.id, []).append(RunPage(run, facts[run.id]))
+            pages.setdefault(run.id, []).append(RunPage(run, facts[run.id], data))
         except StoreError as error:
             problems.append(str(error))
         except (ValueError, KeyError, TypeError) as error:  # checksums agree, but the content is not in our format
@@ -89,7 +95,7 @@ def gather(store: Store, find: Find) -> Atlas:
     for id, found in sorted(pages.items()):
         shown = kept(preferred(found))
         experiments.append(ExperimentPages(id, shown, len(found) - len(shown), sweeps(id, store.root / id)))
-    return Atlas(experiments, [line.replace(f"{store.root}/", "") for line in problems])
+    return Atlas(experiments, problems, store.root)
 
 
 def preferred(pages: Iterable[RunPage]) -> list[RunPage]:

@@ -49,8 +49,9 @@ class Field:
 class RunPage:
     """One run as its page shows it."""
 
-    def __init__(self, run: StoredRun, about: About):
-        self.path, self.manifest, self.about = run.folder, run.manifest, about
+    def __init__(self, run: StoredRun, about: About, data: bool = False):
+        """`data`: whether the arrays are copied too."""
+        self.path, self.manifest, self.about, self.data = run.folder, run.manifest, about, data
         self.id, self.seed, self.preset = run.id, run.seed, run.preset
         self.claims, self.settings = run.claims, run.config
         self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
@@ -139,8 +140,9 @@ class RunPage:
 
     @property
     def files(self) -> list[tuple[str, str]]:
-        """The data beside the page, each file with a description."""
-        return [(name, text) for name, text in FILES.items() if (self.path / name).is_file()]
+        """The files beside the page, each with a description."""
+        copied = {name: text for name, text in FILES.items() if self.data or not name.endswith(".nc")}
+        return [(name, text) for name, text in copied.items() if (self.path / name).is_file()]
 
 
 def picture(png: Path, base: Path, question: str) -> Picture:

@@ -91,4 +91,4 @@ def _copy(source: Path, names: Iterable[str], target: Path) -> None:
 
 def _save(path: Path, html: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html, encoding="utf-8")
+    path.write_text(html, encoding="utf-8", errors="replace")  # a path may hold bytes that are no text

@@ -1,0 +1,79 @@
+"""The commands that remove runs, `rm` and `gc`: without --yes they only say what would go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dynascope.cli.options import Runs, say
+from dynascope.cli.store import Name
+from dynascope.lab.errors import UsageError
+
+if TYPE_CHECKING:
+    from dynascope.lab.inventory import Item
+    from dynascope.lab.store import Store
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove them; without it they are only listed.")]
+
+
+def rm(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Runs: {Name}.")],
+    yes: Yes = False,
+    runs: Runs = None,
+) -> None:
+    """Remove stored runs. Without --yes, list what would go."""
+    from dynascope.lab.cleaning import named
+    from dynascope.lab.store import Store
+
+    store = Store(runs)
+    _clean(store, [(item, "" if item.run else item.state) for item in named(store, names)], yes)
+
+
+def gc(
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
+    old_code: Annotated[
+        bool, typer.Option("--old-code", help="Runs that other code has measured: a new run would use nothing of them.")
+    ] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Runs that crashed, were cut short or are damaged.")] = False,
+    older_than: Annotated[
+        str | None,
+        typer.Option("--older-than", metavar="AGE", help="Only those older than 12h, 30d, 2w; alone: of all runs."),
+    ] = None,
+    yes: Yes = False,
+    runs: Runs = None,
+) -> None:
+    """Remove the stored runs of a kind, points of sweeps among them. Without --yes, list what would go."""
+    from dynascope.lab.cleaning import chosen, duration
+    from dynascope.lab.store import Store
+
+    if not (old_code or failed or older_than):
+        raise UsageError("gc must be told what may go: --old-code, --failed, --older-than AGE, or several of them")
+    store, seconds = Store(runs), duration(older_than) if older_than else None
+    items, lines = chosen(store, pattern, old_code=old_code, failed=failed, older_than=seconds)
+    for line in lines:
+        say(line)
+    _clean(store, items, yes)
+
+
+def _clean(store: Store, items: list[tuple[Item, str]], yes: bool) -> None:
+    from dynascope.lab import words
+    from dynascope.lab.cleaning import remove
+
+    sizes = {item.folder: item.size for item, _ in items}  # before they are gone
+    gone, left = remove(store, [item for item, _ in items], dry=not yes)
+    whys = {item.folder: why for item, why in items}
+    for item in gone:
+        why = f"{whys[item.folder]}, " if whys[item.folder] else ""
+        print(f"{item.folder}  {why}{words.age(item.age)}, {words.size(sizes[item.folder])}")
+    for line in left:
+        say(line)
+    total = words.size(sum(sizes[item.folder] for item in gone))
+    count = f"{len(gone)} folder{'s' * (len(gone) != 1)}, {total}"
+    if yes:
+        print(f"removed {count}")
+    elif gone:
+        print(f"{count} would go; nothing is removed yet: the same command with --yes removes them")
+    else:
+        print("nothing to remove")
+    raise typer.Exit(1 if left else 0)

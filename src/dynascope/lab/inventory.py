@@ -1,0 +1,212 @@
+"""What is in the store: each folder with its state, its age and its size, and the settings in which runs differ.
+
+Only manifests and configurations are read, so that a store of thousands of runs is listed at once; the other files of a
+run are looked for, and checked against their checksums when they are read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynascope.lab.errors import StoreError, UsageError, nearest, one_line
+from dynascope.lab.files import canonical
+from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished", "running", "left over"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A folder of the store: a run, or what became of one."""
+
+    folder: Path
+    state: State
+    run: StoredRun | None = None
+    """The run, where it is complete."""
+    problem: str = ""
+    """A line that says what is wrong, where something is."""
+
+    @property
+    def id(self) -> str:
+        return self.folder.parent.name
+
+    @property
+    def digest(self) -> str:
+        return self.folder.name.partition(".")[0]
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of its files; those behind links do not count."""
+        return sum(stat.st_size for stat in _stats(self.folder))
+
+    @cached_property
+    def written(self) -> float:
+        """When it was finished or last written to, in seconds since 1970."""
+        try:
+            finished = datetime.fromisoformat(self.run.manifest["finished"] if self.run else "")
+            return (finished if finished.tzinfo else finished.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, TypeError, OverflowError):
+            return max((stat.st_mtime for stat in _stats(self.folder)), default=0.0)
+
+    @property
+    def age(self) -> float:
+        """Seconds since then; 0 where that is to come by the clock, which may have been set back."""
+        return max(0.0, time.time() - self.written)
+
+
+def _stats(folder: Path) -> Iterator[os.stat_result]:
+    """Of the folder and of everything in it, without following links."""
+    try:
+        for entry in os.scandir(folder):
+            yield entry.stat(follow_symlinks=False)
+            if entry.is_dir(follow_symlinks=False):
+                yield from _stats(Path(entry.path))
+    except OSError:  # it has just gone, or is not ours to read
+        return
+
+
+def matching_ids(store: Store, pattern: str) -> list[str]:
+    """The stored ids that an id, a glob or a user's own file names; none where there is such an experiment without
+    runs, and a `UsageError` where there is none."""
+    ids = store.ids()
+    if pattern.partition("::")[0].endswith(".py"):
+        from dynascope.lab.registry import match
+
+        return [entry.id for entry in match([pattern]) if entry.id in ids]
+    found = [id for id in ids if fnmatchcase(id, pattern)]
+    if not found and pattern != "*":
+        from dynascope.lab.registry import entries
+
+        known = [entry.id for entry in entries()]
+        if not any(fnmatchcase(id, pattern) for id in known):
+            hint = nearest(pattern, ids) or nearest(pattern, known) or f": {store.root} has no run of it"
+            raise UsageError(f"no experiment {pattern!r}{hint}")
+    return found
+
+
+def inventory(store: Store, pattern: str = "*", *, sweeps: bool = True) -> list[Item]:
+    """Every run of the experiments that `pattern` names, and every folder that is not a complete run; by id, the latest
+    first. Without `sweeps`, runs that are points of sweeps are left out."""
+    found = []
+    for id in matching_ids(store, pattern):
+        items = [item for folder in store.folders(id) if (item := _item(folder))]
+        kept = [item for item in items if sweeps or not (item.run and item.run.sweep)]
+        found += sorted(kept, key=lambda item: -item.written)
+    return found
+
+
+def inspect(folder: Path) -> Item:
+    """The state of a folder, as it is on disk."""
+    if folder.suffix == UNFINISHED:
+        log = folder / "crash.log"
+        return Item(folder, "crashed", problem=_last_line(log)) if log.exists() else Item(folder, "unfinished")
+    if folder.suffix == REMOVED or (folder.suffix == OLD and folder.with_suffix("").exists()):
+        return Item(folder, "left over")
+    try:
+        run = StoredRun.open(folder)
+        missing = [name for name in run.manifest["files"] if not (folder / name).is_file()]
+        if missing:
+            raise StoreError(f"{folder / missing[0]} is missing: run again with --force to replace the run")
+        _ = run.config  # so that whoever shows it can rely on it
+    except OldRunError as error:
+        return Item(folder, "earlier version", problem=str(error))
+    except StoreError as error:
+        return Item(folder, "damaged", problem=str(error))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # of the right form, but not ours
+        return Item(folder, "damaged", problem=f"{folder} cannot be read ({one_line(error)})")
+    return Item(folder, "complete", run)
+
+
+def _item(folder: Path) -> Item | None:
+    """The same, or None where there is nothing to say: a process may be writing it, or has just removed it."""
+    item = inspect(folder)
+    if item.state in ("unfinished", "crashed") and _held(lock_of(folder)):
+        return replace(item, state="running", problem="")
+    return item if folder.exists() and item.state != "left over" else None
+
+
+def _held(lock: Path) -> bool:
+    """Whether a process holds the lock."""
+    try:
+        handle = os.open(lock, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _last_line(log: Path) -> str:
+    """The line of a traceback that names the error."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    named = [line for line in lines if line[:1].strip() and ("Error" in line or ": " in line)]
+    return (named or lines or [""])[-1].strip()[:200]
+
+
+def differing(items: Iterable[Item]) -> dict[str, list[str]]:
+    """For each experiment the fields in which its runs differ, in the order of the configuration."""
+    configs: dict[str, list[Mapping[str, Any]]] = {}
+    for item in items:
+        if item.run:
+            configs.setdefault(item.id, []).append(item.run.config)
+    found = {}
+    for id, fields in configs.items():
+        names = dict.fromkeys(name for each in fields for name in each)
+        values = {name: {canonical(each[name]) if name in each else None for each in fields} for name in names}
+        found[id] = [name for name in names if len(values[name]) > 1]
+    return found
+
+
+def rows(items: Sequence[Item]) -> list[dict[str, Any]]:
+    """The items as plain values: what `dynascope runs --json` prints."""
+    names = differing(items)
+    return [_row(item, names.get(item.id, ())) for item in items]
+
+
+def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
+    run, row = item.run, {"id": item.id, "digest": item.digest, "state": item.state}
+    if run:
+        counts = run.manifest["claims"]
+        row |= {"preset": run.preset, "seed": run.seed, "sweep": run.sweep}
+        row["settings"] = {name: run.config[name] for name in names if name in run.config}
+        row |= {"holds": counts.get("holds"), "errata": counts.get("erratum"), "fails": counts.get("fails")}
+        row |= {"news": list(counts.get("news") or ()), "finished": run.manifest["finished"]}
+    row |= {"age_seconds": round(item.age), "bytes": item.size, "folder": str(item.folder)}
+    return {**row, "problem": item.problem} if item.problem else row
+
+
+def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None) -> pd.DataFrame:
+    """The complete runs of the store as a table, with the settings in which the runs of an experiment differ as columns.
+
+    `pattern` is an id or a glob such as "edge.*". The points of sweeps are left out unless asked for. The column
+    `digest` names a run for `load`; `store` is the usual one by default ($DYNASCOPE_RUNS, or `runs`).
+    """
+    import pandas as pd
+
+    found = rows([item for item in inventory(store or Store(), pattern, sweeps=sweeps) if item.run])
+    head, tail = ("id", "digest", "preset", "seed"), ("holds", "errata", "fails", "finished", "bytes", "folder")
+    settings = list(dict.fromkeys(name for row in found for name in row["settings"]))
+    columns = {name: [row[name] for row in found] for name in (*head, *tail)}
+    columns |= {name: [row["settings"].get(name) for row in found] for name in settings if name not in columns}
+    columns["finished"] = pd.to_datetime(columns["finished"], utc=True, format="ISO8601", errors="coerce")
+    order = [*head, *(name for name in settings if name not in (*head, *tail)), *tail]
+    return pd.DataFrame({name: columns[name] for name in order})

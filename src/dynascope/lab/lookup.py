@@ -1,0 +1,161 @@
+"""How a run is named, and finding it.
+
+| name | the run |
+|---|---|
+| `3fa9c1d2` | with this digest; its first four digits are enough where no other begins so |
+| `edge.product/3fa9c1d2` | the same, of this experiment |
+| `edge.product` | the latest of this experiment |
+| `edge.product@quick`, `edge.product@full` | the latest in exactly this setting: a preset, or the full one |
+| `edge.product:3`, `edge.product@quick:3` | the latest with this seed |
+| `mine.py::my.thing@quick` | the same for an experiment in a file |
+| a folder | the run in it |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynascope.lab import registry
+from dynascope.lab.errors import LabError, StoreError, UsageError
+from dynascope.lab.fields import build, command_of
+from dynascope.lab.files import plain_json
+from dynascope.lab.inventory import matching_ids
+from dynascope.lab.store import UNFINISHED, Store, StoredRun
+
+if TYPE_CHECKING:
+    from dynascope.lab.experiment import Experiment
+
+_NAME = re.compile(r"(?P<address>.+?)(@(?P<preset>[^@:/]+))?((?<!:):(?P<seed>[0-9]{1,10}))?")
+_DIGEST = re.compile(r"((?P<id>[^/]+)/)?(?P<start>[0-9a-f]{4,12})")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run is to be like, in the words of `dynascope run`. Where a preset, the control or changes are given, it
+    must be in exactly that setting."""
+
+    preset: str | None = None
+    seed: int | None = None
+    control: bool = False
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        return bool(self.preset or self.control or self.changes)
+
+
+def load(
+    name: str,
+    *,
+    preset: str | None = None,
+    seed: int | None = None,
+    control: bool = False,
+    store: Store | None = None,
+    **fields: Any,
+) -> StoredRun:
+    """A stored run by its name: an id, a digest, or any other name that `dynascope where` takes.
+
+    `preset`, `control` and `fields` go with an id, and mean what they mean for `dynascope run`: the run must be in
+    exactly that setting. Without them it may be in any. The latest run that fits is returned, with `seed` where one is
+    given; where there is none, the error says which command makes it.
+    """
+    return find(store or Store(), name, Wanted(preset, seed, control, fields))
+
+
+def find(store: Store, name: str, wanted: Wanted = Wanted()) -> StoredRun:
+    """The run of this name, in the setting that is wanted; a `StoreError` where there is none."""
+    folder = locate(store, name, wanted)
+    there = store.readable(folder)
+    if folder.suffix == UNFINISHED or (there is None and folder.with_name(folder.name + UNFINISHED).exists()):
+        raise StoreError(f"{folder} is unfinished: the command that began it goes on with it")
+    return StoredRun.open(there or folder)
+
+
+def locate(store: Store, name: str, wanted: Wanted = Wanted()) -> Path:
+    """The folder of the run of this name. A digest or a folder may also be of one that is damaged or unfinished."""
+    folder = _folder(store, name) or _by_digest(store, name)
+    if folder:
+        if wanted != Wanted():
+            raise UsageError(f"{name} is one run already: a preset, a seed or settings go with an experiment's id")
+        return folder
+    said = _NAME.fullmatch(name)
+    if said is None:
+        raise UsageError(f"a run is named by an id, a digest or a folder; got {name!r}")
+    for what, here, other in (("preset", said["preset"], wanted.preset), ("seed", said["seed"], wanted.seed)):
+        if here is not None and other is not None:
+            raise UsageError(f"the {what} is given twice: {here} and {other}")
+    preset, seed = said["preset"] or wanted.preset, wanted.seed if said["seed"] is None else int(said["seed"])
+    return _latest(store, said["address"], Wanted(preset, seed, wanted.control, wanted.changes)).folder
+
+
+def _folder(store: Store, name: str) -> Path | None:
+    """The folder that a path names, from here or from the store."""
+    for path in (Path(name), store.root / name):
+        if os.path.isdir(path) and ("/" in name or os.path.exists(path / "manifest.json")):
+            return path if "/" in name and ".." not in path.parts else Path(os.path.abspath(path))
+    return None
+
+
+def _by_digest(store: Store, name: str) -> Path | None:
+    said = _DIGEST.fullmatch(name)
+    if said is None or name in store.ids():
+        return None
+    digests = {
+        (id, folder.name.partition(".")[0])
+        for id in (matching_ids(store, said["id"]) if said["id"] else store.ids())
+        for folder in store.folders(id)
+        if folder.name.startswith(said["start"])
+    }
+    if not digests:
+        raise StoreError(
+            f"{store.root} has no run whose digest begins with {said['start']}: `dynascope runs` lists them"
+        )
+    if len(digests) > 1:
+        first, second, *_ = ("/".join(pair) for pair in sorted(digests))
+        raise UsageError(f"{name} is short for {len(digests)} runs: {first}, {second}, ...; give more of the digits")
+    return store.root.joinpath(*digests.pop())
+
+
+def _latest(store: Store, address: str, wanted: Wanted) -> StoredRun:
+    """The latest run of an experiment: in the setting that is wanted, or else in any, those of sweeps left out."""
+    if wanted.exact:
+        experiment = _experiment(store, address, wanted)
+        id, fields = experiment.id, plain_json(experiment.model_dump(mode="json"))
+        command = command_of(experiment, wanted.preset, wanted.seed or 0)
+    else:
+        ids = matching_ids(store, address)
+        if len(ids) > 1:
+            raise UsageError(f"{address!r} matches {len(ids)} experiments, but one is needed: {ids[0]}, {ids[1]}, ...")
+        id, fields = ids[0] if ids else address, None
+        command = f"dynascope run {address}" + (f" --seed {wanted.seed}" if wanted.seed else "")
+    for run in reversed(store.runs(id)[0]):
+        right_seed = wanted.seed is None or run.seed == wanted.seed
+        if right_seed and (_config(run) == fields if fields is not None else not run.sweep):
+            return run
+    raise StoreError(f"{store.root} has no such run of {id}: `{command}` makes it")
+
+
+def _experiment(store: Store, address: str, wanted: Wanted) -> Experiment:
+    try:
+        kind = registry.load(address)
+    except LabError:
+        if address not in store.ids():
+            raise
+        raise UsageError(
+            f"{address} is stored, but its experiment is not found, so its presets and fields are not known: "
+            "give its file (mine.py::id), or the digest of a run"
+        ) from None
+    return build(kind, wanted.changes, wanted.preset, wanted.control)
+
+
+def _config(run: StoredRun) -> Mapping[str, Any] | None:
+    """Its fields, or None where they cannot be read."""
+    try:
+        return run.config
+    except (StoreError, ValueError, KeyError, TypeError):
+        return None

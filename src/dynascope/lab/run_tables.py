@@ -1,0 +1,95 @@
+"""Tables of stored runs for a terminal: what is there, and two runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from dynascope.lab import words
+from dynascope.lab.inventory import Item, differing
+from dynascope.lab.terminal import mark, typed
+
+if TYPE_CHECKING:
+    from dynascope.lab.claims import Claim
+    from dynascope.lab.compare import Comparison, Pair
+    from dynascope.lab.store import StoredRun
+
+SHORT = 8
+"""The digits of a digest that are shown."""
+LONGEST = 28
+
+
+def runs_table(items: Sequence[Item]) -> Table:
+    """The runs, a row for each; the id where a new experiment begins."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("experiment", "digest", "preset"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("seed", justify="right")
+    table.add_column("settings that differ")
+    table.add_column("verdicts", no_wrap=True)
+    for name in ("age", "size"):
+        table.add_column(name, justify="right", no_wrap=True)
+    names, before = differing(items), ""
+    for item in items:
+        head = "" if item.id == before else f"[bold]{escape(item.id)}[/]"
+        table.add_row(
+            head, escape(item.digest[:SHORT]), *_about(item, names), words.age(item.age), words.size(item.size)
+        )
+        before = item.id
+    return table
+
+
+def _about(item: Item, names: Mapping[str, Sequence[str]]) -> tuple[str, str, str, str]:
+    if item.run is None:
+        why = f": {escape(item.problem)}" if item.state == "crashed" and item.problem else ""
+        return "", "", f"[yellow]{item.state}[/][dim]{why}[/]", ""
+    run = item.run
+    given = [f"{name}={short(run.config[name])}" for name in names.get(item.id, ()) if name in run.config]
+    return escape(run.preset or "full"), str(run.seed), escape("  ".join(given)), verdicts(run)
+
+
+def verdicts(run: StoredRun) -> str:
+    """How many claims hold, are errata and fail; failures in red where one is not on record."""
+    counts = run.manifest["claims"]
+    color = "red" if counts.get("news") else "yellow"
+    marks = (("holds", "✓", "green"), ("erratum", "!", "yellow"), ("fails", "✗", color))
+    return "  ".join(f"[{color}]{counts[name]} {mark}[/]" for name, mark, color in marks if counts.get(name))
+
+
+def short(value: Any) -> str:
+    """A value as `--set` takes it, cut where it is long."""
+    text = typed(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def differences_table(pairs: Mapping[str, Pair], title: str) -> Table:
+    """What differs between two runs."""
+    table = _side_by_side(title)
+    for name, pair in pairs.items():
+        table.add_row(escape(name), *("[dim]–[/]" if value is None else escape(words.human(value)) for value in pair))
+    return table
+
+
+def claims_side_by_side(compared: Comparison) -> Table:
+    """The claims of two runs: the verdict of each and what was measured; in bold where the verdicts differ."""
+    table = _side_by_side("claim")
+    for id, pair in compared.claims.items():
+        differ = len({claim.verdict if claim else None for claim in pair}) > 1
+        name = f"[bold]{escape(id)}[/]" if differ else escape(id)
+        table.add_row(name, *map(_judged, pair))
+    return table
+
+
+def _side_by_side(name: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column(name, no_wrap=True)
+    for side in ("A", "B"):
+        table.add_column(side, ratio=1)
+    return table
+
+
+def _judged(claim: Claim | None) -> str:
+    return f"{mark(claim)}  {escape(words.human(claim.measured))}" if claim else "[dim]–[/]"
