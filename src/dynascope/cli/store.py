@@ -13,6 +13,10 @@ from dynascope.cli.options import AsJson, Changes, Preset, Runs, say, seed_in_ra
 Name = "an id, ID@PRESET, ID@PRESET:SEED, a digest (its first four digits are enough), or a folder"
 
 
+def _perhaps_seed(value: int | None) -> int | None:
+    return None if value is None else seed_in_range(value)
+
+
 def runs(
     pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
     sweeps: Annotated[bool, typer.Option("--sweeps", help="Also those that are points of sweeps.")] = False,
@@ -42,12 +46,7 @@ def where(
     name: Annotated[str, typer.Argument(help=f"The run: {Name}.")],
     preset: Preset = None,
     changes: Changes = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", callback=lambda value: value if value is None else seed_in_range(value), help="Its seed."
-        ),
-    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", callback=_perhaps_seed, help="Its seed.")] = None,
     control: Annotated[bool, typer.Option("--control", help="The control of an experiment.")] = False,
     runs: Runs = None,
 ) -> None:

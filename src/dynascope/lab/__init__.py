@@ -2,7 +2,8 @@
 
 `experiment` and `claims` are what an experiment is made of; `registry` finds experiments without importing
 them, `run` and `sweeps` carry them out, `store` keeps the runs, `inventory` and `lookup` find them again, `report`
-turns the store into a site. Only the lab does I/O. The names below are for notebooks and scripts; they are loaded when first used.
+turns the store into a site. Only the lab does I/O. The names below are for notebooks and scripts; they are loaded when
+first used.
 """
 
 from importlib import import_module as _import_module

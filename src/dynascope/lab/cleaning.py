@@ -47,8 +47,8 @@ def chosen(
     """The folders that may go, each with the reason; and a line for each experiment whose code cannot be compared.
 
     `old_code`: a run would use nothing of them, since another version of the package or of `measure` made them.
-    `failed`: they crashed, were cut short or are damaged. `older_than`: seconds; alone for every run, else of the above.
-    What is being written is never among them.
+    `failed`: they crashed, were cut short or are damaged. `older_than`: seconds, of all folders, or of those that the
+    others name. What is being written is never among them.
     """
     unknown: dict[str, None] = {}
     code = cache(lambda id: _measuring(id, pattern))

@@ -195,10 +195,10 @@ def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
 
 
 def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None) -> pd.DataFrame:
-    """The complete runs of the store as a table, with the settings in which the runs of an experiment differ as columns.
+    """The complete runs of the store as a table, the latest first, with the settings that differ as columns.
 
-    `pattern` is an id or a glob such as "edge.*". The points of sweeps are left out unless asked for. The column
-    `digest` names a run for `load`; `store` is the usual one by default ($DYNASCOPE_RUNS, or `runs`).
+    A setting has a column if it differs between the runs of one experiment. `pattern` is an id or a glob such as
+    "edge.*". The points of sweeps are left out unless asked for. The column `digest` names a run for `load`.
     """
     import pandas as pd
 
