@@ -101,7 +101,7 @@ def test_an_age_is_never_negative(walk, store: Store):
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "just now"), (90, "1 min"), (7200, "2 h"), (3e5, "3 d"), (1e9, "11574 d")]
 )
-def test_ages_in_words(seconds: float, said: str):
+def test_ages_in_words(seconds: int | float, said: str):
     assert words.age(seconds) == said
 
 

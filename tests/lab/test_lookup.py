@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 import dynascope as ds
+from dynascope.lab import registry
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.fields import build
 from dynascope.lab.lookup import Wanted, find, locate
@@ -17,9 +19,9 @@ from dynascope.lab.store import Store, StoredRun
 WALK = f"{Path(__file__).with_name('toy.py')}::toy.walk"
 
 
-@pytest.fixture
-def several(walk, store: Store) -> dict[str, StoredRun]:
-    """A full run, two of the quick preset, its control, and a setting of one's own; the last one is the latest."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
+    walk, store = registry.load(WALK), Store(tmp_path_factory.mktemp("made"))
     asked = {
         "full": (walk(), None, 0),
         "quick": (build(walk, {}, "quick"), "quick", 0),
@@ -31,6 +33,13 @@ def several(walk, store: Store) -> dict[str, StoredRun]:
         name: run(each, preset=preset, seed=seed, store=store, draw=False)
         for name, (each, preset, seed) in asked.items()
     }
+
+
+@pytest.fixture
+def several(made: dict[str, StoredRun], store: Store) -> dict[str, StoredRun]:
+    """A full run, two of the quick preset, its control, and a setting of one's own; the last one is the latest."""
+    shutil.copytree(made["full"].folder.parent.parent, store.root)
+    return {name: StoredRun.open(store.root / run.id / run.digest) for name, run in made.items()}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +122,7 @@ def test_where_there_is_no_run_the_command_that_makes_it_is_said(several, store:
     with pytest.raises(StoreError) as caught:
         ds.lab.load(WALK, preset="quick", seed=7, drift=3.0, store=store)
     assert "`dynascope run toy.py::toy.walk --preset quick --set drift=3.0 --seed 7` makes it" in str(caught.value)
-    with pytest.raises(StoreError, match="`dynascope run edge.product` makes it"):
+    with pytest.raises(StoreError, match=r"`dynascope run edge\.product` makes it"):
         ds.lab.load("edge.product", store=store)
     with pytest.raises(StoreError, match="no run whose digest begins with 0000"):
         find(store, "0000")

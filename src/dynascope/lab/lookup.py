@@ -49,6 +49,9 @@ class Wanted:
         return bool(self.preset or self.control or self.changes)
 
 
+ANY = Wanted()
+
+
 def load(
     name: str,
     *,
@@ -67,7 +70,7 @@ def load(
     return find(store or Store(), name, Wanted(preset, seed, control, fields))
 
 
-def find(store: Store, name: str, wanted: Wanted = Wanted()) -> StoredRun:
+def find(store: Store, name: str, wanted: Wanted = ANY) -> StoredRun:
     """The run of this name, in the setting that is wanted; a `StoreError` where there is none."""
     folder = locate(store, name, wanted)
     there = store.readable(folder)
@@ -76,11 +79,11 @@ def find(store: Store, name: str, wanted: Wanted = Wanted()) -> StoredRun:
     return StoredRun.open(there or folder)
 
 
-def locate(store: Store, name: str, wanted: Wanted = Wanted()) -> Path:
+def locate(store: Store, name: str, wanted: Wanted = ANY) -> Path:
     """The folder of the run of this name. A digest or a folder may also be of one that is damaged or unfinished."""
     folder = _folder(store, name) or _by_digest(store, name)
     if folder:
-        if wanted != Wanted():
+        if wanted != ANY:
             raise UsageError(f"{name} is one run already: a preset, a seed or settings go with an experiment's id")
         return folder
     said = _NAME.fullmatch(name)
@@ -97,7 +100,7 @@ def _folder(store: Store, name: str) -> Path | None:
     """The folder that a path names, from here or from the store."""
     for path in (Path(name), store.root / name):
         if os.path.isdir(path) and ("/" in name or os.path.exists(path / "manifest.json")):
-            return path if "/" in name and ".." not in path.parts else Path(os.path.abspath(path))
+            return path if len(path.parts) > 1 and ".." not in path.parts else Path(os.path.abspath(path))
     return None
 
 

@@ -193,9 +193,7 @@ def _legends(drawn: Sequence[Panel], names: tuple[str, str], figure: Figure, gri
         figure.legend(*colored[0].get_legend_handles_labels(), loc="outside right upper", handlelength=1.6)
     else:
         for axes in colored:
-            axes.legend(
-                fontsize=7.5, handlelength=1.2, labelspacing=0.25, frameon=True, framealpha=0.8, edgecolor="none"
-            )
+            axes.legend(fontsize=7.5, handlelength=1.2, frameon=True, framealpha=0.8, edgecolor="none")
 
 
 def _draw(panel: Panel, axes: Axes) -> None:

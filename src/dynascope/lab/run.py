@@ -97,11 +97,7 @@ def run(
         stored = None if force else store.find(experiment.id, run_digest(experiment, seed, data))
         if stored and _by_this_code(stored, fingerprints(type(experiment))):
             return stored
-        has = (
-            f"the run that it has is of other code ({stored.folder})"
-            if stored
-            else f"has no such run of {experiment.id}"
-        )
+        has = f"its run is of other code ({stored.folder})" if stored else f"has no such run of {experiment.id}"
         raise ReadOnlyError(f"{error}, and {has}") from error
     except OSError as error:
         raise explain_os_error(error, f"running {experiment.id}") from error

@@ -35,9 +35,8 @@ def runs_table(items: Sequence[Item]) -> Table:
     names, before = differing(items), ""
     for item in items:
         head = "" if item.id == before else f"[bold]{escape(item.id)}[/]"
-        table.add_row(
-            head, escape(item.digest[:SHORT]), *_about(item, names), words.age(item.age), words.size(item.size)
-        )
+        cells = (head, escape(item.digest[:SHORT]), *_about(item, names))
+        table.add_row(*cells, words.age(item.age), words.size(item.size))
         before = item.id
     return table
 

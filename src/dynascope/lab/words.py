@@ -130,7 +130,7 @@ def timestamp(stamp: Any) -> str:
     return f"{time:%Y-%m-%d %H:%M}" + (" UTC" if time.utcoffset() is not None and not time.utcoffset() else "")
 
 
-def age(seconds: float) -> str:
+def age(seconds: int | float) -> str:
     """How long ago something was, to one unit: just now, 5 min, 3 h, 12 d."""
     if seconds < 60:
         return "just now"
