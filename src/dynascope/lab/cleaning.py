@@ -34,7 +34,7 @@ def named(store: Store, names: Iterable[str]) -> list[Item]:
         within = os.path.realpath(folder.parent.parent) == os.path.realpath(store.root)
         if not within or not _OURS.fullmatch(folder.name):
             raise UsageError(f"{name} is no run of the store {store.root}: another store is named by --runs")
-        beside = ("",) if folder.suffix else (OLD, UNFINISHED, REMOVED, "")  # the run itself last
+        beside = ("",) if folder.suffix else (REMOVED, OLD, UNFINISHED, "")  # the run itself last
         for path in (folder.with_name(folder.name + suffix) for suffix in beside):
             if path.exists():
                 found[path] = inspect(path)

@@ -173,7 +173,7 @@ def _figure(drawn: Sequence[Panel], names: tuple[str, str]) -> Figure:
         _draw(panel, axes)
     for axes in grid.flat[len(drawn) :]:
         axes.set_visible(False)
-    _legends(drawn, names, figure, grid.flat[: len(drawn)])
+    _legends(drawn, names, figure, list(grid.flat[: len(drawn)]))
     return figure
 
 
