@@ -311,7 +311,7 @@ def test_a_report_is_replaced_whole(store: Store):
     (site / "stale.html").write_text("")
     assert report(store) == site
     assert not (site / "stale.html").exists()
-    assert (site / run.id / run.digest / "measured.nc").read_bytes() == b"measured"
+    assert (site / run.id / run.digest / "claims.json").is_file()
     assert sorted(path.name for path in site.parent.iterdir()) == ["runs", "site"]
 
 
