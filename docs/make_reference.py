@@ -23,7 +23,7 @@ LAB = {
     "run": ("run",),
     "sweeps": ("Sweep", "sweep"),
     "store": ("Store", "StoredRun"),
-    "inventory": ("runs",),
+    "listing": ("runs",),
     "lookup": ("load",),
     "report.__init__": ("write",),
 }

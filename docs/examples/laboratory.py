@@ -1,7 +1,8 @@
-"""The lab from Python: run, read back, sweep, report."""
+"""The lab from Python: run, read back, sweep, look up, report."""
 
 from pathlib import Path
 
+import dynascope as ds
 from dynascope.lab import registry
 from dynascope.lab.fields import build
 from dynascope.lab.report import write
@@ -31,5 +32,9 @@ assert control.claims[0].verdict == "fails"
 # a grid; `executor` takes anything with the interface of concurrent.futures
 result = sweep(Plateau, {"spread": [0.0, 0.3]}, base={"seeds": 3}, seeds=2, store=store)
 print((result.folder / "summary.csv").read_text())
+
+# what is stored, as a table; and a run without knowing its digest
+print(ds.lab.runs(store=store)[["digest", "seed", "holds", "fails", "bytes"]])
+assert ds.lab.load(Plateau, seeds=3, store=store).digest == stored.digest
 
 print("report:", write(store, Path("report")))

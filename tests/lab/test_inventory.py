@@ -12,7 +12,8 @@ import dynascope as ds
 from dynascope.lab import words
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.files import locked
-from dynascope.lab.inventory import Item, differing, inventory, rows
+from dynascope.lab.inventory import Item, inventory
+from dynascope.lab.listing import differing, rows
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun, lock_of
 

@@ -73,6 +73,7 @@ def test_a_notebook_loads_a_run_by_its_setting(several, store: Store, options: d
     loaded = ds.lab.load(WALK, store=store, **options)
     assert loaded.digest == several[found].digest
     assert loaded.measured().sizes["seed"] == 4
+    assert ds.lab.load(registry.load(WALK), store=store, **options).digest == loaded.digest
 
 
 def test_digests_and_folders_name_runs(several, store: Store, monkeypatch: pytest.MonkeyPatch):

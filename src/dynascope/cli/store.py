@@ -24,7 +24,8 @@ def runs(
     runs: Runs = None,
 ) -> None:
     """What is stored: runs, the settings in which they differ, their verdicts, age and size."""
-    from dynascope.lab.inventory import inventory, rows
+    from dynascope.lab.inventory import inventory
+    from dynascope.lab.listing import rows
     from dynascope.lab.run_tables import runs_table
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import console

@@ -1,7 +1,7 @@
 """The lab: finds experiments, runs them, keeps what they measured, sweeps them and writes the report.
 
 `experiment` and `claims` are what an experiment is made of; `registry` finds experiments without importing
-them, `run` and `sweeps` carry them out, `store` keeps the runs, `inventory` and `lookup` find them again, `report`
+them, `run` and `sweeps` carry them out, `store` keeps the runs, `listing` and `lookup` find them again, `report`
 turns the store into a site. Only the lab does I/O. The names below are for notebooks and scripts; they are loaded when
 first used.
 """
@@ -10,11 +10,11 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 if _TYPE_CHECKING:
-    from dynascope.lab.inventory import runs as runs
+    from dynascope.lab.listing import runs as runs
     from dynascope.lab.lookup import load as load
     from dynascope.lab.sweeps import sweep as sweep
 
-_HOMES = {"sweep": "sweeps", "runs": "inventory", "load": "lookup"}
+_HOMES = {"sweep": "sweeps", "runs": "listing", "load": "lookup"}
 
 __all__ = [*_HOMES]  # pyright: ignore[reportUnsupportedDunderAll]
 

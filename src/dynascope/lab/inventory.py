@@ -1,4 +1,4 @@
-"""What is in the store: each folder with its state, its age and its size, and the settings in which runs differ.
+"""What is in the store: each folder with its state, its age and its size.
 
 Only manifests and configurations are read, so that a store of thousands of runs is listed at once; the other files of a
 run are looked for, and checked against their checksums when they are read.
@@ -9,20 +9,16 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from dynascope.lab.errors import StoreError, UsageError, nearest, one_line
-from dynascope.lab.files import canonical
 from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished", "running", "left over"]
 
@@ -160,53 +156,3 @@ def _last_line(log: Path) -> str:
         return ""
     named = [line for line in lines if line[:1].strip() and ("Error" in line or ": " in line)]
     return (named or lines or [""])[-1].strip()[:200]
-
-
-def differing(items: Iterable[Item]) -> dict[str, list[str]]:
-    """For each experiment the fields in which its runs differ, in the order of the configuration."""
-    configs: dict[str, list[Mapping[str, Any]]] = {}
-    for item in items:
-        if item.run:
-            configs.setdefault(item.id, []).append(item.run.config)
-    found = {}
-    for id, fields in configs.items():
-        names = dict.fromkeys(name for each in fields for name in each)
-        values = {name: {canonical(each[name]) if name in each else None for each in fields} for name in names}
-        found[id] = [name for name in names if len(values[name]) > 1]
-    return found
-
-
-def rows(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """The items as plain values: what `dynascope runs --json` prints."""
-    names = differing(items)
-    return [_row(item, names.get(item.id, ())) for item in items]
-
-
-def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
-    run, row = item.run, {"id": item.id, "digest": item.digest, "state": item.state}
-    if run:
-        counts = run.manifest["claims"]
-        row |= {"preset": run.preset, "seed": run.seed, "sweep": run.sweep}
-        row["settings"] = {name: run.config[name] for name in names if name in run.config}
-        row |= {"holds": counts.get("holds"), "errata": counts.get("erratum"), "fails": counts.get("fails")}
-        row |= {"news": list(counts.get("news") or ()), "finished": run.manifest["finished"]}
-    row |= {"age_seconds": round(item.age), "bytes": item.size, "folder": str(item.folder)}
-    return {**row, "problem": item.problem} if item.problem else row
-
-
-def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None) -> pd.DataFrame:
-    """The complete runs of the store as a table, the latest first, with the settings that differ as columns.
-
-    A setting has a column if it differs between the runs of one experiment. `pattern` is an id or a glob such as
-    "edge.*". The points of sweeps are left out unless asked for. The column `digest` names a run for `load`.
-    """
-    import pandas as pd
-
-    found = rows([item for item in inventory(store or Store(), pattern, sweeps=sweeps) if item.run])
-    head, tail = ("id", "digest", "preset", "seed"), ("holds", "errata", "fails", "finished", "bytes", "folder")
-    settings = list(dict.fromkeys(name for row in found for name in row["settings"]))
-    columns = {name: [row[name] for row in found] for name in (*head, *tail)}
-    columns |= {name: [row["settings"].get(name) for row in found] for name in settings if name not in columns}
-    columns["finished"] = pd.to_datetime(columns["finished"], utc=True, format="ISO8601", errors="coerce")
-    order = [*head, *(name for name in settings if name not in (*head, *tail)), *tail]
-    return pd.DataFrame({name: columns[name] for name in order})

@@ -53,7 +53,7 @@ ANY = Wanted()
 
 
 def load(
-    name: str,
+    name: str | type[Experiment],
     *,
     preset: str | None = None,
     seed: int | None = None,
@@ -61,13 +61,14 @@ def load(
     store: Store | None = None,
     **fields: Any,
 ) -> StoredRun:
-    """A stored run by its name: an id, a digest, or any other name that `dynascope where` takes.
+    """A stored run by its name: an id, a digest, or any other name that `dynascope where` takes; or by its experiment.
 
     `preset`, `control` and `fields` go with an id, and mean what they mean for `dynascope run`: the run must be in
     exactly that setting. Without them it may be in any. The latest run that fits is returned, with `seed` where one is
     given; where there is none, the error says which command makes it.
     """
-    return find(store or Store(), name, Wanted(preset, seed, control, fields))
+    store, wanted = store or Store(), Wanted(preset, seed, control, fields)
+    return find(store, name, wanted) if isinstance(name, str) else _latest(store, name, wanted)
 
 
 def find(store: Store, name: str, wanted: Wanted = ANY) -> StoredRun:
@@ -124,13 +125,15 @@ def _by_digest(store: Store, name: str) -> Path | None:
     return store.root.joinpath(*digests.pop())
 
 
-def _latest(store: Store, address: str, wanted: Wanted) -> StoredRun:
+def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> StoredRun:
     """The latest run of an experiment: in the setting that is wanted, or else in any, those of sweeps left out."""
     if wanted.exact:
-        experiment = _experiment(store, address, wanted)
+        kind = _experiment(store, address) if isinstance(address, str) else address
+        experiment = build(kind, wanted.changes, wanted.preset, wanted.control)
         id, fields = experiment.id, plain_json(experiment.model_dump(mode="json"))
         command = command_of(experiment, wanted.preset, wanted.seed or 0)
     else:
+        address = address if isinstance(address, str) else address.id
         ids = matching_ids(store, address)
         if len(ids) > 1:
             raise UsageError(f"{address!r} matches {len(ids)} experiments, but one is needed: {ids[0]}, {ids[1]}, ...")
@@ -143,9 +146,9 @@ def _latest(store: Store, address: str, wanted: Wanted) -> StoredRun:
     raise StoreError(f"{store.root} has no such run of {id}: `{command}` makes it")
 
 
-def _experiment(store: Store, address: str, wanted: Wanted) -> Experiment:
+def _experiment(store: Store, address: str) -> type[Experiment]:
     try:
-        kind = registry.load(address)
+        return registry.load(address)
     except LabError:
         if address not in store.ids():
             raise
@@ -153,7 +156,6 @@ def _experiment(store: Store, address: str, wanted: Wanted) -> Experiment:
             f"{address} is stored, but its experiment is not found, so its presets and fields are not known: "
             "give its file (mine.py::id), or the digest of a run"
         ) from None
-    return build(kind, wanted.changes, wanted.preset, wanted.control)
 
 
 def _config(run: StoredRun) -> Mapping[str, Any] | None:

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynascope.lab import words
-from dynascope.lab.inventory import Item, differing
+from dynascope.lab.inventory import Item
+from dynascope.lab.listing import differing
 from dynascope.lab.terminal import mark, typed
 
 if TYPE_CHECKING:
