@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.registry import entry_of
+from dynascope.lab.registry import check, entry_of
 from dynascope.lab.terminal import typed
 
 MOST_RUNS = 1_000_000
@@ -23,6 +23,7 @@ def build(
     kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False
 ) -> Experiment:
     """The experiment with a preset, then its control if asked for, then `changes` on top of the defaults."""
+    check(kind)
     fields = {**preset_fields(kind, preset), **(kind.control if control else {}), **changes}
     _check_names(kind, fields)
     try:
@@ -144,7 +145,7 @@ def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:
     """The command that repeats this run: the preset, and each field that differs from it."""
     kind = type(experiment)
     entry = entry_of(kind)
-    own = f"{entry.path.name}::{kind.id}" if entry and not entry.module else kind.id
+    own = f"{entry.path.name}::{kind.id}" if entry and not entry.module and not entry.origin else kind.id
     words = ["dynascope", "run", own]
     if preset:
         words += ["--preset", preset]

@@ -30,6 +30,7 @@ from dynascope.lab.files import checksum, drawn, pretty, write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
+from dynascope.lab.registry import check
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, Store, StoredRun, read_claims
@@ -71,6 +72,7 @@ def run(
     experiment's own code is raised as an `ExperimentCrash` whose cause it is.
     """
     seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
+    check(type(experiment))
     store = store or Store()
     data = data_checksums(experiment)
     try:
