@@ -8,8 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from dynascope.lab import words
 from dynascope.lab.references import REFERENCES
+from dynascope.lab.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +49,11 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
     for entry in entries:
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
-        costs = [words.duration(entry.cost.get(name)) for name in ("quick", "full")]
+        stated = [entry.cost.get(name) for name in ("quick", "full")]
+        costs = ["GPU" if words.for_gpu(cost) else words.duration(cost) for cost in stated]
+        question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
         source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
-        table.add_row(f"[bold]{escape(entry.id)}[/]", escape(entry.title), source, *costs, verdict)
+        table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
     return table
 
 
@@ -107,7 +109,7 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
     return table
 
 
-def description(kind: type[Experiment], last: StoredRun | None) -> Iterator[str | Table]:
+def description(kind: type[Experiment], last: StoredRun | None, origin: str = "") -> Iterator[str | Table]:
     """What `dynascope show` prints: the question, the source, the cost, presets, control, the last run, the fields."""
     title, _, body = inspect.cleandoc(kind.__doc__ or "").partition("\n")
     yield f"[bold]{escape(kind.id)}[/]  {escape(title)}"
@@ -118,11 +120,12 @@ def description(kind: type[Experiment], last: StoredRun | None) -> Iterator[str 
         reference = REFERENCES[kind.source.document]
         links = ", ".join(address for _, address in reference.links)
         yield f"         [dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]"
-    costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
-    yield f"[dim]cost[/]     {costs} on two CPU cores"
+    yield f"[dim]cost[/]     {escape(words.costs(kind.cost))}"
     settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
     for name, changes in (settings | {"control[/]  ": kind.control}).items():
         yield f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
+    if origin:
+        yield f"[dim]from[/]     {escape(origin)}"
     if last:
         yield f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}"
     yield ""
@@ -138,54 +141,13 @@ def fields_table(kind: type[Experiment]) -> Table:
         table.add_column(name)
     for name, field in kind.model_fields.items():
         default = "[red]required[/]" if field.is_required() else escape(typed(field.default))
-        table.add_row(name, escape(_takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
+        table.add_row(name, escape(takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
 
 
 def typed(value: Any) -> str:
     """A field's value as `--set` takes it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _takes(field: Any) -> str:
-    """A field's type and limits, as a person would write them: `int > 0`, `'sgd' | 'adam'`."""
-    return " ".join([_type(field.annotation), *_limits(field.metadata)]).strip()
-
-
-def _type(hint: Any) -> str:
-    arguments = get_args(hint)
-    if hint is type(None):
-        return "null"
-    if not arguments:
-        return getattr(hint, "__name__", str(hint))
-    origin = get_origin(hint)
-    if origin is Literal:
-        return " | ".join(map(repr, arguments))
-    if origin is Annotated:
-        return " ".join([_type(arguments[0]), *_limits(arguments[1:])])
-    if origin in (Union, UnionType):
-        return " | ".join(map(_type, arguments))
-    if origin is tuple and arguments[-1] is Ellipsis:
-        return f"list of {_type(arguments[0])}"
-    if origin is tuple:
-        return f"({', '.join(map(_type, arguments))})"
-    return f"{getattr(origin, '__name__', origin)} of {', '.join(map(_type, arguments))}"
-
-
-def _limits(metadata: Sequence[Any]) -> list[str]:
-    """The limits of a field: the tighter of two on the same side."""
-    found: dict[str, Any] = {}
-    for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):
-        for name in _SIGNS:
-            value = getattr(item, name, None)
-            if value is not None:
-                found[name] = value
-    if "ge" in found and "gt" in found:
-        del found["gt" if found["ge"] > found["gt"] else "ge"]
-    return [f"{sign} {found[name]}" for name, sign in _SIGNS.items() if name in found]
-
-
-_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "with at least", "max_length": "with at most"}
 
 
 @contextmanager
