@@ -22,7 +22,6 @@ Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which new
 
 app = typer.Typer(
     help="Watch a network learn, beside what the mathematics predicts.",
-    
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

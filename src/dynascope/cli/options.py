@@ -18,9 +18,7 @@ Ids = Annotated[
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
 Preset = Annotated[
     str | None,
-    typer.Option(
-        "--preset", "-p", help="A named change of the fields, such as quick.", autocompletion=complete_preset
-    ),
+    typer.Option("--preset", "-p", help="A named change of the fields, such as quick.", autocompletion=complete_preset),
 ]
 Changes = Annotated[
     list[str] | None,

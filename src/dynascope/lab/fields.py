@@ -171,8 +171,8 @@ def _was_truth(given: Any, taken: Any) -> bool:
 def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
     for name in names:
         if name not in kind.model_fields:
-            hint = nearest(name, kind.model_fields)
-            raise UsageError(f"{kind.id} has no field {shown(name)}{hint or ';'} its fields: {', '.join(kind.model_fields)}")
+            hint, fields = nearest(name, kind.model_fields) or ";", ", ".join(kind.model_fields)
+            raise UsageError(f"{kind.id} has no field {shown(name)}{hint} its fields: {fields}")
 
 
 def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:

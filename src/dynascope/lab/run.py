@@ -47,6 +47,7 @@ FILES = {
     "draw": "figures",
 }
 """The file or folder that each step writes."""
+DOING = {"predict": "predicting", "reduce": "reducing", "judge": "judging", "draw": "drawing"}
 LARGEST_SEED = 2**32 - 1
 """`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
@@ -200,6 +201,8 @@ class _Run:
             with precision(True, "highest"):
                 for step in ("predict", "reduce", "judge", *(["draw"] if self.draw else [])):
                     if not self._done(step):
+                        if on_progress:
+                            on_progress(Progress(DOING[step], 0.0, 0.0, 0.0, float("inf")))
                         self.draft.drop(FILES[step])
                         self._keep(step, getattr(self, f"_{step}")())
         return self._finish(preset, round(time.perf_counter() - clock, 3))

@@ -6,13 +6,16 @@ import inspect
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from dynascope.lab import words
 from dynascope.lab.references import REFERENCES
@@ -115,23 +118,31 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
     yield f"[bold]{escape(kind.id)}[/]  {escape(title)}"
     if body.strip():
         yield "\n" + escape(body.strip())
-    yield f"\n[dim]source[/]   {escape(str(kind.source))}"
+    yield ""
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_row("source", escape(str(kind.source)))
     if kind.source.document in REFERENCES:
         reference = REFERENCES[kind.source.document]
         links = ", ".join(address for _, address in reference.links)
-        yield f"         [dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]"
-    yield f"[dim]cost[/]     {escape(words.costs(kind.cost))}"
-    settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
-    for name, changes in (settings | {"control[/]  ": kind.control}).items():
-        yield f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
+        facts.add_row("", f"[dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]")
+    facts.add_row("cost", escape(words.costs(kind.cost)))
+    for name, changes in kind.presets.items():
+        facts.add_row("preset", f"[bold]{escape(name)}[/]: {_changes(changes)}")
+    facts.add_row("control", _changes(kind.control))
     if origin:
-        yield f"[dim]from[/]     {escape(origin)}"
+        facts.add_row("from", escape(origin))
     if last:
-        yield f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}"
+        facts.add_row("last run", f"{MARKS[last.verdict]}  {escape(str(last.folder))}")
+    yield facts
     yield ""
     yield fields_table(kind)
     if kind.notes:
         yield "\n" + escape(inspect.cleandoc(kind.notes))
+
+
+def _changes(changes: Mapping[str, Any]) -> str:
+    return escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
 
 
 def fields_table(kind: type[Experiment]) -> Table:
@@ -150,20 +161,54 @@ def typed(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
+class _Line:
+    """The line that shows how far the work has come: drawn anew while it is shown, so that its clock goes on."""
+
+    def __init__(self, name: str, stated: float | None):
+        self.name, self.stated, self.began = name, stated, time.monotonic()
+        self.latest: Progress | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield Text(self.words(time.monotonic() - self.began, options.max_width), no_wrap=True, overflow="ellipsis")
+
+    def words(self, elapsed: float, width: int) -> str:
+        """The whole of a run is its clock beside its stated cost: how many parts it has is not known."""
+        now = self.latest
+        share = now.done / now.total if now and now.total else 0.0
+        if now and not now.part and now.total:
+            bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
+            pace = f", {_rounded(now.left)} left" if now.rate else ""
+            return f"{self.name} {bar} {now.done:,.6g} of {now.total:,.6g} {now.what}{pace}"
+        clock = _rounded(elapsed)
+        if self.stated and not words.for_gpu(self.stated):
+            clock += f" of about {_rounded(self.stated)}" if elapsed < self.stated else " (longer than stated)"
+        doing = "starting"
+        if now and now.part:
+            steps = f" ({now.done:,.6g} of {now.total:,.6g} {now.what})" if width >= 100 else ""
+            left = f", {_rounded(now.left)} left of it" if now.rate else ""
+            doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}"
+        elif now:
+            doing = now.what
+        return f"{self.name}: {clock}, {doing}"
+
+
+def _rounded(seconds: float) -> str:
+    """A duration in whole seconds or longer units, at least a second."""
+    return f"{max(1, round(seconds))} s" if seconds < 60 else words.duration(round(seconds))
+
+
 @contextmanager
-def progress_line(name: str) -> Iterator[Callable[[Progress], None] | None]:
-    """A callback that shows steps, rate and time left on one line; None where the output is not a terminal."""
+def progress_line(name: str, stated: float | None = None) -> Iterator[Callable[[Progress], None] | None]:
+    """A callback that shows on one line how far the work has come; None where the output is not a terminal. `stated`
+    is the cost that the experiment states for it, in seconds."""
     shown = console(errors=True)
     if not shown.is_terminal:
         yield None
         return
-    with shown.status(f"{name}: starting") as status:
+    line = _Line(name, stated)
 
-        def on_progress(progress: Progress) -> None:
-            share = progress.done / progress.total if progress.total else 1.0
-            bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-            pace = f"{progress.rate:.3g}/s, {words.duration(progress.left)} left" if progress.rate else ""
-            what = f"{name}: {progress.what}" if progress.what else name
-            status.update(escape(f"{what} {bar} {progress.done:.6g}/{progress.total:.6g} {pace}"))
+    def on_progress(progress: Progress) -> None:
+        line.latest = progress
 
+    with Live(line, console=shown, transient=True, refresh_per_second=5):
         yield on_progress
