@@ -115,7 +115,7 @@ def test_a_wrong_item_of_a_list_is_one_line(ladder):
     for given, got in (
         ([0.5, 0], "its item 2 is 0"),
         ("", "got ''"),
-        ([0.1, 0.1, 0.1, 0.1], "got [0.1, 0.1, 0.1, 0.1]"),
+        ([0.1] * 4, "got [0.1, 0.1, 0.1, 0.1]"),
     ):
         line = f"scales must be {SCALES}; {got}"
         with pytest.raises(UsageError) as caught:

@@ -64,7 +64,7 @@ def main() -> NoReturn:
         status = app(sys.argv[1:] or ["--help"], prog_name="dynascope", standalone_mode=False) or 0
         sys.stdout.flush()
     except LabError as error:
-        for line in str(error).splitlines():
+        for line in str(error).split("\n"):
             say(line)
         status = error.exit_status
     except Misuse as error:

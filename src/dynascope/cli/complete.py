@@ -48,5 +48,5 @@ def complete_change(ctx: Any, incomplete: str) -> Iterator[str]:
 def _named(ctx: Any) -> list[Any]:
     from dynascope.lab import registry
 
-    given = ctx.params.get("ids") or ctx.params.get("id")
-    return registry.match([given] if isinstance(given, str) else list(given or ()))
+    given = ctx.params.get("ids") or ctx.params.get("id") or ctx.args  # where an option follows, not yet parsed
+    return registry.match([given] if isinstance(given, str) else [word for word in given if word[:1] != "-"])

@@ -52,5 +52,6 @@ Seed = Annotated[
 
 
 def say(line: str) -> None:
-    """Print a message on standard error, beside the results."""
-    print(f"dynascope: {line}", file=sys.stderr)
+    """Print a message on standard error, beside the results; on one line, whatever it repeats of the command."""
+    safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+    print(f"dynascope: {safe}", file=sys.stderr)

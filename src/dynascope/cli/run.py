@@ -132,7 +132,7 @@ def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iter
         yield result
 
 
-def _stated(experiment: Experiment) -> float | None:
+def _stated(experiment: Experiment) -> int | float | None:
     """The cost that is stated for a setting, where it is that of a preset or the full one."""
     kind = type(experiment)
     settings = {"full": {}, **kind.presets}

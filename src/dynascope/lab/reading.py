@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab.errors import UsageError, one_line
+from dynascope.lab.errors import UsageError, one_line, plain
 
 _PARSING = threading.Lock()
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -50,8 +50,7 @@ def wrong_id(name: str) -> str:
     """What is wrong with an id, which is also the name of a folder; empty where nothing is."""
     if _ID.fullmatch(name) and len(name) <= LONGEST_ID:
         return ""
-    shown = name if len(name) <= LONGEST_ID else f"{name[:LONGEST_ID]}..."
-    return f"an id is lower-case words with dots and dashes, such as 'mine.two-layers'; got {shown!r}"
+    return f"an id is lower-case words with dots and dashes, such as 'mine.two-layers'; got '{plain(name)}'"
 
 
 def ids_in(text: str) -> list[str]:

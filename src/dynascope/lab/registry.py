@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynascope.lab import own
-from dynascope.lab.errors import UsageError, nearest, one_line
+from dynascope.lab.errors import UsageError, nearest, one_line, plain
 from dynascope.lab.files import digest_of
 from dynascope.lab.reading import PACKAGE, Entry, ids_in, read, wrong_id
 
@@ -70,18 +70,22 @@ def _by_id(name: str) -> list[Entry]:
     hint = nearest(name, ids) or "; `dynascope list` shows them all"
     if any(id.startswith(f"{name}.") for id in ids):
         hint = f": it is a system, whose experiments are '{name}.*'"
-    raise UsageError(f"no experiment {name!r}{hint}" + (f" ({problems[0]})" if problems else ""))
+    raise UsageError(f"no experiment '{plain(name)}'{hint}" + (f" ({problems[0]})" if problems else ""))
 
 
 def _in_file(path: Path, glob: str) -> list[Entry]:
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}")
+    try:
+        there = path.is_file()
+    except OSError:  # a name that is too long
+        there = False
+    if not there:
+        raise UsageError(f"no such file: {plain(path)}")
     found = read(path.resolve(), None)
     if not found:
         raise UsageError(f'{path} holds no experiment: a class with a literal id = "..."')
     hits = [entry for entry in found if fnmatchcase(entry.id, glob)]
     if not hits:
-        raise UsageError(f"no experiment {glob!r} in {path}{nearest(glob, [entry.id for entry in found])}")
+        raise UsageError(f"no experiment '{plain(glob)}' in {path}{nearest(glob, [entry.id for entry in found])}")
     for entry in hits:
         if why := wrong_id(entry.id) or _is_packaged(entry.id, entry.path):
             raise UsageError(f"{entry.class_name} in {path}: {why}")
@@ -210,7 +214,7 @@ def _single(address: str) -> Entry:
     hits = match([address])
     if len(hits) > 1:
         raise UsageError(
-            f"{address!r} matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
+            f"'{plain(address)}' matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
         )
     return hits[0]
 

@@ -164,14 +164,14 @@ def typed(value: Any) -> str:
 class _Line:
     """The line that shows how far the work has come: drawn anew while it is shown, so that its clock goes on."""
 
-    def __init__(self, name: str, stated: float | None):
+    def __init__(self, name: str, stated: int | float | None):
         self.name, self.stated, self.began = name, stated, time.monotonic()
         self.latest: Progress | None = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         yield Text(self.words(time.monotonic() - self.began, options.max_width), no_wrap=True, overflow="ellipsis")
 
-    def words(self, elapsed: float, width: int) -> str:
+    def words(self, elapsed: int | float, width: int) -> str:
         """The whole of a run is its clock beside its stated cost: how many parts it has is not known."""
         now = self.latest
         share = now.done / now.total if now and now.total else 0.0
@@ -186,19 +186,19 @@ class _Line:
         if now and now.part:
             steps = f" ({now.done:,.6g} of {now.total:,.6g} {now.what})" if width >= 100 else ""
             left = f", {_rounded(now.left)} left of it" if now.rate else ""
-            doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}"
+            doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}" if share < 1 else f"part {now.part} is done"
         elif now:
             doing = now.what
         return f"{self.name}: {clock}, {doing}"
 
 
-def _rounded(seconds: float) -> str:
+def _rounded(seconds: int | float) -> str:
     """A duration in whole seconds or longer units, at least a second."""
     return f"{max(1, round(seconds))} s" if seconds < 60 else words.duration(round(seconds))
 
 
 @contextmanager
-def progress_line(name: str, stated: float | None = None) -> Iterator[Callable[[Progress], None] | None]:
+def progress_line(name: str, stated: int | float | None = None) -> Iterator[Callable[[Progress], None] | None]:
     """A callback that shows on one line how far the work has come; None where the output is not a terminal. `stated`
     is the cost that the experiment states for it, in seconds."""
     shown = console(errors=True)
