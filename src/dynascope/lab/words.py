@@ -129,7 +129,7 @@ def for_gpu(seconds: Any) -> bool:
     return isinstance(seconds, int | float) and seconds > DAY
 
 
-def costs(cost: Mapping[str, float]) -> str:
+def costs(cost: Mapping[str, int | float]) -> str:
     """What an experiment says of its cost: quick 12 s, full 116 days on two CPU cores; full is for a GPU."""
     if not cost:
         return "not stated"
