@@ -9,6 +9,7 @@ from pathlib import Path
 
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DYNASCOPE_RUNS", None)
+os.environ.pop("DYNASCOPE_EXPERIMENTS", None)
 
 import jax
 import pytest

@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "cli": {"lab", "cli"},
     "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
+    "__main__": {"cli"},
     "": SCIENCE | {"lab", "experiments", "figures"},
 }
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,9 +132,12 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["run", TOY, "--preset", "quick"], "toy.still has no preset 'quick'; it has full"),
         (["run", WALK, "--set", "drfit=1"], "toy.walk has no field 'drfit'; did you mean 'drift'?"),
         (["run", WALK, "--set", "drift"], "'drift' is not of the form key=value"),
-        (["run", WALK, "--set", "drift=fast"], "toy.walk: drift: input should be a valid number"),
-        (["run", WALK, "--set", "steps=0"], "toy.walk: steps: input should be greater than 0, given 0"),
-        (["run", WALK, "--set", "noise=loud"], "toy.walk: noise: input should be 'normal' or 'uniform', given 'loud'"),
+        (["run", WALK, "--set", "drift=fast"], "toy.walk: drift must be a number; got 'fast'"),
+        (["run", WALK, "--set", "steps=0"], "toy.walk: steps must be an integer ≥ 1; got 0"),
+        (["run", WALK, "--set", "noise=loud"], "toy.walk: noise must be normal or uniform; got 'loud'"),
+        (["run", WALK, "--set", "steps=true"], "toy.walk: steps must be an integer ≥ 1; got true"),
+        (["run", WALK, "--set", "drift=NaN"], "toy.walk: drift must be a number; got nan, which is not finite"),
+        (["run", WALK, "--set", "drift=" + "[" * 9999], "is nested too deeply"),
         (["run", WALK, "--seed", "x"], "'--seed'"),
         (["run", WALK, "--sede", "1"], "No such option"),
         (["run"], "Missing argument"),
@@ -141,7 +145,7 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["show", "nothing.*"], "no experiment 'nothing.*'"),
         (["list", "nothing.*"], "no experiment 'nothing.*'"),
         (["sweep", WALK, "--grid", "drift=0:1"], "a range is start:stop:count"),
-        (["sweep", WALK, "--grid", "steps=0,1"], "grid steps: input should be greater than 0"),
+        (["sweep", WALK, "--grid", "steps=0,1"], "grid steps must be an integer ≥ 1; got 0"),
         (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by --grid and by --set"),
         (["sweep", WALK, "--grid", "drift=0,1", "--executor", "dask:tcp://nowhere:1"], "needs dask"),
         (["sweep", TOY, "--grid", "drift=0,1"], "matches 2 experiments, but one is needed"),
@@ -185,6 +189,63 @@ def test_show_says_what_can_be_varied(dynascope):
         assert word in out
 
 
+def test_show_as_json(dynascope):
+    dynascope("run", WALK)
+    status, out, lines = dynascope("show", WALK, "--json")
+    assert (status, lines) == (0, [])
+    (facts,) = json.loads(out)
+    assert (facts["id"], facts["verdict"], facts["control"]) == ("toy.walk", "holds", {"drift": 0.0})
+    assert facts["about"].endswith("It does, unless the drift is zero.")
+    steps = {"name": "steps", "takes": "integer ≥ 1", "default": 50, "required": False}
+    assert {**steps, "description": "how long it walks"} in facts["fields"]
+    assert facts["presets"] == {"quick": {"steps": 20}}
+
+
+def test_a_cost_beyond_a_day_is_one_for_a_gpu(dynascope):
+    assert "full 12 days on two CPU cores; full is for a GPU" in dynascope("show", "rank.vision")[1]
+    assert " GPU " in dynascope("list", "rank.vision")[1]
+    assert "cost      quick 8.0 s, full 1 min on two CPU cores\n" in re.sub(
+        " +\n", "\n", dynascope("show", "concept.signal-order")[1]
+    )
+
+
+def test_a_quiet_run_prints_its_last_line_only(dynascope):
+    status, out, lines = dynascope("run", WALK, "--quiet")
+    assert (status, out, lines) == (0, "1 run: 2 claims hold, 0 errata, 0 fail\n", [])
+    status, out, lines = dynascope("run", WALK, "-q", "--json")
+    assert (status, lines) == (0, ["1 run: 2 claims hold, 0 errata, 0 fail"])
+    assert json.loads(out)[0]["id"] == "toy.walk"
+    status, out, lines = dynascope("run", WALK, "-q", "--set", "crash_in=judge")
+    assert (status, len(lines)) == (1, 1)
+    assert "told to crash" in lines[0]
+    assert out == "0 runs: 0 claims hold, 0 errata, 0 fail; 1 did not finish\n"
+
+
+def test_the_range_of_seeds_is_in_the_help(dynascope):
+    assert "an integer from 0 to 4294967295" in " ".join(dynascope("run", "--help")[1].replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("run concept.signal-o", ["concept.signal-order"]),
+        ("run concept.signal-order --preset ", ["quick", "code", "full"]),
+        ("run concept.signal-order --preset quick --set sig", ["sigma="]),
+        ("sweep concept.signal-order --set learning", ["learning_rate="]),
+        (f"show {TOY} ", [""]),
+        ("run no.such --preset ", [""]),
+    ],
+)
+def test_words_are_completed(dynascope, monkeypatch: pytest.MonkeyPatch, typed: str, words: list[str]):
+    given = ["dynascope", *typed.split(" ")]
+    monkeypatch.setenv("_DYNASCOPE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(given))
+    monkeypatch.setenv("COMP_CWORD", str(len(given) - 1))
+    status, out, lines = dynascope()
+    assert (status, lines) == (0, [])
+    assert out.split("\n") == words or out.splitlines() == words
+
+
 def test_a_sweep_prints_its_table(dynascope, tmp_path: Path):
     status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick")
     assert status == 0
@@ -213,22 +274,23 @@ def test_version_and_help(dynascope):
     assert "Usage: dynascope" in dynascope()[1]
 
 
-def test_list_imports_nothing_heavy(tmp_path: Path):
-    code = """if True:
+@pytest.mark.parametrize("command", [["list"], ["show", "concept.signal-order"], ["show", "rank.vision", "--json"]])
+def test_what_only_looks_imports_nothing_heavy(tmp_path: Path, command: list[str]):
+    code = f"""if True:
         import sys
         from dynascope import cli
-        sys.argv = ["dynascope", "list"]
+        sys.argv = ["dynascope", *{command}]
         try:
             cli.main()
         finally:
-            print({"jax", "xarray", "matplotlib", "numpy"} & sys.modules.keys())
+            print({{"jax", "xarray", "matplotlib", "numpy"}} & sys.modules.keys())
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path):
-    script = f"{sys.executable} -m dynascope.cli list --json | true"
+    script = f"{sys.executable} -m dynascope list --json | true"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
 

@@ -59,7 +59,7 @@ def test_a_seed_is_a_whole_number_of_32_bits(walk, store: Store, seed: int):
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_field_is_a_finite_number(walk, value: float):
-    with pytest.raises(UsageError, match=r"toy.walk: drift: input should be a finite number, given"):
+    with pytest.raises(UsageError, match=r"toy.walk: drift must be a number; got "):
         build(walk, {"drift": value})
 
 

@@ -69,7 +69,7 @@ def test_two_keys_of_any_kind_and_a_crash_among_the_points(walk, store: Store):
 
 
 def test_every_point_is_checked_before_the_first_runs(walk, store: Store):
-    with pytest.raises(UsageError, match="steps: input should be greater than 0"):
+    with pytest.raises(UsageError, match="steps must be an integer ≥ 1; got"):
         sweep(walk, {"steps": [10, -1]}, store=store)
     with pytest.raises(UsageError, match="at least one value"):
         sweep(walk, {"steps": []}, store=store)

@@ -72,7 +72,7 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Data sets, as `dynasc
         for name in names:
             download.check(name)
     except download.UnknownDataError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error).replace("\n", " ")) from None
     failed = False
     for name in names:
         try:

@@ -8,10 +8,27 @@ from typing import Annotated
 
 import typer
 
+from dynascope.cli.complete import complete_change, complete_id, complete_preset
+
+Id = Annotated[str, typer.Argument(help="An id, or a file of your own.", autocompletion=complete_id)]
+Ids = Annotated[
+    list[str],
+    typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).", autocompletion=complete_id),
+]
 Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
-Preset = Annotated[str | None, typer.Option("--preset", "-p", help="A named change of the fields, such as quick.")]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", "-p", help="A named change of the fields, such as quick.", autocompletion=complete_preset),
+]
 Changes = Annotated[
-    list[str] | None, typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a field; value: JSON or text.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Change a field; value: JSON or text.",
+        autocompletion=complete_change,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Run again even if the run is stored.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -24,9 +41,17 @@ def seed_in_range(value: int) -> int:
     return value
 
 
-Seed = Annotated[int, typer.Option("--seed", callback=seed_in_range, help="Determines every random choice.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        callback=seed_in_range,
+        help=f"Determines every random choice: an integer from 0 to {2**32 - 1}.",
+    ),
+]
 
 
 def say(line: str) -> None:
-    """Print a message on standard error, beside the results."""
-    print(f"dynascope: {line}", file=sys.stderr)
+    """Print a message on standard error, beside the results; on one line, whatever it repeats of the command."""
+    safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+    print(f"dynascope: {safe}", file=sys.stderr)

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from dynascope.cli.options import AsJson, Changes, Debug, Force, Preset, Runs, say, seed_in_range
+from dynascope.cli.options import (
+    AsJson,
+    Changes,
+    Debug,
+    Force,
+    Id,
+    Ids,
+    Preset,
+    Runs,
+    Seed,
+    say,
+    seed_in_range,
+)
 from dynascope.lab.errors import LabError, UsageError
 
 if TYPE_CHECKING:
@@ -22,23 +35,30 @@ if TYPE_CHECKING:
 
 
 def run(
-    ids: Annotated[list[str], typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).")],
+    ids: Ids,
     preset: Preset = None,
     control: Annotated[
         bool, typer.Option("--control", help="Run the setting in which the phenomenon is known to be absent.")
     ] = False,
     changes: Changes = None,
-    seed: Annotated[int, typer.Option("--seed", callback=seed_in_range, help="Determines every random choice.")] = 0,
+    seed: Seed = 0,
     force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any failing claim, known or not.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes for several experiments; one a core unasked.")
     ] = None,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="No progress and no tables: only the last line, and errors."),
+    ] = False,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
-    """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated."""
+    """Run experiments: measure, predict, reduce, judge, draw, store. A run that is stored already is not repeated.
+
+    With --json, standard output holds the JSON alone; what else is said goes to standard error, with --quiet too.
+    """
     from dynascope.lab import registry
     from dynascope.lab.batch import Request, default_jobs
     from dynascope.lab.fields import assignment, build, once
@@ -52,10 +72,10 @@ def run(
     entries, experiments = [entry for entry, _ in built], [experiment for _, experiment in built]
     out = console(errors=as_json)
     if len(entries) < 2 or (jobs or default_jobs(len(entries))) == 1:
-        results = _in_turn(experiments, seed=seed, preset=preset, store=store, force=force)
+        results = _in_turn(experiments, quiet, seed=seed, preset=preset, store=store, force=force)
     else:
         asked = [Request(entry.address, given, preset, control, seed, str(store.root), force) for entry in entries]
-        results = _side_by_side(asked, jobs or default_jobs(len(entries)))
+        results = _side_by_side(asked, jobs or default_jobs(len(entries)), quiet)
     finished: list[StoredRun] = []
     crashed = 0
     for result in results:
@@ -66,6 +86,8 @@ def run(
                 traceback.print_exception(result)
             continue
         finished.append(result)
+        if quiet:
+            continue
         out.print(f"[bold]{escape(result.id)}[/]  {escape(result.manifest['title'])}  [dim]({_spent(result)})[/]")
         out.print(claims_table(result.claims))
         out.print(f"  [dim]{escape(str(result.folder))}[/]", soft_wrap=True)
@@ -90,7 +112,7 @@ def possible(built: list[tuple[Entry, Experiment]], ids: list[str]) -> list[tupl
     return found
 
 
-def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRun | LabError]:
+def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iterator[StoredRun | LabError]:
     """Run experiments one after another in this process."""
     from dynascope.lab.run import run
     from dynascope.lab.terminal import progress_line
@@ -98,10 +120,10 @@ def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRu
     for number, experiment in enumerate(experiments, 1):
         label = f"[{number}/{len(experiments)}] {experiment.id}"
         try:
-            with progress_line(label) as on_progress:
-                if on_progress is None:
+            with nullcontext() if quiet else progress_line(label, _stated(experiment)) as on_progress:
+                if on_progress is None and not quiet:
                     say(f"{label} ...")
-                result = run(experiment, on_progress=on_progress, warn=say, **options)
+                result = run(experiment, on_progress=on_progress, warn=None if quiet else say, **options)
         except LabError as error:
             result = error
         except KeyboardInterrupt:
@@ -110,16 +132,25 @@ def _in_turn(experiments: list[Experiment], **options: Any) -> Iterator[StoredRu
         yield result
 
 
-def _side_by_side(asked: list[Request], jobs: int) -> Iterator[StoredRun | LabError]:
+def _stated(experiment: Experiment) -> int | float | None:
+    """The cost that is stated for a setting, where it is that of a preset or the full one."""
+    kind = type(experiment)
+    settings = {"full": {}, **kind.presets}
+    here = [name for name, changes in settings.items() if name in kind.cost and kind(**changes) == experiment]
+    return kind.cost[here[0]] if here else None
+
+
+def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[StoredRun | LabError]:
     """Run experiments in several processes; their results in the order they were asked for."""
     from dynascope.lab.batch import outcomes
     from dynascope.lab.executors import choose, stop
     from dynascope.lab.terminal import progress_line
 
-    with choose("local", jobs) as pool, progress_line(f"{len(asked)} experiments") as on_progress:
+    shown = nullcontext() if quiet else progress_line(f"{len(asked)} runs")
+    with choose("local", jobs) as pool, shown as on_progress:
         try:
             for result, warnings in outcomes(asked, pool, on_progress):
-                for warning in warnings:
+                for warning in () if quiet else warnings:
                     say(warning)
                 yield result
         except KeyboardInterrupt:
@@ -160,10 +191,12 @@ def _as_json(stored: StoredRun) -> dict[str, Any]:
 
 
 def join(
-    id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
+    id: Id,
     preset: Preset = None,
     changes: Changes = None,
-    seed: Annotated[int, typer.Option("--seed", callback=seed_in_range, help="That of the parts.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", callback=seed_in_range, help=f"That of the parts, from 0 to {2**32 - 1}.")
+    ] = 0,
     others: Annotated[
         list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Further folders of runs with parts.")
     ] = None,

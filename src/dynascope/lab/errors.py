@@ -35,9 +35,20 @@ class ClusterLost(LabError):
     """The cluster that carries out runs went away. Finished runs are stored."""
 
 
+LONGEST_WORD = 100
+"""The most characters of a name that a message repeats."""
+
+
+def plain(text: object) -> str:
+    """A name or a path as a message may repeat it: on one line, of bounded length, without control characters."""
+    given = str(text)
+    cut = given if len(given) <= LONGEST_WORD else f"{given[:LONGEST_WORD]}..."
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """`; did you mean 'x'?`, or nothing where no allowed name is close."""
-    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:LONGEST_WORD], list(allowed), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

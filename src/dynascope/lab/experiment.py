@@ -48,7 +48,7 @@ class Experiment(BaseModel, ABC):
     source: ClassVar[Source]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     control: ClassVar[Mapping[str, Any]]
-    cost: ClassVar[Mapping[str, float]]
+    cost: ClassVar[Mapping[str, float]] = {}
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
     known_failures: ClassVar[Mapping[str, str]] = {}
     """What does not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for

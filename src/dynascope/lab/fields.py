@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import reprlib
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.registry import entry_of
+from dynascope.lab.registry import check, entry_of
+from dynascope.lab.takes import takes
 from dynascope.lab.terminal import typed
 
 MOST_RUNS = 1_000_000
@@ -23,12 +26,17 @@ def build(
     kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False
 ) -> Experiment:
     """The experiment with a preset, then its control if asked for, then `changes` on top of the defaults."""
+    check(kind)
     fields = {**preset_fields(kind, preset), **(kind.control if control else {}), **changes}
     _check_names(kind, fields)
     try:
-        return kind(**fields)
+        built = kind(**fields)
     except ValidationError as error:
-        raise UsageError("\n".join(f"{kind.id}: {line}" for line in explain(error))) from None
+        raise UsageError("\n".join(f"{kind.id}: {line}" for line in explain(kind, error))) from None
+    for name, value in changes.items():
+        if _was_truth(value, getattr(built, name)):
+            raise UsageError(f"{kind.id}: {refusal(kind, name, value)}")
+    return built
 
 
 def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
@@ -43,26 +51,39 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, An
     return kind.presets[preset]
 
 
-def explain(error: ValidationError) -> list[str]:
-    """One line for each mistake: the field, what is allowed, what was given."""
-    lines, faults = [], error.errors(include_url=False)
-    within = {fault["loc"][:-1] for fault in faults}
-    for fault in faults:
-        if fault["type"] == "too_short" and fault["loc"] in within:  # only because a wrong item was not counted
-            continue
-        context = fault.get("ctx", {})
-        ours = fault["type"] == "value_error"  # a message of the experiment itself
-        if ours and not fault["loc"]:  # about several fields, which the line names
-            lines.append(str(context["error"]))
-            continue
-        where = ".".join(str(part) for part in fault["loc"]) or "the fields together"
-        allowed = str(context["error"]) if ours else fault["msg"][:1].lower() + fault["msg"][1:]
-        given = repr(fault["input"])
-        given = given if len(given) <= 60 else given[:57] + "..."
-        words = [word.strip(" '") for word in str(context.get("expected", "")).replace(" or ", ",").split(",")]
-        hint = nearest(fault["input"], filter(None, words)) if isinstance(fault["input"], str) else ""
-        lines.append(f"{where}: {allowed}, given {given}{hint}")
-    return lines
+def explain(kind: type[Experiment], error: ValidationError) -> list[str]:
+    """One line for each field that is wrong: what it takes, and what was given."""
+    lines: dict[Any, str] = {}
+    faults = error.errors(include_url=False)
+    for fault in sorted(faults, key=lambda fault: fault["type"] == "too_short"):  # a wrong item is not counted
+        name, *inside = fault["loc"] or ("",)
+        message = fault.get("ctx", {}).get("error")  # of the experiment itself
+        if not name or name not in kind.model_fields:  # of several fields, which it names
+            lines.setdefault(str(message or fault["msg"]), str(message or f"{name}: {fault['msg']}".lstrip(": ")))
+        elif message is not None:
+            lines.setdefault(name, f"{name}: {message}")
+        else:
+            whole = fault["type"] == "missing"  # the list lacks an item
+            places = [str(part + 1) for part in inside if isinstance(part, int) and not whole]
+            lines.setdefault(name, refusal(kind, str(name), fault["input"], ".".join(places)))
+    return list(lines.values())
+
+
+def refusal(kind: type[Experiment], name: str, given: Any, item: str = "") -> str:
+    """The line for a field that does not take what was given, or not as one of its items."""
+    field = kind.model_fields[name]
+    words = [word for word in re.split(", | or ", takes(field)) if word]
+    hint = nearest(given, words) if isinstance(given, str) else ""
+    got = f"its item {item} is {shown(given)}" if item else f"got {shown(given)}"
+    got += ", which is not finite" if isinstance(given, float) and not math.isfinite(given) else ""
+    return f"{name} must be {takes(field, article=True)}; {got}{hint}"
+
+
+def shown(given: Any) -> str:
+    """A value as it was given, cut where it is long or deep."""
+    brief = reprlib.Repr()
+    brief.maxlevel, brief.maxlist, brief.maxdict, brief.maxstring, brief.maxlong, brief.maxother = 4, 8, 8, 60, 60, 60
+    return json.dumps(given) if given is None or isinstance(given, bool) else brief.repr(given)
 
 
 def once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
@@ -70,7 +91,7 @@ def once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise UsageError(f"{option} {key} is given twice: {found[key]!r} and {value!r}")
+            raise UsageError(f"{option} {key} is given twice: {shown(found[key])} and {shown(value)}")
         found[key] = value
     return found
 
@@ -79,7 +100,7 @@ def assignment(text: str) -> tuple[str, Any]:
     """`key=value`, the value as JSON where it is JSON, else as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UsageError(f"{text!r} is not of the form key=value")
+        raise UsageError(f"{shown(text)} is not of the form key=value")
     return key.strip(), _value(value)
 
 
@@ -87,18 +108,21 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
     """`key=a:b:n`, `key=a:b:n:log` or `key=v1,v2,v3`, each value checked against the field."""
     key, equals, spec = text.partition("=")
     if not equals or not spec:
-        raise UsageError(f"grid {text!r} is not of the form key=a:b:n, key=a:b:n:log or key=v1,v2,v3")
+        raise UsageError(f"grid {shown(text)} is not of the form key=a:b:n, key=a:b:n:log or key=v1,v2,v3")
     _check_names(kind, [key])
     field = kind.model_fields[key]
     hint: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    check: TypeAdapter[Any] = TypeAdapter(hint)
+    adapter: TypeAdapter[Any] = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
     values = []
     for value in _spread(key, spec, whole=field.annotation is int):
         try:
-            values.append(check.validate_python(value))
+            values.append(adapter.validate_python(value))
         except ValidationError as error:
-            fault = explain(error)[0].removeprefix("the fields together: ")
-            raise UsageError(f"{kind.id}: grid {key}: {fault}") from None
+            message = error.errors()[0].get("ctx", {}).get("error")
+            why = f"{key}: {message}" if message else refusal(kind, key, value)
+            raise UsageError(f"{kind.id}: grid {why}") from None
+        if _was_truth(value, values[-1]):
+            raise UsageError(f"{kind.id}: grid {refusal(kind, key, value)}")
     return key, list({json.dumps(value, default=str): value for value in values}.values())
 
 
@@ -131,20 +155,31 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+    except RecursionError:
+        raise UsageError(f"the value {shown(text)} is nested too deeply") from None
+
+
+def _was_truth(given: Any, taken: Any) -> bool:
+    """Whether `true` or `false`, alone or in a list, was taken for a number."""
+    if isinstance(given, bool):
+        return isinstance(taken, int | float) and not isinstance(taken, bool)
+    if isinstance(given, list | tuple) and isinstance(taken, list | tuple):
+        return any(_was_truth(*pair) for pair in zip(given, taken, strict=False))
+    return False
 
 
 def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
     for name in names:
         if name not in kind.model_fields:
-            hint = nearest(name, kind.model_fields)
-            raise UsageError(f"{kind.id} has no field {name!r}{hint or ';'} its fields: {', '.join(kind.model_fields)}")
+            hint, fields = nearest(name, kind.model_fields) or ";", ", ".join(kind.model_fields)
+            raise UsageError(f"{kind.id} has no field {shown(name)}{hint} its fields: {fields}")
 
 
 def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:
     """The command that repeats this run: the preset, and each field that differs from it."""
     kind = type(experiment)
     entry = entry_of(kind)
-    own = f"{entry.path.name}::{kind.id}" if entry and not entry.module else kind.id
+    own = f"{entry.path.name}::{kind.id}" if entry and not entry.module and not entry.origin else kind.id
     words = ["dynascope", "run", own]
     if preset:
         words += ["--preset", preset]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dynascope.lab.experiment import Experiment, Measurement
 from dynascope.lab.files import checksum
-from dynascope.lab.registry import parse
+from dynascope.lab.reading import parse
 
 PACKAGE = Path(__file__).resolve().parent.parent
 STEPS = {

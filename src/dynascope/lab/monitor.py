@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -22,15 +23,41 @@ from dynascope.lab.files import write_whole
 
 
 class Progress(NamedTuple):
-    """How far one part of a run has come."""
+    """How far the work has come, or one part of a run. How many parts a run has is not known before it ends."""
 
     what: str
     done: float
     total: float
+    """0 where it is unknown."""
     rate: float
     """Per second, since this process began the part."""
     left: float
     """Seconds; infinite while the rate is unknown."""
+    part: int = 0
+    """Which part of the run it is, from 1; 0 where `done` and `total` are those of the whole."""
+
+
+@dataclass
+class _Part:
+    """The part of a run that is under way: a training, an ensemble."""
+
+    number: int = 0
+    what: str = ""
+    done: float = 0.0
+    total: float = 0.0
+    began: float = 0.0
+    """When it began, and how much was done then."""
+    at: float = 0.0
+
+    def report(self, done: float, total: float, what: str) -> Progress:
+        """What to say of it. Another name or total, a step back, or a report after its end begin the next part."""
+        now = time.monotonic()
+        ended = self.done >= self.total or done < self.done
+        if ended or (what, total) != (self.what, self.total):
+            self.number, self.began, self.at = self.number + 1, now, done
+        self.what, self.done, self.total = what, done, total
+        rate = (done - self.at) / (now - self.began) if now > self.began else 0.0
+        return Progress(what, done, total, rate, (total - done) / rate if rate > 0 else float("inf"), self.number)
 
 
 class LabMonitor(Monitor):
@@ -49,22 +76,18 @@ class LabMonitor(Monitor):
         """Raises KeyboardInterrupt again where Python has lost one."""
         self.restored = False
         """Whether some part of the run was resumed from a checkpoint."""
-        self._began: dict[str, tuple[float, float]] = {}
+        self._part = _Part()
 
     def inside(self, name: str) -> LabMonitor:
         """A monitor of one part of the run, with a folder of its own."""
-        return LabMonitor(self.folder / name, self.on_progress, self.warn, self.keep_every, self.interrupted)
+        within = LabMonitor(self.folder / name, self.on_progress, self.warn, self.keep_every, self.interrupted)
+        within._part = self._part
+        return within
 
     def progress(self, done: float, total: float, what: str) -> None:
         self.interrupted()
-        if self.on_progress is None:
-            return
-        now = time.monotonic()
-        began, at = self._began.get(what, (now, done))
-        if done < at or what not in self._began:  # a new part under the same name
-            began, at = self._began[what] = (now, done)
-        rate = (done - at) / (now - began) if now > began else 0.0
-        self.on_progress(Progress(what, done, total, rate, (total - done) / rate if rate > 0 else float("inf")))
+        if self.on_progress is not None:
+            self.on_progress(self._part.report(done, total, what))
 
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         path = self._path(name)

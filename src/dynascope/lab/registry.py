@@ -1,81 +1,130 @@
-"""The catalog: experiments found by reading source text, so that listing them imports none of them."""
+"""The catalog: experiments by their ids, those of dynascope and a user's own, and how one is loaded."""
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
-import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynascope.lab.errors import UsageError, nearest, one_line
+from dynascope.lab import own
+from dynascope.lab.errors import UsageError, nearest, one_line, plain
 from dynascope.lab.files import digest_of
+from dynascope.lab.reading import PACKAGE, Entry, ids_in, read, wrong_id
 
 if TYPE_CHECKING:  # importing it would cost `dynascope list` its quick answer
     from dynascope.lab.experiment import Experiment
 
-_PARSING = threading.Lock()
-EXPERIMENTS = Path(__file__).resolve().parent.parent / "experiments"
+EXPERIMENTS = PACKAGE / "experiments"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What the source text says about one experiment."""
-
-    id: str
-    title: str
-    path: Path
-    class_name: str
-    module: str | None
-    """The dotted name of the module, or None for a user's own file."""
-    document: str = ""
-    place: str = ""
-    cost: Mapping[str, float] = field(default_factory=dict)
-    presets: tuple[str, ...] = ()
-
-    @property
-    def address(self) -> str:
-        """The argument of `dynascope run` that names this experiment."""
-        return self.id if self.module else f"{self.path}::{self.id}"
+def survey() -> tuple[list[Entry], list[str]]:
+    """All experiments by id, those of dynascope and the user's own, and a line for each own one that is left out."""
+    packaged: dict[str, Entry] = {}
+    for path in _files(EXPERIMENTS):
+        for entry in read(path, _module(path)) if ids_in(path.read_text(encoding="utf-8")) else ():
+            if entry.id in packaged:
+                raise UsageError(f"two experiments are called {entry.id}: {packaged[entry.id].path} and {path}")
+            packaged[entry.id] = entry
+    problems: list[str] = []
+    extra = own.found(lambda id: "an experiment of dynascope" if id in packaged else "", problems.append)
+    return sorted([*packaged.values(), *extra], key=lambda entry: entry.id), problems
 
 
 def entries(pattern: str = "*") -> list[Entry]:
-    """The experiments of the package whose id matches the glob, by id."""
-    found: dict[str, Entry] = {}
-    for path in sorted(EXPERIMENTS.rglob("*.py")):
-        parts = path.relative_to(EXPERIMENTS).with_suffix("").parts
-        for entry in _read(path, ".".join(("dynascope", "experiments", *parts))):
-            if entry.id in found:
-                raise UsageError(f"two experiments are called {entry.id}: {found[entry.id].path} and {path}")
-            found[entry.id] = entry
-    return sorted((entry for entry in found.values() if fnmatchcase(entry.id, pattern)), key=lambda entry: entry.id)
+    """The experiments whose id matches the glob, by id."""
+    return [entry for entry in survey()[0] if fnmatchcase(entry.id, pattern)]
+
+
+def ids() -> list[str]:
+    """The ids alone, of dynascope's experiments and of the user's own: quick enough to complete a word."""
+    return sorted({*_packaged(EXPERIMENTS), *(entry.id for entry in _own_entries())})
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
     """The experiments that ids, globs and a user's own files (`mine.py`, or `mine.py::id`) name, in that order."""
-    everything = entries()
     chosen: dict[str, Entry] = {}
     for pattern in patterns:
         name, is_file, within = _split(pattern)
-        pool = _own(Path(name)) if is_file else everything
-        glob = within if is_file else name
-        hits = [entry for entry in pool if fnmatchcase(entry.id, glob)]
-        if not hits:
-            ids = [entry.id for entry in pool]
-            place = f" in {name}" if is_file else ""
-            hint = nearest(glob, ids) or "; `dynascope list` shows them all"
-            if any(name.startswith(f"{glob}.") for name in ids):
-                hint = f": it is a system, whose experiments are '{glob}.*'"
-            raise UsageError(f"no experiment {glob!r}{place}{hint}")
+        hits = _in_file(Path(name), within) if is_file else _by_id(name)
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())
+
+
+def _by_id(name: str) -> list[Entry]:
+    if name in (known := _packaged(EXPERIMENTS)):  # without reading all the others
+        hits = [entry for entry in read(known[name], _module(known[name])) if entry.id == name]
+        if len(hits) == 1:
+            return hits
+    everything, problems = survey()
+    hits = [entry for entry in everything if fnmatchcase(entry.id, name)]
+    if hits:
+        return hits
+    ids = [entry.id for entry in everything]
+    hint = nearest(name, ids) or "; `dynascope list` shows them all"
+    if any(id.startswith(f"{name}.") for id in ids):
+        hint = f": it is a system, whose experiments are '{name}.*'"
+    raise UsageError(f"no experiment '{plain(name)}'{hint}" + (f" ({problems[0]})" if problems else ""))
+
+
+def _in_file(path: Path, glob: str) -> list[Entry]:
+    try:
+        there = path.is_file()
+    except OSError:  # a name that is too long
+        there = False
+    if not there:
+        raise UsageError(f"no such file: {plain(path)}")
+    found = read(path.resolve(), None)
+    if not found:
+        raise UsageError(f'{path} holds no experiment: a class with a literal id = "..."')
+    hits = [entry for entry in found if fnmatchcase(entry.id, glob)]
+    if not hits:
+        raise UsageError(f"no experiment '{plain(glob)}' in {path}{nearest(glob, [entry.id for entry in found])}")
+    for entry in hits:
+        if why := wrong_id(entry.id) or _is_packaged(entry.id, entry.path):
+            raise UsageError(f"{entry.class_name} in {path}: {why}")
+    return hits
+
+
+def check(kind: type[Experiment]) -> None:
+    """Refuse a class whose id will not do as the name of a folder, or is that of another experiment of dynascope."""
+    id = getattr(kind, "id", None)
+    if not isinstance(id, str):
+        raise UsageError(f"{kind.__name__} has no id")
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if why := wrong_id(id) or _is_packaged(id, Path(file).resolve() if file else None):
+        raise UsageError(f"{kind.__name__}: {why}")
+
+
+def _is_packaged(id: str, path: Path | None) -> str:
+    """Words for an id that an experiment of dynascope has, where that is not the one at `path`."""
+    home = _packaged(EXPERIMENTS).get(id)
+    return f"{id} is the id of an experiment of dynascope; choose another" if home not in (None, path) else ""
+
+
+@lru_cache(maxsize=8)
+def _packaged(folder: Path) -> dict[str, Path]:
+    """The files of dynascope's experiments by id, read once."""
+    return {id: path for path in _files(folder) for id in ids_in(path.read_text(encoding="utf-8"))}
+
+
+def _own_entries() -> list[Entry]:
+    known = _packaged(EXPERIMENTS)
+    return list(own.found(lambda id: "an experiment of dynascope" if id in known else "", lambda _: None))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def _module(path: Path) -> str:
+    return ".".join(("dynascope", "experiments", *path.relative_to(EXPERIMENTS).with_suffix("").parts))
 
 
 def of_place(found: Iterable[Entry], place: str) -> list[Entry]:
@@ -123,13 +172,29 @@ def _numbered(label: str) -> tuple[str, int | None]:
 
 
 def load(address: str | Entry) -> type[Experiment]:
-    """The experiment's class, importing its module."""
+    """The experiment's class, importing its module. A class that is no complete experiment is refused."""
     entry = address if isinstance(address, Entry) else _single(address)
     try:
         module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
-    except Exception as error:  # anything may happen while a user's own file is imported
+    except (Exception, SystemExit) as error:  # anything may happen while a user's own file is imported
         raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
-    return getattr(module, entry.class_name)
+    kind = getattr(module, entry.class_name, None)
+    if why := _incomplete(kind, entry.id):
+        raise UsageError(f"{entry.class_name} in {entry.path} {why}")
+    return kind
+
+
+def _incomplete(kind: Any, id: str) -> str:
+    from dynascope.lab.experiment import Experiment
+
+    if not inspect.isclass(kind) or not issubclass(kind, Experiment):
+        return "is not an Experiment"
+    if kind.id != id:
+        return f"says id = {id!r}, but its id is {kind.id!r}"
+    missing = [name for name in ("source", "control") if not hasattr(kind, name)]
+    if missing or inspect.isabstract(kind):
+        return f"lacks {', '.join([*missing, *sorted(kind.__abstractmethods__)])}"
+    return ""
 
 
 def entry_of(experiment: type[Experiment]) -> Entry | None:
@@ -138,21 +203,18 @@ def entry_of(experiment: type[Experiment]) -> Entry | None:
     if file is None:
         return None
     path = Path(file).resolve()
-    module = experiment.__module__ if path.is_relative_to(EXPERIMENTS) else None
-    return next((entry for entry in _read(path, module) if entry.id == experiment.id), None)
-
-
-def parse(text: str) -> ast.Module:
-    """The syntax tree, one thread at a time: Python 3.11's parser counts its recursion for all threads together."""
-    with _PARSING:
-        return ast.parse(text)
+    if path.is_relative_to(EXPERIMENTS):
+        found = read(path, experiment.__module__)
+    else:
+        found = [entry for entry in _own_entries() if entry.path == path] or read(path, None)
+    return next((entry for entry in found if entry.id == experiment.id), None)
 
 
 def _single(address: str) -> Entry:
     hits = match([address])
     if len(hits) > 1:
         raise UsageError(
-            f"{address!r} matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
+            f"'{plain(address)}' matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
         )
     return hits[0]
 
@@ -160,15 +222,6 @@ def _single(address: str) -> Entry:
 def _split(pattern: str) -> tuple[str, bool, str]:
     name, _, within = pattern.partition("::")
     return name, name.endswith(".py"), within or "*"
-
-
-def _own(path: Path) -> list[Entry]:
-    if not path.is_file():
-        raise UsageError(f"no such file: {path}")
-    found = _read(path.resolve(), None)
-    if not found:
-        raise UsageError(f'{path} holds no experiment: a class with a literal id = "..."')
-    return found
 
 
 def _import_file(path: Path) -> Any:
@@ -184,78 +237,3 @@ def _import_file(path: Path) -> Any:
             del sys.modules[name]
             raise
     return sys.modules[name]
-
-
-def _read(path: Path, module: str | None) -> list[Entry]:
-    """The experiments a file defines: its classes with a literal id."""
-    try:
-        return list(_defined(path, module, path.read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {one_line(error)}") from error
-
-
-@lru_cache(maxsize=1024)
-def _defined(path: Path, module: str | None, text: str) -> tuple[Entry, ...]:
-    """The experiments in the text of a file, which is parsed again only when it has changed."""
-    tree = parse(text)
-    found = []
-    for node in tree.body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        said = _class_variables(node)
-        name = _literal(said.get("id"), str)
-        if name is None:
-            continue
-        document, place = _source(said.get("source"), tree)
-        title = (ast.get_docstring(node) or node.name).splitlines()[0]
-        costs = _literal(said.get("cost"), dict) or {}
-        cost = {str(key): float(value) for key, value in costs.items() if isinstance(value, int | float)}
-        found.append(Entry(name, title, path, node.name, module, document, place, cost, _keys(said.get("presets"))))
-    return tuple(found)
-
-
-def _class_variables(node: ast.ClassDef) -> dict[str, ast.expr]:
-    said: dict[str, ast.expr] = {}
-    for line in node.body:
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name):
-            said[line.targets[0].id] = line.value
-        elif isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and line.value:
-            said[line.target.id] = line.value
-    return said
-
-
-def _source(node: ast.expr | None, tree: ast.Module) -> tuple[str, str]:
-    if not isinstance(node, ast.Call):
-        return "", ""
-    given = dict(zip(("document", "place"), node.args, strict=False)) | {word.arg: word.value for word in node.keywords}
-    document = given.get("document")
-    if isinstance(document, ast.Name):
-        document = _constant(document.id, tree)
-    return _literal(document, str) or "", _literal(given.get("place"), str) or ""
-
-
-def _constant(name: str, tree: ast.Module) -> ast.expr | None:
-    """The value of a name: assigned in this module, or in the module of experiments it is imported from."""
-    for line in tree.body:
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Name) and line.targets[0].id == name:
-            return line.value
-        if isinstance(line, ast.ImportFrom) and name in (alias.name for alias in line.names):
-            path = EXPERIMENTS.parent.parent / Path(*(line.module or "").split(".")).with_suffix(".py")
-            return _constant(name, parse(path.read_text(encoding="utf-8"))) if path.is_file() else None
-    return None
-
-
-def _literal(node: ast.expr | None, kind: type) -> Any:
-    try:
-        value = ast.literal_eval(node) if node else None
-    except ValueError:
-        return None
-    return value if isinstance(value, kind) else None
-
-
-def _keys(node: ast.expr | None) -> tuple[str, ...]:
-    if isinstance(node, ast.Call):
-        return tuple(keyword.arg for keyword in node.keywords if keyword.arg)
-    if not isinstance(node, ast.Dict):
-        return ()
-    return tuple(word for key in node.keys if (word := _literal(key, str)))

@@ -30,6 +30,7 @@ from dynascope.lab.files import checksum, drawn, pretty, write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
+from dynascope.lab.registry import check
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
@@ -46,6 +47,7 @@ FILES = {
     "draw": "figures",
 }
 """The file or folder that each step writes."""
+DOING = {"predict": "predicting", "reduce": "reducing", "judge": "judging", "draw": "drawing"}
 LARGEST_SEED = 2**32 - 1
 """`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
@@ -72,6 +74,7 @@ def run(
     the runs that it has.
     """
     seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
+    check(type(experiment))
     store = store or Store()
     data = data_checksums(experiment)
     try:
@@ -209,6 +212,8 @@ class _Run:
             with precision(True, "highest"):
                 for step in ("predict", "reduce", "judge", *(["draw"] if self.draw else [])):
                     if not self._done(step):
+                        if on_progress:
+                            on_progress(Progress(DOING[step], 0.0, 0.0, 0.0, float("inf")))
                         self.draft.drop(FILES[step])
                         self._keep(step, getattr(self, f"_{step}")())
         return self._finish(preset, round(time.perf_counter() - clock, 3))

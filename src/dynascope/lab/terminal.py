@@ -6,17 +6,20 @@ import inspect
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from dynascope.lab import words
 from dynascope.lab.references import REFERENCES
+from dynascope.lab.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,9 +52,11 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
     for entry in entries:
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
-        costs = [words.duration(entry.cost.get(name)) for name in ("quick", "full")]
+        stated = [entry.cost.get(name) for name in ("quick", "full")]
+        costs = ["GPU" if words.for_gpu(cost) else words.duration(cost) for cost in stated]
+        question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
         source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
-        table.add_row(f"[bold]{escape(entry.id)}[/]", escape(entry.title), source, *costs, verdict)
+        table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
     return table
 
 
@@ -107,28 +112,37 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
     return table
 
 
-def description(kind: type[Experiment], last: StoredRun | None) -> Iterator[str | Table]:
+def description(kind: type[Experiment], last: StoredRun | None, origin: str = "") -> Iterator[str | Table]:
     """What `dynascope show` prints: the question, the source, the cost, presets, control, the last run, the fields."""
     title, _, body = inspect.cleandoc(kind.__doc__ or "").partition("\n")
     yield f"[bold]{escape(kind.id)}[/]  {escape(title)}"
     if body.strip():
         yield "\n" + escape(body.strip())
-    yield f"\n[dim]source[/]   {escape(str(kind.source))}"
+    yield ""
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_row("source", escape(str(kind.source)))
     if kind.source.document in REFERENCES:
         reference = REFERENCES[kind.source.document]
         links = ", ".join(address for _, address in reference.links)
-        yield f"         [dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]"
-    costs = ", ".join(f"{name} {words.duration(cost)}" for name, cost in kind.cost.items())
-    yield f"[dim]cost[/]     {costs} on two CPU cores"
-    settings = {f"preset[/]   {name}: ": changes for name, changes in kind.presets.items()}
-    for name, changes in (settings | {"control[/]  ": kind.control}).items():
-        yield f"[dim]{name}" + escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
+        facts.add_row("", f"[dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]")
+    facts.add_row("cost", escape(words.costs(kind.cost)))
+    for name, changes in kind.presets.items():
+        facts.add_row("preset", f"[bold]{escape(name)}[/]: {_changes(changes)}")
+    facts.add_row("control", _changes(kind.control))
+    if origin:
+        facts.add_row("from", escape(origin))
     if last:
-        yield f"[dim]last run[/] {MARKS[last.verdict]}  {escape(str(last.folder))}"
+        facts.add_row("last run", f"{MARKS[last.verdict]}  {escape(str(last.folder))}")
+    yield facts
     yield ""
     yield fields_table(kind)
     if kind.notes:
         yield "\n" + escape(inspect.cleandoc(kind.notes))
+
+
+def _changes(changes: Mapping[str, Any]) -> str:
+    return escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
 
 
 def fields_table(kind: type[Experiment]) -> Table:
@@ -138,7 +152,7 @@ def fields_table(kind: type[Experiment]) -> Table:
         table.add_column(name)
     for name, field in kind.model_fields.items():
         default = "[red]required[/]" if field.is_required() else escape(typed(field.default))
-        table.add_row(name, escape(_takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
+        table.add_row(name, escape(takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
 
 
@@ -147,61 +161,54 @@ def typed(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _takes(field: Any) -> str:
-    """A field's type and limits, as a person would write them: `int > 0`, `'sgd' | 'adam'`."""
-    return " ".join([_type(field.annotation), *_limits(field.metadata)]).strip()
+class _Line:
+    """The line that shows how far the work has come: drawn anew while it is shown, so that its clock goes on."""
+
+    def __init__(self, name: str, stated: int | float | None):
+        self.name, self.stated, self.began = name, stated, time.monotonic()
+        self.latest: Progress | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        yield Text(self.words(time.monotonic() - self.began, options.max_width), no_wrap=True, overflow="ellipsis")
+
+    def words(self, elapsed: int | float, width: int) -> str:
+        """The whole of a run is its clock beside its stated cost: how many parts it has is not known."""
+        now = self.latest
+        share = now.done / now.total if now and now.total else 0.0
+        if now and not now.part and now.total:
+            bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
+            pace = f", {_rounded(now.left)} left" if now.rate else ""
+            return f"{self.name} {bar} {now.done:,.6g} of {now.total:,.6g} {now.what}{pace}"
+        clock = _rounded(elapsed)
+        if self.stated and not words.for_gpu(self.stated):
+            clock += f" of about {_rounded(self.stated)}" if elapsed < self.stated else " (longer than stated)"
+        doing = "starting"
+        if now and now.part:
+            steps = f" ({now.done:,.6g} of {now.total:,.6g} {now.what})" if width >= 100 else ""
+            left = f", {_rounded(now.left)} left of it" if now.rate else ""
+            doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}" if share < 1 else f"part {now.part} is done"
+        elif now:
+            doing = now.what
+        return f"{self.name}: {clock}, {doing}"
 
 
-def _type(hint: Any) -> str:
-    arguments = get_args(hint)
-    if hint is type(None):
-        return "null"
-    if not arguments:
-        return getattr(hint, "__name__", str(hint))
-    origin = get_origin(hint)
-    if origin is Literal:
-        return " | ".join(map(repr, arguments))
-    if origin is Annotated:
-        return " ".join([_type(arguments[0]), *_limits(arguments[1:])])
-    if origin in (Union, UnionType):
-        return " | ".join(map(_type, arguments))
-    if origin is tuple and arguments[-1] is Ellipsis:
-        return f"list of {_type(arguments[0])}"
-    if origin is tuple:
-        return f"({', '.join(map(_type, arguments))})"
-    return f"{getattr(origin, '__name__', origin)} of {', '.join(map(_type, arguments))}"
-
-
-def _limits(metadata: Sequence[Any]) -> list[str]:
-    """The limits of a field: the tighter of two on the same side."""
-    found: dict[str, Any] = {}
-    for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):
-        for name in _SIGNS:
-            value = getattr(item, name, None)
-            if value is not None:
-                found[name] = value
-    if "ge" in found and "gt" in found:
-        del found["gt" if found["ge"] > found["gt"] else "ge"]
-    return [f"{sign} {found[name]}" for name, sign in _SIGNS.items() if name in found]
-
-
-_SIGNS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "min_length": "with at least", "max_length": "with at most"}
+def _rounded(seconds: int | float) -> str:
+    """A duration in whole seconds or longer units, at least a second."""
+    return f"{max(1, round(seconds))} s" if seconds < 60 else words.duration(round(seconds))
 
 
 @contextmanager
-def progress_line(name: str) -> Iterator[Callable[[Progress], None] | None]:
-    """A callback that shows steps, rate and time left on one line; None where the output is not a terminal."""
+def progress_line(name: str, stated: int | float | None = None) -> Iterator[Callable[[Progress], None] | None]:
+    """A callback that shows on one line how far the work has come; None where the output is not a terminal. `stated`
+    is the cost that the experiment states for it, in seconds."""
     shown = console(errors=True)
     if not shown.is_terminal:
         yield None
         return
-    with shown.status(f"{name}: starting") as status:
+    line = _Line(name, stated)
 
-        def on_progress(progress: Progress) -> None:
-            share = progress.done / progress.total if progress.total else 1.0
-            bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-            pace = f"{progress.rate:.3g}/s, {words.duration(progress.left)} left" if progress.rate else ""
-            what = f"{name}: {progress.what}" if progress.what else name
-            status.update(escape(f"{what} {bar} {progress.done:.6g}/{progress.total:.6g} {pace}"))
+    def on_progress(progress: Progress) -> None:
+        line.latest = progress
 
+    with Live(line, console=shown, transient=True, refresh_per_second=5):
         yield on_progress

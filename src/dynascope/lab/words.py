@@ -21,6 +21,7 @@ SYSTEMS = {
 """The systems by the prefix of their experiments' ids; any other system is named after its prefix."""
 
 LONGEST_LIST = 8
+DAY = 24 * 60 * 60
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SPOKEN = {"nan": "NaN", "inf": "∞", "-inf": "−∞"}
 
@@ -116,9 +117,25 @@ def duration(seconds: Any) -> str:
         return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
     if seconds < 60:
         return f"{seconds:.0f} s"
+    if seconds >= 2 * DAY:
+        return f"{seconds / DAY:.0f} days"
     minutes, rest = divmod(round(seconds), 60)
     high, low, units = (minutes, rest, ("min", "s")) if minutes < 60 else (*divmod(minutes, 60), ("h", "min"))
     return f"{high} {units[0]}" + (f" {low} {units[1]}" if low else "")
+
+
+def for_gpu(seconds: Any) -> bool:
+    """Whether a setting with this cost, in seconds on two CPU cores, is one for a GPU: more than a day."""
+    return isinstance(seconds, int | float) and seconds > DAY
+
+
+def costs(cost: Mapping[str, int | float]) -> str:
+    """What an experiment says of its cost: quick 12 s, full 116 days on two CPU cores; full is for a GPU."""
+    if not cost:
+        return "not stated"
+    times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in cost.items())
+    large = " and ".join(name for name, seconds in cost.items() if for_gpu(seconds))
+    return f"{times} on two CPU cores" + (f"; {large} is for a GPU" if large else "")
 
 
 def timestamp(stamp: Any) -> str:

@@ -1,0 +1,98 @@
+"""The commands that say what there is to run: `list`, `show`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynascope.cli.options import AsJson, Id, Runs, say
+
+if TYPE_CHECKING:
+    from dynascope.lab.experiment import Experiment
+    from dynascope.lab.registry import Entry
+    from dynascope.lab.store import StoredRun
+
+
+def list_(
+    pattern: Annotated[str, typer.Argument(help="A glob over ids, or a file of your own.")] = "*",
+    figure: Annotated[
+        str | None, typer.Option("--figure", help='Only those of a place in a document, such as "Figure 5".')
+    ] = None,
+    as_json: AsJson = False,
+    runs: Runs = None,
+) -> None:
+    """Every experiment: its question, its source, its cost, its last verdict.
+
+    The cost is on two CPU cores; GPU stands for more than a day of that. Your own experiments are listed too, those in
+    the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
+    """
+    from dynascope.lab import registry
+    from dynascope.lab.store import Store
+
+    found, left_out = registry.survey()
+    found = registry.match([pattern]) if pattern != "*" else found
+    found = registry.of_place(found, figure) if figure is not None else found
+    last, problems = Store(runs).latest()
+    if as_json:
+        print(json.dumps([_row(entry, last.get(entry.id)) for entry in found], indent=2))
+    else:
+        from dynascope.lab.terminal import catalog, console
+
+        console().print(catalog(found, last))
+    for problem in [*left_out, *(f"skipped: {problem}" for problem in problems)]:
+        say(problem)
+
+
+def show(id: Id, as_json: AsJson = False, runs: Runs = None) -> None:
+    """What an experiment asks, its fields, presets and control."""
+    from dynascope.lab import registry
+    from dynascope.lab.outline import outline
+    from dynascope.lab.store import Store
+    from dynascope.lab.terminal import console, description
+
+    store = Store(runs)
+    found = [(entry, outline(entry) or registry.load(entry)) for entry in registry.match([id])]
+    last = {entry.id: store.latest(entry.id)[0].get(entry.id) for entry, _ in found}
+    if as_json:
+        print(json.dumps([_facts(entry, kind, last[entry.id]) for entry, kind in found], indent=2))
+        return
+    for entry, kind in found:
+        for part in description(kind, last[entry.id], entry.origin):
+            console().print(part)
+
+
+def _row(entry: Entry, last: StoredRun | None) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "title": entry.title,
+        "source": {"document": entry.document, "place": entry.place},
+        "cost": entry.cost,
+        "presets": entry.presets,
+        "from": entry.origin or ("dynascope" if entry.module else str(entry.path)),
+        "verdict": last.verdict if last else None,
+        "folder": str(last.folder) if last else None,
+    }
+
+
+def _facts(entry: Entry, kind: type[Experiment], last: StoredRun | None) -> dict[str, Any]:
+    import inspect
+
+    from pydantic_core import to_jsonable_python
+
+    from dynascope.lab.takes import takes
+
+    fields = [
+        {
+            "name": name,
+            "takes": takes(field),
+            "default": None if field.is_required() else field.default,
+            "required": field.is_required(),
+            "description": field.description or "",
+        }
+        for name, field in kind.model_fields.items()
+    ]
+    words = {"about": inspect.cleandoc(kind.__doc__ or ""), "notes": inspect.cleandoc(kind.notes)}
+    settings = {"presets": kind.presets, "control": kind.control, "fields": fields}
+    return to_jsonable_python({**_row(entry, last), **words, **settings}, fallback=str)

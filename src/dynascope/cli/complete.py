@@ -1,0 +1,52 @@
+"""Completion in the shell: ids, presets and fields. Nothing of an experiment is imported, and nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import typer
+
+Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands over an instance
+
+
+def _silent(complete: Callable[[Any, str], Iterator[str]]) -> Callable[[Any, str], list[str]]:
+    """What goes wrong while a word is completed is said when the command runs."""
+
+    def completed(ctx: Context, incomplete: str) -> list[str]:
+        try:
+            return [word for word in complete(ctx, incomplete) if word.startswith(incomplete)]
+        except Exception:
+            return []
+
+    return completed
+
+
+@_silent
+def complete_id(ctx: Any, incomplete: str) -> Iterator[str]:
+    """The ids; a file of one's own is completed by the shell."""
+    from dynascope.lab import registry
+
+    yield from registry.ids()
+
+
+@_silent
+def complete_preset(ctx: Any, incomplete: str) -> Iterator[str]:
+    """The presets of the experiments named before it, and full."""
+    yield from dict.fromkeys([*(name for entry in _named(ctx) for name in entry.presets), "full"])
+
+
+@_silent
+def complete_change(ctx: Any, incomplete: str) -> Iterator[str]:
+    """The fields of the experiments named before it, each with its equals sign."""
+    from dynascope.lab.outline import outline
+
+    kinds = [kind for kind in map(outline, _named(ctx)) if kind]
+    yield from dict.fromkeys(f"{name}=" for kind in kinds for name in kind.model_fields)
+
+
+def _named(ctx: Any) -> list[Any]:
+    from dynascope.lab import registry
+
+    given = ctx.params.get("ids") or ctx.params.get("id") or ctx.args  # where an option follows, not yet parsed
+    return registry.match([given] if isinstance(given, str) else [word for word in given if word[:1] != "-"])

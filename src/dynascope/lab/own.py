@@ -1,0 +1,107 @@
+"""A user's own experiments, found by their ids: in the folders of `$DYNASCOPE_EXPERIMENTS`, and in installed packages.
+
+A package names its experiments in the entry-point group `dynascope.experiments`: a module, a package of modules, or one
+class (`"mypackage.plateau:Plateau"`). Nothing is imported to find them. What cannot be used is left out with a line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from dynascope.lab.errors import UsageError
+from dynascope.lab.reading import Entry, read, wrong_id
+
+FOLDERS = "DYNASCOPE_EXPERIMENTS"
+GROUP = "dynascope.experiments"
+
+
+def found(taken: Callable[[str], str], problem: Callable[[str], None]) -> Iterator[Entry]:
+    """The own experiments that can be used. `taken` says whose an id is already, if it is; `problem` gets a line for
+    each that is left out."""
+    known: dict[str, Entry] = {}
+    for entry in (*_in_folders(problem), *_in_packages(problem)):
+        other = str(known[entry.id].path) if entry.id in known else taken(entry.id)
+        why = wrong_id(entry.id) or (f"{entry.id} is already the id of {other}" if other else "")
+        if why:
+            problem(f"{entry.class_name} in {entry.path} is left out: {why}")
+        else:
+            known[entry.id] = entry
+            yield entry
+
+
+def _in_folders(problem: Callable[[str], None]) -> Iterator[Entry]:
+    for name in filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)):
+        folder = Path(name).expanduser().resolve()
+        if not folder.is_dir():
+            problem(f"{name}, which ${FOLDERS} names, is not a folder")
+            continue
+        for path in sorted(folder.glob("*.py")):
+            yield from _read(path, None, str(folder), problem)
+
+
+def _in_packages(problem: Callable[[str], None]) -> Iterator[Entry]:
+    for name, value, origin in _entry_points():
+        module, _, wanted = value.partition(":")
+        files = _files(module)
+        if not files:
+            problem(f"the experiments {name!r} of {origin} are left out: {module} has no source file")
+        for dotted, path in files:
+            for entry in _read(path, dotted, origin, problem):
+                if wanted in ("", entry.class_name):
+                    yield entry
+
+
+def _read(path: Path, module: str | None, origin: str, problem: Callable[[str], None]) -> list[Entry]:
+    try:
+        return read(path, module, origin)
+    except UsageError as error:
+        problem(f"{error}; its experiments are left out")
+        return []
+
+
+def _entry_points() -> list[tuple[str, str, str]]:
+    import sys
+
+    return _entry_points_on(tuple(sys.path))
+
+
+@lru_cache(maxsize=8)
+def _entry_points_on(path: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """The entry points of the group: name, value, and the distribution. Looking through what is installed takes a
+    while, so it is done once for each value of `sys.path`."""
+    from importlib.metadata import entry_points
+
+    return [
+        (point.name, point.value.replace(" ", ""), f"{point.dist.name} {point.dist.version}" if point.dist else "")
+        for point in sorted(entry_points(group=GROUP))
+    ]
+
+
+def _files(module: str) -> list[tuple[str, Path]]:
+    """The source files of a module, or of all modules of a package, with their dotted names; nothing is imported, not
+    even the packages that it lies in."""
+    top, *rest = module.split(".")
+    try:
+        spec = find_spec(top)
+        for number in range(len(rest)):
+            if spec is None or spec.submodule_search_locations is None:
+                return []
+            spec = PathFinder.find_spec(f"{top}.{'.'.join(rest[: number + 1])}", spec.submodule_search_locations)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations is None:
+        return [(module, Path(spec.origin))] if spec.origin and spec.origin.endswith(".py") else []
+    inside = [(Path(folder), path) for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py")]
+    return sorted((_dotted(module, path.relative_to(folder)), path) for folder, path in inside)
+
+
+def _dotted(package: str, path: Path) -> str:
+    parts = [part for part in path.with_suffix("").parts if part != "__init__"]
+    return ".".join((package, *parts))
