@@ -91,13 +91,13 @@ class Pretrained(OptionalExperiment):
         unseen = {"facts": CITIES, "objects": drawn}
         nodes, found = {}, []
         for task in TASKS:
-            prompts, words = _usable(model, seen[task])
+            prompts, words = usable(model, seen[task])
             nodes[task] = truncation_table(
                 model, prompts, words, layers=layers, matrices=matrices, ranks=self.ranks, progress=_tell
             )
             best = best_truncation(nodes[task])
             found.append((best["layer"], matrices.index(best["matrix"]), best["rank"]))
-            prompts, words = _usable(model, unseen[task])
+            prompts, words = usable(model, unseen[task])
             layer, matrix, rank = ((best[name],) for name in ("layer", "matrix", "rank"))
             other = truncation_table(model, prompts, words, layers=layer, matrices=matrix, ranks=rank)
             cut = other.probability.isel(layer=0, matrix=0, rank=0, drop=True)
@@ -191,7 +191,7 @@ def _row(table: xr.Dataset, place: str | tuple[int, str, int]) -> list[float]:
     return [float(facts[0]), float(facts[1]), float(objects[0])]
 
 
-def _usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str], list[tuple[str, ...]]]:
+def usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str], list[tuple[str, ...]]]:
     """The prompts whose words are single tokens of this model, and these words: the target first, " the" last."""
     texts, words = [], []
     for prompt in prompts:
