@@ -22,7 +22,7 @@ import xarray as xr
 from dynascope import __version__
 from dynascope.checks import whole
 from dynascope.dynamics.process import monitored_by
-from dynascope.lab.claims import Claim
+from dynascope.lab.claims import Claim, flowed
 from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
 from dynascope.lab.fields import command_of
@@ -127,7 +127,7 @@ def on_record(experiment: Experiment, claims: list[Claim]) -> Mapping[str, str]:
     for key, why in kind.known_failures.items():
         setting, _, claim = key.rpartition("/")
         if not setting or setting in here:
-            known[claim] = why
+            known[claim] = flowed(why)
     return known
 
 
