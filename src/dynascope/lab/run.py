@@ -34,7 +34,7 @@ from dynascope.lab.settings import compilation_cache, device_name, make_room, pa
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
 from dynascope.tasks.data import catalog
-from dynascope.tasks.data.files import recorded
+from dynascope.tasks.data.files import DataFormatError, DataNotFoundError, recorded
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -87,6 +87,9 @@ def run(
                     return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
+            except (DataNotFoundError, DataFormatError) as error:
+                draft.discard()
+                raise UsageError(f"{experiment.id}: {error}") from error
             except Exception as error:
                 if isinstance(error, OSError) and disk_full(error):
                     raise
