@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynascope.experiments.recall.arithmetic import Arithmetic
 from dynascope.experiments.recall.checkpoints import Checkpoints
+from dynascope.experiments.recall.pretrained import Pretrained
 from dynascope.experiments.recall.pretrained_checkpoints import OTHERS, WHOLE, missing_checkpoints
+from dynascope.lab.errors import UsageError
 from dynascope.lab.run import run
 from dynascope.lm import extra, missing_extra
 from dynascope.tasks.prompts import PREPOSITIONS, SENTENCES, indirect_objects
@@ -91,6 +94,17 @@ def test_a_folder_of_checkpoints_is_run_judged_and_drawn(saved, store):
     assert all(path.stat().st_size for path in (stored.folder / "figures").iterdir())
 
 
+@needs_the_extra
+@pytest.mark.filterwarnings("ignore")
+def test_a_layer_or_a_matrix_that_a_model_has_not_is_told_before_anything_is_asked(saved, store):
+    model = str(saved[0] / "step0")
+    with pytest.raises(UsageError, match="layer must be one of the 3 layers of this model; got 99"):
+        run(Arithmetic(model=model, dtype="float32", problems="made", count=2, layer=99), store=store)
+    with pytest.raises(UsageError, match="matrices of this model are in, out, q, k, v, o; got gate"):
+        run(Pretrained(model=model, matrices=("gate",)), store=store)
+    assert not list(store.root.glob("*/*.unfinished"))
+
+
 def test_what_is_missing_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(extra, "PACKAGES", ())
     told = "checkpoints must be a folder with two folders or more called step0, step1, ..."
@@ -100,6 +114,6 @@ def test_what_is_missing_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest
         (tmp_path / f"step{step}" / "model.safetensors").touch()
     assert missing_checkpoints(str(tmp_path)) == ""
     (tmp_path / "step1" / "model.safetensors").unlink()
-    assert "name must be a folder with weights (.safetensors, .bin, .gguf)" in missing_checkpoints(str(tmp_path))
+    assert "checkpoints must be a folder with weights (.safetensors, .bin, .gguf)" in missing_checkpoints(str(tmp_path))
     assert Checkpoints(checkpoints=str(tmp_path)).missing()
     assert Checkpoints().missing() == ""

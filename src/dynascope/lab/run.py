@@ -20,7 +20,7 @@ from typing import Any
 import xarray as xr
 
 from dynascope import __version__
-from dynascope.checks import whole
+from dynascope.checks import InputError, whole
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.claims import Claim, flowed
 from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
@@ -34,7 +34,7 @@ from dynascope.lab.settings import compilation_cache, device_name, make_room, pa
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
 from dynascope.tasks.data import catalog
-from dynascope.tasks.data.files import DataFormatError, DataNotFoundError, recorded
+from dynascope.tasks.data.files import DataNotFoundError, recorded
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -87,7 +87,7 @@ def run(
                     return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
-            except (DataNotFoundError, DataFormatError) as error:
+            except (DataNotFoundError, InputError) as error:
                 draft.discard()
                 raise UsageError(f"{experiment.id}: {error}") from error
             except Exception as error:

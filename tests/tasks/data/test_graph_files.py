@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 from dynascope import graphs as g
+from dynascope.checks import InputError
 from dynascope.tasks.data import graph_files
-from dynascope.tasks.data.files import DataFormatError, DataNotFoundError
+from dynascope.tasks.data.files import DataNotFoundError
 
 EDGES = [[0, 1], [1, 2], [2, 2], [2, 3], [1, 0], [0, 1]]
 
@@ -93,7 +94,7 @@ def test_what_is_no_graph_is_one_line(tmp_path, name, content, told):
 )
 def test_arrays_that_are_no_graph_are_one_line(tmp_path, arrays, told):
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(DataFormatError, match=told):
+    with pytest.raises(InputError, match=told):
         graph_files.load(str(tmp_path / "a.npz"))
 
 

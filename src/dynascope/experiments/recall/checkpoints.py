@@ -55,13 +55,14 @@ class Checkpoints(OptionalExperiment):
     }
     control = {"shuffled": True}
     notes = """A GPT on the most frequent words of a text and one token for all others, trained by Adam with a linearly
-    decaying rate; the document looks at Pythia, whose checkpoints are read instead where `checkpoints` names a
-    folder of them. Questions are on the last tenth of the text. What the last word alone tells is measured by
-    putting it into other contexts, what the words before tell by the difference. The document ascribes the early
-    rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
-    too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on.
-    The control has the words in random order. Presets small and full have not been run; the full cost on a CPU is
-    an estimate."""
+    decaying rate; the document looks at Pythia, whose checkpoints are read instead where `checkpoints` names a folder
+    of them: then context is what makes the indirect object likelier than the other name, and claims that need the text
+    of the training are left out. Questions are on the last tenth of the text. What the last word alone tells is
+    measured by putting it into other contexts, what the words before tell by the difference. The document ascribes the
+    early rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
+    too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The
+    control has the words in random order. Presets small and full have not been run; the full cost on a CPU is an
+    estimate."""
 
     text: str = "wikitext103"
     vocabulary: int = Field(8192, ge=100)

@@ -51,7 +51,8 @@ def missing_checkpoints(folder: str) -> str:
         places = checkpoint_folders(folder)
     except ValueError as error:
         return str(error)
-    return next((missing for place in places.values() if (missing := missing_model(str(place)))), "")
+    told = (missing_model(str(place), field="checkpoints") for place in places.values())
+    return next(filter(None, told), "")
 
 
 def read_checkpoints(folder: str, ranks: Sequence[int], count: int) -> xr.Dataset:

@@ -27,10 +27,6 @@ class DataNotFoundError(FileNotFoundError):
     """A data set is not on this machine; the message says in one sentence which file goes where."""
 
 
-class DataFormatError(ValueError):
-    """A file of the user's own is not what is asked for; the message says in one sentence what it should be."""
-
-
 class TrainTest(NamedTuple):
     """A labeled data set: inputs and labels of its training and test examples, in the form of its `.npz` file."""
 

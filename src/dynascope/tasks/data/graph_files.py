@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges, from_networkx, from_scipy
 from dynascope.tasks.data import catalog, citation_graphs, files
-from dynascope.tasks.data.files import DataFormatError
 from dynascope.tasks.data.known import KNOWN
 
 LABELS = ("label", "labels", "y")
@@ -45,21 +45,17 @@ def load(graph: str) -> Graph:
     }
     suffix = Path(name).suffix
     if suffix in (".pkl", ".pickle", ".gpickle"):
-        raise DataFormatError(
-            f"graph must not be a pickle, which could run any program; write {path.name} as an edge list"
-        )
+        raise InputError(f"graph must not be a pickle, which could run any program; write {path.name} as an edge list")
     try:
         found = readers.get(suffix, _edge_list)(path)
-    except DataFormatError:
+    except InputError:
         raise
     except UnicodeDecodeError:
-        raise DataFormatError(
-            f"graph must be a file with a graph; {path.name} is not text, nor of a known form"
-        ) from None
+        raise InputError(f"graph must be a file with a graph; {path.name} is not text, nor of a known form") from None
     except (ValueError, TypeError) as error:  # of `from_edges`, which does not know the file
-        raise DataFormatError(f"graph must be a file with a graph; in {path.name} {error}") from None
+        raise InputError(f"graph must be a file with a graph; in {path.name} {error}") from None
     if found.nodes == 0:
-        raise DataFormatError(f"graph must have one node or more; {path.name} holds none")
+        raise InputError(f"graph must have one node or more; {path.name} holds none")
     return found
 
 
@@ -82,21 +78,21 @@ def load_labels(labels: str, nodes: int) -> np.ndarray:
     files.record(labels)
     rows = _rows(path, "labels")
     if not rows or len({len(row) for _, row in rows}) > 1 or len(rows[0][1]) > 2:
-        raise DataFormatError(f"labels must hold one or two numbers in each line; {path.name} does not")
+        raise InputError(f"labels must hold one or two numbers in each line; {path.name} does not")
     try:
         values = np.array([float(row[-1]) for _, row in rows])
     except ValueError:
-        raise DataFormatError(f"labels must be numbers; {path.name} holds others") from None
+        raise InputError(f"labels must be numbers; {path.name} holds others") from None
     whole = not any(mark in row[-1] for _, row in rows for mark in ".eEnN")
     if len(rows[0][1]) == 1:
         if len(values) != nodes:
-            raise DataFormatError(f"labels must be one for each of the {nodes} nodes; {path.name} holds {len(values)}")
+            raise InputError(f"labels must be one for each of the {nodes} nodes; {path.name} holds {len(values)}")
         return _some(path, values.astype(np.int64) if whole else values)
     named = [_node(path, line, row[0], "labels") for line, row in rows]
     if max(named) >= nodes:
-        raise DataFormatError(f"labels must name nodes below {nodes}; {path.name} names {max(named)}")
+        raise InputError(f"labels must name nodes below {nodes}; {path.name} names {max(named)}")
     if len(set(named)) < len(named):
-        raise DataFormatError(f"labels must name each node once; {path.name} names some twice")
+        raise InputError(f"labels must name each node once; {path.name} names some twice")
     found = np.full(nodes, -1, np.int64) if whole else np.full(nodes, np.nan)
     found[named] = values
     return _some(path, found)
@@ -104,7 +100,7 @@ def load_labels(labels: str, nodes: int) -> np.ndarray:
 
 def _some(path: Path, labels: np.ndarray) -> np.ndarray:
     if not np.any(labels != -1 if labels.dtype.kind == "i" else np.isfinite(labels)):
-        raise DataFormatError(f"labels must hold a label for some node; {path.name} holds none but -1 or nan")
+        raise InputError(f"labels must hold a label for some node; {path.name} holds none but -1 or nan")
     return labels
 
 
@@ -113,12 +109,10 @@ def _edge_list(path: Path) -> Graph:
     pairs = []
     for line, row in rows:
         if len(row) < 2:
-            raise DataFormatError(
-                f"graph must hold two node numbers in each line; line {line} of {path.name} holds one"
-            )
+            raise InputError(f"graph must hold two node numbers in each line; line {line} of {path.name} holds one")
         pairs.append((_node(path, line, row[0], "graph"), _node(path, line, row[1], "graph")))
     if not pairs:
-        raise DataFormatError(f"graph must hold edges; {path.name} holds none")
+        raise InputError(f"graph must hold edges; {path.name} holds none")
     return from_edges(np.array(pairs))
 
 
@@ -129,7 +123,7 @@ def _rows(path: Path, what: str) -> list[tuple[int, list[str]]]:
             lines = [line.strip() for line in text]
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
         form = "gzipped text" if path.suffix == ".gz" else "text, nor of a known form"
-        raise DataFormatError(f"{what} must be a file with numbers in lines; {path.name} is not {form}") from None
+        raise InputError(f"{what} must be a file with numbers in lines; {path.name} is not {form}") from None
     found = []
     for number, line in enumerate(lines, start=1):
         if line and line[0] not in "#%":
@@ -142,9 +136,9 @@ def _node(path: Path, line: int, word: str, what: str) -> int:
         number = int(word)
     except ValueError:
         told = f"line {line} of {path.name} has {word[:20]!r}"
-        raise DataFormatError(f"{what} must hold node numbers, which are integers; {told}") from None
+        raise InputError(f"{what} must hold node numbers, which are integers; {told}") from None
     if number < 0:
-        raise DataFormatError(f"{what} must hold node numbers from 0 on; line {line} of {path.name} has {number}")
+        raise InputError(f"{what} must hold node numbers from 0 on; line {line} of {path.name} has {number}")
     return number
 
 
@@ -153,20 +147,18 @@ def _arrays(path: Path) -> Graph:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
-        raise DataFormatError(f"graph must be a file of plain arrays; {path.name} is damaged, or is not") from None
+        raise InputError(f"graph must be a file of plain arrays; {path.name} is damaged, or is not") from None
     if "edges" in arrays:
         edges, loops = arrays["edges"], arrays.get("self_loops", np.zeros(0, int))
         if edges.dtype.kind not in "iu" or edges.ndim != 2 or edges.shape[1] != 2:
             shown = f"{edges.dtype} of shape {edges.shape}"
-            raise DataFormatError(
-                f"graph must hold edges, integers of shape (edges, 2); those of {path.name} are {shown}"
-            )
+            raise InputError(f"graph must hold edges, integers of shape (edges, 2); those of {path.name} are {shown}")
         edges = np.concatenate([edges.astype(np.int64), np.stack([loops, loops], axis=1)])
         labels = next((arrays[key] for key in LABELS if key in arrays), None)
         return _with_labels(path, edges, labels)
     if {"indptr", "indices", "shape"} <= arrays.keys():
         return from_scipy(sp.load_npz(path))
-    raise DataFormatError(f"graph must hold the array edges, or a sparse matrix of scipy; {path.name} holds neither")
+    raise InputError(f"graph must hold the array edges, or a sparse matrix of scipy; {path.name} holds neither")
 
 
 def _networkx(reader: str) -> Callable[[Path], Graph]:
@@ -179,7 +171,7 @@ def _networkx(reader: str) -> Callable[[Path], Graph]:
             raise
         except Exception as error:  # parsers of XML and GML have errors of their own
             told = str(error).partition("\n")[0][:80]
-            raise DataFormatError(f"graph must be a file that networkx.{reader} reads; {path.name}: {told}") from None
+            raise InputError(f"graph must be a file that networkx.{reader} reads; {path.name}: {told}") from None
 
     return read
 
@@ -194,7 +186,7 @@ def _json(path: Path) -> Graph:
         raise
     except Exception as error:
         told = str(error).partition("\n")[0][:80]
-        raise DataFormatError(f"graph must be node-link JSON of networkx; {path.name}: {told}") from None
+        raise InputError(f"graph must be node-link JSON of networkx; {path.name}: {told}") from None
 
 
 def _labeled(graph: Any) -> Graph:
@@ -210,14 +202,14 @@ def _tensors(path: Path) -> Graph:
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise DataFormatError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
+        raise InputError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
     try:
         stored = torch.load(path, weights_only=True)  # tensors and plain containers only
     except Exception:
         how = "torch.save(data.to_dict(), ...)"
-        raise DataFormatError(f"graph must be tensors alone, as {how} writes them; {path.name} is not") from None
+        raise InputError(f"graph must be tensors alone, as {how} writes them; {path.name} is not") from None
     if not isinstance(stored, dict) or "edge_index" not in stored:
-        raise DataFormatError(f"graph must be a dict with edge_index; {path.name} is not")
+        raise InputError(f"graph must be a dict with edge_index; {path.name} is not")
     edges = stored["edge_index"].numpy().T
     values = next((stored[key].numpy() for key in LABELS if key in stored), None)
     whole = values is not None and len(values) == 1  # a label of the graph, not of its nodes
@@ -231,5 +223,5 @@ def _with_labels(path: Path, edges: np.ndarray, labels: np.ndarray | None, nodes
     least = 1 + int(edges.max()) if edges.size else 0
     if len(labels) < least or (nodes is not None and len(labels) != nodes):
         told = f"{path.name} holds {len(labels)}"
-        raise DataFormatError(f"labels must be one for each of the {nodes or least} nodes; {told}")
+        raise InputError(f"labels must be one for each of the {nodes or least} nodes; {told}")
     return from_edges(edges, len(labels), labels=labels)
