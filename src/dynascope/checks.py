@@ -19,6 +19,11 @@ from jax.core import Tracer
 Bound = float | int | None
 
 
+class InputError(ValueError):
+    """What a user gave, a file or a setting of an experiment, does not fit what it is for: the message says so in one
+    sentence, and the lab shows it without a traceback."""
+
+
 def whole(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> Any:
     """`value` as an int, where it is a whole number within the bounds; not a bool, not 2.0."""
     allowed = f"an integer{_bounds(at_least=at_least, at_most=at_most)}"

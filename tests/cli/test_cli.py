@@ -97,6 +97,17 @@ def test_json_is_alone_on_standard_output(dynascope):
     assert Path(said[0]["folder"]).is_dir()
 
 
+def test_a_file_that_is_not_what_is_asked_for_is_one_line_and_leaves_nothing(dynascope, tmp_path):
+    (tmp_path / "letters.txt").write_text("a b\n")
+    runs = tmp_path / "kept"
+    given = ("run", "graphs.your-own", "--set", f"graph={tmp_path / 'letters.txt'}", "--runs", str(runs))
+    status, out, lines = dynascope(*given)
+    told = "graph must hold node numbers, which are integers; line 1 of letters.txt has 'a'"
+    assert (status, out) == (2, "")
+    assert lines == ["dynascope: [1/1] graphs.your-own ...", f"dynascope: graphs.your-own: {told}"]
+    assert not list(runs.glob("*/*.unfinished"))
+
+
 def test_a_crash_among_many_is_one_line_and_the_others_go_on(dynascope):
     status, out, lines = dynascope("run", TOY, "--set", "crash_in=judge")
     assert status == 1

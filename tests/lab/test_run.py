@@ -357,6 +357,18 @@ def test_a_verdict_is_held_against_the_record(walk, store: Store, monkeypatch):
     assert kept({}, drift=0.0, steps=31) == ("fails", ["climbs"])
 
 
+def test_a_reason_over_several_lines_of_code_is_one_line(walk, store: Store, monkeypatch):
+    monkeypatch.setattr(
+        walk,
+        "known_failures",
+        {
+            "climbs": """too slow
+        for that"""
+        },
+    )
+    assert run(walk(drift=0.1), store=store).claims[0].known == "too slow for that"
+
+
 def test_a_run_on_other_data_is_another_run(walk, store: Store, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     monkeypatch.setattr(walk, "data_sets", lambda self: ("mine",))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynascope import lm
+from dynascope.checks import InputError
 from dynascope.lm import extra
 from dynascope.tasks.data.files import DataNotFoundError
 
@@ -65,6 +66,9 @@ def test_a_model_is_read_from_a_folder(tiny, tmp_path: Path, monkeypatch: pytest
     assert model.token_after("a", " b") == 2
     assert lm.load_lm(tmp_path / "step1", dtype="bfloat16", device="cpu").model.dtype.itemsize == 2
     for file in (tmp_path / "step1").glob("*.safetensors"):
+        file.write_bytes(b"damaged")
+        with pytest.raises(InputError, match="name must be a model that can be loaded"):
+            lm.load_lm(tmp_path / "step1")
         file.unlink()
     with pytest.raises(ValueError, match="name must be a folder with weights"):
         lm.load_lm(tmp_path / "step1")

@@ -43,6 +43,11 @@ def test_by_its_name_it_is_refused_in_one_line(dynascope):
     assert dynascope("audit", "recall.pretrained")[0] == 2
 
 
+def test_a_folder_of_checkpoints_needs_it_too(dynascope, tmp_path):
+    given = ("--set", f"checkpoints={tmp_path}", "--preset", "quick")
+    assert dynascope("run", "recall.checkpoints", *given) == (2, [f"dynascope: recall.checkpoints: {ADVICE}"])
+
+
 def test_a_pattern_leaves_it_out_and_runs_the_others(dynascope):
     status, lines = dynascope("run", "recall.pretr*", WALK, "--preset", "quick", "--jobs", "1")
     assert status == 0

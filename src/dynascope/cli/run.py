@@ -79,6 +79,8 @@ def run(
     finished: list[StoredRun] = []
     crashed = 0
     for result in results:
+        if isinstance(result, UsageError) and len(entries) == 1:
+            raise result
         if isinstance(result, LabError):
             crashed += 1
             say(str(result))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue
 
 Verdict = Literal["holds", "fails", "erratum"]
 Kind = Literal["error", "gap", "misprint", "program"]
@@ -21,13 +21,21 @@ LONGEST = 16
 """The most labels under which the values of a labeled array are written out."""
 
 
+def flowed(text: str) -> str:
+    """The text with single spaces for line breaks and indentation, as strings over several lines of code have them."""
+    return " ".join(text.split())
+
+
+Sentence = Annotated[str, AfterValidator(flowed)]
+
+
 class Claim(BaseModel):
     """One falsifiable sentence, what was measured, what was expected, and the verdict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
-    statement: str
+    statement: Sentence
     source: str
     """The place in the document; the lab fills in the experiment's."""
     measured: JsonValue
@@ -35,9 +43,9 @@ class Claim(BaseModel):
     verdict: Verdict
     seeds: int
     """The number of random repetitions behind it; the lab fills in the experiment's."""
-    post_hoc: str = ""
+    post_hoc: Sentence = ""
     """What was settled after looking at results (a threshold, a setting, a statistic), and why."""
-    known: str = ""
+    known: Sentence = ""
     """Why the claim fails, where that is on record in the experiment's `known_failures`."""
     kind: Kind | None = None
     """Of an erratum."""

@@ -20,9 +20,9 @@ from typing import Any
 import xarray as xr
 
 from dynascope import __version__
-from dynascope.checks import whole
+from dynascope.checks import InputError, whole
 from dynascope.dynamics.process import monitored_by
-from dynascope.lab.claims import Claim
+from dynascope.lab.claims import Claim, flowed
 from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
 from dynascope.lab.fields import command_of
@@ -35,7 +35,7 @@ from dynascope.lab.settings import compilation_cache, device_name, make_room, pa
 from dynascope.lab.shared import SHARED, compose, reserved
 from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
 from dynascope.tasks.data import catalog
-from dynascope.tasks.data.files import recorded
+from dynascope.tasks.data.files import DataNotFoundError, recorded
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -90,6 +90,9 @@ def run(
                     return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
+            except (DataNotFoundError, InputError) as error:
+                draft.discard()
+                raise UsageError(f"{experiment.id}: {error}") from error
             except Exception as error:
                 if isinstance(error, OSError) and disk_full(error):
                     raise
@@ -130,7 +133,7 @@ def on_record(experiment: Experiment, claims: list[Claim]) -> Mapping[str, str]:
     for key, why in kind.known_failures.items():
         setting, _, claim = key.rpartition("/")
         if not setting or setting in here:
-            known[claim] = why
+            known[claim] = flowed(why)
     return known
 
 

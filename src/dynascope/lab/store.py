@@ -266,6 +266,10 @@ class Draft:
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
 
+    def discard(self) -> None:
+        """Leave nothing of a run that could not begin."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def write(self, name: str, data: bytes | str) -> None:
         """Put a file of the run in place."""
         write_whole(self.folder / name, data)

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from dynascope.checks import InputError
+
 Rows = Callable[[Any], np.ndarray]
 """From a model's configuration to the rows of a stored matrix that belong together."""
 
@@ -134,4 +136,4 @@ def layout_of(model: Any) -> Layout:
         if all(f"{layout.layers}.0.{place.path}" in names for place in places):
             return layout
     known = ", ".join(layout.name for layout in LAYOUTS)
-    raise ValueError(f"model must be built like one of {known}; got a {type(model).__name__}")
+    raise InputError(f"model must be built like one of {known}; got a {type(model).__name__}")

@@ -54,22 +54,23 @@ def load_lm(
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
             model = transformers.AutoModelForCausalLM.from_pretrained(where, dtype=getattr(torch, dtype), **options)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, package("safetensors").SafetensorError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ValueError(f"name must be a model that can be loaded; {str(name)!r} cannot: {reason:.120}") from error
+            told = f"{str(name)!r} cannot: {reason:.120}"
+            raise checks.InputError(f"name must be a model that can be loaded; {told}") from error
     return LanguageModel(model.to(device), tokenizer)
 
 
-def missing_model(name: str) -> str:
+def missing_model(name: str, *, field: str = "name") -> str:
     """One line that says what to install or fetch before `load_lm(name)` can work; "" where nothing is known to be
-    missing."""
+    missing. `field` is what the line calls the name."""
     if missing := missing_extra():
         return missing
     try:
         if name == AT_HAND:
             catalog.find(name)
             return ""
-        where, _ = _place(name)
+        where, _ = _place(name, field)
         if not Path(where).is_dir() and not isinstance(_cached(where), str):
             return f"no model {name!r} on this machine; give the folder of one, or fetch it with load_lm(offline=False)"
     except (files.DataNotFoundError, ValueError) as error:
@@ -85,7 +86,7 @@ def _cached(name: str) -> object:
         return None
 
 
-def _place(name: str | Path) -> tuple[str, dict[str, Any]]:
+def _place(name: str | Path, field: str = "name") -> tuple[str, dict[str, Any]]:
     """The folder or the hub's name, and the options that say which file of it is read."""
     path = Path(name).expanduser()
     if str(name) == AT_HAND:
@@ -95,9 +96,9 @@ def _place(name: str | Path) -> tuple[str, dict[str, Any]]:
         return str(path.parent), {"gguf_file": path.name}
     if path.is_dir() and not any(any(path.glob(pattern)) for pattern in WEIGHTS):
         wanted = ", ".join(pattern.removeprefix("*") for pattern in WEIGHTS)
-        raise ValueError(f"name must be a folder with weights ({wanted}); {str(path)!r} has none")
+        raise ValueError(f"{field} must be a folder with weights ({wanted}); {str(path)!r} has none")
     if not path.is_dir() and (path.is_absolute() or str(name).startswith((".", "~")) or path.is_file()):
-        raise ValueError(f"name must be a folder with a model, or a .gguf file; {str(path)!r} is neither")
+        raise ValueError(f"{field} must be a folder with a model, or a .gguf file; {str(path)!r} is neither")
     return str(path if path.is_dir() else name), {}
 
 

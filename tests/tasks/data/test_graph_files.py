@@ -11,7 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 from dynascope import graphs as g
+from dynascope.checks import InputError
 from dynascope.tasks.data import graph_files
+from dynascope.tasks.data.files import DataNotFoundError
 
 EDGES = [[0, 1], [1, 2], [2, 2], [2, 3], [1, 0], [0, 1]]
 
@@ -66,7 +68,8 @@ class Harmful:
         ("a.txt", b"0\n1\n", "two node numbers in each line; line 1"),
         ("a.txt", b"# nothing\n", "graph must hold edges; a.txt holds none"),
         ("a.png", b"\x89PNG\xff\xfe\x00", "is not text, nor of a known form"),
-        ("a.npz", b"nonsense", "plain arrays"),
+        ("a.txt.gz", b"nonsense", "a.txt.gz is not gzipped text"),
+        ("a.npz", b"nonsense", "plain arrays; a.npz is damaged, or is not"),
         ("a.graphml", b"<no", "networkx.read_graphml reads"),
         ("a.json", b"{}", "node-link JSON"),
         ("a.gpickle", b"", "must not be a pickle"),
@@ -77,6 +80,35 @@ def test_what_is_no_graph_is_one_line(tmp_path, name, content, told):
     with pytest.raises(ValueError, match=told) as caught:
         graph_files.load(str(tmp_path / name))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"edges": np.array([[0.5, 1.0]])}, r"integers of shape \(edges, 2\); those of a.npz are float64"),
+        ({"edges": np.array([0, 1, 2])}, r"those of a.npz are int64 of shape \(3,\)"),
+        ({"edges": np.array([[0, -1]])}, "in a.npz edges must hold node numbers from 0 on; got -1"),
+        ({"edges": np.array([[0, 2]]), "label": np.zeros(2, int)}, "one for each of the 3 nodes; a.npz holds 2"),
+        ({"x": np.zeros(3)}, "a.npz holds neither"),
+    ],
+)
+def test_arrays_that_are_no_graph_are_one_line(tmp_path, arrays, told):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=told):
+        graph_files.load(str(tmp_path / "a.npz"))
+
+
+def test_a_graph_that_is_not_there_is_told(tmp_path):
+    for given, told in (
+        ("coro", "there is none at 'coro' \\(did you mean 'cora'"),
+        (str(tmp_path), "there is a folder at"),
+        (
+            str(tmp_path / "a.txt"),
+            "graph must be the path of a file, or the name of a citation graph; there is none at",
+        ),
+    ):
+        with pytest.raises(DataNotFoundError, match=told):
+            graph_files.load(given)
 
 
 def test_labels_are_one_for_each_node_or_named(tmp_path):
@@ -92,6 +124,7 @@ def test_labels_are_one_for_each_node_or_named(tmp_path):
         ("7 1\n", "name nodes below 3; labels.txt names 7"),
         ("1 1\n1 2\n", "name each node once"),
         ("-1 1\n", "from 0 on"),
+        ("-1\n-1\n-1\n", "labels must hold a label for some node"),
     ):
         file.write_text(content)
         with pytest.raises(ValueError, match=told):

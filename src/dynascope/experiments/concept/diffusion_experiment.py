@@ -29,6 +29,7 @@ from dynascope.tasks.image_reading import read_concepts
 
 Options = tuple[tuple[str, Any], ...]
 """Options by name, as a static field can hold them."""
+ConceptName = Literal["color", "size", "shape"]
 SIGNAL_PICTURES = 1024
 """Pictures of each class from which the signals are measured."""
 LABELED = 2000
@@ -166,7 +167,7 @@ class DiffusionExperiment(JoinableExperiment):
     """Color separations: how far red and blue are apart."""
     size_separation: float = Field(0.4, ge=0, le=1)
     shape_separation: float = Field(1.0, ge=0, le=1)
-    concepts: tuple[str, ...] = ("color", "size")
+    concepts: tuple[ConceptName, ...] = ("color", "size")
     pixels: PositiveInt = 32
     mean_size: float = Field(0.5, gt=0)
     color_spread: float = Field(0.125, ge=0)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.cube import deficits, draw_cube, out_of_order
-from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment
+from dynascope.experiments.concept.diffusion_experiment import ConceptName, DiffusionExperiment
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -69,7 +69,7 @@ class ThreeConcepts(DiffusionExperiment):
     not been run."""
 
     separations: Values = (0.4,)
-    concepts: tuple[str, ...] = ("size", "shape", "color")
+    concepts: tuple[ConceptName, ...] = ("size", "shape", "color")
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(seed)

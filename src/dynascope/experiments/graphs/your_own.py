@@ -41,7 +41,8 @@ class YourOwn(Experiment):
     depth: Annotated[int, Field(ge=1, le=50)] = 4
 
     def data_sets(self) -> tuple[str, ...]:
-        return (self.graph, self.labels) if self.labels else (self.graph,)
+        graph = graph_files.located(self.graph)
+        return (graph, self.labels) if self.labels else (graph,)
 
     def measure(self, seed: int) -> xr.DataTree:
         graph = graph_files.load(self.graph)

@@ -13,6 +13,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.process import current_monitor
 from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.recall.pretrained import has_matrix
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.lab.claims import Claim, wilson_interval
 from dynascope.lab.criteria import above, every, share
@@ -63,7 +64,7 @@ class Arithmetic(OptionalExperiment):
     batch: PositiveInt = 8
 
     def missing(self) -> str:
-        return missing_model(self.model)
+        return missing_model(self.model, field="model")
 
     def data_sets(self) -> tuple[str, ...]:
         local = self.model == "smollm2" or Path(self.model).expanduser().is_dir()
@@ -72,6 +73,7 @@ class Arithmetic(OptionalExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         asked = made_problems(self.count, seed=seed) if self.problems == "made" else gsm8k.problems()[: self.count]
         model = load_lm(self.model, revision=self.revision or None, dtype=self.dtype)
+        has_matrix(model, self.layer, self.matrix)
         right, readable, changed = [], [], []
         for number, shots in enumerate(self.shots):
             prompts = [few_shot(problem.question, shots) for problem in asked]

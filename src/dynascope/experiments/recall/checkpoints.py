@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
@@ -17,12 +18,12 @@ from dynascope.curves.stages import first_crossing
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.recall.pretrained_checkpoints import read_checkpoints
+from dynascope.experiments.recall.pretrained_checkpoints import draw_objects, missing_checkpoints, read_checkpoints
 from dynascope.experiments.recall.text_questions import TextQuestions, shares_after, text_questions
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, within
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import OptionalExperiment, Source
 from dynascope.models import GPT
 from dynascope.probes import probe, truncations
 from dynascope.tasks.data.text import read_text
@@ -33,14 +34,14 @@ HELD_OUT = 0.1
 """The share of the text, at its end, on which models are asked."""
 TOP = 5.0
 """A mean rank at which "the" is one of the top predictions."""
+ENDS = ("context", "copying", "word_the", "other_the")
 EARLY = 10
 """Steps by which the document's models have "the" among their top predictions."""
-ENDS = ("context", "copying", "word_the", "other_the")
 LONG = 2000
 """The least number of steps of a run in which copying, and a gain by truncation, are asked for."""
 
 
-class Checkpoints(Experiment):
+class Checkpoints(OptionalExperiment):
     """Does a language model learn what follows the last word before it learns to use the words before it?"""
 
     id = "recall.checkpoints"
@@ -54,13 +55,14 @@ class Checkpoints(Experiment):
     }
     control = {"shuffled": True}
     notes = """A GPT on the most frequent words of a text and one token for all others, trained by Adam with a linearly
-    decaying rate; the document looks at Pythia, whose checkpoints are read instead where `checkpoints` names a
-    folder of them. Questions are on the last tenth of the text. What the last word alone tells is measured by
-    putting it into other contexts, what the words before tell by the difference. The document ascribes the early
-    rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
-    too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on.
-    The control has the words in random order. Presets small and full have not been run; the full cost on a CPU is
-    an estimate."""
+    decaying rate; the document looks at Pythia, whose checkpoints are read instead where `checkpoints` names a folder
+    of them: then context is what makes the indirect object likelier than the other name, and claims that need the text
+    of the training are left out. Questions are on the last tenth of the text. What the last word alone tells is
+    measured by putting it into other contexts, what the words before tell by the difference. The document ascribes the
+    early rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
+    too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The
+    control has the words in random order. Presets small and full have not been run; the full cost on a CPU is an
+    estimate."""
 
     text: str = "wikitext103"
     vocabulary: int = Field(8192, ge=100)
@@ -85,6 +87,9 @@ class Checkpoints(Experiment):
     seeds: PositiveInt = 1
     checkpoints: str = ""
     """A folder with checkpoints of a pretrained model (step0, step1, ...), which are read instead of training one."""
+
+    def missing(self) -> str:
+        return missing_checkpoints(self.checkpoints) if self.checkpoints else ""
 
     def data_sets(self) -> tuple[str, ...]:
         return (self.checkpoints or self.text,)
@@ -129,30 +134,27 @@ class Checkpoints(Experiment):
         trace = ensemble(member, over, steps=self.steps, record=record, keep=False).trace
         return trace.rename({name: str(name).removeprefix("seen_") for name in trace.data_vars if "seen_" in str(name)})
 
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """How often "the" follows these words in the text that is trained on: what the last word alone tells."""
+    def predict(self, measured: xr.Dataset) -> xr.Dataset | None:
+        """How often "the" follows these words in the text that is trained on: what the last word alone tells. That text
+        is not at hand for checkpoints of a pretrained model."""
+        if self.checkpoints:
+            return None
         return xr.Dataset({"word_the": measured.word_share, "other_the": measured.other_share})
 
-    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
         steps = measured.step.values.astype(float)
         top = [_first(row <= TOP, steps) for row in measured.word_rank.transpose("seed", "step").values]
-        context = measured.context.transpose("seed", "step").values
-        half = [float(first_crossing(row, row[-1] / 2, steps).time) for row in context]
-        last = measured.association.transpose("seed", "step").values
-        told = [float(first_crossing(row, row[-1] / 2, steps).time) for row in last]
-        ends = {f"{name}_end": measured[name].isel(step=-1, drop=True) for name in ENDS}
-        return xr.Dataset(
-            {
-                "rank_step": ("seed", np.array(top)),
-                "context_step": ("seed", np.array(half)),
-                "association_step": ("seed", np.array(told)),
-                "contrast": measured.word_the / measured.other_the,
-                "share": predicted.word_the,
-                "other_share": predicted.other_the,
-                **ends,
-                **_search(measured),
-            }
-        )
+        found: dict[str, Any] = {
+            "rank_step": ("seed", np.array(top)),
+            "context_step": ("seed", _half(measured.context)),
+            "contrast": measured.word_the / measured.other_the,
+            **_search(measured),
+        }
+        if predicted is not None:
+            found |= {f"{name}_end": measured[name].isel(step=-1, drop=True) for name in ENDS}
+            found |= {"share": predicted.word_the, "other_share": predicted.other_the}
+            found["association_step"] = ("seed", _half(measured.association))
+        return xr.Dataset(found)
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         contrast = reduced.contrast.isel(step=-1)
@@ -163,28 +165,37 @@ class Checkpoints(Experiment):
         why = f"Step {EARLY} was asked for first: at one seed of ten it is 14."
         yield below("the-is-early", statement, reduced.rank_step, 2 * EARLY + 1, source="Figure C.1", post_hoc=why)
         early = reduced.contrast.sel(step=slice(1, EARLY))
-        statement = "That is frequency, not yet an association: until then it is as probable after other words (ratio)"
-        yield within("frequency-first", statement, early, 0.5, 2, source="Appendix C.1.1")
+        if early.size:
+            statement = "That is frequency, not yet an association: until then it is as probable after other words "
+            statement += "(ratio)"
+            yield within("frequency-first", statement, early, 0.5, 2, source="Appendix C.1.1")
         statement = "Context comes later: the steps until the words before the last one tell half of what they tell in "
         statement += "the end, over the steps until “the” is at the top"
         yield above("context-later", statement, reduced.context_step / reduced.rank_step, 3, source="Figure 4.13")
-        statement = "The last word tells half of what it tells in the end sooner than the words before it do (ratio of "
-        statement += "steps)"
-        yield above("association-first", statement, reduced.context_step / reduced.association_step, 1)
-        statement = "After both kinds of words “the” ends as probable as the text has it, to a factor of 3 (ratio)"
-        ends = xr.concat([reduced.word_the_end / reduced.share, reduced.other_the_end / reduced.other_share], "kind")
-        why = "So few steps are not enough to converge; the factor was set after runs of quick."
-        yield within("bigram-shares", statement, ends, 1 / 3, 3, post_hoc=why)
-        if self.steps >= LONG:
+        if "association_step" in reduced:
+            statement = "The last word tells half of what it tells in the end sooner than the words before it do "
+            statement += "(ratio of steps)"
+            yield above("association-first", statement, reduced.context_step / reduced.association_step, 1)
+            statement = "After both kinds of words “the” ends as probable as the text has it, to a factor of 3 (ratio)"
+            over = (reduced.word_the_end / reduced.share, reduced.other_the_end / reduced.other_share)
+            why = "So few steps are not enough to converge; the factor was set after runs of quick."
+            yield within("bigram-shares", statement, xr.concat(over, "kind"), 1 / 3, 3, post_hoc=why)
+        if reduced.step[-1] >= LONG:
+            yield from self._judge_end(reduced)
+
+    def _judge_end(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        """What only a long training shows."""
+        if "copying_end" in reduced:
             statement = "Words that recur are copied: what the words before tell of them, more than of any word (nats)"
             yield above("copies", statement, reduced.copying_end - reduced.context_end, 0, source="Figure 4.13")
-            statement = "An MLP can be cut so that what really follows prepositions gains on “the”, on questions that "
-            statement += "the search has not seen (ratio of the two probabilities, over that of the whole model)"
-            gain = (reduced.cut_ratio / reduced.whole_ratio).isel(step=-1)
-            shown = {"layer": reduced.cut_layer, "rank": reduced.cut_rank, "whole": reduced.whole_ratio.isel(step=-1)}
-            yield above("cutting-helps", statement, gain, 1, source="Figure 4.13", shown=shown)
+        asked = "indirect-object prompts" if self.checkpoints else "prepositions"
+        statement = f"An MLP can be cut so that what really follows {asked} gains on “the”, on questions that the "
+        statement += "search has not seen (ratio of the two probabilities, over that of the whole model)"
+        gain = (reduced.cut_ratio / reduced.whole_ratio).isel(step=-1)
+        shown = {"layer": reduced.cut_layer, "rank": reduced.cut_rank, "whole": reduced.whole_ratio.isel(step=-1)}
+        yield above("cutting-helps", statement, gain, 1, source="Figure 4.13", shown=shown)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
         figure, (ranks, chances, gains, ratio) = panels(4, size=(3.7, 3.3))
         trace = measured.isel(step=slice(1, None)).mean("seed")
         for name, label, color in (("word", "a preposition", PALETTE[0]), ("other", "another word", FAINT)):
@@ -192,31 +203,46 @@ class Checkpoints(Experiment):
             chances.plot(trace.step, trace[f"{name}_the"], color=color, label=f"after {label} alone")
         ranks.plot(trace.step, trace.text_rank, color=PALETTE[3], label="after text and a preposition")
         chances.plot(trace.step, trace.text_the, color=PALETTE[3], label="after text and a preposition")
-        for share in (reduced.share, reduced.other_share):
-            chances.axhline(float(share), **THEORY)
         ranks.axvline(EARLY, color=FAINT, linewidth=0.8, linestyle=":")
         ranks.set(yscale="log", ylabel="mean rank of “the”", title="“the” is soon at the top")
         chances.set(ylabel="probability of “the”", title="Association comes later")
-        for name, label, color in (
-            ("association", "by the last word", PALETTE[0]),
-            ("context", "by the words before", PALETTE[1]),
-            ("copying", "the same, words that recur", PALETTE[2]),
-        ):
-            gains.plot(trace.step, trace[name], color=color, label=label)
-        gains.set(ylabel="nats gained over frequency", title="Last word and context", ylim=(-0.15, None))
         ends = reduced.isel(step=slice(1, None)).mean("seed")
-        ratio.plot(ends.step, ends.whole_ratio, color=INK, label="whole")
         layer, rank = int(reduced.cut_layer[0]), int(reduced.cut_rank[0])
+        ratio.plot(ends.step, ends.whole_ratio, color=INK, label="whole")
         ratio.plot(ends.step, ends.cut_ratio, color=PALETTE[1], label=f"MLP {layer} cut to rank {rank}")
-        ratio.set(ylabel="P(next word) / P(the)", title="Cut, after prepositions")
+        if predicted is None:
+            draw_objects(gains, measured, layer, rank)
+            ratio.set(ylabel="P(indirect object) / P(the)", title="Cut, unseen prompts")
+        else:
+            for share in (reduced.share, reduced.other_share):
+                chances.axhline(float(share), **THEORY)
+            _draw_gains(gains, trace)
+            ratio.set(ylabel="P(next word) / P(the)", title="Cut, after prepositions")
         for axes in (ranks, chances, gains, ratio):
             axes.set(xscale="log", xlabel="step")
             axes.legend(fontsize=7.5)
         return {"checkpoints": figure}
 
 
+def _draw_gains(axes: Axes, trace: xr.Dataset) -> None:
+    for name, label, color in (
+        ("association", "by the last word", PALETTE[0]),
+        ("context", "by the words before", PALETTE[1]),
+        ("copying", "the same, words that recur", PALETTE[2]),
+    ):
+        axes.plot(trace.step, trace[name], color=color, label=label)
+    axes.set(ylabel="nats gained over frequency", title="Last word and context", ylim=(-0.15, None))
+
+
 def _first(flags: np.ndarray, steps: np.ndarray) -> float:
     return float(steps[np.argmax(flags)]) if flags.any() else float("nan")
+
+
+def _half(gain: xr.DataArray) -> np.ndarray:
+    """The step by which half of the gain at the end is reached, (seed,); NaN where nothing is gained in the end."""
+    rows = gain.transpose("seed", "step").values
+    steps = gain.step.values.astype(float)
+    return np.array([float(first_crossing(row, row[-1] / 2, steps).time) if row[-1] > 0 else np.nan for row in rows])
 
 
 def _search(measured: xr.Dataset) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.checks import InputError
 from dynascope.dynamics.process import current_monitor
 from dynascope.experiments.recall.paper import PAPER
 from dynascope.experiments.recall.pretrained_drawing import draw_effects, draw_layers
@@ -75,7 +76,7 @@ class Pretrained(OptionalExperiment):
     """The number of indirect-object prompts on which the truncation is judged."""
 
     def missing(self) -> str:
-        return missing_model(self.model)
+        return missing_model(self.model, field="model")
 
     def data_sets(self) -> tuple[str, ...]:
         path = Path(self.model).expanduser()
@@ -86,18 +87,20 @@ class Pretrained(OptionalExperiment):
         first = max(1, model.layers - self.last_layers + 1) if self.last_layers else 1
         layers = range(first, model.layers + 1)
         matrices = self.matrices or (("gate", "up", "out") if "gate" in model.matrices else ("in", "out"))
+        for matrix in matrices:
+            has_matrix(model, 1, matrix)
         drawn = indirect_objects(self.unseen, seed=seed, varied=True)
         seen = {"facts": REFERENCE_FACTS, "objects": REFERENCE_INDIRECT_OBJECTS}
         unseen = {"facts": CITIES, "objects": drawn}
         nodes, found = {}, []
         for task in TASKS:
-            prompts, words = _usable(model, seen[task])
+            prompts, words = usable(model, seen[task])
             nodes[task] = truncation_table(
                 model, prompts, words, layers=layers, matrices=matrices, ranks=self.ranks, progress=_tell
             )
             best = best_truncation(nodes[task])
             found.append((best["layer"], matrices.index(best["matrix"]), best["rank"]))
-            prompts, words = _usable(model, unseen[task])
+            prompts, words = usable(model, unseen[task])
             layer, matrix, rank = ((best[name],) for name in ("layer", "matrix", "rank"))
             other = truncation_table(model, prompts, words, layers=layer, matrices=matrix, ranks=rank)
             cut = other.probability.isel(layer=0, matrix=0, rank=0, drop=True)
@@ -191,7 +194,15 @@ def _row(table: xr.Dataset, place: str | tuple[int, str, int]) -> list[float]:
     return [float(facts[0]), float(facts[1]), float(objects[0])]
 
 
-def _usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str], list[tuple[str, ...]]]:
+def has_matrix(model: LanguageModel, layer: int, matrix: str) -> None:
+    """An error, in one sentence, where the model lacks this layer or this matrix."""
+    if layer > model.layers:
+        raise InputError(f"layer must be one of the {model.layers} layers of this model; got {layer}")
+    if matrix not in model.matrices:
+        raise InputError(f"matrices of this model are {', '.join(model.matrices)}; got {matrix}")
+
+
+def usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str], list[tuple[str, ...]]]:
     """The prompts whose words are single tokens of this model, and these words: the target first, " the" last."""
     texts, words = [], []
     for prompt in prompts:
@@ -204,7 +215,7 @@ def _usable(model: LanguageModel, prompts: Sequence[Prompt]) -> tuple[list[str],
         texts.append(prompt.text)
         words.append(wanted)
     if len(texts) < 2:
-        raise ValueError(f"model must have single tokens for the words of the prompts; it has for {len(texts)} of them")
+        raise InputError(f"model must have single tokens for the words of the prompts; it has for {len(texts)} of them")
     return texts, words
 
 

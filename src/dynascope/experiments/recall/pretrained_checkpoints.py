@@ -1,4 +1,4 @@
-"""The same questions to the checkpoints of a pretrained model (Pythia's), read from folders on this machine."""
+"""Figures 4.13 and C.1 on the checkpoints of a pretrained model (Pythia's), read from folders on this machine."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from dynascope.lm import load_lm, rank_of_token
+from dynascope.dynamics.process import current_monitor
+from dynascope.experiments.recall.pretrained import usable
+from dynascope.figures import PALETTE
+from dynascope.lm import load_lm, missing_extra, missing_model, rank_of_token, truncation_table
 from dynascope.tasks.prompts import ASSOCIATION, PREPOSITIONS, SENTENCES, indirect_objects
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dynascope.lm import LanguageModel
 
 OTHERS = ("house", "king", "water", "run", "blue", "seven", "never", "music", "tree", "said", "very", "he", "you", "is")
 """Words that are no prepositions."""
 MATRIX = "in"
+WHOLE = 2**31 - 1
+"""The rank under which a model is as it is."""
+WORDS = ("right", "subject", "the")
 
 
 def checkpoint_folders(folder: str) -> dict[int, Path]:
@@ -35,62 +43,61 @@ def checkpoint_folders(folder: str) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def missing_checkpoints(folder: str) -> str:
+    """One line that says what is missing before the checkpoints of a folder can be read; "" where nothing is."""
+    if missing := missing_extra():
+        return missing
+    try:
+        places = checkpoint_folders(folder)
+    except ValueError as error:
+        return str(error)
+    told = (missing_model(str(place), field="checkpoints") for place in places.values())
+    return next(filter(None, told), "")
+
+
 def read_checkpoints(folder: str, ranks: Sequence[int], count: int) -> xr.Dataset:
-    """What `checkpoints.Checkpoints.measure` returns, along the checkpoints of a folder, with `count` indirect-object
-    prompts: there the right word is the indirect object, and `context` its log-probability over the other name's."""
-    places = checkpoint_folders(folder)
-    found = [read_checkpoint(load_lm(place), ranks, count) for place in places.values()]
+    """What `read_checkpoint` measures, (seed, step, ...), along the checkpoints of a folder."""
+    places, found = checkpoint_folders(folder), []
+    for number, place in enumerate(places.values(), start=1):
+        found.append(read_checkpoint(load_lm(place), ranks, count))
+        current_monitor().progress(float(number), float(len(places)), "checkpoints")
     trace = xr.concat(found, xr.IndexVariable("step", list(places))).expand_dims(seed=[0])
-    unknown = dict.fromkeys(("word_share", "other_share", "frequency"), np.nan)
-    return trace.assign(**unknown, is_article=("question", np.zeros(trace.sizes["question"], bool)))
+    return trace.assign(is_article=("question", np.zeros(trace.sizes["question"], bool)))
 
 
-def read_checkpoint(model: LanguageModel | Any, ranks: Sequence[int], count: int) -> xr.Dataset:
-    """One checkpoint: "the" after single words and sentences, and indirect objects with every MLP cut to every rank."""
+def read_checkpoint(model: LanguageModel, ranks: Sequence[int], count: int) -> xr.Dataset:
+    """One checkpoint: probability and rank of "the" after single prepositions (`word`), other words (`other`) and
+    sentences (`text`); and after `count` indirect-object prompts the probabilities of the indirect object
+    (`cut_right`), the other name (`cut_subject`) and "the" (`cut_the`), (weight, rank, question), with the MLP of
+    each layer cut to each rank and, last, whole. `context` is how much likelier the indirect object is than the other
+    name, as the mean of the logarithm."""
     found: dict[str, Any] = {}
     for name, prompts in (("word", PREPOSITIONS), ("other", OTHERS), ("text", SENTENCES)):
         found[f"{name}_the"], found[f"{name}_rank"] = _article(model, prompts)
-    drawn = indirect_objects(count)
-    texts = [prompt.text for prompt in drawn]
-    words = np.array(
-        [
-            [model.token_after(each.text, word, first=True) for word in (each.target, each.subject, ASSOCIATION)]
-            for each in drawn
-        ]
-    )
-    whole = _picked(model, texts, words)
-    context = float(np.mean(np.log(whole[:, 0]) - np.log(whole[:, 1])))
-    cut = np.array([[_cut(model, texts, words, layer, rank) for rank in ranks] for layer in range(1, model.layers + 1)])
-    cut = np.concatenate([cut, np.broadcast_to(whole, (len(cut), 1, *whole.shape))], axis=1)
-    dims = ("weight", "rank", "question")
-    return xr.Dataset(
-        {
-            **found,
-            "association": np.nan,
-            "context": context,
-            "copying": context,
-            "cut_the": (dims, cut[..., 2]),
-            "cut_right": (dims, cut[..., 0]),
-        },
-        {"weight": [f"{layer + 1}" for layer in range(model.layers)], "rank": [*ranks, WHOLE]},
-    )
+    table = truncation_table(model, *usable(model, indirect_objects(count)), matrices=(MATRIX,), ranks=ranks)
+    cut = table.probability.isel(matrix=0).transpose("layer", "rank", "prompt", "word").values
+    whole = table.full.transpose("prompt", "word").values
+    both = np.concatenate([cut, np.broadcast_to(whole, (len(cut), 1, *whole.shape))], axis=1)
+    found["context"] = float(np.mean(np.log(whole[:, 0]) - np.log(whole[:, 1])))
+    for number, name in enumerate(WORDS):
+        found[f"cut_{name}"] = (("weight", "rank", "question"), both[..., number])
+    return xr.Dataset(found, {"weight": [f"{layer}" for layer in table.layer.values], "rank": [*ranks, WHOLE]})
 
 
-WHOLE = 2**31 - 1
-"""The rank under which a model is as it is."""
+def draw_objects(axes: Axes, measured: xr.Dataset, layer: int, rank: int) -> None:
+    """Figure 4.13: probabilities after indirect-object prompts, of the whole model and, dashed, with an MLP cut."""
+    trace = measured.isel(seed=0, step=slice(1, None))
+    for (name, label), color in zip(
+        (("right", "indirect object"), ("subject", "other name"), ("the", "the")), PALETTE, strict=False
+    ):
+        chances = trace[f"cut_{name}"].sel(weight=f"{layer}").mean("question")
+        axes.plot(trace.step, chances.sel(rank=WHOLE), color=color, label=label)
+        axes.plot(trace.step, chances.sel(rank=rank), color=color, linestyle="--")
+    axes.set(ylabel="probability", title=f"Whole, and MLP {layer} cut (dashed)")
 
 
-def _article(model: Any, prompts: Iterable[str]) -> tuple[float, float]:
+def _article(model: LanguageModel, prompts: Iterable[str]) -> tuple[float, float]:
     texts = list(prompts)
     chances = model.next_token_probs(texts)
     tokens = np.array([model.token_after(text, ASSOCIATION) for text in texts])
     return float(chances[np.arange(len(texts)), tokens].mean()), float(rank_of_token(chances, tokens).mean())
-
-
-def _picked(model: Any, texts: list[str], words: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(model.next_token_probs(texts), words, axis=1)
-
-
-def _cut(model: Any, texts: list[str], words: np.ndarray, layer: int, rank: int) -> np.ndarray:
-    with model.truncated(layer, MATRIX, rank=rank):
-        return _picked(model, texts, words)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges
 from dynascope.tasks.data import catalog, files
 
@@ -31,7 +32,7 @@ def load(name: str = "cora") -> CitationGraph:
     with np.load(file, allow_pickle=False) as stored:
         missing = [key for key in ("feat_data", "edges", "label") if key not in stored]
         if missing:
-            raise ValueError(f"{file} lacks {', '.join(missing)}; it is no citation graph")
+            raise InputError(f"{file} lacks {', '.join(missing)}; it is no citation graph")
         x = np.zeros(stored["feat_shape"], stored["feat_data"].dtype)
         rows = np.repeat(np.arange(len(x)), np.diff(stored["feat_indptr"]))
         x[rows, stored["feat_indices"]] = stored["feat_data"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges, from_networkx, from_scipy
-from dynascope.tasks.data import citation_graphs, files
+from dynascope.tasks.data import catalog, citation_graphs, files
+from dynascope.tasks.data.known import KNOWN
 
 LABELS = ("label", "labels", "y")
 """Node attributes, or arrays in a file, that hold labels."""
@@ -28,11 +31,9 @@ def load(graph: str) -> Graph:
     `.graphml`, `.gml` and `.json` (node-link) are those of networkx, with an attribute `label` or `y` of the nodes.
     `.pt` holds the dict that `Data.to_dict()` of PyTorch Geometric gives: `edge_index`, and `y` if there is one.
     """
-    path = Path(graph).expanduser()
-    if len(path.parts) == 1 and not path.suffix and not path.is_file():
+    path = Path(located(graph)).expanduser()
+    if not path.exists():
         return citation_graphs.structure(graph)
-    if not path.is_file():
-        raise files.DataNotFoundError(f"graph must be the path of a file; there is none at {graph}")
     files.record(graph)
     name = path.name.removesuffix(".gz").lower()
     readers: dict[str, Callable[[Path], Graph]] = {
@@ -44,14 +45,28 @@ def load(graph: str) -> Graph:
     }
     suffix = Path(name).suffix
     if suffix in (".pkl", ".pickle", ".gpickle"):
-        raise ValueError(f"graph must not be a pickle, which could run any program; write {path.name} as an edge list")
+        raise InputError(f"graph must not be a pickle, which could run any program; write {path.name} as an edge list")
     try:
         found = readers.get(suffix, _edge_list)(path)
+    except InputError:
+        raise
     except UnicodeDecodeError:
-        raise ValueError(f"graph must be a file with a graph; {path.name} is not text, nor of a known form") from None
+        raise InputError(f"graph must be a file with a graph; {path.name} is not text, nor of a known form") from None
+    except (ValueError, TypeError) as error:  # of `from_edges`, which does not know the file
+        raise InputError(f"graph must be a file with a graph; in {path.name} {error}") from None
     if found.nodes == 0:
-        raise ValueError(f"graph must have one node or more; {path.name} holds none")
+        raise InputError(f"graph must have one node or more; {path.name} holds none")
     return found
+
+
+def located(graph: str) -> str:
+    """The same name or path, if there is a graph; else an error that says what to give."""
+    path = Path(graph).expanduser()
+    by_name = len(path.parts) == 1 and not path.suffix and not path.exists()
+    if path.is_file() or (by_name and (graph in KNOWN or files.find(f"{graph}.npz"))):
+        return graph
+    told = f"there is {'a folder' if path.is_dir() else 'none'} at {graph!r}{catalog.nearest(graph) if by_name else ''}"
+    raise files.DataNotFoundError(f"graph must be the path of a file, or the name of a citation graph; {told}")
 
 
 def load_labels(labels: str, nodes: int) -> np.ndarray:
@@ -61,44 +76,54 @@ def load_labels(labels: str, nodes: int) -> np.ndarray:
     if not path.is_file():
         raise files.DataNotFoundError(f"labels must be the path of a file; there is none at {labels}")
     files.record(labels)
-    rows = _rows(path)
+    rows = _rows(path, "labels")
     if not rows or len({len(row) for _, row in rows}) > 1 or len(rows[0][1]) > 2:
-        raise ValueError(f"labels must hold one or two numbers in each line; {path.name} does not")
+        raise InputError(f"labels must hold one or two numbers in each line; {path.name} does not")
     try:
         values = np.array([float(row[-1]) for _, row in rows])
     except ValueError:
-        raise ValueError(f"labels must be numbers; {path.name} holds others") from None
+        raise InputError(f"labels must be numbers; {path.name} holds others") from None
     whole = not any(mark in row[-1] for _, row in rows for mark in ".eEnN")
     if len(rows[0][1]) == 1:
         if len(values) != nodes:
-            raise ValueError(f"labels must be one for each of the {nodes} nodes; {path.name} holds {len(values)}")
-        return values.astype(np.int64) if whole else values
+            raise InputError(f"labels must be one for each of the {nodes} nodes; {path.name} holds {len(values)}")
+        return _some(path, values.astype(np.int64) if whole else values)
     named = [_node(path, line, row[0], "labels") for line, row in rows]
     if max(named) >= nodes:
-        raise ValueError(f"labels must name nodes below {nodes}; {path.name} names {max(named)}")
+        raise InputError(f"labels must name nodes below {nodes}; {path.name} names {max(named)}")
     if len(set(named)) < len(named):
-        raise ValueError(f"labels must name each node once; {path.name} names some twice")
+        raise InputError(f"labels must name each node once; {path.name} names some twice")
     found = np.full(nodes, -1, np.int64) if whole else np.full(nodes, np.nan)
     found[named] = values
-    return found
+    return _some(path, found)
+
+
+def _some(path: Path, labels: np.ndarray) -> np.ndarray:
+    if not np.any(labels != -1 if labels.dtype.kind == "i" else np.isfinite(labels)):
+        raise InputError(f"labels must hold a label for some node; {path.name} holds none but -1 or nan")
+    return labels
 
 
 def _edge_list(path: Path) -> Graph:
-    rows = _rows(path)
+    rows = _rows(path, "graph")
     pairs = []
     for line, row in rows:
         if len(row) < 2:
-            raise ValueError(f"graph must hold two node numbers in each line; line {line} of {path.name} holds one")
+            raise InputError(f"graph must hold two node numbers in each line; line {line} of {path.name} holds one")
         pairs.append((_node(path, line, row[0], "graph"), _node(path, line, row[1], "graph")))
     if not pairs:
-        raise ValueError(f"graph must hold edges; {path.name} holds none")
+        raise InputError(f"graph must hold edges; {path.name} holds none")
     return from_edges(np.array(pairs))
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
+def _rows(path: Path, what: str) -> list[tuple[int, list[str]]]:
     opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as text:
-        lines = [line.strip() for line in text]
+    try:
+        with opened(path, "rt", encoding="utf-8") as text:
+            lines = [line.strip() for line in text]
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
+        form = "gzipped text" if path.suffix == ".gz" else "text, nor of a known form"
+        raise InputError(f"{what} must be a file with numbers in lines; {path.name} is not {form}") from None
     found = []
     for number, line in enumerate(lines, start=1):
         if line and line[0] not in "#%":
@@ -111,9 +136,9 @@ def _node(path: Path, line: int, word: str, what: str) -> int:
         number = int(word)
     except ValueError:
         told = f"line {line} of {path.name} has {word[:20]!r}"
-        raise ValueError(f"{what} must hold node numbers, which are integers; {told}") from None
+        raise InputError(f"{what} must hold node numbers, which are integers; {told}") from None
     if number < 0:
-        raise ValueError(f"{what} must hold node numbers from 0 on; line {line} of {path.name} has {number}")
+        raise InputError(f"{what} must hold node numbers from 0 on; line {line} of {path.name} has {number}")
     return number
 
 
@@ -121,16 +146,19 @@ def _arrays(path: Path) -> Graph:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"graph must be a file of plain arrays; {path.name} is damaged or is not ({error})") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise InputError(f"graph must be a file of plain arrays; {path.name} is damaged, or is not") from None
     if "edges" in arrays:
-        loops = arrays.get("self_loops", np.zeros(0, int))
-        edges = np.concatenate([arrays["edges"].reshape(-1, 2), np.stack([loops, loops], axis=1)])
+        edges, loops = arrays["edges"], arrays.get("self_loops", np.zeros(0, int))
+        if edges.dtype.kind not in "iu" or edges.ndim != 2 or edges.shape[1] != 2:
+            shown = f"{edges.dtype} of shape {edges.shape}"
+            raise InputError(f"graph must hold edges, integers of shape (edges, 2); those of {path.name} are {shown}")
+        edges = np.concatenate([edges.astype(np.int64), np.stack([loops, loops], axis=1)])
         labels = next((arrays[key] for key in LABELS if key in arrays), None)
-        return from_edges(edges.astype(np.int64), None if labels is None else len(labels), labels=labels)
+        return _with_labels(path, edges, labels)
     if {"indptr", "indices", "shape"} <= arrays.keys():
         return from_scipy(sp.load_npz(path))
-    raise ValueError(f"graph must hold the array edges, or a sparse matrix of scipy; {path.name} holds neither")
+    raise InputError(f"graph must hold the array edges, or a sparse matrix of scipy; {path.name} holds neither")
 
 
 def _networkx(reader: str) -> Callable[[Path], Graph]:
@@ -143,7 +171,7 @@ def _networkx(reader: str) -> Callable[[Path], Graph]:
             raise
         except Exception as error:  # parsers of XML and GML have errors of their own
             told = str(error).partition("\n")[0][:80]
-            raise ValueError(f"graph must be a file that networkx.{reader} reads; {path.name}: {told}") from None
+            raise InputError(f"graph must be a file that networkx.{reader} reads; {path.name}: {told}") from None
 
     return read
 
@@ -158,7 +186,7 @@ def _json(path: Path) -> Graph:
         raise
     except Exception as error:
         told = str(error).partition("\n")[0][:80]
-        raise ValueError(f"graph must be node-link JSON of networkx; {path.name}: {told}") from None
+        raise InputError(f"graph must be node-link JSON of networkx; {path.name}: {told}") from None
 
 
 def _labeled(graph: Any) -> Graph:
@@ -174,15 +202,26 @@ def _tensors(path: Path) -> Graph:
     try:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise ValueError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
+        raise InputError("graph needs PyTorch to be read from a .pt file; install dynascope[torch]") from None
     try:
         stored = torch.load(path, weights_only=True)  # tensors and plain containers only
     except Exception:
         how = "torch.save(data.to_dict(), ...)"
-        raise ValueError(f"graph must be tensors alone, as {how} writes them; {path.name} is not") from None
+        raise InputError(f"graph must be tensors alone, as {how} writes them; {path.name} is not") from None
     if not isinstance(stored, dict) or "edge_index" not in stored:
-        raise ValueError(f"graph must be a dict with edge_index; {path.name} is not")
+        raise InputError(f"graph must be a dict with edge_index; {path.name} is not")
     edges = stored["edge_index"].numpy().T
     values = next((stored[key].numpy() for key in LABELS if key in stored), None)
-    nodes = stored.get("num_nodes", None if values is None else len(values))
-    return from_edges(edges, nodes, labels=values if values is None or len(values) == nodes else None)
+    whole = values is not None and len(values) == 1  # a label of the graph, not of its nodes
+    return _with_labels(path, edges, None if whole else values, stored.get("num_nodes"))
+
+
+def _with_labels(path: Path, edges: np.ndarray, labels: np.ndarray | None, nodes: int | None = None) -> Graph:
+    """The graph with these labels, one for each node: where the number of nodes is not given, there are as many."""
+    if labels is None:
+        return from_edges(edges, nodes)
+    least = 1 + int(edges.max()) if edges.size else 0
+    if len(labels) < least or (nodes is not None and len(labels) != nodes):
+        told = f"{path.name} holds {len(labels)}"
+        raise InputError(f"labels must be one for each of the {nodes or least} nodes; {told}")
+    return from_edges(edges, len(labels), labels=labels)
