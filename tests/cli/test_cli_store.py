@@ -96,6 +96,19 @@ def test_runs_imports_nothing_heavy(dynascope, tmp_path: Path):
         assert done.stdout.splitlines()[-1] == "set()", done.stderr
 
 
+def test_names_of_runs_are_completed(dynascope, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("_DYNASCOPE_COMPLETE", "complete_bash")
+    second, first = digests()
+    for command, typed, found in (
+        ("where", "toy", "toy.walk"),
+        ("rm", first[:5], first),
+        ("compare", second[:5], second),
+    ):
+        monkeypatch.setenv("COMP_WORDS", f"dynascope {command} {typed}")
+        monkeypatch.setenv("COMP_CWORD", "2")
+        assert dynascope()[1].split() == [found]
+
+
 def test_where_prints_the_folder_and_nothing_else(dynascope):
     second, first = digests()
     assert dynascope("where", "toy.walk") == (0, f"runs/toy.walk/{second}\n", [])
@@ -151,6 +164,7 @@ def test_gc_removes_what_crashed(dynascope, tmp_path: Path):
     [
         (["runs", "toy.wlak"], "no experiment 'toy.wlak'; did you mean 'toy.walk'?"),
         (["where", "toy.wlak"], "no experiment 'toy.wlak'; did you mean 'toy.walk'?"),
+        (["where", "toy"], "no experiment 'toy': it is a system, whose experiments are 'toy.*'"),
         (["where"], "Missing argument"),
         (["where", WALK, "--set", "stesp=3"], "toy.walk has no field 'stesp'; did you mean 'steps'?"),
         (["where", WALK, "--preset", "quikc"], "did you mean 'quick'?"),

@@ -108,7 +108,7 @@ def test_an_ambiguous_digest_is_refused(several, store: Store):
         (f"{WALK}@quick", Wanted(preset="full"), "the preset is given twice: quick and full"),
         (f"{WALK}:1", Wanted(seed=0), "the seed is given twice: 1 and 0"),
         (WALK, Wanted(changes={"drfit": 1}), "toy.walk has no field 'drfit'; did you mean 'drift'?"),
-        (WALK, Wanted(changes={"steps": 0}), "toy.walk: steps: input should be greater than 0"),
+        (WALK, Wanted(changes={"steps": 0}), "toy.walk: steps must be an integer"),
         ("toy.walk@quick", Wanted(), "toy.walk is stored, but its experiment is not found"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dynascope.cli.complete import complete_run
 from dynascope.cli.options import Runs, say
 from dynascope.cli.store import Name
 from dynascope.lab.errors import UsageError
@@ -18,7 +19,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove them; without it 
 
 
 def rm(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Runs: {Name}.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help=f"Runs: {Name}.", autocompletion=complete_run)],
     yes: Yes = False,
     runs: Runs = None,
 ) -> None:
@@ -31,7 +32,7 @@ def rm(
 
 
 def gc(
-    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.", autocompletion=complete_run)] = "*",
     old_code: Annotated[
         bool, typer.Option("--old-code", help="Runs that other code has measured: a new run would use nothing of them.")
     ] = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dynascope.cli.complete import complete_run
 from dynascope.cli.options import AsJson, Runs, say
 from dynascope.cli.store import Name
 from dynascope.lab.errors import UsageError, explain_os_error
@@ -19,8 +20,10 @@ KINDS = (".png", ".svg", ".pdf")
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"A run: {Name}.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another run, named in the same way.")],
+    a: Annotated[str, typer.Argument(metavar="A", help=f"A run: {Name}.", autocompletion=complete_run)],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="Another run, named in the same way.", autocompletion=complete_run)
+    ],
     figure: Annotated[
         Path | None,
         typer.Option("--figure", metavar="FILE", help="Where to draw the traces; compare-A-B.png by default."),

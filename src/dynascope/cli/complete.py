@@ -31,6 +31,17 @@ def complete_id(ctx: Any, incomplete: str) -> Iterator[str]:
 
 
 @_silent
+def complete_run(ctx: Any, incomplete: str) -> Iterator[str]:
+    """The stored ids and digests."""
+    from dynascope.lab.store import Store
+
+    store = Store(ctx.params.get("runs"))
+    for id in store.ids():
+        yield id
+        yield from dict.fromkeys(folder.name.partition(".")[0] for folder in store.folders(id))
+
+
+@_silent
 def complete_preset(ctx: Any, incomplete: str) -> Iterator[str]:
     """The presets of the experiments named before it, and full."""
     yield from dict.fromkeys([*(name for entry in _named(ctx) for name in entry.presets), "full"])
@@ -48,5 +59,6 @@ def complete_change(ctx: Any, incomplete: str) -> Iterator[str]:
 def _named(ctx: Any) -> list[Any]:
     from dynascope.lab import registry
 
-    given = ctx.params.get("ids") or ctx.params.get("id") or ctx.args  # where an option follows, not yet parsed
+    named = (ctx.params.get(name) for name in ("ids", "id", "name"))
+    given = next(filter(None, named), None) or ctx.args  # where an option follows, not yet parsed
     return registry.match([given] if isinstance(given, str) else [word for word in given if word[:1] != "-"])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dynascope.cli.complete import complete_run
 from dynascope.cli.options import AsJson, Changes, Preset, Runs, say, seed_in_range
 
 Name = "an id, ID@PRESET, ID@PRESET:SEED, a digest (its first four digits are enough), or a folder"
@@ -18,7 +19,7 @@ def _perhaps_seed(value: int | None) -> int | None:
 
 
 def runs(
-    pattern: Annotated[str, typer.Argument(help="A glob over ids.")] = "*",
+    pattern: Annotated[str, typer.Argument(help="A glob over ids.", autocompletion=complete_run)] = "*",
     sweeps: Annotated[bool, typer.Option("--sweeps", help="Also those that are points of sweeps.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
@@ -44,7 +45,7 @@ def runs(
 
 
 def where(
-    name: Annotated[str, typer.Argument(help=f"The run: {Name}.")],
+    name: Annotated[str, typer.Argument(help=f"The run: {Name}.", autocompletion=complete_run)],
     preset: Preset = None,
     changes: Changes = None,
     seed: Annotated[int | None, typer.Option("--seed", callback=_perhaps_seed, help="Its seed.")] = None,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dynascope import __version__
 from dynascope.lab import registry
-from dynascope.lab.errors import LabError, StoreError, UsageError, explain_os_error
+from dynascope.lab.errors import LabError, StoreError, UsageError, explain_os_error, plain
 from dynascope.lab.files import locked
 from dynascope.lab.inventory import Item, inspect, inventory, matching_ids
 from dynascope.lab.lookup import locate
@@ -33,7 +33,7 @@ def named(store: Store, names: Iterable[str]) -> list[Item]:
         folder = locate(store, name)
         within = os.path.realpath(folder.parent.parent) == os.path.realpath(store.root)
         if not within or not _OURS.fullmatch(folder.name):
-            raise UsageError(f"{name} is no run of the store {store.root}: another store is named by --runs")
+            raise UsageError(f"{plain(name)} is no run of the store {store.root}: another store is named by --runs")
         beside = ("",) if folder.suffix else (REMOVED, OLD, UNFINISHED, "")  # the run itself last
         for path in (folder.with_name(folder.name + suffix) for suffix in beside):
             if path.exists():
@@ -102,7 +102,9 @@ def duration(text: str) -> float:
     """Seconds, from `30d`, `12h` or `2w`."""
     said = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([hdw])", text)
     if said is None:
-        raise UsageError(f"--older-than must be a number and h, d or w (hours, days, weeks), such as 30d; got {text!r}")
+        raise UsageError(
+            f"--older-than must be a number and h, d or w (hours, days, weeks), such as 30d; got '{plain(text)}'"
+        )
     return float(said[1]) * _UNITS[said[2]]
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from dynascope.lab.errors import StoreError, UsageError, nearest, one_line
+from dynascope.lab.errors import StoreError, UsageError, nearest, one_line, plain
 from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_of
 
 State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished", "running", "left over"]
@@ -83,12 +83,14 @@ def matching_ids(store: Store, pattern: str) -> list[str]:
         return [entry.id for entry in match([pattern]) if entry.id in ids]
     found = [id for id in ids if fnmatchcase(id, pattern)]
     if not found and pattern != "*":
-        from dynascope.lab.registry import entries
+        from dynascope.lab.registry import ids as known_ids
 
-        known = [entry.id for entry in entries()]
+        known = [*ids, *known_ids()]
         if not any(fnmatchcase(id, pattern) for id in known):
             hint = nearest(pattern, ids) or nearest(pattern, known) or f": {store.root} has no run of it"
-            raise UsageError(f"no experiment {pattern!r}{hint}")
+            if any(id.startswith(f"{pattern}.") for id in known):
+                hint = f": it is a system, whose experiments are '{pattern}.*'"
+            raise UsageError(f"no experiment '{plain(pattern)}'{hint}")
     return found
 
 

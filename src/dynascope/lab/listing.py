@@ -34,7 +34,8 @@ def rows(items: Sequence[Item]) -> list[dict[str, Any]]:
 
 
 def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
-    run, row = item.run, {"id": item.id, "digest": item.digest, "state": item.state}
+    run = item.run
+    row: dict[str, Any] = {"id": item.id, "digest": item.digest, "state": item.state}
     if run:
         counts = run.manifest["claims"]
         row |= {"preset": run.preset, "seed": run.seed, "sweep": run.sweep}
@@ -56,7 +57,7 @@ def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None
     found = rows([item for item in inventory(store or Store(), pattern, sweeps=sweeps) if item.run])
     head, tail = ("id", "digest", "preset", "seed"), ("holds", "errata", "fails", "finished", "bytes", "folder")
     settings = list(dict.fromkeys(name for row in found for name in row["settings"]))
-    columns = {name: [row[name] for row in found] for name in (*head, *tail)}
+    columns: dict[str, Any] = {name: [row[name] for row in found] for name in (*head, *tail)}
     columns |= {name: [row["settings"].get(name) for row in found] for name in settings if name not in columns}
     columns["finished"] = pd.to_datetime(columns["finished"], utc=True, format="ISO8601", errors="coerce")
     order = [*head, *(name for name in settings if name not in (*head, *tail)), *tail]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynascope.lab import registry
-from dynascope.lab.errors import LabError, StoreError, UsageError
+from dynascope.lab.errors import LabError, StoreError, UsageError, plain
 from dynascope.lab.fields import build, command_of
 from dynascope.lab.files import plain_json
 from dynascope.lab.inventory import matching_ids
@@ -89,7 +89,7 @@ def locate(store: Store, name: str, wanted: Wanted = ANY) -> Path:
         return folder
     said = _NAME.fullmatch(name)
     if said is None:
-        raise UsageError(f"a run is named by an id, a digest or a folder; got {name!r}")
+        raise UsageError(f"a run is named by an id, a digest or a folder; got '{plain(name)}'")
     for what, here, other in (("preset", said["preset"], wanted.preset), ("seed", said["seed"], wanted.seed)):
         if here is not None and other is not None:
             raise UsageError(f"the {what} is given twice: {here} and {other}")
@@ -136,7 +136,9 @@ def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> St
         address = address if isinstance(address, str) else address.id
         ids = matching_ids(store, address)
         if len(ids) > 1:
-            raise UsageError(f"{address!r} matches {len(ids)} experiments, but one is needed: {ids[0]}, {ids[1]}, ...")
+            raise UsageError(
+                f"'{plain(address)}' matches {len(ids)} experiments, but one is needed: {ids[0]}, {ids[1]}, ..."
+            )
         id, fields = ids[0] if ids else address, None
         command = f"dynascope run {address}" + (f" --seed {wanted.seed}" if wanted.seed else "")
     for run in reversed(store.runs(id)[0]):
