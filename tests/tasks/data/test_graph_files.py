@@ -50,6 +50,11 @@ def test_tensors_are_read_without_unpickling(tmp_path):
     found = graph_files.load(str(tmp_path / "a.pt"))
     assert found.nodes == 4
     assert found.labels is not None
+    torch.save({"edge_index": torch.tensor(EDGES).T, "y": torch.tensor([1])}, tmp_path / "a.pt")
+    assert graph_files.load(str(tmp_path / "a.pt")).labels is None, "one label is that of the graph"
+    torch.save({"edge_index": torch.tensor(EDGES).T, "y": torch.tensor([1, 0, 1])}, tmp_path / "a.pt")
+    with pytest.raises(InputError, match=r"labels must be one for each of the 4 nodes; a.pt holds 3"):
+        graph_files.load(str(tmp_path / "a.pt"))
     torch.save(Harmful(), tmp_path / "b.pt")
     with pytest.raises(ValueError, match=r"graph must be tensors alone"):
         graph_files.load(str(tmp_path / "b.pt"))
