@@ -21,7 +21,7 @@ from typing import Any
 
 from dynascope.lab.calls import answered, result_of
 from dynascope.lab.devices import take_share
-from dynascope.lab.errors import ClusterLost, WorkerLost
+from dynascope.lab.errors import ClusterLost, WorkerLost, one_line
 
 RETRIES = 2
 """How often a call is tried again after the process that carried it out has died."""
@@ -114,18 +114,25 @@ class Pool(Executor):
 
     def _started(self, number: int) -> _Worker:
         """A new process. Where three in a row die before they could do anything, this and all later calls fail."""
+        cause = ""
         for _ in range(1 + RETRIES):
             with self._changing:
                 if self._stopped:
                     raise ClusterLost("the processes were stopped")
                 if self._broken:
                     raise self._broken
-                worker = self._workers[number] = _Worker(number, self._jobs)
+                try:
+                    worker = self._workers[number] = _Worker(number, self._jobs)
+                except (OSError, RuntimeError) as error:  # no memory; or a script that each process runs again
+                    cause = one_line(error)
+                    break
             if worker.ready():
                 return worker
             del self._workers[number]
-        why = f"worker processes do not start here ({worker.cause()})"
-        self._broken = ClusterLost(f'{why}: a script must start a sweep under `if __name__ == "__main__":`')
+            cause = worker.cause()
+        self._broken = ClusterLost(
+            f'worker processes do not start ({cause}); a script must use them under `if __name__ == "__main__":`'
+        )
         raise self._broken
 
 
