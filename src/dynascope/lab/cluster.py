@@ -118,12 +118,18 @@ def _hush() -> None:
 
 
 def _carried_out(question: bytes, here: int) -> bytes:
-    """What a worker does. `here` is the number of workers, where all are on one machine and share it."""
+    """What a worker does. `here` is the number of workers, where all are on one machine and share it.
+
+    Inside a worker xarray would ask the scheduler for a lock over the network at each file that it writes; files have
+    locks of our own.
+    """
+    import dask  # pyright: ignore[reportMissingImports]
     from distributed import get_worker  # pyright: ignore[reportMissingImports]
 
     if here:
         _take_share_once(int(get_worker().name), here)
-    return answered(question)
+    with dask.config.set(scheduler="synchronous"):
+        return answered(question)
 
 
 _take_share_once = cache(take_share)

@@ -14,15 +14,14 @@ import re
 import shutil
 import signal
 import tomllib
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from dynascope.lab.errors import UsageError, nearest, one_line
 from dynascope.lab.pool import RETRIES
-from dynascope.lab.settings import cache_folder
 
 KINDS = {
     "local": ("distributed", "LocalCluster", "dask[distributed]"),
@@ -34,8 +33,12 @@ KINDS = {
 """What a file may ask for: the module and the class that start it, and the package to install."""
 PATIENCE = 10.0
 """Seconds to wait for a scheduler's answer."""
+SILENT = logging.CRITICAL + 1
 MEMORY = {"target": False, "spill": False, "pause": False}
 """dask would pause a worker at 80 % of its memory, for good where XLA keeps it; one over its limit is still ended."""
+
+SETTINGS = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "5 minutes"}
+"""A worker has one call at a time, so that its death counts against that one; and it may take a while to come back."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Deployment:
     here: int = 0
     """The number of workers, where all of them are on this machine."""
     cluster: Any = None
-    scratch: TemporaryDirectory | None = None
+    ending: ExitStack = field(default_factory=ExitStack)
+    """What to undo when the cluster has ended."""
 
     def close(self, now: bool = False) -> None:
         """End what was started here; `now` kills workers on this machine in the middle of a run."""
@@ -59,8 +63,7 @@ class Deployment:
         if self.cluster is not None:
             with suppress(Exception):  # such as a time-out: the processes end with this one
                 self.cluster.close(timeout=PATIENCE)
-        if self.scratch is not None:
-            self.scratch.cleanup()
+        self.ending.close()
 
 
 def deploy(where: str) -> Deployment:
@@ -106,21 +109,20 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
         raise UsageError(f"{prefix}options.{unknown[0]} is not an option of kind local: it has memory_limit")
     import dask  # pyright: ignore[reportMissingImports]
 
-    scratch = TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True)
-    with dask.config.set({"distributed.scheduler.worker-saturation": 1.0}):  # a death counts for the call under way
-        cluster = _started(
-            "local",
-            prefix,
-            n_workers=count,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            local_directory=scratch.name,
-            silence_logs=logging.CRITICAL + 1,
-            config={f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
-            scheduler_kwargs=_scheduler(),
-            **options,
-        )
-    return Deployment(cluster, count, cluster, scratch)
+    with ExitStack() as ending:
+        scratch = TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True)
+        given = {
+            "n_workers": count,
+            "threads_per_worker": 1,
+            "host": "127.0.0.1",
+            "local_directory": ending.enter_context(scratch),
+            "config": {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
+            "scheduler_kwargs": _scheduler(),
+            "silence_logs": SILENT,
+        }
+        ending.enter_context(dask.config.set(SETTINGS))
+        cluster = _started("local", prefix, **given, **options)
+        return Deployment(cluster, count, cluster, ending.pop_all())
 
 
 def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deployment:
@@ -135,20 +137,26 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
         raise UsageError(f"{path}: options.{unknown[0]} is not an option of {cls.__name__}{hint}")
     if shutil.which(cls.job_cls.submit_command.split()[0]) is None:
         raise UsageError(f"{path}: kind {kind} needs the command {cls.job_cls.submit_command}, which is not here")
+    from dynascope.lab.settings import cache_folder  # it imports JAX
+
     given = {"log_directory": str(cache_folder() / "jobs"), **options}
     given["scheduler_options"] = _scheduler() | options.get("scheduler_options", {})
     given["worker_extra_args"] = ["--no-dashboard", *options.get("worker_extra_args", ())]
     settings = [f"export DASK_DISTRIBUTED__WORKER__MEMORY__{name.upper()}={value}" for name, value in MEMORY.items()]
     given["job_script_prologue"] = [*settings, *options.get("job_script_prologue", ())]
-    cluster = _started(kind, f"{path}: ", cores=1, processes=1, silence_logs=logging.CRITICAL + 1, **given)
-    cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
-    return Deployment(cluster, cluster=cluster)
+    import dask  # pyright: ignore[reportMissingImports]
+
+    with ExitStack() as ending:
+        ending.enter_context(dask.config.set(SETTINGS))
+        cluster = _started(kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
+        return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
 
 
 def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
     """Pods of a Kubernetes cluster that has dask's operator."""
     given = {"name": "dynascope", "worker_command": ["dask", "worker", "--nthreads", "1", "--no-dashboard"]} | options
-    cluster = _started("kubernetes", f"{path}: ", n_workers=jobs, **given)
+    cluster = _started("kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
     return Deployment(cluster, cluster=cluster)
 
 

@@ -6,6 +6,7 @@ with other disks: it runs in a temporary store and sends the files of the run ba
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dynascope.lab.errors import ExperimentCrash, StoreError, explain_os_error
-from dynascope.lab.files import locked, write_whole
+from dynascope.lab.files import checksum, locked, write_whole
 from dynascope.lab.store import UNFINISHED, Draft, Store, StoredRun, publish, settle
 
 LOG = "crash.log"
@@ -80,6 +81,7 @@ class Parcel:
 
     def deliver(self) -> Any:
         """Store the run, complete and checked, or not at all; return the value, or raise it."""
+        self._check()
         final = Path(self.root) / self.id / self.digest
         try:
             with locked(final.with_name(f"{self.digest}.lock"), f"another process is working on {final}"):
@@ -87,14 +89,19 @@ class Parcel:
                 draft = Draft(final, self.id, {}, 0)
                 draft.clear()
                 for name, data in self.files.items():
-                    if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
-                        raise StoreError(f"a worker sent a file with the name {name!r}, which is outside its run")
-                    draft.write(name, data)
+                    write_whole(draft.folder / name, data)
                 if isinstance(self.value, ExperimentCrash):
                     raise self.value
                 publish(draft.folder, final)
-                StoredRun.open(final).verify()
         except OSError as error:
             raise explain_os_error(error, f"storing {self.id}") from error
         return self.value
 
+    def _check(self) -> None:
+        for name in self.files:
+            if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+                raise StoreError(f"a worker sent a file with the name {name!r}, which is outside its run")
+        manifest = json.loads(self.files.get("manifest.json", b"{}"))
+        for name, known in manifest.get("files", {}).items():
+            if checksum(self.files.get(name, b"")) != known:
+                raise StoreError(f"{name} of {self.id}/{self.digest} came damaged from a worker: run it again")
