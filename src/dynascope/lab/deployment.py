@@ -121,7 +121,7 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
             "silence_logs": SILENT,
         }
         ending.enter_context(dask.config.set(SETTINGS))
-        cluster = _started("local", prefix, **given, **options)
+        cluster = _made(_class("local"), "local", prefix, **given, **options)
         return Deployment(cluster, count, cluster, ending.pop_all())
 
 
@@ -146,9 +146,12 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
     given["job_script_prologue"] = [*settings, *options.get("job_script_prologue", ())]
     import dask  # pyright: ignore[reportMissingImports]
 
+    for_cluster = inspect.signature(cls.__mro__[1]).parameters
+    for_job = {name: value for name, value in given.items() if name not in for_cluster}
+    _made(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
     with ExitStack() as ending:
         ending.enter_context(dask.config.set(SETTINGS))
-        cluster = _started(kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
+        cluster = _made(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
         return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
 
@@ -156,7 +159,7 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
 def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
     """Pods of a Kubernetes cluster that has dask's operator."""
     given = {"name": "dynascope", "worker_command": ["dask", "worker", "--nthreads", "1", "--no-dashboard"]} | options
-    cluster = _started("kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
+    cluster = _made(_class("kubernetes"), "kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
     return Deployment(cluster, cluster=cluster)
 
 
@@ -172,10 +175,8 @@ def _class(kind: str) -> Any:
         raise UsageError(f"a cluster of kind {kind} needs {package}: pip install '{package}'") from None
 
 
-def _started(kind: str, prefix: str, **given: Any) -> Any:
+def _made(cls: Any, kind: str, prefix: str, *args: Any, **given: Any) -> Any:
     try:
-        return _class(kind)(**given)
-    except UsageError:
-        raise
+        return cls(*args, **given)
     except Exception as error:
         raise UsageError(f"{prefix}the {kind} cluster does not start: {one_line(error)}") from error
