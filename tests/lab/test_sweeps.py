@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -87,16 +87,6 @@ def test_any_executor_gives_the_same_summary(walk, store: Store, tmp_path, pool)
         there = sweep(walk, {"drift": [0.0, 1.0]}, store=Store(tmp_path / "other"), executor=executor)
     assert there.cells == here.cells
     assert (there.folder / "summary.nc").read_bytes() == (here.folder / "summary.nc").read_bytes()
-
-
-def test_executors_by_name():
-    assert isinstance(choose("local"), InProcess)
-    with choose("local", 2) as pool:
-        assert isinstance(pool, ProcessPoolExecutor)
-    with pytest.raises(UsageError, match="pip install 'dask"):
-        choose("dask:tcp://nowhere:1")
-    with pytest.raises(UsageError, match="neither local nor dask:ADDRESS; did you mean 'local'"):
-        choose("locl")
 
 
 def test_the_reduced_numbers_of_all_runs_are_kept_over_the_grid(walk, store: Store):

@@ -22,7 +22,9 @@ def sweep(
     preset: Preset = None,
     changes: Changes = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
-    executor: Annotated[str, typer.Option("--executor", help="local, or dask:ADDRESS.")] = "local",
+    executor: Annotated[
+        str, typer.Option("--executor", help="local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml.")
+    ] = "local",
     force: Force = False,
     as_json: AsJson = False,
     runs: Runs = None,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dynascope.lab.claims import wilson_interval
-from dynascope.lab.errors import LabError, one_line
+from dynascope.lab.errors import LabError, WorkerLost, one_line
 from dynascope.lab.executors import InProcess
 from dynascope.lab.fields import build
 from dynascope.lab.files import pretty, write_whole
@@ -92,7 +92,7 @@ def audit(
             future = executor.submit(_over_seeds, given, _preset(kind, preset), tuple(seeds), str(store.root))
             future.add_done_callback(count)
             futures.append(future)
-        found = [future.result() for future in futures]
+        found = [_found(kind.id, future) for kind, future in zip(kinds, futures, strict=True)]
     except BaseException:
         for future in futures:
             future.cancel()
@@ -107,6 +107,13 @@ def audit(
 def _preset(kind: Any, preset: str | None) -> str | None:
     """An experiment without the preset runs in its full setting."""
     return preset if preset in kind.presets else None
+
+
+def _found(id: str, future: Future) -> tuple[list[Row], list[str]]:
+    try:
+        return future.result()
+    except WorkerLost as error:
+        return [], [f"{id}: {error}; finished runs are stored"]
 
 
 def _over_seeds(given: Any, preset: str | None, seeds: Sequence[int], root: str) -> tuple[list[Row], list[str]]:

@@ -6,11 +6,10 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any
 
-from dynascope.lab.errors import LabError
+from dynascope.lab.errors import LabError, WorkerLost
 from dynascope.lab.experiment import ComposedExperiment
 from dynascope.lab.fields import build
 from dynascope.lab.monitor import Progress
@@ -68,9 +67,8 @@ def outcomes(
         future, at = futures[request]
         try:
             yield future.result()[at]
-        except BrokenProcessPool:
-            why = "a process was killed, perhaps for its memory; finished runs are stored, and --jobs 1 needs the least"
-            yield LabError(f"{request.address}: {why}"), []
+        except WorkerLost as error:
+            yield WorkerLost(f"{request.address}: {error}; --jobs 1 needs the least memory"), []
 
 
 def _chains(requests: Sequence[Request]) -> list[list[Request]]:

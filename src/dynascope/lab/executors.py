@@ -1,15 +1,19 @@
-"""What carries out the runs of a sweep: this process, a pool of processes, or a cluster."""
+"""What carries out the runs of a sweep: this process, processes on this machine, or a cluster.
+
+All of them have the interface of `concurrent.futures.Executor`. A future ends with the result of its call or the
+exception that it raised; with `WorkerLost` where the worker died, also when the call was tried again; or with
+`ClusterLost` where there is nobody left to carry out calls.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Any
 
+from dynascope.lab.cluster import Cluster
 from dynascope.lab.errors import UsageError, nearest
+from dynascope.lab.pool import Pool
 
 
 class InProcess(Executor):
@@ -25,40 +29,25 @@ class InProcess(Executor):
 
 
 def choose(name: str = "local", jobs: int = 1) -> Executor:
-    """`local` (in this process, or in `jobs` of them), or `dask:ADDRESS`."""
+    """`local` (in this process, or in `jobs` of them), or a dask cluster: `dask:tcp://HOST:PORT` (one that is there),
+    `dask:local:N` (of N processes on this machine), or `dask:FILE.toml` (started as a file says)."""
     if name == "local":
-        if jobs == 1:
-            return InProcess()
-        context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(context.Value("i", 0), jobs))
-    kind, _, address = name.partition(":")
-    if kind != "dask" or not address:
-        raise UsageError(f"executor {name!r} is neither local nor dask:ADDRESS{nearest(name, ['local'])}")
-    try:
-        from distributed import Client  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise UsageError("the executor dask:ADDRESS needs dask: pip install 'dask[distributed]'") from None
-    return Client(address).get_executor()
+        return InProcess() if jobs == 1 else Pool(jobs)
+    kind, _, where = name.partition(":")
+    if kind != "dask" or not where:
+        forms = "local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml"
+        raise UsageError(f"executor must be {forms}; got {name!r}{nearest(name, ['local'])}")
+    return Cluster(where)
+
+
+def is_far(executor: Executor) -> bool:
+    """Whether its workers may be on other machines, with other disks."""
+    return isinstance(executor, Cluster)
 
 
 def stop(executor: Executor) -> None:
     """End it now. Runs under way can be resumed from their last checkpoint."""
-    executor.shutdown(wait=False, cancel_futures=True)
-    if isinstance(executor, ProcessPoolExecutor):
-        for process in multiprocessing.active_children():
-            process.terminate()
-
-
-def _begin(started: Any, jobs: int) -> None:
-    """What a worker does first. Ctrl-C reaches it too: it ends without a message, and the parent prints one.
-
-    It takes cores of its own. XLA starts a thread for each core it sees, and where every worker does so on all cores,
-    their threads wait for each other.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with started.get_lock():
-        number = started.value
-        started.value += 1
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, cores[number % jobs :: jobs] or {cores[number % len(cores)]})
+    if isinstance(executor, Pool | Cluster):
+        executor.stop()
+    else:
+        executor.shutdown(wait=False, cancel_futures=True)

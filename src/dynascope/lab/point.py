@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import xarray as xr
 
+from dynascope.lab.errors import ExperimentCrash
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import build
+from dynascope.lab.parcels import Parcel, Place
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
-from dynascope.lab.store import Store
+from dynascope.lab.store import Store, StoredRun
 
 
 def run_point(
-    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, root: str, force: bool
-) -> tuple[list[dict[str, Any]], xr.Dataset | None]:
-    """Run it without figures and store it: its claims as plain values, and its reduced numbers."""
-    kind = load(address) if isinstance(address, str) else address
-    stored = run(build(kind, changes, preset), seed=seed, preset=preset, store=Store(root), force=force, draw=False)
+    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, place: Place, force: bool
+) -> Any:
+    """Run it without figures and store it: its claims as plain values, and its reduced numbers.
+
+    Where this process does not see the store, they come with the files of the run, as a `Parcel`.
+    """
+    experiment = build(load(address) if isinstance(address, str) else address, changes, preset)
+
+    def carried_out(root: str) -> StoredRun:
+        return run(experiment, seed=seed, preset=preset, store=Store(root), force=force, draw=False)
+
+    if place.visible:
+        return _told(carried_out(place.root))
+    with TemporaryDirectory(prefix="dynascope-") as folder:
+        try:
+            stored = carried_out(folder)
+        except ExperimentCrash as crash:
+            return Parcel.crashed(crash, Path(folder), place)
+        return Parcel.packed(_told(stored), stored, place)
+
+
+def _told(stored: StoredRun) -> tuple[list[dict[str, Any]], xr.Dataset | None]:
     reduced = stored.reduced()
     claims = [claim.model_dump(mode="json") for claim in stored.claims]
     return claims, reduced if isinstance(reduced, xr.Dataset) else None

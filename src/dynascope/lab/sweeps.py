@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.checks import whole
-from dynascope.lab.errors import LabError, UsageError, one_line
-from dynascope.lab.executors import InProcess
+from dynascope.lab.errors import ClusterLost, LabError, UsageError, one_line
+from dynascope.lab.executors import InProcess, is_far
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import MOST_RUNS, build
 from dynascope.lab.monitor import Progress
+from dynascope.lab.parcels import place_of
 from dynascope.lab.point import run_point
 from dynascope.lab.registry import entry_of
 from dynascope.lab.store import Store
@@ -86,12 +87,13 @@ def sweep(
     address = entry.address if entry else kind
     futures: list[Future] = []
     try:
-        for point, seed in tasks:
-            changes = {**base, **dict(zip(grid, point, strict=True))}
-            future = executor.submit(run_point, address, changes, preset, seed, str(store.root), force)
-            future.add_done_callback(count)
-            futures.append(future)
-        wait(futures)
+        with place_of(store, is_far(executor)) as place:
+            for point, seed in tasks:
+                changes = {**base, **dict(zip(grid, point, strict=True))}
+                future = executor.submit(run_point, address, changes, preset, seed, place, force)
+                future.add_done_callback(count)
+                futures.append(future)
+            wait(futures)
     except BaseException:
         for future in futures:
             future.cancel()
@@ -105,6 +107,6 @@ def _cell(point: tuple[Any, ...], seed: int, future: Future) -> Cell:
     error = future.exception()
     if error is None:
         return Cell(point, seed, *future.result())
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or isinstance(error, ClusterLost):
         raise error
     return Cell(point, seed, None, None, str(error) if isinstance(error, LabError) else one_line(error))

@@ -1,0 +1,182 @@
+"""Where a dask cluster comes from: one that is there, processes on this machine, or a queue of jobs.
+
+A worker has one thread, and a call that kills its worker is tried again twice. Clusters that are started here open no
+dashboard and write their scratch files into a temporary folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import os
+import re
+import shutil
+import signal
+import tomllib
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dynascope.lab.errors import UsageError, nearest, one_line
+from dynascope.lab.pool import RETRIES
+
+KINDS = {
+    "local": ("distributed", "LocalCluster", "dask[distributed]"),
+    "slurm": ("dask_jobqueue", "SLURMCluster", "dask-jobqueue"),
+    "pbs": ("dask_jobqueue", "PBSCluster", "dask-jobqueue"),
+    "sge": ("dask_jobqueue", "SGECluster", "dask-jobqueue"),
+    "kubernetes": ("dask_kubernetes.operator", "KubeCluster", "dask-kubernetes"),
+}
+"""What a file may ask for: the module and the class that start it, and the package to install."""
+PATIENCE = 10.0
+"""Seconds to wait for a scheduler's answer."""
+SILENT = logging.CRITICAL + 1
+MEMORY = {"target": False, "spill": False, "pause": False}
+"""dask would pause a worker at 80 % of its memory, for good where XLA keeps it; one over its limit is still ended."""
+
+SETTINGS = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "5 minutes"}
+"""A worker has one call at a time, so that its death counts against that one; and it may take a while to come back."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A cluster: what a client connects to, and how to end it if it was started here."""
+
+    address: Any
+    here: int = 0
+    """The number of workers, where all of them are on this machine."""
+    cluster: Any = None
+    ending: ExitStack = field(default_factory=ExitStack)
+    """What to undo when the cluster has ended."""
+
+    def close(self, now: bool = False) -> None:
+        """End what was started here; `now` kills workers on this machine in the middle of a run."""
+        if now and self.here:
+            for nanny in self.cluster.workers.values():
+                nanny.auto_restart = False
+                if nanny.pid:
+                    with suppress(ProcessLookupError):
+                        os.kill(nanny.pid, signal.SIGKILL)
+        if self.cluster is not None:
+            with suppress(Exception):  # such as a time-out: the processes end with this one
+                self.cluster.close(timeout=PATIENCE)
+        self.ending.close()
+
+
+def deploy(where: str) -> Deployment:
+    """The cluster that `where` names: `tcp://HOST:PORT`, `local:N` or `FILE.toml`."""
+    if where.endswith(".toml"):
+        return _from_file(Path(where))
+    if where.partition(":")[0] == "local":
+        count = where.partition(":")[2]
+        if not count.isdecimal() or int(count) < 1:
+            raise UsageError(f"the executor dask:local:N needs a number of processes, at least 1; got dask:{where}")
+        return _local(int(count), {}, "")
+    if not re.fullmatch(r"([a-z]+://)?[^/\s]+:\d+", where):
+        raise UsageError(f"executor must be dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml; got 'dask:{where}'")
+    return Deployment(where)
+
+
+def _from_file(path: Path) -> Deployment:
+    try:
+        said = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {one_line(error)}") from None
+    if unknown := sorted(said.keys() - {"kind", "jobs", "options"}):
+        hint = nearest(unknown[0], ["kind", "jobs", "options"])
+        raise UsageError(f"{path}: {unknown[0]!r} is none of kind, jobs and options{hint}")
+    kind, jobs, options = said.get("kind"), said.get("jobs"), said.get("options", {})
+    if kind not in KINDS:
+        hint = nearest(str(kind), KINDS)
+        raise UsageError(f"{path}: kind must be one of {', '.join(KINDS)}; got {kind!r}{hint}")
+    if not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1:
+        raise UsageError(f"{path}: jobs must be an integer, at least 1; got {jobs!r}")
+    if not isinstance(options, dict):
+        raise UsageError(f"{path}: options must be a table; got {options!r}")
+    if kind == "local":
+        return _local(jobs, options, f"{path}: ")
+    return _kubernetes(jobs, options, path) if kind == "kubernetes" else _queue(kind, jobs, options, path)
+
+
+def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
+    """Processes on this machine, which listen on the loopback interface only."""
+    if unknown := sorted(options.keys() - {"memory_limit"}):
+        raise UsageError(f"{prefix}options.{unknown[0]} is not an option of kind local: it has memory_limit")
+    import dask  # pyright: ignore[reportMissingImports]
+
+    with ExitStack() as ending:
+        scratch = TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True)
+        given = {
+            "n_workers": count,
+            "threads_per_worker": 1,
+            "host": "127.0.0.1",
+            "local_directory": ending.enter_context(scratch),
+            "config": {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
+            "scheduler_kwargs": _scheduler(),
+            "silence_logs": SILENT,
+        }
+        ending.enter_context(dask.config.set(SETTINGS))
+        cluster = _made(_class("local"), "local", prefix, **given, **options)
+        return Deployment(cluster, count, cluster, ending.pop_all())
+
+
+def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deployment:
+    """Jobs of a queueing system, each with one worker. What it writes goes beside the compilation cache."""
+    for name in ("cores", "processes"):
+        if name in options:
+            raise UsageError(f"{path}: options.{name} is always 1, since a worker has one thread; leave it out")
+    cls = _class(kind)
+    allowed = {name for part in (*cls.__mro__, *cls.job_cls.__mro__) for name in inspect.signature(part).parameters}
+    if unknown := sorted(options.keys() - allowed):
+        hint = nearest(unknown[0], allowed)
+        raise UsageError(f"{path}: options.{unknown[0]} is not an option of {cls.__name__}{hint}")
+    if shutil.which(cls.job_cls.submit_command.split()[0]) is None:
+        raise UsageError(f"{path}: kind {kind} needs the command {cls.job_cls.submit_command}, which is not here")
+    from dynascope.lab.settings import cache_folder  # it imports JAX
+
+    given = {"log_directory": str(cache_folder() / "jobs"), **options}
+    given["scheduler_options"] = _scheduler() | options.get("scheduler_options", {})
+    given["worker_extra_args"] = ["--no-dashboard", *options.get("worker_extra_args", ())]
+    settings = [f"export DASK_DISTRIBUTED__WORKER__MEMORY__{name.upper()}={value}" for name, value in MEMORY.items()]
+    given["job_script_prologue"] = [*settings, *options.get("job_script_prologue", ())]
+    import dask  # pyright: ignore[reportMissingImports]
+
+    for_cluster = inspect.signature(cls.__mro__[1]).parameters
+    for_job = {name: value for name, value in given.items() if name not in for_cluster}
+    _made(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
+    with ExitStack() as ending:
+        ending.enter_context(dask.config.set(SETTINGS))
+        cluster = _made(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
+        cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
+        return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
+
+
+def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
+    """Pods of a Kubernetes cluster that has dask's operator."""
+    given = {"name": "dynascope", "worker_command": ["dask", "worker", "--nthreads", "1", "--no-dashboard"]} | options
+    cluster = _made(_class("kubernetes"), "kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
+    return Deployment(cluster, cluster=cluster)
+
+
+def _scheduler() -> dict[str, Any]:
+    return {"allowed_failures": RETRIES, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+
+
+def _class(kind: str) -> Any:
+    module, name, package = KINDS[kind]
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError:
+        raise UsageError(f"a cluster of kind {kind} needs {package}: pip install '{package}'") from None
+
+
+def _made(cls: Any, kind: str, prefix: str, *args: Any, **given: Any) -> Any:
+    try:
+        return cls(*args, **given)
+    except Exception as error:
+        raise UsageError(f"{prefix}the {kind} cluster does not start: {one_line(error)}") from error

@@ -1,0 +1,107 @@
+"""Results that come back by the wire, where a worker does not see the store.
+
+The parent puts a token into its store and sends its name along. A worker that does not find the token is on a machine
+with other disks: it runs in a temporary store and sends the files of the run back, and the parent stores them.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from dynascope.lab.errors import ExperimentCrash, StoreError, explain_os_error
+from dynascope.lab.files import checksum, locked, write_whole
+from dynascope.lab.store import UNFINISHED, Draft, Store, StoredRun, publish, settle
+
+LOG = "crash.log"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs belong: the folder of the store, and the name of a token in it. Without a token all workers see it."""
+
+    root: str
+    token: str = ""
+
+    @property
+    def visible(self) -> bool:
+        """Whether this process sees the folder."""
+        return not self.token or (Path(self.root) / self.token).exists()
+
+
+@contextmanager
+def place_of(store: Store, far: bool) -> Iterator[Place]:
+    """The place of a store, for workers on this machine or `far` ones; the token is there while the block lasts."""
+    root = store.root.absolute()
+    if not far:
+        yield Place(str(root))
+        return
+    token = root / f".here-{secrets.token_hex(8)}"
+    try:
+        write_whole(token, "")
+    except OSError as error:
+        raise explain_os_error(error, "opening the run store") from error
+    try:
+        yield Place(str(root), token.name)
+    finally:
+        token.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Parcel:
+    """What a worker returns in place of `value` where it does not see the store: with it the files of the run.
+
+    An experiment that crashed there is a parcel too, with the error as its value and with its log.
+    """
+
+    value: Any
+    root: str
+    id: str
+    digest: str
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def packed(cls, value: Any, stored: StoredRun, place: Place) -> Parcel:
+        """A run of a temporary store, on its way to its place."""
+        files = {name: (stored.folder / name).read_bytes() for name in ("manifest.json", *stored.manifest["files"])}
+        return cls(value, place.root, stored.id, stored.digest, files)
+
+    @classmethod
+    def crashed(cls, error: ExperimentCrash, temporary: Path, place: Place) -> Parcel:
+        """A crash in a temporary store; its message names the log where it will be."""
+        (log,) = temporary.glob(f"*/*{UNFINISHED}/{LOG}")
+        known = ExperimentCrash(str(error).replace(str(temporary), place.root))
+        digest = log.parent.name.removesuffix(UNFINISHED)
+        return cls(known, place.root, log.parent.parent.name, digest, {LOG: log.read_bytes()})
+
+    def deliver(self) -> Any:
+        """Store the run, complete and checked, or not at all; return the value, or raise it."""
+        self._check()
+        final = Path(self.root) / self.id / self.digest
+        try:
+            with locked(final.with_name(f"{self.digest}.lock"), f"another process is working on {final}"):
+                settle(final)
+                draft = Draft(final, self.id, {}, 0)
+                draft.clear()
+                for name, data in self.files.items():
+                    write_whole(draft.folder / name, data)
+                if isinstance(self.value, ExperimentCrash):
+                    raise self.value
+                publish(draft.folder, final)
+        except OSError as error:
+            raise explain_os_error(error, f"storing {self.id}") from error
+        return self.value
+
+    def _check(self) -> None:
+        for name in self.files:
+            if ".." in PurePosixPath(name).parts or PurePosixPath(name).is_absolute():
+                raise StoreError(f"a worker sent a file with the name {name!r}, which is outside its run")
+        manifest = json.loads(self.files.get("manifest.json", b"{}"))
+        for name, known in manifest.get("files", {}).items():
+            if checksum(self.files.get(name, b"")) != known:
+                raise StoreError(f"{name} of {self.id}/{self.digest} came damaged from a worker: run it again")
