@@ -6,6 +6,7 @@ import errno
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from dynascope.lab import files
 from dynascope.lab.errors import StoreError
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
+from dynascope.tasks.data.files import cache_folder
 
 TOY = Path(__file__).with_name("toy.py")
 WALK = f"{TOY}::toy.walk"
@@ -52,6 +54,16 @@ def test_a_run_of_other_code_is_not_taken_for_a_new_one(walk, store: Store, refu
     with pytest.raises(StoreError, match=r"cannot be written to .*, and its run is of other code") as caught:
         run(walk(steps=5), store=store)
     assert str(stored.folder) in str(caught.value)
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch):
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("DYNASCOPE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    assert cache_folder() == Path(tempfile.gettempdir()) / ".cache" / "dynascope"
 
 
 EVERYTHING = """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 import threading
@@ -15,18 +14,14 @@ from typing import Any
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
+from dynascope.tasks.data.files import cache_folder
+
 
 @contextmanager
 def precision(double: bool, matmul: str) -> Iterator[None]:
     """64-bit numbers or 32-bit ones, and how exactly matrices are multiplied."""
     with jax.enable_x64(double), jax.default_matmul_precision(matmul):
         yield
-
-
-def cache_folder() -> Path:
-    """$DYNASCOPE_CACHE, or `dynascope` in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope")
 
 
 MANY_MAPS = 20_000

@@ -44,8 +44,19 @@ def folders() -> list[Path]:
 
 def cache() -> Path:
     """The user's cache of data files, in which downloads are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("DYNASCOPE_CACHE") or Path(base) / "dynascope").expanduser() / "data"
+    return cache_folder() / "data"
+
+
+def cache_folder() -> Path:
+    """$DYNASCOPE_CACHE, or `dynascope` in the user's cache folder; in that of temporary files for a user who has no
+    home, as in some containers."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path(tempfile.gettempdir())
+    base = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
+    given = os.environ.get("DYNASCOPE_CACHE")
+    return Path(given).expanduser() if given else Path(base) / "dynascope"
 
 
 def find(name: str) -> Path | None:
