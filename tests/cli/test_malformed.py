@@ -65,6 +65,7 @@ OTHERS = [
     ["rm", "../.."], ["rm", "/"], ["where"], ["where", "no.such"], ["gc", "--older-than", "x"], ["gc", "--nonsense"],
     ["runs", "["], ["runs", "no.such"], ["runs", "../.."], ["runs", "--nonsense"],
 ]  # fmt: skip
+AFTER = [[], [], ["x"], ["--set", "a"], ["--seed", "-1"], ["--older-than", "-1d"], ["--nonsense"]]
 SIGNS = [*map(chr, range(1, 128)), "\u2028", "\U0001f600"]
 
 
@@ -75,6 +76,11 @@ def drawn(source: random.Random) -> list[str]:
     return source.choice(
         [
             lambda: [command, source.choice(IDS), *grid],
+            lambda: [
+                source.choice(["where", "compare", "rm", "runs", "gc"]),
+                source.choice(IDS),
+                *source.choice(AFTER),
+            ],
             lambda: ["run", WALK, "--set", f"{source.choice(FIELDS)}={source.choice(VALUES)}"],
             lambda: ["sweep", WALK, "--grid", source.choice(GRIDS)],
             lambda: [source.choice(["run", "join"]), WALK, *source.choice(OPTIONS)],

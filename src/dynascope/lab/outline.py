@@ -38,7 +38,7 @@ def outline(entry: Entry) -> type[Experiment] | None:
     from dynascope.lab.experiment import Experiment
 
     try:
-        kind = _Module(entry.path, {}).value(entry.class_name)
+        kind: Any = _Module(entry.path, {}).value(entry.class_name)
     except Exception:  # whatever is wrong with it is said when it is loaded
         return None
     complete = inspect.isclass(kind) and issubclass(kind, Experiment) and kind.id == entry.id

@@ -178,7 +178,7 @@ def load(address: str | Entry) -> type[Experiment]:
         module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
     except (Exception, SystemExit) as error:  # anything may happen while a user's own file is imported
         raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
-    kind = getattr(module, entry.class_name, None)
+    kind: Any = getattr(module, entry.class_name, None)
     if why := _incomplete(kind, entry.id):
         raise UsageError(f"{entry.class_name} in {entry.path} {why}")
     return kind
