@@ -40,7 +40,7 @@ def deeds() -> Iterator:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     """Two workers on this machine, with little memory, and two devices that are not there."""
     file = tmp_path_factory.mktemp("cluster") / "small.toml"
-    file.write_text('kind = "local"\njobs = 2\n[options]\nmemory_limit = "1GiB"\n')
+    file.write_text('kind = "local"\njobs = 2\n[options]\nmemory_limit = "2GiB"\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
         patch.delenv("JAX_PLATFORMS", raising=False)
@@ -64,7 +64,7 @@ def test_a_killed_worker_costs_its_own_call_and_that_is_tried_again(small, deeds
 
 
 def test_a_worker_that_runs_out_of_memory_every_time(small, deeds, tmp_path: Path):
-    lost, others = small.submit(deeds.swallow, tmp_path, 4.0), [small.submit(abs, -k) for k in range(9)]
+    lost, others = small.submit(deeds.swallow, tmp_path, 6.0), [small.submit(abs, -k) for k in range(9)]
     with pytest.raises(WorkerLost, match="^its worker died, perhaps for its memory, also when it was tried again 2"):
         lost.result()
     assert len(list(tmp_path.iterdir())) == 3
