@@ -159,10 +159,10 @@ def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
 
 def _settled(ending: ExitStack) -> str:
     """Settings for a scheduler in this process, while it lasts; and its folder for scratch files."""
-    import dask  # pyright: ignore[reportMissingImports]
+    from dask.config import set as configured  # pyright: ignore[reportMissingImports]
 
     scratch = ending.enter_context(TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True))
-    ending.enter_context(dask.config.set({**SETTINGS, "temporary-directory": scratch}))
+    ending.enter_context(configured({**SETTINGS, "temporary-directory": scratch}))
     return scratch
 
 
