@@ -1,4 +1,4 @@
-"""A dask cluster: workers that are killed or run out of memory, a scheduler that goes away, disks that are not shared."""
+"""A dask cluster: workers that are killed or have no memory left, a scheduler that goes away, disks of their own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def deeds() -> Iterator:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator:
     """Two workers on this machine, with little memory, and two devices that are not there."""
     file = tmp_path_factory.mktemp("cluster") / "small.toml"
-    file.write_text('kind = "local"\njobs = 2\n[options]\nmemory_limit = "1GiB"\n')
+    file.write_text('kind = "local"\njobs = 2\n[options]\nmemory_limit = "2GiB"\n')
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
         patch.delenv("JAX_PLATFORMS", raising=False)
@@ -63,21 +63,13 @@ def test_a_killed_worker_costs_its_own_call_and_that_is_tried_again(small, deeds
     assert small.submit(deeds.die, tmp_path, 1).result() == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_runs_out_of_memory_every_time(small, deeds, tmp_path: Path):
-    lost, others = small.submit(deeds.swallow, tmp_path, 4.0), [small.submit(abs, -k) for k in range(9)]
-    with pytest.raises(WorkerLost, match="^its worker died, perhaps for its memory, also when it was tried again 2"):
+    lost, others = small.submit(deeds.swallow, tmp_path, 6.0), [small.submit(abs, -k) for k in range(9)]
+    with pytest.raises(WorkerLost, match=r"^its worker died, perhaps for its memory, also when it was tried again 2"):
         lost.result()
     assert len(list(tmp_path.iterdir())) == 3
     assert [future.result() for future in others] == list(range(9))
-
-
-def test_a_sweep_gives_the_same_bits_as_in_this_process(small, walk, store: Store, tmp_path: Path):
-    other = Store(tmp_path / "other")
-    sweep(walk, {"drift": [0.0, 1.0]}, base={"steps": 5}, store=store)
-    sweep(walk, {"drift": [0.0, 1.0]}, base={"steps": 5}, store=other, executor=small)
-    assert _bits(store) == _bits(other)
-    assert len(_bits(store)) == 2
-    assert not list(other.root.glob(".here*"))
 
 
 def _bits(store: Store) -> dict[str, dict[str, str]]:
@@ -156,26 +148,27 @@ def worker(scheduler, tmp_path: Path) -> Iterator:
         process.wait()
 
 
-def test_a_scheduler_that_goes_away_ends_the_sweep_in_one_line_and_it_goes_on(scheduler, worker, deeds, tmp_path: Path):
+@pytest.mark.slow
+def test_a_scheduler_that_goes_away_ends_the_sweep_in_one_line_and_it_goes_on(scheduler, worker, deeds, walk, store):
     process, address = scheduler
     worker()
-    runs = tmp_path / "runs"
-    command = [*SWEEP, "--grid", "drift=0,1,2,3", "--set", "pause=0.03", "--runs", str(runs)]
+    command = [*SWEEP, "--grid", "drift=0,1,2,3", "--set", "pause=0.03", "--runs", str(store.root)]
     running = subprocess.Popen([*command, "--executor", f"dask:{address}"], stderr=subprocess.PIPE, text=True)
-    first = deeds.until(lambda: Store(runs).runs()[0])[0]
+    first = deeds.until(lambda: store.runs()[0])[0]
     process.kill()
     _, errors = running.communicate(timeout=300)
     assert running.returncode == 1
     assert "Traceback" not in errors
     assert errors.splitlines()[-1] == f"dynascope: the dask scheduler at {address} has gone; finished runs are stored"
-    deeds.until(lambda: all(deeds.is_free(lock) for lock in runs.glob("*/*.lock")))
-    again = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0, again.stderr
-    stored = Store(runs).runs()[0]
+    deeds.until(lambda: not list(store.root.glob("*/*.lock")))  # the worker ends the run that it is at
+    assert not list(store.root.glob(".here*"))
+    sweep(walk, {"drift": [0.0, 1.0, 2.0, 3.0]}, base={"pause": 0.03}, store=store)
+    stored = store.runs()[0]
     assert len(stored) == 4
     assert first.manifest["finished"] in [run.manifest["finished"] for run in stored], "it was not run again"
 
 
+@pytest.mark.slow
 def test_a_worker_with_other_disks_sends_its_runs_back(scheduler, worker, tmp_path: Path, walk, store: Store):
     if not shutil.which("unshare") or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
         pytest.skip("a file system of our own cannot be mounted here")

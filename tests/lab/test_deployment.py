@@ -29,7 +29,10 @@ pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue: pip install 'd
         ('kind = "slurm"\njobs = 0', "jobs must be an integer, at least 1; got 0"),
         ('kind = "slurm"\njob = 1', "'job' is none of kind, jobs and options; did you mean 'jobs'"),
         ('kind = "slurm"\njobs = 1\noptions = 3', "options must be a table; got 3"),
-        ('kind = "slurm"\njobs = 1\n[options]\nmemry = "1GB"', "options.memry is not an option of SLURMCluster; did you"),
+        (
+            'kind = "slurm"\njobs = 1\n[options]\nmemry = "1GB"',
+            "options.memry is not an option of SLURMCluster; did you",
+        ),
         ('kind = "slurm"\njobs = 1\n[options]\ncores = 4', "options.cores is always 1"),
         ('kind = "slurm"\njobs = 1\n[options]\nmemory = 3', "the slurm cluster does not start"),
         ('kind = "slurm"\njobs = 1', "the slurm cluster does not start: ValueError: You must specify how much cores"),

@@ -62,7 +62,7 @@ def test_what_arrives_damaged_or_would_leave_its_folder_is_refused(walk, store: 
     for name in ("../evil", "/evil", "figures/../../evil"):
         with pytest.raises(StoreError, match="outside its run"):
             dataclasses.replace(parcel, files={name: b"", **parcel.files}).deliver()
-    with pytest.raises(StoreError, match="reduced.nc of toy.walk/.* came damaged from a worker"):
+    with pytest.raises(StoreError, match=r"reduced.nc of toy.walk/.* came damaged from a worker"):
         dataclasses.replace(parcel, files={**parcel.files, "reduced.nc": b""}).deliver()
     assert store.runs()[0] == []
 
@@ -70,7 +70,7 @@ def test_what_arrives_damaged_or_would_leave_its_folder_is_refused(walk, store: 
 def test_a_store_that_cannot_be_written_is_one_line(walk, tmp_path: Path):
     parcel = run_point(walk, {"steps": 5}, None, 0, Place(str(tmp_path / "file"), ELSEWHERE), False)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="while storing toy.walk"):
+    with pytest.raises(StoreError, match=r"while storing toy\.walk"):
         parcel.deliver()
     with pytest.raises(StoreError, match="while opening the run store"), place_of(_unchecked(tmp_path / "file"), True):
         pass

@@ -40,7 +40,11 @@ def test_executors_by_name():
 def test_what_a_call_returns_or_raises(deeds, tmp_path: Path):
     with Pool(2) as pool:
         powers = [pool.submit(pow, 2, k) for k in range(9)]
-        failing, sending, reading = pool.submit(deeds.fail, tmp_path), pool.submit(deeds.unsendable), pool.submit(abs, 1)
+        failing, sending, reading = (
+            pool.submit(deeds.fail, tmp_path),
+            pool.submit(deeds.unsendable),
+            pool.submit(abs, 1),
+        )
         assert [future.result() for future in powers] == [2**k for k in range(9)]
         error = failing.exception()
         assert (type(error), str(error)) == (ValueError, "attempt 1"), "what the function raises is not tried again"

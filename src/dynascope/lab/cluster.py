@@ -123,12 +123,12 @@ def _carried_out(question: bytes, here: int) -> bytes:
     Inside a worker xarray would ask the scheduler for a lock over the network at each file that it writes; files have
     locks of our own.
     """
-    import dask  # pyright: ignore[reportMissingImports]
+    from dask.config import set as configured  # pyright: ignore[reportMissingImports]
     from distributed import get_worker  # pyright: ignore[reportMissingImports]
 
     if here:
         _take_share_once(int(get_worker().name), here)
-    with dask.config.set(scheduler="synchronous"):
+    with configured(scheduler="synchronous"):
         return answered(question)
 
 

@@ -107,20 +107,16 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
     """Processes on this machine, which listen on the loopback interface only."""
     if unknown := sorted(options.keys() - {"memory_limit"}):
         raise UsageError(f"{prefix}options.{unknown[0]} is not an option of kind local: it has memory_limit")
-    import dask  # pyright: ignore[reportMissingImports]
-
     with ExitStack() as ending:
-        scratch = TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True)
         given = {
             "n_workers": count,
             "threads_per_worker": 1,
             "host": "127.0.0.1",
-            "local_directory": ending.enter_context(scratch),
+            "local_directory": _settled(ending),
             "config": {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
             "scheduler_kwargs": _scheduler(),
             "silence_logs": SILENT,
         }
-        ending.enter_context(dask.config.set(SETTINGS))
         cluster = _made(_class("local"), "local", prefix, **given, **options)
         return Deployment(cluster, count, cluster, ending.pop_all())
 
@@ -144,13 +140,11 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
     given["worker_extra_args"] = ["--no-dashboard", *options.get("worker_extra_args", ())]
     settings = [f"export DASK_DISTRIBUTED__WORKER__MEMORY__{name.upper()}={value}" for name, value in MEMORY.items()]
     given["job_script_prologue"] = [*settings, *options.get("job_script_prologue", ())]
-    import dask  # pyright: ignore[reportMissingImports]
-
     for_cluster = inspect.signature(cls.__mro__[1]).parameters
     for_job = {name: value for name, value in given.items() if name not in for_cluster}
     _made(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
     with ExitStack() as ending:
-        ending.enter_context(dask.config.set(SETTINGS))
+        _settled(ending)
         cluster = _made(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
         return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
@@ -161,6 +155,15 @@ def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
     given = {"name": "dynascope", "worker_command": ["dask", "worker", "--nthreads", "1", "--no-dashboard"]} | options
     cluster = _made(_class("kubernetes"), "kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
     return Deployment(cluster, cluster=cluster)
+
+
+def _settled(ending: ExitStack) -> str:
+    """Settings for a scheduler in this process, while it lasts; and its folder for scratch files."""
+    from dask.config import set as configured  # pyright: ignore[reportMissingImports]
+
+    scratch = ending.enter_context(TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True))
+    ending.enter_context(configured({**SETTINGS, "temporary-directory": scratch}))
+    return scratch
 
 
 def _scheduler() -> dict[str, Any]:

@@ -19,7 +19,12 @@ from dynascope.lab.store import Store, StoredRun
 
 
 def run_point(
-    address: str | type[Experiment], changes: Mapping[str, Any], preset: str | None, seed: int, place: Place, force: bool
+    address: str | type[Experiment],
+    changes: Mapping[str, Any],
+    preset: str | None,
+    seed: int,
+    place: Place,
+    force: bool,
 ) -> Any:
     """Run it without figures and store it: its claims as plain values, and its reduced numbers.
 
