@@ -9,26 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dynascope import __version__, cli
+from dynascope import __version__
 
 TOY = str(Path(__file__).parent.parent / "lab" / "toy.py")
 WALK = f"{TOY}::toy.walk"
 GRID = f"{Path(TOY).with_name('test_join.py')}::toy.grid"
-
-
-@pytest.fixture
-def dynascope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the command in this process; returns status, output and the lines for the person."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str) -> tuple[int, str, list[str]]:
-        monkeypatch.setattr(sys, "argv", ["dynascope", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, errors = capsys.readouterr()
-        return int(ended.value.code or 0), out, errors.splitlines()
-
-    return call
 
 
 def test_a_run_prints_its_claims_and_its_folder(dynascope):
@@ -163,6 +148,12 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["sweep", WALK, "--grid", "drift=0", "--grid", "drift=1"], "--grid drift is given twice: [0.0] and [1.0]"),
         (["sweep", WALK, "--grid", "drift=0:1:9999999"], "count must be from 1 to 1,000,000, start and stop finite"),
         (["sweep", WALK, "--grid", "drift=0", "--seeds", "9999999"], "a sweep has at most 1,000,000 runs"),
+        (["sweep", WALK, "--grid", "steps=1:10:5"], "steps takes integers, and this range has 3.25"),
+        (["sweep", WALK, "--grid", "drift=0", "--part", "0/3"], "--part is K/N, with K from 1 to N; got '0/3'"),
+        (
+            ["sweep", WALK, "--grid", "drift=0:1:1001"],
+            "1,001 runs, about 3 min 20 s on 1 process by the experiment's cost",
+        ),
         (["run", WALK, "--set", "drift=0", "--set", "drift=1"], "--set drift is given twice: 0 and 1"),
         (["run", WALK, "--seed", "-1"], "'--seed': must be an integer from 0 to 4294967295; got -1"),
         (["run", WALK, "--seed", "4294967296"], "must be an integer from 0 to 4294967295; got 4294967296"),
@@ -253,15 +244,6 @@ def test_words_are_completed(dynascope, monkeypatch: pytest.MonkeyPatch, typed: 
     status, out, lines = dynascope()
     assert (status, lines) == (0, [])
     assert out.split("\n") == words or out.splitlines() == words
-
-
-def test_a_sweep_prints_its_table(dynascope, tmp_path: Path):
-    status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick")
-    assert status == 0
-    assert "climbs  100 % [34, 100] of 2" in out
-    assert len(list(tmp_path.glob("runs/toy.walk/sweeps/*/summary.csv"))) == 1
-    status, out, _ = dynascope("sweep", WALK, "--grid", "drift=0,1", "--seeds", "2", "--preset", "quick", "--json")
-    assert json.loads(out)["rows"][0]["claim"] == "climbs"
 
 
 def test_a_report_says_where_it_is(dynascope, tmp_path: Path):

@@ -98,3 +98,31 @@ def test_a_sweep_over_processes_can_be_interrupted_and_goes_on(tmp_path: Path):
     again = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert again.returncode == 0, again.stderr
     assert len(Store(tmp_path / "runs").runs()[0]) == 4
+
+
+def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path):
+    unshare = shutil.which("unshare")
+    if not unshare or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("a file system of our own cannot be mounted here")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f"""
+        mount -t tmpfs -o size=400k tmpfs {disk} || exit 77
+        dynascope() {{ {sys.executable} -m dynascope.cli sweep {TOY} "$@" --runs {disk}/runs; }}
+        dynascope --grid drift=1 --set steps=5 > {tmp_path}/first || exit 1
+        dynascope --grid drift=1,2,3 --set steps=9000 2> {tmp_path}/full && exit 2
+        rm -rf {disk}/runs/toy.walk/*.unfinished
+        mount -o remount,ro {disk} || exit 77
+        dynascope --grid drift=1 --set steps=5 > {tmp_path}/again || exit 3
+        dynascope --grid drift=1,2,3 --set steps=6 2> {tmp_path}/only && exit 4
+        exit 0
+    """
+    done = subprocess.run([unshare, "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=300)
+    if done.returncode == 77:
+        pytest.skip("a file system of our own cannot be mounted here")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again").read_text() == (tmp_path / "first").read_text()
+    whys = {"full": "disk full while running toy.walk", "only": f"the run store {disk}/runs cannot be written to"}
+    for name, why in whys.items():
+        _, line = (tmp_path / name).read_text().splitlines()
+        assert line.startswith(f"dynascope: {why}"), line

@@ -69,7 +69,7 @@ def test_two_wrong_fields_are_two_lines(walk):
         ("drift=0.01:1:3:log", [0.01, 0.1, 1.0]),
         ("drift=2:2:1", [2.0]),
         ("steps=1:10:4", [1, 4, 7, 10]),
-        ("steps=1:3:9", [1, 2, 3]),
+        ("steps=4:64:5:log", [4, 8, 16, 32, 64]),
         ("drift=1,2.5", [1.0, 2.5]),
         ("noise=normal,uniform", ["normal", "uniform"]),
     ],
@@ -91,6 +91,7 @@ def test_a_grid_is_a_range_or_a_list(walk, text, values):
         ("drift=0:1:3:log", "must be positive"),
         ("drift=a,b", "toy.walk: grid drift must be a number; got 'a'"),
         ("steps=-1:5:3", "grid steps must be an integer ≥ 1; got -1"),
+        ("steps=1:3:9", "steps takes integers, and this range has 1.25; give a count with whole steps, or list them"),
         ("noise=normal,loud", "grid noise must be normal or uniform; got 'loud'"),
     ],
 )

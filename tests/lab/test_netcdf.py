@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import xarray as xr
 from h5py import h5f
 
 from dynascope.lab.errors import StoreError
-from dynascope.lab.netcdf import load, pack
+from dynascope.lab.netcdf import _encoded, load, pack, unpack
 
 
 def everything() -> xr.Dataset:
@@ -106,3 +107,29 @@ def test_a_truncated_file_is_one_line(tmp_path: Path, keep: int):
     path.write_bytes(pack(everything())[:keep])
     with pytest.raises(StoreError, match=r"a.nc is not a readable netCDF file: run again with --force"):
         load(path)
+
+
+def by_xarray(data: bytes) -> dict[str, xr.Dataset]:
+    groups = xr.open_groups(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
+    return {path: group.load() for path, group in groups.items()}
+
+
+def test_xarray_reads_what_is_written_and_what_xarray_writes_is_read():
+    ours = by_xarray(pack(everything()))["/"]
+    plain = everything().drop_attrs()
+    xr.testing.assert_identical(ours.drop_attrs(), plain)
+    assert list(ours.data_vars) == list(plain.data_vars)
+    assert ours.time.attrs == {"units": "seconds"}
+    theirs = bytes(_encoded(everything()).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+    xr.testing.assert_identical(unpack(theirs), everything())
+    for path, group in by_xarray(pack(tree())).items():
+        here = tree()[path]
+        assert isinstance(here, xr.DataTree)
+        assert list(group.data_vars) == list(here.to_dataset(inherit=False).data_vars)
+
+
+def test_what_is_not_plain_is_written_by_xarray(tmp_path: Path):
+    dates = xr.Dataset({"a": ("when", [1.0, 2.0])}, {"when": np.array(["2026-01-01", "2026-01-03"], "datetime64[s]")})
+    after = stored(dates, tmp_path)
+    assert isinstance(after, xr.Dataset)
+    xr.testing.assert_identical(xr.decode_cf(after), dates)

@@ -287,20 +287,6 @@ def test_the_long_tail_of_a_sweep_is_counted_not_listed(store: Store, monkeypatc
     assert len(list((report(store) / "concept.pair").iterdir())) == 3
 
 
-def test_sweeps_are_linked_once_complete(store: Store):
-    run = keep(store)
-    for name, status in (("abc", "complete"), ("def", "unfinished")):
-        folder = run.folder.parent / "sweeps" / name
-        folder.mkdir(parents=True)
-        (folder / "summary.png").write_bytes(png(8, 8))
-        (folder / "summary.csv").write_text("rate,share\n")
-        (folder / "manifest.json").write_text(pretty({"status": status, "grid": {"rate": [1]}, "seeds": 4}))
-    html = text(store, run)
-    assert "Over rate, 4 seeds each" in html
-    assert "sweeps/abc/summary.csv" in html
-    assert "sweeps/def" not in html
-
-
 def test_an_empty_store_gives_a_page_that_says_so(store: Store):
     assert "No run is stored yet" in text(store)
 

@@ -268,6 +268,7 @@ def test_a_process_with_very_many_programs_forgets_them_before_a_run(walk, store
     program(1.0)
     assert len(compiled) == 1
     monkeypatch.setattr(settings, "MANY_MAPS", 10)
+    monkeypatch.setattr(settings, "_looked", -1.0)  # it looks at most once a second
     run(walk(steps=20), store=store, force=True)
     program(1.0)
     assert len(compiled) == 2

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+import re
+import sys
+import traceback
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynascope.cli.options import AsJson, Changes, Force, Preset, Runs, say, seed_in_range
+from dynascope.cli.options import AsJson, Changes, Debug, Force, Preset, Runs, say, seed_in_range
 from dynascope.cli.run import possible
-from dynascope.lab.errors import UsageError
+from dynascope.lab.errors import LabError, UsageError
+
+if TYPE_CHECKING:
+    from dynascope.lab.plan import Plan
+
+
+MOST_MINUTES, MOST_UNASKED = 30, 1000
+"""A sweep that takes longer, or has more runs, starts only when asked twice."""
 
 
 def sweep(
@@ -20,21 +30,32 @@ def sweep(
     ],
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 at each point.")] = 1,
     preset: Preset = None,
+    control: Annotated[
+        bool, typer.Option("--control", help="Sweep the setting in which the phenomenon is known to be absent.")
+    ] = False,
     changes: Changes = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
     executor: Annotated[
         str, typer.Option("--executor", help="local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml.")
     ] = "local",
+    part: Annotated[
+        str | None, typer.Option("--part", metavar="K/N", help="Only every N-th run from the K-th on, and no summary.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large sweep without being asked.")] = False,
     force: Force = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any claim fails anywhere.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
+    debug: Debug = False,
 ) -> None:
-    """Run an experiment over a grid of settings and seeds, and summarize its claims."""
+    """Run an experiment over a grid of settings and seeds: its claims and numbers over the grid."""
     from dynascope.lab import registry
     from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import assignment, grid_axis, once
+    from dynascope.lab.plan import plan
     from dynascope.lab.store import Store
-    from dynascope.lab.sweeps import sweep
+    from dynascope.lab.summary import claim_rows
+    from dynascope.lab.sweeps import carry_out
     from dynascope.lab.terminal import console, escape, progress_line, sweep_table
 
     kind = registry.load(id)
@@ -42,32 +63,76 @@ def sweep(
     base = once((assignment(text) for text in changes or ()), "--set")
     if double := axes.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
-    out, store = console(errors=as_json), Store(runs)
-    with choose(executor, jobs) as pool, progress_line(kind.id) as on_progress:
+    out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
+    asked = plan(kind, axes, **options, store=Store(runs), force=force, part=_part(part))
+    tracebacks: list[BaseException] = []
+    with choose(executor, jobs) as pool, ExitStack() as shown:
+        _agree(asked, jobs if executor == "local" else None, yes)
+        on_progress = shown.enter_context(progress_line(kind.id))
         try:
-            result = sweep(
-                kind,
-                axes,
-                base=base,
-                preset=preset,
-                seeds=seeds,
-                store=store,
-                executor=pool,
-                force=force,
+            done = carry_out(
+                asked,
+                pool,
                 on_progress=on_progress,
+                on_gap=lambda _, error: tracebacks.append(error) if debug else None,
             )
         except KeyboardInterrupt:
             stop(pool)
             say("interrupted; finished runs are stored and the same command continues from here")
             raise typer.Exit(130) from None
-    summary = (result.folder / "summary.json").read_text(encoding="utf-8")
-    if as_json:
-        print(summary, end="")
-    out.print(sweep_table(json.loads(summary)["rows"], list(axes)))
-    out.print(f"[dim]{escape(str(result.folder))}[/]", soft_wrap=True)
-    for line in result.errors:
+        except LabError:
+            stop(pool)
+            raise
+    rows = claim_rows(done.data)
+    if as_json and done.folder:
+        print((done.folder / "sweep.json").read_text(encoding="utf-8"), end="")
+    if done.folder:
+        out.print(sweep_table(rows, list(axes)))
+        out.print(f"[dim]{escape(str(done.folder))}[/]", soft_wrap=True)
+    else:
+        out.print(f"part {part}: {len(asked.numbers) - len(done.gaps)} of {len(asked.numbers)} runs are stored")
+    for name, why in done.data.attrs["left_out"].items() if done.folder else ():
+        say(f"{name} is left out of sweep.nc: {why}")
+    for line in done.gaps:
+        say(f"gap: {line}")
+    for error in tracebacks:
+        traceback.print_exception(error)
+    failing = strict and bool((done.data.verdict == "fails").any())
+    raise typer.Exit(1 if done.gaps or failing else 0)
+
+
+def _part(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"--part is K/N, with K from 1 to N; got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def _agree(asked: Plan, jobs: int | None, yes: bool) -> None:
+    """Say how many runs there are to do and about how long they take; ask where that is much."""
+    from dynascope.lab import words
+
+    count, seconds = len(asked.missing), asked.seconds(jobs or 1)
+    if not count:
+        return
+    line = f"{count:,} run{'s' * (count != 1)}"
+    if already := len(asked.numbers) - count:
+        line += f" ({already:,} more are stored already)"
+    if jobs is None:
+        line += f", {words.duration(seconds)} of work by the experiment's cost" if seconds else ""
+    elif seconds is not None:
+        line += f", about {words.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
+    else:
+        line += "; how long one takes in this setting is not known"
+    if yes or (count <= MOST_UNASKED and (jobs is None or (seconds or 0) <= 60 * MOST_MINUTES)):
         say(line)
-    raise typer.Exit(1 if result.errors else 0)
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start with --yes only")
+    say(line)
+    typer.confirm("dynascope: start?", abort=True, err=True)
 
 
 def audit(

@@ -23,6 +23,14 @@ class StoreError(LabError):
     """A run folder cannot be read, written or used."""
 
 
+class BusyError(StoreError):
+    """Another process works on the same folder."""
+
+
+class DiskError(StoreError):
+    """The store cannot be written: it is full, or read-only. The next run would fail in the same way."""
+
+
 class ExperimentCrash(LabError):
     """An experiment raised an exception; the traceback is in `crash.log` beside what it had measured."""
 
@@ -67,5 +75,6 @@ def explain_os_error(error: OSError, doing: str) -> StoreError:
     """A full disk, a missing permission or the like, as one line. Runs stored before are not affected."""
     where = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
-        return StoreError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
-    return StoreError(f"{error.strerror or error} while {doing}{where}")
+        return DiskError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
+    kind = DiskError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StoreError
+    return kind(f"{error.strerror or error} while {doing}{where}")

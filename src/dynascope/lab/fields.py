@@ -8,7 +8,7 @@ import re
 import reprlib
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -114,7 +114,7 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
     hint: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     adapter: TypeAdapter[Any] = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
     values = []
-    for value in _spread(key, spec, whole=field.annotation is int):
+    for value in _spread(key, spec, whole=_is_whole(field.annotation)):
         try:
             values.append(adapter.validate_python(value))
         except ValidationError as error:
@@ -147,7 +147,19 @@ def _spread(key: str, spec: str, whole: bool) -> list[Any]:
     points = [a + (b - a) * k / max(count - 1, 1) for k in range(count)]
     values = [math.exp(point) for point in points] if logarithmic else points
     values = [start, *values[1:-1], stop] if count > 1 else [start]  # the ends exactly, without rounding
-    return [round(value) if whole else float(f"{value:.12g}") for value in values]
+    values = [float(f"{value:.12g}") for value in values]
+    if whole and (broken := [value for value in values if value != int(value)]):
+        whole_ones = ",".join(map(str, dict.fromkeys(round(value) for value in values[:8])))
+        raise UsageError(
+            f"grid {key}={spec}: {key} takes integers, and this range has {broken[0]:g}; "
+            f"give a count with whole steps, or list them: {key}={whole_ones}{',...' if len(values) > 8 else ''}"
+        )
+    return [int(value) for value in values] if whole else values
+
+
+def _is_whole(hint: Any) -> bool:
+    """Whether a field takes integers and no other numbers: int, or int | None."""
+    return hint is int or (int in get_args(hint) and float not in get_args(hint))
 
 
 def _value(text: str) -> Any:

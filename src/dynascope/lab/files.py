@@ -15,32 +15,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab.errors import StoreError
+from dynascope.lab.errors import BusyError
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the folder's entries survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file's content, or a folder's entries, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
 
 
-def write_whole(path: Path, data: bytes | memoryview | str) -> None:
-    """Write a file so that its name only ever shows the old content or all of the new."""
+def write_whole(path: Path, data: bytes | memoryview | str, *, lasting: bool = True) -> None:
+    """Write a file so that its name only ever shows the old content or all of the new.
+
+    A file that is not `lasting` survives the end of its process, however sudden, but not a power cut.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if lasting:
+        sync(path.parent)
 
 
 def checksum(data: Path | bytes | memoryview) -> str:
@@ -79,7 +84,7 @@ def digest_of(value: Any) -> str:
 
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock; a `StoreError` with the text `busy` where another process holds it.
+    """Hold an exclusive lock; a `BusyError` with the text `busy` where another process holds it.
 
     The lock ends with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence the
     check that the file we locked is still the one of that name.
@@ -94,7 +99,7 @@ def locked(path: Path, busy: str) -> Iterator[None]:
             os.close(handle)
         except BlockingIOError:
             os.close(handle)
-            raise StoreError(busy) from None
+            raise BusyError(busy) from None
     try:
         yield
     finally:
@@ -112,7 +117,7 @@ def drawn(draw: Callable[[], Mapping[str, Any]]) -> dict[str, bytes]:
     from matplotlib import pyplot
 
     files: dict[str, bytes] = {}
-    with _DRAWING, house_style():
+    with drawing():
         figures = draw()
         if not isinstance(figures, Mapping):
             raise TypeError(f"draw returned {type(figures).__name__}, not a dict of figures by name")
@@ -128,6 +133,13 @@ def drawn(draw: Callable[[], Mapping[str, Any]]) -> dict[str, bytes]:
             for figure in figures.values():
                 pyplot.close(figure)
     return files
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """While the block lasts, this thread draws in the house style, and no other thread draws."""
+    with _DRAWING, house_style():
+        yield
 
 
 @contextmanager

@@ -6,10 +6,8 @@ always gives the same bytes.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import xarray as xr
 
 from dynascope.lab.errors import StoreError
 from dynascope.lab.files import plain_json
+from dynascope.lab.hdf5 import datasets, image, simple
 
 _AS_JSON = "json:"
 _TREE = "dynascope_tree"
@@ -27,11 +26,15 @@ _TREE = "dynascope_tree"
 def pack(data: xr.Dataset | xr.DataTree) -> bytes:
     """The dataset, or the tree of datasets, as a netCDF file; each node of a tree is a group of the file."""
     if isinstance(data, xr.Dataset):
-        return bytes(_encoded(data).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
-    tree = data.copy()  # a subtree becomes a tree of its own, with the coordinates it inherited
-    nodes = {node.path: _encoded(node.to_dataset(inherit=False)) for node in tree.subtree}
-    nodes["/"].attrs[_TREE] = _AS_JSON + json.dumps(data.name)
-    return bytes(xr.DataTree.from_dict(nodes).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+        nodes = {"/": _encoded(data)}
+    else:
+        tree = data.copy()  # a subtree becomes a tree of its own, with the coordinates it inherited
+        nodes = {node.path: _encoded(node.to_dataset(inherit=False)) for node in tree.subtree}
+        nodes["/"].attrs[_TREE] = _AS_JSON + json.dumps(data.name)
+    if all(map(simple, nodes.values())):
+        return image(nodes)
+    whole = nodes["/"] if isinstance(data, xr.Dataset) else xr.DataTree.from_dict(nodes)
+    return bytes(whole.to_netcdf(engine="h5netcdf", invalid_netcdf=True))
 
 
 def load(path: Path) -> xr.Dataset | xr.DataTree:
@@ -46,9 +49,7 @@ def load(path: Path) -> xr.Dataset | xr.DataTree:
 
 def unpack(data: bytes) -> xr.Dataset | xr.DataTree:
     """What `pack` was given."""
-    with ExitStack() as opened:
-        groups = xr.open_groups(io.BytesIO(data), engine="h5netcdf", decode_times=False, mask_and_scale=False)
-        nodes = {name: _decoded(opened.enter_context(group).load()) for name, group in groups.items()}
+    nodes = {name: _decoded(group) for name, group in datasets(data).items()}
     if _TREE not in nodes["/"].attrs:
         return nodes["/"]
     return xr.DataTree.from_dict(nodes, name=nodes["/"].attrs.pop(_TREE))

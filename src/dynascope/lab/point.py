@@ -12,6 +12,7 @@ import xarray as xr
 from dynascope.lab.errors import ExperimentCrash
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import build
+from dynascope.lab.gathering import flat
 from dynascope.lab.parcels import Parcel, Place
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
@@ -25,27 +26,27 @@ def run_point(
     seed: int,
     place: Place,
     force: bool,
+    control: bool = False,
 ) -> Any:
     """Run it without figures and store it: its claims as plain values, and its reduced numbers.
 
     Where this process does not see the store, they come with the files of the run, as a `Parcel`.
     """
-    experiment = build(load(address) if isinstance(address, str) else address, changes, preset)
+    experiment = build(load(address) if isinstance(address, str) else address, changes, preset, control)
 
     def carried_out(root: str) -> StoredRun:
-        return run(experiment, seed=seed, preset=preset, store=Store(root), force=force, draw=False)
+        return run(experiment, seed=seed, preset=preset, store=Store(root), force=force, draw=False, of_sweep=True)
 
     if place.visible:
-        return _told(carried_out(place.root))
+        return results(carried_out(place.root))
     with TemporaryDirectory(prefix="dynascope-") as folder:
         try:
             stored = carried_out(folder)
         except ExperimentCrash as crash:
             return Parcel.crashed(crash, Path(folder), place)
-        return Parcel.packed(_told(stored), stored, place)
+        return Parcel.packed(results(stored), stored, place)
 
 
-def _told(stored: StoredRun) -> tuple[list[dict[str, Any]], xr.Dataset | None]:
-    reduced = stored.reduced()
-    claims = [claim.model_dump(mode="json") for claim in stored.claims]
-    return claims, reduced if isinstance(reduced, xr.Dataset) else None
+def results(stored: StoredRun) -> tuple[list[dict[str, Any]], xr.Dataset]:
+    """What a sweep keeps of a stored run."""
+    return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())

@@ -23,7 +23,15 @@ from dynascope import __version__
 from dynascope.checks import InputError, whole
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.claims import Claim, flowed
-from dynascope.lab.errors import ExperimentCrash, LabError, UsageError, disk_full, explain_os_error, one_line
+from dynascope.lab.errors import (
+    ExperimentCrash,
+    LabError,
+    StoreError,
+    UsageError,
+    disk_full,
+    explain_os_error,
+    one_line,
+)
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
 from dynascope.lab.fields import command_of
 from dynascope.lab.files import checksum, drawn, pretty, write_whole
@@ -33,7 +41,7 @@ from dynascope.lab.netcdf import load, pack
 from dynascope.lab.registry import check
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose, reserved
-from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
+from dynascope.lab.store import OF_SWEEP, Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import DataNotFoundError, recorded
 
@@ -48,6 +56,8 @@ FILES = {
 }
 """The file or folder that each step writes."""
 DOING = {"predict": "predicting", "reduce": "reducing", "judge": "judging", "draw": "drawing"}
+SLOW_SECONDS = 1.0
+"""What took longer to measure is made safe from a power cut at once."""
 LARGEST_SEED = 2**32 - 1
 """`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
@@ -63,13 +73,15 @@ def run(
     warn: Callable[[str], None] | None = None,
     keep_every: float = 10.0,
     draw: bool = True,
+    of_sweep: bool = False,
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
     `seed` is an integer from 0 to 2**32 - 1. `preset` is only recorded. `force` runs again what is stored; the old
     run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
     `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
-    the cost of a small run; a later run with `draw` makes them from the stored measurement. An exception in the
+    the cost of a small run; a later run with `draw` makes them from the stored measurement. A run `of_sweep` is marked
+    so in its manifest, unless it was run by itself before; lists and cards leave it out. An exception in the
     experiment's own code is raised as an `ExperimentCrash` whose cause it is. A store that cannot be written to gives
     the runs that it has.
     """
@@ -82,12 +94,14 @@ def run(
             code = fingerprints(type(experiment))
             stored = None if force else _current(store, draft, code, draw, warn)
             if stored:
-                return stored
+                return stored if of_sweep else draft.released(stored)
+            of_sweep = of_sweep and not draft.run_by_itself()
             _open(draft, code, force)
             try:
                 shares = isinstance(experiment, ComposedExperiment)
                 with reserved(experiment, seed, store, data) if shares else nullcontext():
-                    return _Run(experiment, draft, draw, data, store).carried_out(preset, on_progress, warn, keep_every)
+                    work = _Run(experiment, draft, draw, data, store, of_sweep)
+                    return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
             except (DataNotFoundError, InputError) as error:
@@ -107,6 +121,17 @@ def run(
         raise ReadOnlyError(f"{error}, and {has}") from error
     except OSError as error:
         raise explain_os_error(error, f"running {experiment.id}") from error
+
+
+def stored_run(experiment: Experiment, seed: int, store: Store, data: Mapping[str, str]) -> StoredRun | None:
+    """The stored run that `run` would return without figures, its files not checked yet, or None. Nothing is locked."""
+    folder = store.root / experiment.id / run_digest(experiment, seed, data)
+    try:
+        found = StoredRun.open(folder, reused=True)
+    except StoreError:
+        return None
+    known = found.manifest.get("code")
+    return found if found.manifest["dynascope"] == __version__ and known == fingerprints(type(experiment)) else None
 
 
 def data_checksums(experiment: Experiment) -> dict[str, str]:
@@ -192,8 +217,17 @@ def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
 class _Run:
     """The steps of one run, each carried out unless its files are there already."""
 
-    def __init__(self, experiment: Experiment, draft: Draft, draw: bool, data: Mapping[str, str], store: Store):
+    def __init__(
+        self,
+        experiment: Experiment,
+        draft: Draft,
+        draw: bool,
+        data: Mapping[str, str],
+        store: Store,
+        of_sweep: bool = False,
+    ):
         self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
+        self.marks = {OF_SWEEP: True} if of_sweep else {}
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
     def carried_out(
@@ -227,9 +261,9 @@ class _Run:
         paths = {self.draft.folder / name: sha256 for name, sha256 in (files or {}).items()}
         return files is not None and all(path.exists() and checksum(path) == sum for path, sum in paths.items())
 
-    def _keep(self, step: str, files: Mapping[str, bytes], **facts: Any) -> None:
+    def _keep(self, step: str, files: Mapping[str, bytes], lasting: bool = False, **facts: Any) -> None:
         for name, data in files.items():
-            self.draft.write(name, data)
+            self.draft.write(name, data, lasting)
         state = self.draft.state
         done = {**state["done"], step: {name: checksum(data) for name, data in files.items()}}
         self.draft.keep_state({**state, "facts": {**state["facts"], **facts}, "done": done})
@@ -249,6 +283,7 @@ class _Run:
         self._keep(
             "measure",
             {"measured.nc": pack(measured)},
+            lasting=seconds > SLOW_SECONDS,
             started=started,
             device=device_name(),
             compile_seconds=None if compiling is None else round(float(compiling), 3),
@@ -299,6 +334,7 @@ class _Run:
             {
                 "title": self.experiment.title(),
                 "preset": preset,
+                **self.marks,
                 "command": command_of(self.experiment, preset, self.draft.seed),
                 "data": dict(self.data),
                 "claims": {verdict: verdicts[verdict] for verdict in ("holds", "fails", "erratum")}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import platform
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,14 +33,22 @@ MANY_MAPS = 20_000
 def make_room() -> None:
     """Drop compiled programs where the process holds very many: XLA crashes when it runs out of memory maps.
 
-    Programs that are needed again come from the compilation cache. Does nothing where there is no /proc.
+    Programs that are needed again come from the compilation cache. Does nothing where there is no /proc, and looks at
+    most once a second: little can be compiled in that time.
     """
+    global _looked
+    if time.monotonic() < _looked + 1:
+        return
+    _looked = time.monotonic()
     try:
         maps = Path("/proc/self/maps").read_bytes()
     except OSError:
         return
     if maps.count(b"\n") > MANY_MAPS:
         jax.clear_caches()
+
+
+_looked = -1.0
 
 
 @contextmanager
@@ -86,7 +96,10 @@ OPTIONAL = ("torch", "transformers")
 def package_versions() -> dict[str, str]:
     """The versions of Python and of the packages that numbers depend on; of optional ones, those that are in use."""
     used = [name for name in OPTIONAL if name in sys.modules]
-    return {"python": platform.python_version(), **{name: version(name) for name in (*PACKAGES, *used)}}
+    return {"python": platform.python_version(), **{name: _version(name) for name in (*PACKAGES, *used)}}
+
+
+_version = cache(version)
 
 
 def device_name() -> str:

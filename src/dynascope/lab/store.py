@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope import __version__
 from dynascope.lab.errors import StoreError, UsageError
-from dynascope.lab.files import checksum, digest_of, locked, pretty, sync_folder, write_whole
+from dynascope.lab.files import checksum, digest_of, locked, pretty, sync, write_whole
 
 if TYPE_CHECKING:  # listing must not wait for them
     import xarray as xr
@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # listing must not wait for them
 FORMAT = 2
 UNFINISHED, OLD, REMOVED = ".unfinished", ".old", ".removed"
 SWEEPS = "sweeps"
+OF_SWEEP = "sweep"
+"""The entry of the manifest that marks a run which only a sweep has asked for."""
 
 
 class OldRunError(StoreError):
@@ -93,8 +95,8 @@ class StoredRun:
 
     @property
     def sweep(self) -> bool:
-        """Whether it was run as a point of a sweep."""
-        return bool(self.manifest.get("sweep"))
+        """Whether only a sweep has asked for it."""
+        return bool(self.manifest.get(OF_SWEEP))
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -241,7 +243,11 @@ def lock_of(folder: Path) -> Path:
 
 
 class Draft:
-    """A run that is being made. `state` says which code makes it and which steps are done."""
+    """A run that is being made. `state` says which code makes it and which steps are done.
+
+    Its small files are made safe from a power cut all at once, when it is finished: what one leaves of a draft is
+    checked against the checksums in `state`.
+    """
 
     def __init__(self, final: Path, id: str, fields: Mapping[str, Any], seed: int):
         self.final, self.id, self.fields, self.seed = final, id, fields, seed
@@ -258,7 +264,22 @@ class Draft:
         return state if isinstance(state, dict) else {}
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
-        write_whole(self.folder / "draft.json", pretty(state))
+        write_whole(self.folder / "draft.json", pretty(state), lasting=False)
+
+    def run_by_itself(self) -> bool:
+        """Whether there is such a run already that somebody asked for, and not only a sweep."""
+        try:
+            return not StoredRun.open(self.final).sweep
+        except StoreError:
+            return False
+
+    def released(self, stored: StoredRun) -> StoredRun:
+        """The stored run without the mark of a sweep, now that it is asked for by itself."""
+        if not stored.sweep:
+            return stored
+        manifest = {key: value for key, value in stored.manifest.items() if key != OF_SWEEP}
+        write_whole(stored.folder / "manifest.json", pretty(manifest))
+        return StoredRun.open(stored.folder, reused=True)
 
     def clear(self) -> None:
         """Start with an empty folder."""
@@ -270,9 +291,9 @@ class Draft:
         """Leave nothing of a run that could not begin."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def write(self, name: str, data: bytes | str) -> None:
+    def write(self, name: str, data: bytes | str, lasting: bool = False) -> None:
         """Put a file of the run in place."""
-        write_whole(self.folder / name, data)
+        write_whole(self.folder / name, data, lasting=lasting)
 
     def drop(self, *names: str) -> None:
         """Remove what an earlier attempt left under these names."""
@@ -288,6 +309,8 @@ class Draft:
         files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
         head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
         self.write("manifest.json", pretty({**head, "dynascope": __version__, **manifest, "files": files}))
+        for name in (*files, "manifest.json", *(["figures"] if manifest["figures"] else [])):
+            sync(self.folder / name)
         publish(self.folder, self.final)
         for leftover in ("draft.json", "crash.log"):
             (self.final / leftover).unlink(missing_ok=True)
@@ -296,12 +319,12 @@ class Draft:
 
 def publish(ready: Path, final: Path) -> None:
     """Give a finished folder its final name, replacing an earlier folder of that name."""
-    sync_folder(ready)
+    sync(ready)
     old = final.with_name(final.name + OLD)
     if final.exists():
         final.rename(old)
     ready.rename(final)
-    sync_folder(final.parent)
+    sync(final.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -1,198 +1,183 @@
-"""The summary of a sweep: at each point, for each claim, how often it held, and its numbers."""
+"""What a sweep leaves behind: its dataset, tables of its claims and numbers, and a figure of each."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
 from dynascope import __version__
-from dynascope.figures import panels
-from dynascope.lab.claims import wilson_interval
-from dynascope.lab.experiment import Experiment
-from dynascope.lab.files import canonical, checksum, digest_of, house_style, locked, pretty, write_whole
+from dynascope.lab.errors import BusyError, explain_os_error
+from dynascope.lab.files import checksum, digest_of, locked, pretty, write_whole
+from dynascope.lab.gathering import OWN
 from dynascope.lab.netcdf import pack
-from dynascope.lab.store import SWEEPS, UNFINISHED, Store, publish, settle
+from dynascope.lab.plan import Plan
+from dynascope.lab.store import SWEEPS, UNFINISHED, publish, settle
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+FORMAT = 2
+MOST_SERIES = 8
+"""The most values of a run's own dimensions (settings, layers) that are tabulated and drawn, a line for each."""
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One run of a sweep: its point on the grid, its seed, its claims (None where it crashed) and its reduced numbers
-    (None also where they are a tree)."""
+class Number:
+    """A reduced number over the grid and `at` (its further dimensions): its mean over seeds, with a 95 % interval."""
 
-    point: tuple[Any, ...]
-    seed: int
-    claims: list[dict[str, Any]] | None
-    reduced: xr.Dataset | None = None
-    error: str = ""
-
-
-def tabulate(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset:
-    """The sweep as labeled arrays over the grid's keys, `claim` and `seed`.
-
-    `share`, `low`, `high`: how often the verdict was `holds` or `erratum`, with its Wilson interval; `of`: how many
-    runs finished; `value`: the number measured, where the claim measured a number (or a share).
-    """
-    claims = list(dict.fromkeys(claim["id"] for cell in cells for claim in cell.claims or ()))
-    seeds = sorted({cell.seed for cell in cells})
-    places = {key: {canonical(value): k for k, value in enumerate(values)} for key, values in grid.items()}
-    shape = (*(len(values) for values in grid.values()), len(claims))
-    held = np.full((*shape, len(seeds)), np.nan)
-    value = np.full_like(held, np.nan)
-    for cell in cells:
-        where = tuple(places[key][canonical(given)] for key, given in zip(grid, cell.point, strict=True))
-        for claim in cell.claims or ():
-            at = (*where, claims.index(claim["id"]), seeds.index(cell.seed))
-            held[at] = claim["verdict"] != "fails"
-            value[at] = _number(claim["measured"])
-    of = np.isfinite(held).sum(-1)
-    yes = np.nansum(held, -1)
-    bounds = np.array([wilson_interval(int(k), int(n)) for k, n in zip(yes.flat, of.flat, strict=True)])
-    bounds = bounds.reshape(*shape, 2)
-    dims = (*grid, "claim")
-    share = np.divide(yes, of, out=np.full(shape, np.nan), where=of > 0)
-    return xr.Dataset(
-        {
-            "share": (dims, share),
-            "low": (dims, bounds[..., 0]),
-            "high": (dims, bounds[..., 1]),
-            "of": (dims, of),
-            "value": ((*dims, "seed"), value),
-        },
-        {**{key: _labels(values) for key, values in grid.items()}, "claim": np.array(claims, dtype=str), "seed": seeds},
-    )
+    name: str
+    mean: xr.DataArray
+    low: xr.DataArray
+    high: xr.DataArray
+    of: xr.DataArray
 
 
-def collect(grid: Mapping[str, Sequence[Any]], cells: Sequence[Cell]) -> xr.Dataset | None:
-    """The reduced numbers of all runs over the grid's keys and `run` (the seed of the run), NaN where one crashed.
-
-    Variables whose shape changes over the grid are left out, and so are those that are no numbers. A dimension keeps
-    its coordinate where that is the same in all runs, and is called `..._of_run` where the grid has a key of its name.
-    """
-    found = [cell.reduced for cell in cells if cell.reduced is not None]
-    if not found:
-        return None
-    runs = sorted({cell.seed for cell in cells})
-    places = {key: {canonical(value): k for k, value in enumerate(values)} for key, values in grid.items()}
-    shape = (*(len(values) for values in grid.values()), len(runs))
-    taken = {*grid, "run"}
-    arrays: dict[str, Any] = {}
-    for name, first in found[0].data_vars.items():
-        same = all(name in one and one[name].dims == first.dims and one[name].shape == first.shape for one in found)
-        if not same or first.dtype.kind not in "biuf":
+def numbers(data: xr.Dataset) -> Iterator[Number]:
+    """The reduced numbers that can be tabulated: real ones, with few values beside those that are averaged."""
+    keys = grid_keys(data)
+    for name, found in data.data_vars.items():
+        repeats = [dim for dim in ("seed", "seed_of_run") if dim in found.dims]
+        further = [dim for dim in found.dims if dim not in (*keys, *repeats)]
+        size = int(np.prod([found.sizes[dim] for dim in further]))
+        if name in OWN or found.dtype.kind == "c" or not 0 < size <= MOST_SERIES:
             continue
-        values = np.full((*shape, *first.shape), np.nan)
-        for cell in cells:
-            if cell.reduced is not None:
-                where = tuple(places[key][canonical(given)] for key, given in zip(grid, cell.point, strict=True))
-                values[(*where, runs.index(cell.seed))] = cell.reduced[name].values
-        dims = [f"{dim}_of_run" if dim in taken else str(dim) for dim in first.dims]
-        arrays[f"{name}_of_run" if name in taken else str(name)] = ((*grid, "run", *dims), values)
-    coords: dict[str, Any] = {key: _labels(values) for key, values in grid.items()} | {"run": runs}
-    for dim, values in found[0].coords.items():
-        if values.dims == (dim,) and all(dim in one.coords and one[dim].equals(values) for one in found):
-            coords[f"{dim}_of_run" if dim in taken else str(dim)] = values.values
-    return xr.Dataset(arrays, {name: value for name, value in coords.items() if name not in arrays})
+        values = found.transpose(*keys, *further, *repeats)
+        stacked = values.values.reshape(*(found.sizes[key] for key in keys), size, -1)
+        places = np.ndindex(*(found.sizes[dim] for dim in further))
+        texts = [", ".join(_at(values, dim, k) for dim, k in zip(further, place, strict=True)) for place in places]
+        yield Number(str(name), *_mean(stacked, keys, data, texts))
 
 
-def keep_summary(
-    store: Store,
-    kind: type[Experiment],
-    grid: Mapping[str, Sequence[Any]],
-    cells: Sequence[Cell],
-    *,
-    base: Mapping[str, Any],
-    preset: str | None,
-    seeds: int,
-) -> Path:
-    """Write `sweeps/<digest>/` with the table (netCDF, CSV, JSON), the reduced numbers of all runs, the figure and a
-    manifest; return the folder."""
-    question = {"id": kind.id, "grid": {key: list(values) for key, values in grid.items()}, "fields": dict(base)}
-    question |= {"preset": preset, "seeds": seeds}
-    final = store.root / kind.id / SWEEPS / digest_of(question)
-    draft = final.with_name(final.name + UNFINISHED)
-    table = tabulate(grid, cells)
-    rows = _rows(grid, table)
-    with locked(final.with_name(final.name + ".lock"), f"another process is writing {final}"):
-        settle(final)
-        shutil.rmtree(draft, ignore_errors=True)
-        errors = [{"point": list(cell.point), "seed": cell.seed, "error": cell.error} for cell in cells if cell.error]
-        write_whole(draft / "summary.nc", pack(table))
-        if (reduced := collect(grid, cells)) is not None:
-            write_whole(draft / "reduced.nc", pack(reduced))
-        write_whole(draft / "summary.csv", _csv(rows))
-        write_whole(draft / "summary.json", pretty({**question, "rows": rows, "errors": errors}))
-        if table.sizes["claim"] and len(grid) <= 2:
-            write_whole(draft / "summary.png", draw(kind.title(), table, list(grid)))
-        files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
-        manifest = {"format": 1, "status": "complete", **question, "dynascope": __version__, "files": files}
-        write_whole(draft / "manifest.json", pretty(manifest))
-        publish(draft, final)
-    return final
+def _mean(values: np.ndarray, keys: Sequence[str], data: xr.Dataset, at: Sequence[str]) -> Iterator[xr.DataArray]:
+    of = np.isfinite(values).sum(-1)
+    total = np.where(np.isfinite(values), values, 0.0).sum(-1)
+    mean = np.divide(total, of, out=np.full(of.shape, np.nan), where=of > 0)
+    squares = np.where(np.isfinite(values), (values - mean[..., None]) ** 2, 0.0).sum(-1)
+    degrees = np.maximum(of - 1, 1)
+    half = np.where(of > 1, stdtrit(degrees, 0.975) * np.sqrt(squares / degrees / np.maximum(of, 1)), np.nan)
+    coords = {**{key: data[key].values for key in keys}, "at": np.array(at, dtype=str)}
+    for found in (mean, mean - half, mean + half, of):
+        yield xr.DataArray(found, coords, (*keys, "at"))
 
 
-def draw(title: str, table: xr.Dataset, keys: Sequence[str]) -> bytes:
-    """The main claim's share over the grid, as PNG: a line with its interval over one key, a map over two."""
-
-    with house_style():
-        figure = _figure(title, table, keys)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    return buffer.getvalue()
+def grid_keys(data: xr.Dataset) -> list[str]:
+    """The keys of the grid of a sweep's dataset."""
+    return [str(dim) for dim in data.share.dims if dim != "claim"]
 
 
-def _figure(title: str, table: xr.Dataset, keys: Sequence[str]) -> Figure:
-    main = table.isel(claim=0)
-    figure, axes = panels(1, size=(6, 4))
-    named = f"share of seeds: {main.claim.item()}"
-    ticks = {key: [value if isinstance(value, str) else f"{value:.4g}" for value in table[key].values] for key in keys}
-    if len(keys) == 1:
-        key = keys[0]
-        numeric = table[key].dtype.kind in "iuf"
-        x = table[key].values if numeric else np.arange(table.sizes[key])
-        axes.fill_between(x, main.low, main.high, alpha=0.2, linewidth=0)
-        axes.plot(x, main.share, marker="o")
-        if not numeric:
-            axes.set_xticks(x, ticks[key])
-        elif x.min() > 0 and x.max() / x.min() >= 30:
-            axes.set_xscale("log")
-        axes.set(xlabel=key, ylabel=named, ylim=(-0.03, 1.03))
-    else:
-        across, up = keys
-        image = axes.imshow(
-            main.share.transpose(up, across), vmin=0, vmax=1, origin="lower", aspect="auto", cmap="viridis"
-        )
-        axes.grid(False)
-        axes.set_xticks(range(table.sizes[across]), ticks[across], rotation=45, ha="right")
-        axes.set_yticks(range(table.sizes[up]), ticks[up])
-        axes.set(xlabel=across, ylabel=up)
-        figure.colorbar(image, label=named)
-    axes.set_title(title, fontsize="medium")
-    return figure
-
-
-def _rows(grid: Mapping[str, Sequence[Any]], table: xr.Dataset) -> list[dict[str, Any]]:
-    rows = []
-    for place in np.ndindex(*table.share.shape):
-        row: dict[str, Any] = {key: list(values)[k] for (key, values), k in zip(grid.items(), place, strict=False)}
-        row["claim"] = str(table.claim.values[place[-1]])
-        row |= {name: table[name].values[place].item() for name in ("share", "low", "high", "of")}
-        values = table.value.values[place]
+def claim_rows(data: xr.Dataset) -> list[dict[str, Any]]:
+    """For each point and claim: how often it held, with the interval, of how many runs, and the number it measured."""
+    rows, of = [], data.holds.count("seed").values
+    for row, place in _points(data.share):
+        row |= {"claim": str(data.claim.values[place[-1]])}
+        row |= {name: data[name].values[place].item() for name in ("share", "low", "high")} | {"of": int(of[place])}
+        values = data.measured.values[(*place[:-1], slice(None), place[-1])]
         values = values[np.isfinite(values)]
         row["mean"] = float(values.mean()) if values.size else None
         row["sd"] = float(values.std(ddof=1)) if values.size > 1 else None
         rows.append(row)
     return rows
+
+
+def number_rows(data: xr.Dataset) -> list[dict[str, Any]]:
+    """For each reduced number and point: its mean over seeds, with the interval of that, and of how many values."""
+    rows = []
+    for number in numbers(data):
+        for row, place in _points(number.mean):
+            row |= {"number": number.name, "at": str(number.mean["at"].values[place[-1]])}
+            row |= {name: getattr(number, name).values[place].item() for name in ("mean", "low", "high", "of")}
+            rows.append(row)
+    return rows
+
+
+def keep_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]) -> Path:
+    """Write `sweeps/<digest>/` with `sweep.nc`, the tables, the figures and a manifest; return the folder.
+
+    Nothing is written where all of it is there already.
+    """
+    final = asked.store.root / asked.kind.id / SWEEPS / digest_of(asked.question)
+    errors = [{"point": asked.point(k), "seed": asked.seed(k), "error": line} for k, line in gaps]
+    rows = claim_rows(data)
+    texts: dict[str, bytes | str] = {
+        "sweep.nc": pack(data),
+        "sweep.json": pretty({**asked.question, "left_out": data.attrs["left_out"], "rows": rows, "gaps": errors}),
+        "claims.csv": _csv(rows),
+        "numbers.csv": _csv(number_rows(data)),
+    }
+    sums = {name: checksum(text.encode() if isinstance(text, str) else text) for name, text in texts.items()}
+    if _is_there(final, sums):
+        return final
+    try:
+        with _turn(final):
+            if not _is_there(final, sums):
+                _write(final, asked, data, texts)
+    except OSError as error:
+        raise explain_os_error(error, f"writing the summary of the sweep of {asked.kind.id}") from error
+    return final
+
+
+def _write(final: Path, asked: Plan, data: xr.Dataset, texts: Mapping[str, bytes | str]) -> None:
+    from dynascope.lab.sweep_figures import draw
+
+    draft = final.with_name(final.name + UNFINISHED)
+    settle(final)
+    shutil.rmtree(draft, ignore_errors=True)
+    for name, text in texts.items():
+        write_whole(draft / name, text)
+    figures = []
+    for figure in draw(data):
+        write_whole(draft / "figures" / f"{figure.name}.svg", figure.svg)
+        figures.append({"name": figure.name, "title": figure.title, "width": figure.width, "height": figure.height})
+    paths = sorted(path for path in draft.rglob("*") if path.is_file())
+    files = {path.relative_to(draft).as_posix(): checksum(path) for path in paths}
+    head = {"format": FORMAT, "status": "complete", **asked.question, "runs": asked.total, "title": asked.kind.title()}
+    head["command"] = asked.command
+    write_whole(draft / "manifest.json", pretty({**head, "dynascope": __version__, "figures": figures, "files": files}))
+    publish(draft, final)
+
+
+def _is_there(final: Path, sums: Mapping[str, str]) -> bool:
+    """Whether the stored summary has these files, and this version has drawn its figures."""
+    try:
+        manifest = json.loads((final / "manifest.json").read_text(encoding="utf-8"))
+        same = manifest["dynascope"] == __version__ and manifest["format"] == FORMAT
+        intact = all(checksum(final / name) == sum for name, sum in manifest["files"].items())
+        return same and intact and all(manifest["files"].get(name) == sum for name, sum in sums.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+@contextmanager
+def _turn(final: Path) -> Iterator[None]:
+    """Hold the lock of the summary; where another process writes the same one, wait for it."""
+    while True:
+        lock = locked(final.with_name(final.name + ".lock"), "busy")
+        try:
+            lock.__enter__()
+            break
+        except BusyError:
+            time.sleep(0.2)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:
+    """Each place of an array over the grid, with the values of the keys there."""
+    keys = [str(dim) for dim in array.dims[:-1]]
+    values = [array[key].values.tolist() for key in keys]
+    for place in np.ndindex(*array.shape):
+        yield {key: values[axis][place[axis]] for axis, key in enumerate(keys)}, place
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -203,14 +188,6 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _labels(values: Sequence[Any]) -> np.ndarray:
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return np.array(values)
-    return np.array([value if isinstance(value, str) else canonical(value) for value in values])
-
-
-def _number(measured: Any) -> float:
-    """The number a claim measured: the number itself, a share's, or one beside further numbers; else NaN."""
-    if isinstance(measured, dict):
-        measured = measured.get("share", measured.get("measured"))
-    return float(measured) if isinstance(measured, int | float) else np.nan
+def _at(values: xr.DataArray, dim: Any, k: int) -> str:
+    label = values[dim].values[k] if dim in values.coords else k
+    return f"{dim}={label}" if isinstance(label, str) else f"{dim}={label:.4g}"

@@ -1,112 +1,202 @@
-"""Many runs of one experiment over a grid of settings and seeds, with a summary of its claims.
+"""Many runs of one experiment over a grid of settings and seeds, as one dataset.
 
-Each point and seed is a stored run like any other, but without figures. A sweep that is cut short continues where it
-stopped. The runs are carried out by anything with the interface of `concurrent.futures`: this process (all points of
-one shape then share their compiled programs), a pool of processes, or a cluster's executor.
+Each point and seed is a stored run, without figures. A sweep that is cut short continues where it stopped. The runs are
+carried out by anything with the interface of `concurrent.futures`: this process (all points of one shape then share
+their compiled programs), a pool of processes, or a cluster's executor.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from itertools import product
-from math import prod
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from dynascope.checks import whole
-from dynascope.lab.errors import ClusterLost, LabError, UsageError, one_line
+import xarray as xr
+
+from dynascope.lab.errors import BusyError, ClusterLost, DiskError, LabError, StoreError, one_line
 from dynascope.lab.executors import InProcess, is_far
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.fields import MOST_RUNS, build
+from dynascope.lab.gathering import Gathering
 from dynascope.lab.monitor import Progress
-from dynascope.lab.parcels import place_of
-from dynascope.lab.point import run_point
+from dynascope.lab.parcels import Place, place_of
+from dynascope.lab.plan import Plan, plan
+from dynascope.lab.point import results, run_point
 from dynascope.lab.registry import entry_of
-from dynascope.lab.store import Store
-from dynascope.lab.summary import Cell, keep_summary
+from dynascope.lab.store import ReadOnlyError, Store
+from dynascope.lab.summary import keep_summary
+
+MOST_AT_ONCE = 1000
+"""How many runs are handed to the executor before one of them has ended."""
+POLL_SECONDS = 0.2
+"""Between two looks at a run that another process works on."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A finished sweep and the folder with its summary."""
+    """A finished sweep: its dataset, a line for each run that is a gap in it, and the folder with its summary (None for
+    a part of a sweep)."""
 
-    id: str
-    grid: Mapping[str, Sequence[Any]]
-    cells: list[Cell]
-    folder: Path
-
-    @property
-    def errors(self) -> list[str]:
-        """A line for each run that crashed."""
-        return [cell.error for cell in self.cells if cell.error]
+    data: xr.Dataset
+    gaps: Sequence[str]
+    folder: Path | None
 
 
 def sweep(
-    kind: type[Experiment],
+    kind: type[Experiment] | str,
     grid: Mapping[str, Sequence[Any]],
     *,
     base: Mapping[str, Any] | None = None,
     preset: str | None = None,
+    control: bool = False,
     seeds: int = 1,
     store: Store | None = None,
     executor: Executor | None = None,
     force: bool = False,
+    part: tuple[int, int] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-) -> Sweep:
-    """Run `kind` at every point of `grid` with seeds 0 to seeds - 1, on top of a preset and `base`; store a summary.
+) -> xr.Dataset:
+    """Run an experiment (its class or its id) at every point of `grid` with seeds 0 to seeds - 1, on top of a preset,
+    its control and `base`; return everything in `reduced` and every claim's verdict over the grid, and store it.
 
-    Every point is checked before the first one runs. `on_progress` is called after each run. A run that
-    crashes is a gap in the summary, not the end of the sweep.
+    The dataset is over the grid's keys, `seed` and `claim`: `verdict`, `holds` (1 or 0), `measured`, the `share` of
+    seeds in which a claim holds with its interval `low` to `high`, and the variables of `reduced`. A run that crashes
+    is a gap (the verdict `gap`, NaN), not the end of the sweep; the attribute `gaps` says why. Every point is checked
+    before the first one runs, and runs that are stored are not repeated without `force`. `part=(3, 100)` carries out
+    every hundredth run from the third on; when all parts are stored, the same call without it takes moments. `executor`
+    takes anything with the interface of `concurrent.futures`. `on_progress` is called after each run.
     """
-    if not grid or any(len(values) == 0 for values in grid.values()):
-        raise UsageError(f"grid must have at least one key, and at least one value for each; got {dict(grid)}")
-    seeds = whole("seeds", seeds, at_least=1)
-    total = seeds * prod(len(values) for values in grid.values())
-    if total > MOST_RUNS:
-        raise UsageError(f"a sweep has at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point")
-    store = store or Store()
-    points = list(product(*grid.values()))
-    base = dict(base or {})
-    for point in points:
-        build(kind, {**base, **dict(zip(grid, point, strict=True))}, preset)
-    tasks = [(point, seed) for point in points for seed in range(seeds)]
-    done, began = 0, time.monotonic()
-
-    def count(_: Future) -> None:
-        nonlocal done
-        done += 1
-        if on_progress:
-            rate = done / max(time.monotonic() - began, 1e-9)
-            on_progress(Progress("runs", done, total, rate, (total - done) / rate))
-
-    executor = executor or InProcess()
-    entry = None if isinstance(executor, InProcess) else entry_of(kind)
-    address = entry.address if entry else kind
-    futures: list[Future] = []
-    try:
-        with place_of(store, is_far(executor)) as place:
-            for point, seed in tasks:
-                changes = {**base, **dict(zip(grid, point, strict=True))}
-                future = executor.submit(run_point, address, changes, preset, seed, place, force)
-                future.add_done_callback(count)
-                futures.append(future)
-            wait(futures)
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    cells = [_cell(point, seed, future) for (point, seed), future in zip(tasks, futures, strict=True)]
-    folder = keep_summary(store, kind, grid, cells, base=base, preset=preset, seeds=seeds)
-    return Sweep(kind.id, grid, cells, folder)
+    asked = plan(
+        kind, grid, base=base, preset=preset, control=control, seeds=seeds, store=store, force=force, part=part
+    )
+    done = carry_out(asked, executor, on_progress=on_progress)
+    return done.data.assign_attrs(gaps=list(done.gaps), folder=str(done.folder or ""))
 
 
-def _cell(point: tuple[Any, ...], seed: int, future: Future) -> Cell:
-    error = future.exception()
-    if error is None:
-        return Cell(point, seed, *future.result())
-    if not isinstance(error, Exception) or isinstance(error, ClusterLost):
-        raise error
-    return Cell(point, seed, None, None, str(error) if isinstance(error, LabError) else one_line(error))
+def carry_out(
+    asked: Plan,
+    executor: Executor | None = None,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_gap: Callable[[str, BaseException], None] | None = None,
+) -> Sweep:
+    """Carry out a plan. `on_gap` is called with the line and the exception of each run that did not finish.
+
+    A cluster that is lost and a store that cannot be written end the sweep with their error; finished runs stay stored.
+    Runs that another process is working on are waited for.
+    """
+    work = _Work(asked, executor or InProcess(), on_progress, on_gap)
+    work.take_stored()
+    work.run_missing()
+    gaps = [line for _, line in sorted(work.gaps.items())]
+    data = work.gathered.dataset().assign_attrs(_about(asked, work.gathered))
+    folder = None
+    if asked.part is None:
+        folder = keep_summary(asked, data, [(k, work.gaps[k]) for k in sorted(work.gaps)])
+    return Sweep(data, gaps, folder)
+
+
+def _about(asked: Plan, gathered: Gathering) -> dict[str, Any]:
+    about = {"experiment": asked.kind.id, "title": asked.kind.title(), "preset": asked.preset or ""}
+    return about | {"fields": dict(asked.base), "control": asked.control, "left_out": gathered.left_out()}
+
+
+class _Work:
+    """The runs of a sweep on their way into a dataset."""
+
+    def __init__(
+        self,
+        asked: Plan,
+        executor: Executor,
+        on_progress: Callable[[Progress], None] | None,
+        on_gap: Callable[[str, BaseException], None] | None,
+    ):
+        self.asked, self.executor, self.on_progress, self.on_gap = asked, executor, on_progress, on_gap
+        entry = None if isinstance(executor, InProcess) else entry_of(asked.kind)
+        self.address = entry.address if entry else asked.kind
+        self.gathered = Gathering(asked.grid, asked.seeds)
+        self.gaps: dict[int, str] = {}
+        self.waiting = deque[int](asked.numbers)
+        self.began, self.done, self.taken = time.monotonic(), 0, 0
+
+    def take_stored(self) -> None:
+        """Put the stored runs in their places; a damaged one is left to `run`, which says so."""
+        if self.asked.force:
+            return
+        missing = set(self.asked.numbers)
+        for number, stored in self.asked.stored():
+            try:
+                self.gathered.add(number, *results(stored.verify()))
+            except StoreError:
+                continue
+            missing.discard(number)
+            self.taken += 1
+            self._report(1)
+        self.waiting = deque(sorted(missing))
+        self.began = time.monotonic()
+
+    def run_missing(self) -> None:
+        """Carry out the rest, a bounded number at once."""
+        if self.waiting:
+            with place_of(self.asked.store, is_far(self.executor)) as place:
+                self._run_at(place)
+
+    def _run_at(self, place: Place) -> None:
+        ended: SimpleQueue[tuple[int, Future]] = SimpleQueue()
+        pending: dict[int, Future] = {}
+        busy: deque[int] = deque()
+        try:
+            while self.waiting or pending or busy:
+                if self.waiting and len(pending) < MOST_AT_ONCE:
+                    number = self.waiting.popleft()
+                    pending[number] = self._submit(number, place)
+                    pending[number].add_done_callback(lambda future, number=number: ended.put((number, future)))
+                    if ended.empty():
+                        continue
+                elif not pending:  # all that is left is being worked on elsewhere
+                    time.sleep(POLL_SECONDS)
+                    self.waiting, busy = busy, deque()
+                    continue
+                number, future = ended.get()
+                del pending[number]
+                if self._take(number, future):
+                    self._report(1)
+                else:
+                    busy.append(number)
+        except BaseException:
+            for future in pending.values():
+                future.cancel()
+            raise
+
+    def _submit(self, number: int, place: Place) -> Future:
+        asked = self.asked
+        arguments = (asked.changes(number), asked.preset, asked.seed(number), place, asked.force)
+        return self.executor.submit(run_point, self.address, *arguments, asked.control)
+
+    def _take(self, number: int, future: Future) -> bool:
+        """Put the outcome of a run in its place; whether there is one, and it is not another process that has it."""
+        error = future.exception()
+        if error is None:
+            self.gathered.add(number, *future.result())
+            return True
+        if isinstance(error, BusyError):
+            return False
+        if isinstance(error, ClusterLost | DiskError | ReadOnlyError) or not isinstance(error, Exception):
+            raise error
+        text = str(error) if isinstance(error, LabError) else one_line(error)
+        self.gaps[number] = f"{self.asked.name(number)}: {text}"
+        if self.on_gap:
+            self.on_gap(self.gaps[number], error)
+        return True
+
+    def _report(self, count: int) -> None:
+        self.done += count
+        if self.on_progress:
+            total, ran = len(self.asked.numbers), self.done - self.taken
+            rate = ran / max(time.monotonic() - self.began, 1e-9)
+            left = (total - self.done) / rate if ran else float("inf")
+            self.on_progress(Progress("runs", self.done, total, rate, left))

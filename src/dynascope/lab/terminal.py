@@ -100,15 +100,32 @@ def audit_table(rows: Sequence[Any]) -> Table:
     return table
 
 
+MOST_ROWS = 60
+"""The most rows of a sweep's table."""
+
+
 def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
-    """The summary of a sweep over the grid's `keys`, a row for each point and claim."""
+    """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, where those are many, for each
+    claim over all points."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in (*keys, "claim", "holds in", "mean measured"):
-        table.add_column(escape(name))
-    for row in rows:
-        share = words.share({"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]})
-        cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
-        table.add_row(*map(escape, cells))
+    if len(rows) <= MOST_ROWS:
+        for name in (*keys, "claim", "holds in", "mean measured"):
+            table.add_column(escape(name))
+        for row in rows:
+            share = words.share({"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]})
+            share = share if row["of"] else "gap"
+            cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
+            table.add_row(*map(escape, cells))
+        return table
+    for name in ("claim", "holds in", "at every seed of", "at no seed of", "points"):
+        table.add_column(name)
+    for claim in dict.fromkeys(row["claim"] for row in rows):
+        found = [row for row in rows if row["claim"] == claim and row["of"]]
+        of = sum(row["of"] for row in found)
+        yes = sum(round(row["share"] * row["of"]) for row in found)
+        counts = (sum(row["share"] == 1 for row in found), sum(row["share"] == 0 for row in found), len(found))
+        share = words.share({"share": yes / of, "of": of}) if of else "gap"
+        table.add_row(escape(claim), share, *map(words.number, counts))
     return table
 
 

@@ -37,6 +37,6 @@ def write(
     if warn:
         for problem in atlas.problems:
             warn(f"left out: {problem}")
-        if not atlas.experiments:
+        if not atlas.experiments and not atlas.sweeps:
             warn(f"no runs are stored in {store.root}: the report is empty")
     return page

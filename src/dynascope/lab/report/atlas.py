@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from dynascope.lab import words
 from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report.about import About, Find, about
-from dynascope.lab.report.pages import Kind, Picture, RunPage, picture
-from dynascope.lab.store import OLD, SWEEPS, UNFINISHED, Store
+from dynascope.lab.report.pages import Kind, RunPage
+from dynascope.lab.report.sweeps import SweepPage, read_sweeps, split
+from dynascope.lab.store import Store
 
 PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
 """Which run is shown on the card. A control shows the absence of the phenomenon, so it comes last."""
 
 MOST_OF_A_KIND = 30
-"""How many runs of one kind get a page: a sweep stores thousands, and its summary shows them better."""
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A phase diagram or the like, stored beside the runs of its experiment."""
-
-    name: str
-    path: Path
-    folder: str
-    figures: list[Picture]
-    files: list[str]
+"""How many runs of one kind get a page."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +27,7 @@ class ExperimentPages:
     id: str
     runs: Sequence[RunPage]
     left_out: int
-    sweeps: Sequence[Sweep]
+    sweeps: Sequence[SweepPage]
 
     @property
     def chosen(self) -> RunPage:
@@ -55,6 +43,7 @@ class Atlas:
     """All that the site shows, and a line for each run folder that cannot be read."""
 
     experiments: Sequence[ExperimentPages]
+    sweeps: Sequence[SweepPage]
     problems: Sequence[str]
     root: Path
 
@@ -91,11 +80,14 @@ def gather(store: Store, find: Find, data: bool = False) -> Atlas:
             problems.append(str(error))
         except (ValueError, KeyError, TypeError) as error:  # checksums agree, but the content is not in our format
             problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
+    sweeps, lines = split([one for id in store.ids() for one in read_sweeps(store.root / id, data)])
+    problems += lines
     experiments = []
     for id, found in sorted(pages.items()):
         shown = kept(preferred(found))
-        experiments.append(ExperimentPages(id, shown, len(found) - len(shown), sweeps(id, store.root / id)))
-    return Atlas(experiments, problems, store.root)
+        own = [sweep for sweep in sweeps if sweep.id == id]
+        experiments.append(ExperimentPages(id, shown, len(found) - len(shown), own))
+    return Atlas(experiments, sweeps, problems, store.root)
 
 
 def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
@@ -113,19 +105,3 @@ def kept(pages: list[RunPage]) -> list[RunPage]:
         if seen[page.kind] <= MOST_OF_A_KIND:
             shown.append(page)
     return shown
-
-
-def sweeps(experiment_id: str, folder: Path) -> list[Sweep]:
-    """The complete sweeps stored in `folder/sweeps`, each with its figure and its tables."""
-    found = []
-    for path in sorted(folder.glob(f"{SWEEPS}/*/")):
-        try:
-            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-            title = f"Over {' and '.join(map(words.label, manifest['grid']))}, {manifest['seeds']} seeds each"
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # unfinished, or not a sweep of ours
-        if path.suffix not in (OLD, UNFINISHED) and manifest.get("status") == "complete":
-            figures = [picture(png, path, f"{title}, {experiment_id}") for png in sorted(path.glob("*.png"))]
-            files = sorted(file.name for file in path.glob("summary.*") if file.suffix != ".png")
-            found.append(Sweep(title, path, f"{experiment_id}/{SWEEPS}/{path.name}", figures, files))
-    return found

@@ -59,14 +59,18 @@ def _render(atlas: Atlas, folder: Path) -> None:
     template = pages.get_template("run.html")
     neighbors = [None, *atlas.experiments, None]
     for before, experiment, after in zip(neighbors, atlas.experiments, neighbors[2:], strict=False):
-        for sweep in experiment.sweeps:
-            _copy(sweep.path, [*(figure.png for figure in sweep.figures), *sweep.files], folder / sweep.folder)
         for run in experiment.runs:
             names = [name for name, _ in run.files]
             drawn = [name for figure in run.figures for name in (figure.png, figure.svg) if name]
             _copy(run.path, names + drawn, folder / run.folder)
             html = template.render(run=run, experiment=experiment, before=before, after=after, root="../../")
             _save(folder / run.folder / "index.html", html)
+    template, chosen = pages.get_template("sweep.html"), {one.id: one.chosen for one in atlas.experiments}
+    for sweep in atlas.sweeps:
+        names = [*(figure.svg for figure in sweep.figures), *(name for name, _ in sweep.files)]
+        _copy(sweep.path, names, folder / sweep.folder)
+        html = template.render(sweep=sweep, chosen=chosen.get(sweep.id), root="../../../")
+        _save(folder / sweep.folder / "index.html", html)
 
 
 def _environment() -> Environment:

@@ -1,0 +1,158 @@
+"""The runs that a sweep consists of: every one checked before the first is carried out, and what they will cost."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+from dynascope.checks import whole
+from dynascope.lab import registry
+from dynascope.lab.errors import UsageError
+from dynascope.lab.experiment import Experiment
+from dynascope.lab.fields import MOST_RUNS, build
+from dynascope.lab.files import canonical
+from dynascope.lab.gathering import OWN
+from dynascope.lab.registry import entry_of
+from dynascope.lab.run import data_checksums, stored_run
+from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.terminal import typed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A grid of settings and seeds. Run number k is seed k % seeds at point k // seeds; the last key is the fastest."""
+
+    kind: type[Experiment]
+    grid: Mapping[str, Sequence[Any]]
+    base: Mapping[str, Any]
+    preset: str | None
+    control: bool
+    seeds: int
+    store: Store
+    force: bool
+    part: tuple[int, int] | None
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """What the sweep asks, in plain values: its summary is stored under the digest of this."""
+        asked = {"id": self.kind.id, "grid": {key: list(values) for key, values in self.grid.items()}}
+        asked |= {"fields": dict(self.base), "preset": self.preset, "seeds": self.seeds}
+        return asked | ({"control": True} if self.control else {})
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it."""
+        entry = entry_of(self.kind)
+        own = f"{entry.path.name}::{self.kind.id}" if entry and not entry.module else self.kind.id
+        words = ["dynascope", "sweep", own, *(["--preset", self.preset] if self.preset else [])]
+        words += ["--control"] if self.control else []
+        for key, values in self.grid.items():
+            words += ["--grid", f"{key}={','.join(map(typed, values))}"]
+        for key, value in self.base.items():
+            words += ["--set", f"{key}={typed(value)}"]
+        return shlex.join([*words, *(["--seeds", str(self.seeds)] if self.seeds > 1 else [])])
+
+    @property
+    def total(self) -> int:
+        """How many runs the whole sweep has."""
+        return self.seeds * prod(map(len, self.grid.values()))
+
+    @property
+    def numbers(self) -> range:
+        """The runs of this part: every n-th one, so that parts cost about the same."""
+        first, step = (self.part[0] - 1, self.part[1]) if self.part else (0, 1)
+        return range(first, self.total, step)
+
+    @cached_property
+    def missing(self) -> list[int]:
+        """The runs of this part that are not stored yet, or are to be run again."""
+        return list(self.numbers) if self.force else [k for k, found in self._looked_up() if found is None]
+
+    def seconds(self, jobs: int = 1) -> float | None:
+        """About how long the missing runs take, by the experiment's cost; None where that is not known."""
+        cost = self.kind.cost.get(self.preset or "full")
+        return None if cost is None else len(self.missing) * cost / jobs
+
+    def point(self, number: int) -> dict[str, Any]:
+        """The values of the grid's keys in a run."""
+        place, at = [], number // self.seeds
+        for values in reversed(self.grid.values()):
+            at, k = divmod(at, len(values))
+            place.append(values[k])
+        return dict(zip(self.grid, reversed(place), strict=True))
+
+    def changes(self, number: int) -> dict[str, Any]:
+        """The fields that a run changes, beside its preset and control."""
+        return {**self.base, **self.point(number)}
+
+    def seed(self, number: int) -> int:
+        """The seed of a run."""
+        return number % self.seeds
+
+    def name(self, number: int) -> str:
+        """A run in words: dim=4, seed 1."""
+        texts = {
+            key: value if isinstance(value, str) else canonical(value) for key, value in self.point(number).items()
+        }
+        return ", ".join([*(f"{key}={text}" for key, text in texts.items()), f"seed {self.seed(number)}"])
+
+    def stored(self) -> Iterator[tuple[int, StoredRun]]:
+        """The runs of this part that are stored already, by their numbers."""
+        return ((k, found) for k, found in self._looked_up() if found is not None)
+
+    def _looked_up(self) -> Iterator[tuple[int, StoredRun | None]]:
+        data: dict[tuple[str, ...], dict[str, str]] = {}
+        for k in self.numbers:
+            experiment = build(self.kind, self.changes(k), self.preset, self.control)
+            names = tuple(experiment.data_sets())
+            if names not in data:
+                data[names] = data_checksums(experiment)
+            yield k, stored_run(experiment, self.seed(k), self.store, data[names])
+
+
+def plan(
+    kind: type[Experiment] | str,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    base: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    control: bool = False,
+    seeds: int = 1,
+    store: Store | None = None,
+    force: bool = False,
+    part: tuple[int, int] | None = None,
+) -> Plan:
+    """The plan of a sweep, every point of it checked; a `UsageError` where one is not possible."""
+    kind = registry.load(kind) if isinstance(kind, str) else kind
+    grid = {key: list(values) for key, values in grid.items()}
+    if not grid or any(len(values) == 0 for values in grid.values()):
+        raise UsageError(f"grid must have at least one key, and at least one value for each; got {dict(grid)}")
+    if taken := sorted(grid.keys() & set(OWN)):
+        raise UsageError(f"grid {taken[0]}: the sweep itself has a variable of this name")
+    seeds = whole("seeds", seeds, at_least=1)
+    total = seeds * prod(map(len, grid.values()))
+    if total > MOST_RUNS:
+        raise UsageError(f"a sweep has at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point")
+    if part is not None and not 1 <= part[0] <= part[1]:
+        raise UsageError(f"part must be one from 1/{part[1]} to {part[1]}/{part[1]}; got {part[0]}/{part[1]}")
+    base = dict(base or {})
+    if double := grid.keys() & base.keys():
+        raise UsageError(f"{sorted(double)[0]} is in the grid and among the changed fields")
+    checked: dict[str, dict[str, Any]] = {key: {} for key in grid}
+    for point in product(*grid.values()):
+        given = dict(zip(grid, point, strict=True))
+        fields = build(kind, {**base, **given}, preset, control).model_dump(mode="json")
+        for key, value in given.items():
+            checked[key].setdefault(canonical(value), fields[key])
+    axes = {key: [checked[key][canonical(value)] for value in values] for key, values in grid.items()}
+    for key, values in axes.items():
+        text, times = Counter(map(canonical, values)).most_common(1)[0]
+        if times > 1:
+            raise UsageError(f"grid {key}: {text} is given twice")
+    return Plan(kind, axes, base, preset, control, seeds, store or Store(), force, part)
