@@ -16,7 +16,8 @@ ON_ONE_THREAD = (
     "top_eigenvalue",
 )
 ON_AN_ACCELERATOR = ("diffusion_step", "gpu_ensemble", "gpu_kernel", "vision_step")
-RACES = ON_ONE_THREAD + ON_AN_ACCELERATOR
+AS_IT_IS = ("sweep_cost",)
+RACES = ON_ONE_THREAD + AS_IT_IS + ON_AN_ACCELERATOR
 
 
 def main() -> None:

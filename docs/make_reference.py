@@ -21,7 +21,7 @@ LAB = {
     "registry": ("entries", "match", "load"),
     "fields": ("build",),
     "run": ("run",),
-    "sweeps": ("Sweep", "sweep"),
+    "sweeps": ("sweep",),
     "store": ("Store", "StoredRun"),
     "listing": ("runs",),
     "lookup": ("load",),

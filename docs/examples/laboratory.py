@@ -30,8 +30,9 @@ control = run(build(Plateau, {"seeds": 3}, control=True), store=store)
 assert control.claims[0].verdict == "fails"
 
 # a grid; `executor` takes anything with the interface of concurrent.futures
-result = sweep(Plateau, {"spread": [0.0, 0.3]}, base={"seeds": 3}, seeds=2, store=store)
-print((result.folder / "summary.csv").read_text())
+found = sweep(Plateau, {"spread": [0.0, 0.3]}, base={"seeds": 3}, seeds=2, store=store)
+print(found.verdict.isel(claim=0).to_series())  # holds, fails, erratum, or gap
+print(found.half_time.mean(["seed", "number"]))  # what the experiment reduces, over the grid
 
 # what is stored, as a table; and a run without knowing its digest
 print(ds.lab.runs(store=store)[["digest", "seed", "holds", "fails", "bytes"]])
