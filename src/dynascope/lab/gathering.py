@@ -175,11 +175,12 @@ def flat(reduced: xr.Dataset | xr.DataTree) -> xr.Dataset:
     """A tree as one dataset: each variable and dimension with the name of its node before its own."""
     if isinstance(reduced, xr.Dataset):
         return reduced
-    parts = []
+    whole = xr.Dataset()
     for node in reduced.subtree:
-        here, name = node.to_dataset(), node.path.strip("/").replace("/", "_")
-        parts.append(here.rename({old: f"{name}_{old}" for old in (*here.variables, *here.dims)}) if name else here)
-    return xr.merge([part.drop_attrs() for part in parts])
+        here, name = node.to_dataset().drop_attrs(), node.path.strip("/").replace("/", "_")
+        names = {old: f"{name}_{old}" for old in (*here.variables, *here.dims)} if name else {}
+        whole = whole.merge(here.rename(names))
+    return whole
 
 
 def _bytes(values: np.ndarray) -> bytes:

@@ -107,7 +107,7 @@ def _read(group: h5py.Group, path: str, dims: dict[int, str]) -> Iterator[tuple[
             continue
         keys = set(item.attrs)
         if keys >= {"CLASS", "_Netcdf4Dimid"}:
-            dims[int(item.attrs["_Netcdf4Dimid"])] = name
+            dims[int(np.asarray(item.attrs["_Netcdf4Dimid"]))] = name
         if "CLASS" not in keys or not _text(item.attrs["NAME"]).startswith(_NO_VARIABLE):
             variables[name] = item, keys
     top = {key: _plain(group.attrs[key]) for key in group.attrs if key not in _LAYOUT}
@@ -129,10 +129,11 @@ def _dims(name: str, item: h5py.Dataset, keys: set[str], known: Mapping[int, str
     if item.ndim == 0:
         return ()
     if "_Netcdf4Coordinates" in keys:
-        return tuple(known[number] for number in item.attrs["_Netcdf4Coordinates"].tolist())
+        return tuple(known[number] for number in np.asarray(item.attrs["_Netcdf4Coordinates"]).tolist())
     if "DIMENSION_LIST" not in keys:
         raise StoreError(f"{name} has no named dimensions")
-    return tuple(str(item.file[found[0]].name).rpartition("/")[2] for found in item.attrs["DIMENSION_LIST"])
+    lists: Any = item.attrs["DIMENSION_LIST"]
+    return tuple(str(item.file[found[0]].name).rpartition("/")[2] for found in lists)
 
 
 def _values(item: h5py.Dataset, attrs: dict[str, Any]) -> np.ndarray:

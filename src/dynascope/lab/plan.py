@@ -82,7 +82,7 @@ class Plan:
     def point(self, number: int) -> dict[str, Any]:
         """The values of the grid's keys in a run."""
         place, at = [], number // self.seeds
-        for values in reversed(self.grid.values()):
+        for values in reversed(list(self.grid.values())):
             at, k = divmod(at, len(values))
             place.append(values[k])
         return dict(zip(self.grid, reversed(place), strict=True))

@@ -130,7 +130,7 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
     low, high = _range(shown)
     image: Any = None
     for place, panel in zip(chosen, axes.flat, strict=False):
-        image = _map(panel, shown, place, (across, up), (low, high))
+        image = _map(panel, shown, place, (across, up), (low, high), width * columns)
         texts = [f"{words.label(key)} = {_text(place[key])}" for key in others] + ([place["at"]] if place["at"] else [])
         panel.set_title("\n".join(textwrap.wrap(", ".join(texts), 34)), fontsize=9.5)
     for panel in axes.flat[len(chosen) :]:
@@ -141,7 +141,15 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
     return figure
 
 
-def _map(axes: Axes, shown: Quantity, place: dict[str, Any], keys: tuple[str, str], limits: tuple[float, float]) -> Any:
+def _map(
+    axes: Axes,
+    shown: Quantity,
+    place: dict[str, Any],
+    keys: tuple[str, str],
+    limits: tuple[float, float],
+    width: float,
+) -> Any:
+    """One map; `width` is that of the whole figure, in inches."""
     from matplotlib.colors import LinearSegmentedColormap
 
     across, up = keys
@@ -159,9 +167,9 @@ def _map(axes: Axes, shown: Quantity, place: dict[str, Any], keys: tuple[str, st
         set_ticks(ticks, [_text(found[k]) for k in ticks], fontsize=8.5, **turned)
     axes.set(xlabel=words.label(across), ylabel=words.label(up))
     if value.shape[1] <= MOST_PRINTED[0] and value.shape[0] <= MOST_PRINTED[1]:
-        size = min(7.5, 62 * axes.get_position().width * axes.figure.get_figwidth() / value.shape[1] / 7)
+        size = min(7.5, 62 * axes.get_position().width * width / value.shape[1] / 7)
         for (row, column), number in np.ndenumerate(value):
-            text = _cell(number, low[row, column], high[row, column], shown.is_share)
+            text = _cell(number, float(low[row, column]), float(high[row, column]), shown.is_share)
             dark = sum(image.to_rgba(number)[k] * weight for k, weight in enumerate((0.3, 0.59, 0.11))) < 0.55
             color = "white" if dark and np.isfinite(number) else INK
             axes.text(column, row, text, ha="center", va="center", fontsize=size, color=color)
