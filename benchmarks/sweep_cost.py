@@ -1,7 +1,7 @@
 """What a sweep costs beyond its science: points per second beside the plain loop that one would write.
 
 The loop calls `measure` of the same experiment, with the same compiled program, and keeps nothing. A sweep also
-predicts, reduces, judges and stores, each file with its checksum. The small setting shows the cost of a point by itself.
+predicts, reduces, judges and stores, each file with its checksum. The small setting shows what a point itself costs.
 """
 
 from __future__ import annotations
