@@ -13,9 +13,13 @@ from jaxtyping import PyTree
 
 from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
 from dynascope.dynamics.devices import Layout, laid_out, spread
-from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
+from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch, uses_lapack
 from dynascope.dynamics.process import Monitor, current_monitor
 from dynascope.probes.probe import Probe
+
+LAPACK_WAITS_FOR_ITSELF_UNTIL = (0, 11, 2)
+"""Before this version of jaxlib, LAPACK's batches wait for threads of a CPU that wait for them: with several devices,
+for ever."""
 
 
 class Batch(NamedTuple):
@@ -44,6 +48,9 @@ def run_members(
     monitor = current_monitor()
     name, span = monitor.next_name(), float(plan.times[-1] - plan.since) or 1.0
     first, schedule, kept_names = 0, plan.schedule(), set(monitor.kept_names())
+    if len(devices) > 1 and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
+        setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
+        devices = devices[:1] if uses_lapack(member, setting, fixed, plan, schedule, stop) else devices
     while first < members:
         batch = _next_batch(monitor, kept_names, name, first, members, width, devices, batched)
         here, mesh = batch.count, batch.layout.mesh

@@ -170,6 +170,18 @@ def _advance(
     return _per_member(one, batched, mesh)(settings, arrays, progress)
 
 
+def uses_lapack(member: Member, setting: PyTree, fixed: PyTree, plan: Plan, schedule: PyTree, stop: Probe | None) -> bool:
+    """Whether the program of a member calls LAPACK (eigenvalues and factorizations, on a CPU)."""
+
+    def program(setting: PyTree, none: jax.Array) -> PyTree:
+        arrays, progress = _begin(member, setting, fixed, plan.sizes, schedule[-1], False, None)
+        return _advance(
+            member, setting, fixed, arrays, schedule, plan.sizes, stop, progress, none, none, False, None
+        )  # fmt: skip
+
+    return "lapack_" in eqx.filter_jit(program).lower(setting, jnp.asarray(0, jnp.int32)).as_text()
+
+
 def met(stop: Probe, snapshot: Snapshot) -> jax.Array:
     """Whether the condition to stop is met."""
     wanted = "stop must return one JAX boolean, such as snapshot.loss() < 1e-6"
