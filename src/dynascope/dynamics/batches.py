@@ -50,7 +50,7 @@ def run_members(
     first, schedule, kept_names = 0, plan.schedule(), set(monitor.kept_names())
     if len(devices) > 1 and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
         setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
-        devices = devices[:1] if uses_lapack(member, setting, fixed, plan, schedule, stop) else devices
+        devices = devices[:1] if uses_lapack(member, setting, fixed, schedule, plan.sizes, stop) else devices
     while first < members:
         batch = _next_batch(monitor, kept_names, name, first, members, width, devices, batched)
         here, mesh = batch.count, batch.layout.mesh

@@ -170,16 +170,21 @@ def _advance(
     return _per_member(one, batched, mesh)(settings, arrays, progress)
 
 
-def uses_lapack(member: Member, setting: PyTree, fixed: PyTree, plan: Plan, schedule: PyTree, stop: Probe | None) -> bool:
-    """Whether the program of a member calls LAPACK (eigenvalues and factorizations, on a CPU)."""
+@eqx.filter_jit
+def _whole(
+    member: Member, setting: PyTree, fixed: PyTree, schedule: PyTree, sizes: dict[str, int], stop: Probe | None
+) -> tuple[Progress, jax.Array]:
+    """The program of one member, to be looked at."""
+    arrays, progress = _begin(member, setting, fixed, sizes, schedule[-1], False, None)
+    none = jnp.asarray(0, jnp.int32)
+    return _advance(member, setting, fixed, arrays, schedule, sizes, stop, progress, none, none, False, None)
 
-    def program(setting: PyTree, none: jax.Array) -> PyTree:
-        arrays, progress = _begin(member, setting, fixed, plan.sizes, schedule[-1], False, None)
-        return _advance(
-            member, setting, fixed, arrays, schedule, plan.sizes, stop, progress, none, none, False, None
-        )  # fmt: skip
 
-    return "lapack_" in eqx.filter_jit(program).lower(setting, jnp.asarray(0, jnp.int32)).as_text()
+def uses_lapack(
+    member: Member, setting: PyTree, fixed: PyTree, schedule: PyTree, sizes: dict[str, int], stop: Probe | None
+) -> bool:
+    """Whether a member calls LAPACK, on a CPU: eigenvalues and factorizations do."""
+    return "lapack_" in _whole.lower(member, setting, fixed, schedule, sizes, stop).as_text()
 
 
 def met(stop: Probe, snapshot: Snapshot) -> jax.Array:
