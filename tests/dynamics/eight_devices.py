@@ -18,18 +18,19 @@ import optax
 
 import dynascope as ds
 from dynascope.dynamics import batches, loop
-from dynascope.dynamics.checkpoint import as_numpy
+from dynascope.dynamics.checkpoint import Checkpoint, as_numpy
 from dynascope.lab.monitor import LabMonitor, Progress
 
 PLAN: dict[str, Any] = {"steps": 200, "record": 20}
 
 
 def member(seed, rate) -> ds.Descent:
-    """Linear regression on examples of the member's own, which diverges at the larger rate; its key is random too."""
-    rows = jax.random.normal(jax.random.key(seed), (8, 2))
+    """Linear regression on examples of the member's own, with a key in its state; it diverges at the larger rate."""
+    key = jax.random.key(seed)
+    rows, noisy = jax.random.normal(key, (8, 2)), optax.chain(optax.add_noise(1e-6, 0.5, key), optax.sgd(rate))
     return ds.Descent(
-        jnp.ones(2), lambda w, rows: jnp.mean((rows @ w - rows[:, 0]) ** 2), optax.sgd(rate),
-        data=rows, batch=4, key=jax.random.key(seed), probes={"w": lambda w: w, "loss": ds.probes.loss()},
+        jnp.ones(2), lambda w, rows: jnp.mean((rows @ w - rows[:, 0]) ** 2), noisy,
+        data=rows, batch=4, key=key, probes={"w": lambda w: w, "loss": ds.probes.loss()},
     )  # fmt: skip
 
 
@@ -64,12 +65,15 @@ RUNS: dict[str, Callable[[], ds.Trajectory]] = {
 
 
 def table(trajectory: ds.Trajectory) -> dict[str, np.ndarray]:
-    """Its numbers by name: what was recorded, the state in which it ended, and the devices it took."""
+    """Its numbers by name: what was recorded, the state in which it ended, the devices it took, and those that hold the
+    state."""
     state = jax.tree_util.tree_leaves_with_path(trajectory.state)
+    held = [leaf.sharding.device_set for _, leaf in state if isinstance(leaf, jax.Array)]
     return {
         **{str(name): variable.values for name, variable in trajectory.trace.data_vars.items()},
         **{f"state{jax.tree_util.keystr(place)}": as_numpy(leaf) for place, leaf in state},
         "devices": np.asarray(trajectory.statistics["devices"]),
+        "held": np.asarray(max(map(len, held), default=0)),
     }
 
 
@@ -85,12 +89,21 @@ def interrupted(run: Callable[[], Any], folder: Path, at: float = 0.6) -> None:
         raise AssertionError("it was not interrupted")
 
 
-def taken_up(run: Callable[[], ds.Trajectory], folder: Path) -> tuple[ds.Trajectory, float]:
-    """Go on from what is in the folder; and how much was done by the first word of it."""
-    told: list[float] = []
-    monitor = LabMonitor(folder, lambda progress: told.append(progress.done / progress.total))
-    with ds.monitored_by(monitor):
-        return run(), told[0]
+def taken_up(run: Callable[[], ds.Trajectory], folder: Path) -> tuple[ds.Trajectory, list[int]]:
+    """Go on from what is in the folder; and for each batch how many recordings were done (-1: it begins anew)."""
+    real, done = Checkpoint.restore, []
+
+    def restore(*arguments: Any) -> Any:
+        found = real(*arguments)
+        done.append(-1 if found is None else found[0])
+        return found
+
+    Checkpoint.restore = restore
+    try:
+        with ds.monitored_by(LabMonitor(folder, keep_every=0.0)):
+            return run(), done
+    finally:
+        Checkpoint.restore = real
 
 
 @contextmanager
@@ -123,12 +136,12 @@ def main(folder: Path) -> None:
     with jax.default_device(jax.devices()[3]):
         keep("on one", thirteen())
     loop.SLICE_SECONDS = 1e-9  # a slice per recording
-    trajectory, first = taken_up(thirteen, folder / "one")
-    keep("taken up from one", trajectory, first=first)
+    trajectory, done = taken_up(thirteen, folder / "one")
+    keep("taken up from one", trajectory, done=np.asarray(done))
     for place in ("eight", "eight again"):
         interrupted(thirteen, folder / place)
-    trajectory, first = taken_up(thirteen, folder / "eight again")
-    keep("taken up from eight", trajectory, first=first)
+    trajectory, done = taken_up(thirteen, folder / "eight again")
+    keep("taken up from eight", trajectory, done=np.asarray(done))
 
 
 if __name__ == "__main__":

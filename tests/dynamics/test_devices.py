@@ -26,6 +26,7 @@ eight_devices = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(eight_devices)
 RUNS, table, thirteen = eight_devices.RUNS, eight_devices.table, eight_devices.thirteen
 
+ABOUT = {"devices", "held"}
 Tables = Callable[[str], dict[str, np.ndarray]]
 
 
@@ -65,7 +66,7 @@ def on_eight(folder: Path) -> Tables:
 def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     """Equal to rounding: 1e-6 of the largest entry, and where something diverged, at the same step."""
     assert expected.keys() <= found.keys()
-    for name in expected.keys() - {"devices"}:
+    for name in expected.keys() - ABOUT:
         if expected[name].dtype.kind != "f":
             np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
         else:
@@ -74,7 +75,7 @@ def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
 
 def assert_same_bits(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert expected.keys() <= found.keys()
-    for name in expected.keys() - {"devices"}:
+    for name in expected.keys() - ABOUT:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
@@ -105,7 +106,12 @@ def test_as_few_devices_as_it_takes_are_used(name, devices, on_eight: Tables):
 
 def test_members_that_only_fill_up_are_not_shown(on_eight: Tables):
     found = on_eight("thirteen")
-    assert {array.shape[0] for name, array in found.items() if name != "devices"} == {13}
+    assert {found[name].shape[0] for name in found.keys() - ABOUT} == {13}
+
+
+def test_what_is_kept_of_many_devices_lies_on_none_of_them_but_one(on_eight: Tables):
+    assert on_eight("thirteen")["held"] == 1  # random keys
+    assert on_eight("a member resumed")["held"] == 1
 
 
 def test_what_does_not_fit_is_split_over_all_devices(on_eight: Tables):
@@ -116,22 +122,22 @@ def test_what_does_not_fit_is_split_over_all_devices(on_eight: Tables):
 
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(on_eight: Tables):
     found = on_eight("taken up from eight")
-    assert found["first"] > 0.5
+    assert found["done"].tolist() == [7]
     assert_same_bits(found, on_eight("thirteen"))
 
 
 def test_eight_devices_go_on_where_one_was(on_eight: Tables):
     found = on_eight("taken up from one")
-    assert found["first"] > 0.3  # the first five members are done
+    assert found["done"].tolist() == [11, 7, -1]  # five members, five more, and three that one device had not begun
     assert_close(found, table(thirteen()))
 
 
-@pytest.mark.parametrize("width", [None, 4])
-def test_one_device_goes_on_where_eight_were(width, folder: Path, tmp_path: Path):
+@pytest.mark.parametrize(("width", "done"), [(None, [7]), (4, [7, 7, 7, 7])])
+def test_one_device_goes_on_where_eight_were(width, done, folder: Path, tmp_path: Path):
     for kept in (folder / "eight").glob("*.npz"):
         (tmp_path / kept.name).write_bytes(kept.read_bytes())
-    found, first = eight_devices.taken_up(lambda: thirteen(width=width), tmp_path)
-    assert first > 0.1 if width else first > 0.5
+    found, were = eight_devices.taken_up(lambda: thirteen(width=width), tmp_path)
+    assert were == done
     assert_close(table(found), table(thirteen()))
 
 
@@ -141,7 +147,9 @@ def test_what_is_kept_of_another_run_does_not_cut_the_batches(tmp_path: Path, mo
     eight_devices.interrupted(
         lambda: ds.ensemble(eight_devices.member, other, **eight_devices.PLAN, width=5), tmp_path
     )
-    found, _ = eight_devices.taken_up(thirteen, tmp_path)
+    found, done = eight_devices.taken_up(thirteen, tmp_path)
+    assert set(done) == {-1}
+    assert (tmp_path / "001-0-13.npz").exists()
     assert_same_bits(table(found), table(thirteen()))
 
 
