@@ -55,7 +55,6 @@ RUNS: dict[str, Callable[[], ds.Trajectory]] = {
     "thirteen": thirteen,
     "three": lambda: ds.ensemble(member, over(3), **PLAN),
     "one after another": lambda: thirteen(width=1),
-    "two at a time": lambda: thirteen(width=2),
     "dropped": lambda: thirteen(keep=False),
     "stopped": lambda: thirteen(stop=lambda snapshot: snapshot.loss() < 1e-3),
     "resumed": lambda: thirteen().resume(steps=20),

@@ -64,7 +64,7 @@ def on_eight(folder: Path) -> Tables:
 
 
 def assert_close(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    """Equal to rounding: 1e-6 of the largest entry, and where something diverged, at the same step."""
+    """Equal to 1e-6; whole numbers, such as the step at which a member diverged, exactly."""
     assert expected.keys() <= found.keys()
     for name in expected.keys() - ABOUT:
         if expected[name].dtype.kind != "f":
@@ -82,11 +82,6 @@ def assert_same_bits(found: dict[str, np.ndarray], expected: dict[str, np.ndarra
 @pytest.mark.parametrize("name", RUNS)
 def test_the_numbers_are_those_of_one_device(name, on_eight: Tables):
     assert_close(on_eight(name), table(RUNS[name]()))
-
-
-@pytest.mark.parametrize("name", ["one after another", "two at a time"])
-def test_they_are_the_same_bits_where_as_many_share_a_device(name, on_eight: Tables):
-    assert_same_bits(on_eight(name), table(RUNS[name]()))
 
 
 def test_of_a_thousand_members_those_that_diverge_do_so_on_any_device(on_eight: Tables):
@@ -144,9 +139,7 @@ def test_one_device_goes_on_where_eight_were(width, done, folder: Path, tmp_path
 def test_what_is_kept_of_another_run_does_not_cut_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)
     other = eight_devices.over(13, 0.04)
-    eight_devices.interrupted(
-        lambda: ds.ensemble(eight_devices.member, other, **eight_devices.PLAN, width=5), tmp_path
-    )
+    eight_devices.interrupted(lambda: ds.ensemble(eight_devices.member, other, **eight_devices.PLAN, width=5), tmp_path)
     found, done = eight_devices.taken_up(thirteen, tmp_path)
     assert set(done) == {-1}
     assert (tmp_path / "001-0-13.npz").exists()

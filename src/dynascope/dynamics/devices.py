@@ -1,7 +1,7 @@
 """Where the members of an ensemble run: spread over every device of this machine, so many side by side on each.
 
-Members know nothing of one another, so each device runs the program of one device on its share of them, with no word
-between them (`jax.shard_map`): numbers depend on how many members share a device, to rounding, and on nothing else.
+Members know nothing of one another, so each device runs the program of one device on its share of them, and at its own
+pace (`jax.shard_map`). The numbers are those of one device, to rounding.
 """
 
 from __future__ import annotations
