@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
@@ -60,18 +61,18 @@ def run_members(
             done = now - float(plan.since)
             monitor.progress(first * span + done * here, members * span, "steps")
 
-        def rows(leaf: Any, chosen: np.ndarray = chosen) -> Any:
-            return jnp.asarray(leaf[chosen])
+        def rows(tree: PyTree, chosen: np.ndarray = chosen, mesh: Mesh | None = mesh) -> PyTree:
+            return laid_out(jax.tree.map(lambda leaf: leaf[chosen], tree), mesh)
 
         try:
             outcome = run_batch(
                 member,
-                laid_out(jax.tree.map(rows, settings), mesh),
+                rows(settings),
                 fixed,
                 plan,
                 schedule,
                 stop=stop,
-                state=laid_out(jax.tree.map(rows, state), mesh) if batched and state is not None else state,
+                state=rows(state) if batched and state is not None else state,
                 batched=batched,
                 mesh=mesh,
                 checkpoint=batch.checkpoint,

@@ -102,9 +102,12 @@ def _filled_up(rows: np.ndarray, size: int) -> np.ndarray:
 
 
 def _placed(kept: np.ndarray, like: jax.Array) -> jax.Array:
-    """On the devices of `like`, if these are several."""
-    found = as_jax(kept, like)
-    return found if len(like.sharding.device_set) == 1 else jax.device_put(found, like.sharding)
+    """On the devices of `like`; where these are several, not all of it on one of them first."""
+    if len(like.sharding.device_set) == 1:
+        return as_jax(kept, like)
+    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+        return jax.device_put(as_jax(kept, like), like.sharding)
+    return jax.device_put(kept.view(like.dtype), like.sharding)
 
 
 def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:

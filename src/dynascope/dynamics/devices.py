@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
@@ -58,8 +59,10 @@ def spread(members: int, width: int, devices: tuple[jax.Device, ...]) -> Layout:
 
 
 def laid_out(tree: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays whose first axis is that of the members, each device with its share."""
-    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, ALONG_MEMBERS))
+    """Arrays whose first axis is that of the members, each device with its share alone."""
+    if mesh is None:
+        return jax.tree.map(jnp.asarray, tree)
+    return jax.device_put(tree, NamedSharding(mesh, ALONG_MEMBERS))
 
 
 def on_each_device(function: Callable[..., PyTree], mesh: Mesh | None) -> Callable[..., PyTree]:
