@@ -26,7 +26,8 @@ for ever."""
 class Batch(NamedTuple):
     """Members that run at the same time."""
 
-    count: int
+    size: int
+    """How many, without those that only fill it up."""
     layout: Layout
     checkpoint: Checkpoint
 
@@ -54,7 +55,7 @@ def run_members(
         devices = devices[:1] if uses_lapack(member, setting, fixed, schedule, plan.sizes, stop) else devices
     while first < members:
         batch = _next_batch(monitor, kept_names, name, first, members, width, devices, batched)
-        here, mesh = batch.count, batch.layout.mesh
+        here, mesh = batch.size, batch.layout.mesh
         chosen = first + np.minimum(np.arange(batch.layout.size), here - 1)  # a short batch repeats its last member
 
         def on_progress(now: float, first: int = first, here: int = here) -> None:

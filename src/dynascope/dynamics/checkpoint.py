@@ -43,12 +43,12 @@ def kept_rows(names: Iterable[str], name: str, first: int) -> Kept | None:
 
 
 class Checkpoint(NamedTuple):
-    """Where a batch of `count` members is kept, and the table in which it may have been kept before."""
+    """Where a batch of members is kept, and the table in which it may have been kept before."""
 
     monitor: Monitor
     name: str
-    count: int
-    """The members themselves, without those that only fill the batch up."""
+    members: int
+    """How many, without those that only fill the batch up."""
     batched: bool
     source: str
     row: int
@@ -58,7 +58,7 @@ class Checkpoint(NamedTuple):
 
     def keep(self, progress: PyTree, done: int, label: np.ndarray) -> None:
         """Keep the members' progress after `done` recordings."""
-        rows = slice(self.count) if self.batched else ...
+        rows = slice(self.members) if self.batched else ...
         leaves = {f"leaf{i}": as_numpy(leaf)[rows] for i, leaf in enumerate(jax.tree.leaves(progress))}
         self.monitor.keep(self.name, {"done": np.asarray(done), "label": label, **leaves})
 
@@ -67,7 +67,7 @@ class Checkpoint(NamedTuple):
         kept = self.monitor.restore(self.source)
         if kept is None:
             return None
-        here = slice(self.row, self.row + self.count)
+        here = slice(self.row, self.row + self.members)
         if not np.array_equal(np.atleast_1d(kept.get("label", ""))[here], label()):
             return None
         leaves, structure = jax.tree.flatten(fresh)
@@ -88,9 +88,9 @@ class Checkpoint(NamedTuple):
             array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
             common.update(f"{jax.tree_util.keystr(place)} {array.dtype} {array.shape}".encode())
             common.update(np.ascontiguousarray(array).tobytes())
-        digests = [common.copy() for _ in range(self.count)]
+        digests = [common.copy() for _ in range(self.members)]
         for place, leaf in jax.tree_util.tree_leaves_with_path(made_of):
-            rows = as_numpy(leaf)[: self.count] if self.batched else as_numpy(leaf)[None]
+            rows = as_numpy(leaf)[: self.members] if self.batched else as_numpy(leaf)[None]
             for digest, row in zip(digests, rows, strict=True):
                 digest.update(f"{jax.tree_util.keystr(place)} {row.dtype} {row.shape}".encode())
                 digest.update(np.ascontiguousarray(row).tobytes())

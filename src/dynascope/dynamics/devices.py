@@ -42,7 +42,7 @@ def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
     Who says where to compute is obeyed: `jax.default_device` names the one device, arrays in `held` that are committed
     to a device stay there, and who has set a mesh shards by it.
     """
-    default = jax.config.jax_default_device
+    default = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(default, jax.Device):
         return (default,)
     first, *others = jax.local_devices(backend=default)

@@ -184,7 +184,8 @@ def uses_lapack(
     member: Member, setting: PyTree, fixed: PyTree, schedule: PyTree, sizes: dict[str, int], stop: Probe | None
 ) -> bool:
     """Whether a member calls LAPACK, on a CPU: eigenvalues and factorizations do."""
-    return "lapack_" in _whole.lower(member, setting, fixed, schedule, sizes, stop).as_text()
+    lowered = _whole.lower(member, setting, fixed, schedule, sizes, stop)  # pyright: ignore[reportFunctionMemberAccess]
+    return "lapack_" in lowered.as_text()
 
 
 def met(stop: Probe, snapshot: Snapshot) -> jax.Array:
