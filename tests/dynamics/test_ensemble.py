@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import loop, trajectory as trajectory_module
+from dynascope.dynamics import batches, loop
 from dynascope.probes.probe import Probe, probe
 
 
@@ -99,7 +99,7 @@ def test_a_module_as_member_is_compiled_once_per_shape(monkeypatch):
 
 
 def test_what_does_not_fit_is_split(monkeypatch):
-    real, tried = trajectory_module.run_batch, []
+    real, tried = batches.run_batch, []
 
     def small_device(member, settings, *rest, **options):
         width = jax.tree.leaves(settings)[0].shape[0]
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_split(monkeypatch):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
         return real(member, settings, *rest, **options)
 
-    monkeypatch.setattr(trajectory_module, "run_batch", small_device)
+    monkeypatch.setattr(batches, "run_batch", small_device)
     trace = ds.ensemble(member, OVER, steps=20, record=10).trace
     assert tried == [15, 8, 4, 4, 4, 4]
     monkeypatch.undo()

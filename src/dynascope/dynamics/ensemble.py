@@ -40,9 +40,10 @@ def ensemble(
     with its shapes as static fields is compiled once per shape for as long as the process lives.
 
     On an accelerator all members run side by side, as many at a time as fit; on a CPU small ones side by side and
-    large ones one after another (`width` overrides). A member that diverges is recorded as such in `diverged_at`
-    (-1: never) and disturbs no other. Where `stop` is given, each member stops by itself (`stopped_at`), and its
-    trace is NaN from there on. `keep=False` drops the final states, which large members may need.
+    large ones one after another (`width` overrides, for each device). They are spread over all devices of the machine;
+    inside `with jax.default_device(device):` they stay on that one. A member that diverges is recorded as such in
+    `diverged_at` (-1: never) and disturbs no other. Where `stop` is given, each member stops by itself (`stopped_at`),
+    and its trace is NaN from there on. `keep=False` drops the final states, which large members may need.
     """
     if not callable(member):
         raise TypeError(f"member must be a function that returns a process; got {checks.shown(member)}")

@@ -8,9 +8,8 @@ does not depend on where it was cut.
 from __future__ import annotations
 
 import functools
-import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -18,10 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from dynascope.checks import shown
-from dynascope.dynamics.process import Monitor, Process
+from dynascope.dynamics.checkpoint import Checkpoint
+from dynascope.dynamics.devices import on_each_device
+from dynascope.dynamics.process import Process
 from dynascope.probes.probe import Probe, Snapshot
 
 Member = Callable[..., Process]
@@ -63,8 +65,9 @@ class Progress(NamedTuple):
     """For each probe its values, with one spare row at the end into which a probe that does not record writes."""
 
 
-def _per_member(function: Callable, batched: bool) -> Callable:
-    """For all members side by side; a single one without the batch axis, which would cost large networks time."""
+def _per_member(function: Callable, batched: bool, mesh: Mesh | None) -> Callable:
+    """For all members side by side, on each device of the mesh its share; a single one without the batch axis, which
+    would cost large networks time."""
     if not batched:
         return function
 
@@ -74,11 +77,19 @@ def _per_member(function: Callable, batched: bool) -> Callable:
         alone = jax.tree.map(lambda leaf: leaf[0], members)
         return jax.tree.map(lambda leaf: leaf[None], function(*alone))
 
-    return run
+    return on_each_device(run, mesh)
 
 
 @eqx.filter_jit
-def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int], since: jax.Array, batched: bool):
+def _begin(
+    member: Member,
+    settings: PyTree,
+    fixed: PyTree,
+    sizes: dict[str, int],
+    since: jax.Array,
+    batched: bool,
+    mesh: Mesh | None,
+) -> tuple[PyTree, Progress]:
     """The start of every member, and the arrays it is made of (its data above all), so that they are made once."""
 
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
@@ -94,7 +105,7 @@ def _begin(member: Member, settings: PyTree, fixed: PyTree, sizes: dict[str, int
             )
         return eqx.filter(process, eqx.is_array), Progress(state, states, jnp.full_like(since, -1), records)
 
-    return _per_member(one, batched)(settings)
+    return _per_member(one, batched, mesh)(settings)
 
 
 @eqx.filter_jit
@@ -110,6 +121,7 @@ def _advance(
     first: jax.Array,
     end: jax.Array,
     batched: bool,
+    mesh: Mesh | None,
 ) -> tuple[Progress, jax.Array]:
     """Recordings `first` to `end` (not included), for every member that has not stopped; and when each diverged."""
     times, rows, last_rows, tested, since = schedule
@@ -155,7 +167,25 @@ def _advance(
             _, progress = lax.while_loop(going, following, (first, progress))
         return progress, process.diverged_at(progress.state)
 
-    return _per_member(one, batched)(settings, arrays, progress)
+    return _per_member(one, batched, mesh)(settings, arrays, progress)
+
+
+@eqx.filter_jit
+def _whole(
+    member: Member, setting: PyTree, fixed: PyTree, schedule: PyTree, sizes: dict[str, int], stop: Probe | None
+) -> tuple[Progress, jax.Array]:
+    """The program of one member, to be looked at."""
+    arrays, progress = _begin(member, setting, fixed, sizes, schedule[-1], False, None)
+    none = jnp.asarray(0, jnp.int32)
+    return _advance(member, setting, fixed, arrays, schedule, sizes, stop, progress, none, none, False, None)
+
+
+def uses_lapack(
+    member: Member, setting: PyTree, fixed: PyTree, schedule: PyTree, sizes: dict[str, int], stop: Probe | None
+) -> bool:
+    """Whether a member calls LAPACK, on a CPU: eigenvalues and factorizations do."""
+    lowered = _whole.lower(member, setting, fixed, schedule, sizes, stop)  # pyright: ignore[reportFunctionMemberAccess]
+    return "lapack_" in lowered.as_text()
 
 
 def met(stop: Probe, snapshot: Snapshot) -> jax.Array:
@@ -183,6 +213,7 @@ class Outcome(NamedTuple):
     stopped_at: np.ndarray
     state: PyTree
     """The end states, with the states of the probes: what it takes to go on."""
+    devices: int
     compile_seconds: float
     run_seconds: float
 
@@ -197,34 +228,39 @@ def run_batch(
     stop: Probe | None,
     state: PyTree,
     batched: bool,
-    monitor: Monitor,
-    name: str,
+    mesh: Mesh | None,
+    checkpoint: Checkpoint,
     on_progress: Callable[[float], None],
-) -> Outcome:
+) -> Outcome | None:
     """Run one batch to its end, in slices of about a second; `on_progress(time)` is called after each.
 
     `schedule` is `plan.schedule()`, made once for all batches. It begins at `state` (an earlier outcome's), or at the
-    start where that is None. After a kill it goes on from what the monitor kept under `name`, to the same bits.
+    start where that is None. After a kill it goes on from the checkpoint: to the same bits, on the same number of
+    devices. None where there was none, although the batch was cut for it. Where `mesh` is given, settings and state
+    are laid out on it.
     """
-    clock = time.perf_counter()
-    arrays, progress = _begin(member, settings, fixed, plan.sizes, schedule[-1], batched)
+    clock, monitor = time.perf_counter(), checkpoint.monitor
+    arrays, progress = _begin(member, settings, fixed, plan.sizes, schedule[-1], batched, mesh)
     if state is not None:
         progress = progress._replace(state=state[0], probe_states=state[1])
     begun = progress.state, progress.probe_states
 
     def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
-        result = _advance(member, settings, fixed, arrays, schedule, plan.sizes, stop, progress, *limits, batched)
+        result = _advance(member, settings, fixed, arrays, schedule, plan.sizes, stop, progress, *limits, batched, mesh)
         return jax.block_until_ready(result)
 
     advance(progress, 0, 0)  # nothing to do yet: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
 
     @functools.cache
-    def label() -> str:  # only when it is asked for: the data may be large
-        return _digest((settings, fixed, plan, arrays, begun))
+    def label() -> np.ndarray:  # only when it is asked for: the data may be large
+        return checkpoint.label((settings, arrays, begun), (fixed, plan))
 
-    done, progress = _restore(monitor, name, label, progress)
+    found = checkpoint.restore(label, progress)
+    if found is None and not checkpoint.usual:
+        return None
+    done, progress = found or (0, progress)
     _, diverged_at = advance(progress, done, done)
     kept_at, recordings, since = time.perf_counter(), len(plan.times), float(plan.since)
     budget = 64.0 if plan.times.dtype.kind == "i" else (float(plan.times[-1]) - since) / 64  # of the first slice
@@ -234,7 +270,7 @@ def run_batch(
         try:
             progress, diverged_at = advance(progress, done, end)
         except KeyboardInterrupt:
-            monitor.keep(name, _flat(progress, done, label()))
+            checkpoint.keep(progress, done, label())
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
@@ -242,65 +278,15 @@ def run_batch(
         try:
             on_progress(float(plan.times[done - 1]))
         except KeyboardInterrupt:
-            monitor.keep(name, _flat(progress, done, label()))
+            checkpoint.keep(progress, done, label())
             raise
         interval = monitor.keep_every if done < recordings else monitor.keep_every / 10  # a finished batch: keep sooner
         if time.perf_counter() - kept_at > interval:
-            monitor.keep(name, _flat(progress, done, label()))
+            checkpoint.keep(progress, done, label())
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
     ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
     state = progress.state, progress.probe_states
-    return Outcome(records, *ends, state, compile_seconds, time.perf_counter() - clock)
-
-
-def _flat(progress: Progress, done: int, label: str) -> dict[str, np.ndarray]:
-    leaves = {f"leaf{i}": as_numpy(leaf) for i, leaf in enumerate(jax.tree.leaves(progress))}
-    return {"done": np.asarray(done), "label": np.asarray(label), **leaves}
-
-
-def _restore(monitor: Monitor, name: str, label: Callable[[], str], fresh: Progress) -> tuple[int, Progress]:
-    """Where the monitor's checkpoint says we are, if it is one of this very run; else the beginning."""
-    kept: Mapping[str, np.ndarray] | None = monitor.restore(name)
-    leaves, structure = jax.tree.flatten(fresh)
-    if kept is None or str(kept.get("label")) != label():
-        return 0, fresh
-    found = [kept[f"leaf{i}"] for i in range(len(leaves)) if f"leaf{i}" in kept]
-    if len(found) < len(leaves) or not all(map(fits, found, leaves)):
-        return 0, fresh
-    return int(kept["done"]), jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
-
-
-def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:
-    """An array as it is kept: a random key as its words, numbers that NumPy does not know (bfloat16) as their bits."""
-    array = np.asarray(as_words(leaf))
-    return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
-
-
-def fits(kept: np.ndarray, like: jax.Array | np.ndarray) -> bool:
-    """Whether a kept array can take the place of `like`."""
-    wanted = as_numpy(like)
-    return kept.shape == wanted.shape and kept.dtype == wanted.dtype
-
-
-def as_words(leaf: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-    """A random key as its words; other arrays as they are."""
-    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-
-
-def as_jax(kept: np.ndarray, like: jax.Array | np.ndarray) -> jax.Array:
-    """A kept array as the kind of `like`."""
-    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like))
-    return jnp.asarray(kept if kept.dtype == like.dtype else kept.view(like.dtype))
-
-
-def _digest(tree: PyTree) -> str:
-    """A fingerprint of the settings and the plan, so that a checkpoint of another run is not taken for this one's."""
-    digest = hashlib.sha256()
-    for place, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
-        digest.update(f"{jax.tree_util.keystr(place)} {array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
+    devices = 1 if mesh is None else mesh.size
+    return Outcome(records, *ends, state, devices, compile_seconds, time.perf_counter() - clock)

@@ -227,16 +227,15 @@ def _flow_times(times: Times, since: int | float | None) -> np.ndarray:
     return found
 
 
-def choose_width(shape: Outline, plan: Plan) -> int:
-    """How many members to run side by side."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
+def choose_width(shape: Outline, plan: Plan, devices: Sequence[jax.Device]) -> int:
+    """How many members to run side by side on each device."""
+    if devices[0].platform == "cpu":
         return CPU_WIDTH if shape.work <= VMAP_UP_TO else 1
     records = sum(
         plan.sizes[name] * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(value))
         for name, value in shape.values.items()
     )
-    memory = (device.memory_stats() or {}).get("bytes_limit", 8 * 2**30)
+    memory = min((device.memory_stats() or {}).get("bytes_limit", 8 * 2**30) for device in devices)
     return max(1, int(memory // (4 * (shape.process_bytes + records))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -176,6 +176,11 @@ class Monitor:
 
     def progress(self, done: float, total: float, what: str) -> None:
         """`done` of `total` member-steps (or units of flow time) of `what` are behind us."""
+
+    def kept_names(self) -> Iterable[str]:
+        """The names under which something is kept. Only a monitor that tells them lets an ensemble go on in other
+        batches, as it needs to on another number of devices."""
+        return ()
 
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         """What `keep` last received under this name, or None."""

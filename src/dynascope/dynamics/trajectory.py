@@ -15,7 +15,9 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope import checks
-from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch
+from dynascope.dynamics.batches import run_members
+from dynascope.dynamics.devices import usable_devices
+from dynascope.dynamics.loop import Member, Plan
 from dynascope.dynamics.plan import (
     LAST_STEP,
     Outline,
@@ -28,7 +30,6 @@ from dynascope.dynamics.plan import (
     recording_axis,
     usual_cadence,
 )
-from dynascope.dynamics.process import current_monitor
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 Stop = Callable[[Snapshot], Any] | Probe | None
@@ -74,7 +75,7 @@ class Trajectory:
     """What the probes recorded, with the dimension `step` (or `time`) after those of the ensemble; `diverged_at`, and
     `stopped_at` where there is a condition to stop (-1: never)."""
     statistics: Mapping[str, float]
-    """`compile_seconds`, `run_seconds`, and `members`."""
+    """`compile_seconds`, `run_seconds`, `members`, and `devices`: over how many of them the members were spread."""
     state: PyTree
     """The end state, of each member along the first axis of an ensemble: parameters, the optimizer's state, and what
     the probes carry. None where it was not kept."""
@@ -169,8 +170,22 @@ def start(
             run = run._replace(record=usual_cadence(last))
     plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
     members = math.prod(run.dims.values())
-    width = min(members, run.width or choose_width(run.shape, plan))
-    outcomes = list(_batches(run, plan, members, width, state))
+    devices = usable_devices((run.member, run.fixed, run.stop))[: None if run.dims else 1]
+    outcomes = list(
+        run_members(
+            run.member,
+            run.settings,
+            run.fixed,
+            plan,
+            stop=run.stop,
+            state=state,
+            keep=run.keep,
+            members=members,
+            width=run.width or choose_width(run.shape, plan, devices),
+            devices=devices,
+            batched=bool(run.dims),
+        )
+    )
     trace = label(outcomes, run.shape, recorded, run.grid, run.dims)
     at = plan.times[-1].item()
     kept = None
@@ -185,59 +200,8 @@ def start(
         elif stopped[0] >= 0:
             at = stopped[0].item()
             trace = _ended(trace, plan, run.shape, at)
-    return Trajectory(trace, {**trace.attrs, "members": members}, kept, at, run)
-
-
-def _batches(run: Run, plan: Plan, members: int, width: int, state: PyTree) -> Any:
-    """All members, `width` at a time: fewer if that many do not fit in the device's memory."""
-    monitor = current_monitor()
-    name, span = monitor.next_name(), float(plan.times[-1] - plan.since) or 1.0
-    first, batched, schedule = 0, bool(run.dims), plan.schedule()
-    while first < members:
-        here = min(width, members - first)
-        chosen = np.minimum(np.arange(first, first + width), members - 1)  # a short last batch repeats its last member
-
-        def on_progress(now: float, first: int = first, here: int = here) -> None:
-            done = now - float(plan.since)
-            monitor.progress(first * span + done * here, members * span, "steps")
-
-        def rows(leaf: Any, chosen: np.ndarray = chosen) -> Any:
-            return jnp.asarray(leaf[chosen])
-
-        try:
-            outcome = run_batch(
-                run.member,
-                jax.tree.map(rows, run.settings),
-                run.fixed,
-                plan,
-                schedule,
-                stop=run.stop,
-                state=jax.tree.map(rows, state) if batched and state is not None else state,
-                batched=batched,
-                monitor=monitor,
-                name=f"{name}-{first}-{width}",
-                on_progress=on_progress,
-            )
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error) or width == 1:
-                raise
-            width = math.ceil(width / 2)
-            continue
-        if batched:
-            ends = jax.tree.map(_on_host, outcome.state) if run.keep else None
-            outcome = _first_members(outcome._replace(state=ends), here)
-        yield outcome
-        first += here
-
-
-def _first_members(outcome: Outcome, count: int) -> Outcome:
-    first = jax.tree.map(lambda leaf: leaf[:count], outcome._asdict() | {"compile_seconds": None, "run_seconds": None})
-    return outcome._replace(**{name: part for name, part in first.items() if part is not None})
-
-
-def _on_host(leaf: jax.Array) -> Any:
-    """Many members' states are kept in the host's memory; random keys stay as they are."""
-    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
+    used = max(outcome.devices for outcome in outcomes)
+    return Trajectory(trace, {**trace.attrs, "members": members, "devices": used}, kept, at, run)
 
 
 def _concatenated(leaves: Any) -> Any:

@@ -8,13 +8,13 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -88,6 +88,9 @@ class LabMonitor(Monitor):
         self.interrupted()
         if self.on_progress is not None:
             self.on_progress(self._part.report(done, total, what))
+
+    def kept_names(self) -> Iterable[str]:
+        return [unquote(path.stem) for path in self.folder.glob("[!.]*.npz")]
 
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         path = self._path(name)

@@ -103,8 +103,9 @@ _version = cache(version)
 
 
 def device_name() -> str:
-    """The device that JAX computes on, in words."""
-    device = jax.devices()[0]
+    """The device that JAX computes on, in words, and how many there are where these are several."""
+    device, *others = jax.local_devices()
+    several = f", {len(others) + 1} devices" if others else ""
     if device.platform == "cpu":
-        return f"cpu ({platform.machine()}, {platform.system()})"
-    return f"{device.platform} ({device.device_kind})"
+        return f"cpu ({platform.machine()}, {platform.system()}{several})"
+    return f"{device.platform} ({device.device_kind}{several})"

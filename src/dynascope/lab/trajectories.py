@@ -15,7 +15,7 @@ import xarray as xr
 
 from dynascope.checks import shown
 from dynascope.dynamics import CentralFlow, Descent, Flow
-from dynascope.dynamics.loop import as_jax, as_numpy, fits
+from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.trajectory import Run, Trajectory
 from dynascope.lab.files import write_whole
 from dynascope.lab.netcdf import pack, unpack

@@ -1,0 +1,134 @@
+"""Checkpoints of a batch of members: what is kept of each, and how it is found again.
+
+Members do not depend on one another, and neither does what is kept of them: a checkpoint is a table with a row for each
+member. So a run goes on where it was on another number of devices too, with the members in other batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from dynascope.dynamics.process import Monitor
+
+
+class Kept(NamedTuple):
+    """The rows of a table: `size` members from number `first` on, the last of them perhaps repeated."""
+
+    name: str
+    first: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.size
+
+
+def kept_rows(names: Iterable[str], name: str, first: int) -> Kept | None:
+    """Of what is kept of the run `name`, the table with member number `first`; of several the one made last."""
+    found = [re.fullmatch(rf"{re.escape(name)}-(\d+)-(\d+)", kept) for kept in names]
+    tables = [Kept(match[0], int(match[1]), int(match[2])) for match in found if match]
+    return max(
+        (table for table in tables if table.first <= first < table.end),
+        key=lambda table: (table.first, -table.size),  # a table is only ever cut up
+        default=None,
+    )
+
+
+class Checkpoint(NamedTuple):
+    """Where a batch of members is kept, and the table in which it may have been kept before."""
+
+    monitor: Monitor
+    name: str
+    members: int
+    """How many, without those that only fill the batch up."""
+    batched: bool
+    source: str
+    row: int
+    """Of the first member, in the source."""
+    usual: bool
+    """Whether the batch would be the same without the source."""
+
+    def keep(self, progress: PyTree, done: int, label: np.ndarray) -> None:
+        """Keep the members' progress after `done` recordings."""
+        rows = slice(self.members) if self.batched else ...
+        leaves = {f"leaf{i}": as_numpy(leaf)[rows] for i, leaf in enumerate(jax.tree.leaves(progress))}
+        self.monitor.keep(self.name, {"done": np.asarray(done), "label": label, **leaves})
+
+    def restore(self, label: Callable[[], np.ndarray], fresh: PyTree) -> tuple[int, PyTree] | None:
+        """Recordings done, and the progress after them; None where nothing is kept of this very run."""
+        kept = self.monitor.restore(self.source)
+        if kept is None:
+            return None
+        here = slice(self.row, self.row + self.members)
+        if not np.array_equal(np.atleast_1d(kept.get("label", ""))[here], label()):
+            return None
+        leaves, structure = jax.tree.flatten(fresh)
+        found = [kept[f"leaf{i}"] for i in range(len(leaves)) if f"leaf{i}" in kept]
+        if len(found) < len(leaves):
+            return None
+        if self.batched:
+            found = [_filled_up(leaf[here], like.shape[0]) for leaf, like in zip(found, leaves, strict=True)]
+        if not all(map(fits, found, leaves)):
+            return None
+        return int(kept["done"]), jax.tree.unflatten(structure, list(map(_placed, found, leaves)))
+
+    def label(self, made_of: PyTree, shared: PyTree) -> np.ndarray:
+        """For each member a fingerprint of what it is made of and of what all share, so that a checkpoint of another
+        run is not taken for this one's."""
+        common = hashlib.sha256()
+        for place, leaf in jax.tree_util.tree_leaves_with_path(shared):
+            array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
+            common.update(f"{jax.tree_util.keystr(place)} {array.dtype} {array.shape}".encode())
+            common.update(np.ascontiguousarray(array).tobytes())
+        digests = [common.copy() for _ in range(self.members)]
+        for place, leaf in jax.tree_util.tree_leaves_with_path(made_of):
+            rows = as_numpy(leaf)[: self.members] if self.batched else as_numpy(leaf)[None]
+            for digest, row in zip(digests, rows, strict=True):
+                digest.update(f"{jax.tree_util.keystr(place)} {row.dtype} {row.shape}".encode())
+                digest.update(np.ascontiguousarray(row).tobytes())
+        return np.asarray([digest.hexdigest() for digest in digests])
+
+
+def _filled_up(rows: np.ndarray, size: int) -> np.ndarray:
+    return rows[np.minimum(np.arange(size), len(rows) - 1)]
+
+
+def _placed(kept: np.ndarray, like: jax.Array) -> jax.Array:
+    """On the devices of `like`; where these are several, not all of it on one of them first."""
+    if len(like.sharding.device_set) == 1:
+        return as_jax(kept, like)
+    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+        return jax.device_put(as_jax(kept, like), like.sharding)
+    return jax.device_put(kept.view(like.dtype), like.sharding)
+
+
+def as_numpy(leaf: jax.Array | np.ndarray) -> np.ndarray:
+    """An array as it is kept: a random key as its words, numbers that NumPy does not know (bfloat16) as their bits."""
+    array = np.asarray(as_words(leaf))
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+
+
+def fits(kept: np.ndarray, like: jax.Array | np.ndarray) -> bool:
+    """Whether a kept array can take the place of `like`."""
+    wanted = as_numpy(like)
+    return kept.shape == wanted.shape and kept.dtype == wanted.dtype
+
+
+def as_words(leaf: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    """A random key as its words; other arrays as they are."""
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def as_jax(kept: np.ndarray, like: jax.Array | np.ndarray) -> jax.Array:
+    """A kept array as the kind of `like`."""
+    if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jnp.asarray(kept), impl=jax.random.key_impl(like))
+    return jnp.asarray(kept if kept.dtype == like.dtype else kept.view(like.dtype))
