@@ -37,8 +37,9 @@ SILENT = logging.CRITICAL + 1
 MEMORY = {"target": False, "spill": False, "pause": False}
 """dask would pause a worker at 80 % of its memory, for good where XLA keeps it; one over its limit is still ended."""
 
-SETTINGS = {"distributed.scheduler.worker-saturation": 1.0, "distributed.deploy.lost-worker-timeout": "5 minutes"}
-"""A worker has one call at a time, so that its death counts against that one; and it may take a while to come back."""
+SATURATION, PATIENT = "distributed.scheduler.worker-saturation", "distributed.deploy.lost-worker-timeout"
+"""How many calls a worker has at hand (one, so that its death counts against that one); how long it may take to come
+back after a death, before its job is replaced."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
             "n_workers": count,
             "threads_per_worker": 1,
             "host": "127.0.0.1",
-            "local_directory": _settled(ending),
+            "local_directory": _settled(ending, "1 hour"),
             "config": {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
             "scheduler_kwargs": _scheduler(),
             "silence_logs": SILENT,
@@ -144,7 +145,7 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
     for_job = {name: value for name, value in given.items() if name not in for_cluster}
     _made(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
     with ExitStack() as ending:
-        _settled(ending)
+        _settled(ending, "1 minute")
         cluster = _made(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
         return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
@@ -157,12 +158,12 @@ def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
     return Deployment(cluster, cluster=cluster)
 
 
-def _settled(ending: ExitStack) -> str:
+def _settled(ending: ExitStack, patient: str) -> str:
     """Settings for a scheduler in this process, while it lasts; and its folder for scratch files."""
     from dask.config import set as configured  # pyright: ignore[reportMissingImports]
 
     scratch = ending.enter_context(TemporaryDirectory(prefix="dynascope-dask-", ignore_cleanup_errors=True))
-    ending.enter_context(configured({**SETTINGS, "temporary-directory": scratch}))
+    ending.enter_context(configured({SATURATION: 1.0, PATIENT: patient, "temporary-directory": scratch}))
     return scratch
 
 

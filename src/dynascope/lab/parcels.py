@@ -45,7 +45,7 @@ def place_of(store: Store, far: bool) -> Iterator[Place]:
     try:
         write_whole(token, "")
     except OSError as error:
-        raise explain_os_error(error, "opening the run store") from error
+        raise StoreError(f"the run store {root} cannot be written to ({error.strerror})") from error
     try:
         yield Place(str(root), token.name)
     finally:
