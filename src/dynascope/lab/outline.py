@@ -41,8 +41,9 @@ def outline(entry: Entry) -> type[Experiment] | None:
         kind: Any = _Module(entry.path, {}).value(entry.class_name)
     except Exception:  # whatever is wrong with it is said when it is loaded
         return None
-    complete = inspect.isclass(kind) and issubclass(kind, Experiment) and kind.id == entry.id
-    return kind if complete and hasattr(kind, "source") and hasattr(kind, "control") else None
+    if not (inspect.isclass(kind) and issubclass(kind, Experiment) and kind.id == entry.id):
+        return None
+    return kind if hasattr(kind, "source") and hasattr(kind, "control") else None
 
 
 class _Module:
