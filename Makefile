@@ -27,7 +27,7 @@ check: $(STAMP)  ## lint, format, types, import directions
 test: check  ## all checks, and all tests but the long ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not long'
 
-verdicts: $(STAMP)  ## the long tests: quick presets that take a while, and their controls (a quarter of an hour)
+verdicts: $(STAMP)  ## the long tests: most quick presets and their controls, kills at every write (half an hour)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
 
 reference: $(STAMP)  ## write docs/reference.md from the docstrings

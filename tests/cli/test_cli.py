@@ -142,7 +142,6 @@ def test_several_experiments_run_side_by_side_and_are_shown_in_order(dynascope):
         (["sweep", WALK, "--grid", "drift=0:1"], "a range is start:stop:count"),
         (["sweep", WALK, "--grid", "steps=0,1"], "grid steps must be an integer ≥ 1; got 0"),
         (["sweep", WALK, "--grid", "drift=0,1", "--set", "drift=2"], "drift is given by --grid and by --set"),
-        (["sweep", WALK, "--grid", "drift=0,1", "--executor", "dask:tcp://nowhere:1"], "needs dask"),
         (["sweep", TOY, "--grid", "drift=0,1"], "matches 2 experiments, but one is needed"),
         (["sweep", WALK], "--grid"),
         (["sweep", WALK, "--grid", "drift=0", "--grid", "drift=1"], "--grid drift is given twice: [0.0] and [1.0]"),

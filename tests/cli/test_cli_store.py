@@ -53,7 +53,8 @@ def digests() -> list[str]:
     return [found.digest for found in reversed(Store().runs()[0])]
 
 
-def test_runs_lists_what_is_there(dynascope):
+def test_runs_lists_what_is_there(dynascope, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     status, out, lines = dynascope("runs")
     assert (status, lines) == (0, [])
     second, first = digests()

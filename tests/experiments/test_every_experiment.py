@@ -18,7 +18,7 @@ from dynascope.tasks.data import catalog
 pytestmark = pytest.mark.usefixtures("optimized")
 IDS = [entry.id for entry in registry.entries()]
 EVIDENCE = json.loads((Path(__file__).parents[2] / "docs" / "evidence.json").read_text(encoding="utf-8"))
-SOON = 6
+SOON = 4
 """Seconds: `make test` runs quick presets that take no longer, `make verdicts` the others."""
 FIGURES = {
     "concept": "Figures 1-19",

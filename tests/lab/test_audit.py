@@ -77,7 +77,7 @@ def test_an_audit_goes_on_where_it_stopped(entries, store: Store, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", ["concept.one-layer-theory", "edge.product"])
+@pytest.mark.parametrize("id", [pytest.param("concept.one-layer-theory", marks=pytest.mark.long), "edge.product"])
 def test_claims_hold_at_seeds_that_nobody_has_looked_at(id: str, store: Store):
     found = audit(registry.match([id]), [1_000_003, 4_294_967_295], store=store)
     assert found.errors == []

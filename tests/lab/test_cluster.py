@@ -205,3 +205,9 @@ def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("dynascope.lab.cluster.PATIENCE", 0.2)
     with pytest.raises(UsageError, match=r"^no dask scheduler answers at tcp://127.0.0.1:1 \("):
         choose("dask:tcp://127.0.0.1:1")
+
+
+def test_without_dask_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UsageError, match=r"dask:tcp://nowhere:1 needs dask: pip install 'dynascope\[cluster\]'"):
+        choose("dask:tcp://nowhere:1")

@@ -22,7 +22,7 @@ TOY = f"{HERE / 'toy.py'}::toy.walk"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["moments", "writes"])
+@pytest.mark.parametrize("mode", ["moments", pytest.param("writes", marks=pytest.mark.long)])
 def test_kill_nine_loses_nothing(mode: str):
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk would have us wait for every fsync
     with tempfile.TemporaryDirectory(dir=memory) as folder:
@@ -81,6 +81,7 @@ def test_a_really_full_disk(tmp_path: Path):
     assert json.loads((tmp_path / "third").read_text())[0]["reused"]
 
 
+@pytest.mark.long
 def test_a_sweep_over_processes_can_be_interrupted_and_goes_on(tmp_path: Path):
     grid = ["--grid", "drift=0,1,2,3", "--set", "pause=0.03", "--jobs", "2", "--runs", str(tmp_path / "runs")]
     command = [*COMMAND, "sweep", TOY, *grid]

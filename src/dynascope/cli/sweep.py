@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynascope.cli.options import AsJson, Changes, Debug, Force, Preset, Runs, say, seed_in_range
+from dynascope.cli.complete import complete_id
+from dynascope.cli.options import AsJson, Changes, Debug, Force, Id, Preset, Runs, say, seed_in_range
 from dynascope.cli.run import possible
 from dynascope.lab.errors import LabError, UsageError
 
@@ -23,7 +24,7 @@ MOST_MINUTES, MOST_UNASKED = 30, 1000
 
 
 def sweep(
-    id: Annotated[str, typer.Argument(help="An id, or a file of your own.")],
+    id: Id,
     grid: Annotated[
         list[str],
         typer.Option("--grid", "-g", metavar="KEY=...", help="key=FROM:TO:COUNT, key=FROM:TO:COUNT:log or key=v1,v2."),
@@ -136,7 +137,10 @@ def _agree(asked: Plan, jobs: int | None, yes: bool) -> None:
 
 
 def audit(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids and globs; all experiments by default.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids and globs; all experiments by default.", autocompletion=complete_id),
+    ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 10,
     first: Annotated[int, typer.Option("--first", callback=seed_in_range, help="The first of them.")] = 0,
     preset: Annotated[str, typer.Option("--preset", "-p", help="The preset; full for the full setting.")] = "quick",
@@ -151,7 +155,7 @@ def audit(
     from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import build
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import audit_table, console, progress_line
+    from dynascope.lab.terminal import audit_table, console, escape, progress_line
 
     store, out = Store(runs), console(errors=as_json)
     seed_in_range(first + seeds - 1)
@@ -187,5 +191,5 @@ def audit(
         f"record; {sum(row.agrees == row.of for row in main)} of {len(main)} main claims agree with it at every seed",
         soft_wrap=True,
     )
-    out.print(f"[dim]{file}[/]", soft_wrap=True)
+    out.print(f"[dim]{escape(str(file))}[/]", soft_wrap=True)
     raise typer.Exit(1 if found.errors or found.agreement < 1 else 0)

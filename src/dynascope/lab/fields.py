@@ -61,7 +61,8 @@ def explain(kind: type[Experiment], error: ValidationError) -> list[str]:
         if not name or name not in kind.model_fields:  # of several fields, which it names
             lines.setdefault(str(message or fault["msg"]), str(message or f"{name}: {fault['msg']}".lstrip(": ")))
         elif message is not None:
-            lines.setdefault(name, f"{name}: {message}")
+            given = shown(fault["input"])
+            lines.setdefault(name, f"{name}: {message}" if given in str(message) else f"{name}: {message}; got {given}")
         else:
             whole = fault["type"] == "missing"  # the list lacks an item
             places = [str(part + 1) for part in inside if isinstance(part, int) and not whole]

@@ -112,8 +112,8 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
         for name in (*keys, "claim", "holds in", "mean measured"):
             table.add_column(escape(name))
         for row in rows:
-            share = words.share({"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]})
-            share = share if row["of"] else "gap"
+            found = {"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]}
+            share = words.share(found) if row["of"] else "gap"
             cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
             table.add_row(*map(escape, cells))
         return table

@@ -252,7 +252,7 @@ def test_a_convolutional_network_with_another_activation_has_its_taylor_models_t
 def test_a_misspelled_data_set_is_refused(kind, monkeypatch, tmp_path):
     monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
     with pytest.raises(
-        UsageError, match=r"no data set of this name; known are gaussians, digits, mnist,.* given 'mnsit'"
+        UsageError, match=r"no data set of this name; known are gaussians, digits, mnist,.*; got 'mnsit'"
     ):
         build(kind, {"data": "mnsit"})
     (tmp_path / "mine.npz").touch()

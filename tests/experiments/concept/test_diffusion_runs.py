@@ -61,6 +61,7 @@ def measured(stored: StoredRun) -> bytes:
     return (stored.folder / "measured.nc").read_bytes()
 
 
+@pytest.mark.long
 def test_a_killed_run_goes_on_to_the_same_bits(calm: StoredRun, tmp_path: Path):
     command = [sys.executable, "-c", KILLED, json.dumps(TINY), str(tmp_path)]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=500)

@@ -60,6 +60,7 @@ def test_perturbations_leave_negligible_weights_alone_and_balanced_ones_balanced
     assert np.sign(betas["balanced"]).tolist() == np.sign(betas["unperturbed"]).tolist()
 
 
+@pytest.mark.long
 def test_two_heads_of_a_layer_tie_and_one_does_not() -> None:
     experiment = DiagonalTransformerRank(samples=20)
     with precision(True, "highest"):

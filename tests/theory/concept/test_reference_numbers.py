@@ -151,6 +151,7 @@ def test_the_share_of_double_descents_falls_with_the_start(scale):
     assert share == pytest.approx(SHARES[scale], abs=3 * error)
 
 
+@pytest.mark.long
 def test_width_removes_the_double_descent():
     reference = {2: 0.266, 3: 0.162, 4: 0.091, 8: 0.022, 16: 0.002, 64: 0.0}
     shares = {}
