@@ -39,7 +39,7 @@ class Size(NamedTuple):
     steps: int
 
 
-SMALL, PAPER = Size(64, 64, 32, 60), Size(256, 256, 512, 400)
+SMALL, PAPER = Size(64, 64, 32, 60), Size(256, 256, 512, 200)
 
 
 def task_of(size: Size) -> NoisyRecall:

@@ -7,6 +7,7 @@ member. So a run goes on where it was on another number of devices too, with the
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,7 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jax import lax
+from jaxtyping import Array, PyTree, UInt32
 
 from dynascope.dynamics.process import Monitor
 
@@ -56,11 +58,13 @@ class Checkpoint(NamedTuple):
     usual: bool
     """Whether the batch would be the same without the source."""
 
-    def keep(self, progress: PyTree, done: int, label: np.ndarray) -> None:
-        """Keep the members' progress after `done` recordings."""
+    def keep(self, progress: PyTree, done: int, label: Callable[[], np.ndarray]) -> None:
+        """Keep the members' progress after `done` recordings, where somebody does."""
+        if math.isinf(self.monitor.keep_every):
+            return
         rows = slice(self.members) if self.batched else ...
         leaves = {f"leaf{i}": as_numpy(leaf)[rows] for i, leaf in enumerate(jax.tree.leaves(progress))}
-        self.monitor.keep(self.name, {"done": np.asarray(done), "label": label, **leaves})
+        self.monitor.keep(self.name, {"done": np.asarray(done), "label": label(), **leaves})
 
     def restore(self, label: Callable[[], np.ndarray], fresh: PyTree) -> tuple[int, PyTree] | None:
         """Recordings done, and the progress after them; None where nothing is kept of this very run."""
@@ -82,7 +86,7 @@ class Checkpoint(NamedTuple):
 
     def label(self, made_of: PyTree, shared: PyTree) -> np.ndarray:
         """For each member a fingerprint of what it is made of and of what all share, so that a checkpoint of another
-        run is not taken for this one's."""
+        run is not taken for this one's. Large arrays enter by a checksum that is made where they lie."""
         common = hashlib.sha256()
         for place, leaf in jax.tree_util.tree_leaves_with_path(shared):
             array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
@@ -90,11 +94,39 @@ class Checkpoint(NamedTuple):
             common.update(np.ascontiguousarray(array).tobytes())
         digests = [common.copy() for _ in range(self.members)]
         for place, leaf in jax.tree_util.tree_leaves_with_path(made_of):
-            rows = as_numpy(leaf)[: self.members] if self.batched else as_numpy(leaf)[None]
-            for digest, row in zip(digests, rows, strict=True):
-                digest.update(f"{jax.tree_util.keystr(place)} {row.dtype} {row.shape}".encode())
-                digest.update(np.ascontiguousarray(row).tobytes())
+            shape = leaf.shape[1:] if self.batched else leaf.shape
+            name = f"{jax.tree_util.keystr(place)} {leaf.dtype} {shape}".encode()
+            sums = np.asarray(_checksums(as_words(leaf) if self.batched else as_words(leaf)[None]))
+            for digest, row in zip(digests, sums[: self.members], strict=True):
+                digest.update(name)
+                digest.update(row.tobytes())
         return np.asarray([digest.hexdigest() for digest in digests])
+
+
+@jax.jit
+def _checksums(rows: jax.Array) -> UInt32[Array, "rows 2"]:
+    """Two checksums of every row: each word is mixed with its place, and all are added up."""
+    if rows.dtype == bool:
+        words = rows.astype(jnp.uint32)
+    elif jnp.issubdtype(rows.dtype, jnp.complexfloating):
+        words = lax.bitcast_convert_type(jnp.stack([rows.real, rows.imag], axis=-1), jnp.uint32)
+    elif rows.dtype.itemsize >= 4:
+        words = lax.bitcast_convert_type(rows, jnp.uint32)
+    else:
+        words = lax.bitcast_convert_type(rows, f"uint{8 * rows.dtype.itemsize}").astype(jnp.uint32)
+    words = words.reshape(rows.shape[0], -1)
+    place = jnp.arange(words.shape[1], dtype=jnp.uint32)
+    factors = jnp.uint32(0x9E3779B1), jnp.uint32(0x85EBCA77)
+    return jnp.stack(
+        [_mixed(words ^ _mixed(place * factor)).sum(axis=1, dtype=jnp.uint32) for factor in factors], axis=1
+    )
+
+
+def _mixed(words: jax.Array) -> jax.Array:
+    """A bijection of 32-bit words in which every bit depends on all others (Murmur's finalizer)."""
+    for factor in (0x85EBCA6B, 0xC2B2AE35):
+        words = (words ^ (words >> 16)) * jnp.uint32(factor)
+    return words ^ (words >> 16)
 
 
 def _filled_up(rows: np.ndarray, size: int) -> np.ndarray:

@@ -270,7 +270,7 @@ def run_batch(
         try:
             progress, diverged_at = advance(progress, done, end)
         except KeyboardInterrupt:
-            checkpoint.keep(progress, done, label())
+            checkpoint.keep(progress, done, label)
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
         budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
@@ -278,11 +278,11 @@ def run_batch(
         try:
             on_progress(float(plan.times[done - 1]))
         except KeyboardInterrupt:
-            checkpoint.keep(progress, done, label())
+            checkpoint.keep(progress, done, label)
             raise
         interval = monitor.keep_every if done < recordings else monitor.keep_every / 10  # a finished batch: keep sooner
         if time.perf_counter() - kept_at > interval:
-            checkpoint.keep(progress, done, label())
+            checkpoint.keep(progress, done, label)
             kept_at = time.perf_counter()
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)

@@ -4,6 +4,7 @@ monitors it."""
 from __future__ import annotations
 
 import inspect
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -165,8 +166,8 @@ def check_model(model: PyTree) -> None:
 class Monitor:
     """Hears of progress and keeps checkpoints. This one sees nothing and keeps nothing; the lab's own does both."""
 
-    keep_every: float = 10.0
-    """Seconds between two calls of `keep`."""
+    keep_every: float = math.inf
+    """Seconds between two calls of `keep`; infinite for a monitor that keeps nothing."""
     _runs: int = 0
 
     def next_name(self) -> str:

@@ -11,6 +11,9 @@ from jaxtyping import Array, Float, Int
 from dynascope import checks
 from dynascope.graphs import Graph, adjacency
 
+LARGEST_TABLE = 2**22
+"""Numbers in a table of neighbors by kind."""
+
 
 class FeaturedGraph(eqx.Module):
     """The input of message passing: node features, neighbors, and which nodes the first layer cannot tell apart.
@@ -31,6 +34,9 @@ class FeaturedGraph(eqx.Module):
     own: Float[Array, "kinds features"]
     sums: Float[Array, "kinds features"]
     """Of each kind the features and their sum over the neighbors."""
+    counts: Float[Array, "nodes kinds"] | None
+    """How many neighbors of each kind a node has, where that is a small table: a sum over neighbors of what each kind
+    has is then one matrix product."""
 
     def __init__(self, graph: Graph) -> None:
         if not isinstance(graph, Graph) or graph.features is None or graph.nodes < 1:
@@ -44,6 +50,10 @@ class FeaturedGraph(eqx.Module):
         self.senders, self.receivers = jnp.asarray(graph.indices, np.int32), jnp.asarray(graph.rows, np.int32)
         self.kind = jnp.asarray(kind.reshape(-1), np.int32)
         self.own, self.sums = (jnp.asarray(half, float) for half in np.split(kinds, 2, axis=1))
+        self.counts = None
+        if graph.nodes * len(kinds) <= LARGEST_TABLE:
+            of_kind = (kind.reshape(-1, 1) == np.arange(len(kinds))).astype(float)
+            self.counts = jnp.asarray(adjacency(graph) @ of_kind, float)
 
     @property
     def nodes(self) -> int:

@@ -89,6 +89,11 @@ def receptive_fields(graph: FeaturedGraph, nodes: Array | None, depth: int) -> l
 def _own_and_total(graph: FeaturedGraph, h: Array, at: Any, wanted: Array | None) -> tuple[Array, Array]:
     """A layer's input where its output is wanted, and the sum over the neighbors. The rows of h are kinds of nodes, all
     nodes (`at` is None), or those of a field."""
+    if isinstance(at, str) and graph.counts is not None:
+        if wanted is None:
+            return h[graph.kind], graph.counts @ h
+        own = h.at[_kinds(graph, wanted)].get(mode="fill", fill_value=0)
+        return own, graph.counts.at[wanted].get(mode="fill", fill_value=0) @ h
     if wanted is None:
         every = h[graph.kind] if isinstance(at, str) else h
         return every, graph.totals(every)

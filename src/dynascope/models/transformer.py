@@ -143,17 +143,24 @@ def mix(query: Heads, key: Heads, value: Heads, causal: bool) -> Heads:
 
 
 def fusible(x: Float[Array, "tokens dim"], head_dim: int) -> bool:
-    """Whether cuDNN has one fused kernel for `mix`: in bfloat16, on a GPU, for heads of at most 128 numbers."""
-    return x.dtype == jnp.bfloat16 and jax.default_backend() == "gpu" and head_dim <= 128 and head_dim % 8 == 0
+    """Whether cuDNN has one fused kernel for `mix`: in bfloat16, on a GPU, for heads of at most 128 numbers (256 from the
+    Hopper generation on)."""
+    if x.dtype != jnp.bfloat16 or jax.default_backend() != "gpu" or head_dim % 8:
+        return False
+    capability = getattr(jax.devices()[0], "compute_capability", "0.0")
+    return head_dim <= (256 if float(capability) >= 9 else 128)
 
 
-def fused_mix(query: Heads, key: Heads, value: Heads, causal: bool, tokens: int) -> Heads:
-    """`mix` by that kernel, for the first `tokens` tokens."""
+def fused_mix(
+    query: Heads, key: Heads, value: Heads, causal: bool, tokens: int, *, scale: float | None = None
+) -> Heads:
+    """`mix` by that kernel, for the first `tokens` tokens; logits are divided by √head_dim unless `scale` is given."""
     lengths = jnp.full((1,), tokens, jnp.int32)
     return jax.nn.dot_product_attention(
         query[None],
         key[None],
         value[None],
+        scale=scale,
         is_causal=causal,
         query_seq_lengths=lengths,
         key_value_seq_lengths=lengths,

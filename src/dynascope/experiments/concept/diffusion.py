@@ -75,6 +75,16 @@ class PaintedConcepts(DiffusionExperiment):
             "shown": 1,
             "classifier_steps": 2000,
         },
+        "long": {
+            "separations": (0.2, 0.7),
+            "seeds": 1,
+            "compute": "bfloat16",
+            "clip": "global",
+            "clip_norm": 0.01,
+            "sampling_steps": 50,
+            "shown": 1,
+            "classifier_steps": 2000,
+        },
         "code": {
             "clip": "global",
             "clip_norm": 0.01,
@@ -97,7 +107,8 @@ class PaintedConcepts(DiffusionExperiment):
     gain of size less that of color. In the control colors are far apart at both separations: nothing makes size the
     first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
     `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which
-    all of it is learned where the schedule is clipped apart; `code` is the published program's setting, whose one
+    all of it is learned where the schedule is clipped apart; `long` takes the published clipping and the paper's 20,000
+    steps at two separations; `code` is the published program's setting, whose one
     norm for all gradients slows the network down; `small` and `quick` are for two CPU cores."""
 
     def measure(self, seed: int) -> xr.Dataset:
