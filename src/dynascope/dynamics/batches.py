@@ -15,6 +15,7 @@ from jaxtyping import PyTree
 from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
 from dynascope.dynamics.devices import Layout, laid_out, spread
 from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch, uses_lapack
+from dynascope.dynamics.on_chip import Fit, chip_of
 from dynascope.dynamics.process import Monitor, current_monitor
 from dynascope.probes.probe import Probe
 
@@ -45,6 +46,7 @@ def run_members(
     width: int,
     devices: tuple[jax.Device, ...],
     batched: bool,
+    on_chip: Fit,
 ) -> Iterator[Outcome]:
     """The outcome of each batch: `width` members on each device, fewer if that many do not fit in its memory."""
     monitor = current_monitor()
@@ -76,6 +78,7 @@ def run_members(
                 state=rows(state) if batched and state is not None else state,
                 batched=batched,
                 mesh=mesh,
+                chip=chip_of(on_chip, plan.times, batch.layout.width) if batched else None,
                 checkpoint=batch.checkpoint,
                 on_progress=on_progress,
             )

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree, UInt32
 from dynascope import checks
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import Objective, Process, check_model, named_probes
+from dynascope.dynamics.process import Objective, SteppedProcess, check_model, named_probes
 from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Batch, Probe, Snapshot
@@ -37,7 +37,7 @@ class DescentState(eqx.Module):
     diverged_at: Array
 
 
-class Descent(Process):
+class Descent(SteppedProcess):
     """Steps of an optax optimizer. What the gradient is taken of follows from `data` and `batch`:
 
     | data | batch | the loss at a step |
@@ -92,39 +92,57 @@ class Descent(Process):
         return DescentState(parameters, self.optimizer.init(parameters), order, jnp.asarray(-1, jnp.int32))
 
     def advance(self, state: DescentState, now: Array, until: Array) -> DescentState:
+        def following(t: Array, state: DescentState) -> DescentState:
+            order, batch = self._draw(t, state.order)
+            after = self.step(t, state, batch.data)
+            return DescentState(after.parameters, after.optimizer, order, after.diverged_at)
+
+        return lax.fori_loop(now, until, following, state)
+
+    def step(self, t: Array, state: DescentState, drawn: PyTree) -> DescentState:
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
         optimizer = optax.with_extra_args_support(self.optimizer)
 
-        def step(t: Array, state: DescentState) -> DescentState:
-            order, batch = self._draw(t, state.order)
+        def loss(parameters: PyTree) -> Array:
+            model = eqx.combine(parameters, fixed)
+            return self.objective(model) if self.objective.batch is None else self.objective.on(model, drawn)
 
-            def loss(parameters: PyTree) -> Array:
-                model = eqx.combine(parameters, fixed)
-                return self.objective(model) if self.objective.batch is None else self.objective.on(model, batch.data)
+        value, gradient = jax.value_and_grad(loss)(state.parameters)
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
+            updates, memory = optimizer.update(
+                gradient, state.optimizer, state.parameters, value=value, grad=gradient, value_fn=loss
+            )
+        first_time = ~jnp.isfinite(value) & (state.diverged_at < 0)
+        diverged_at = jnp.where(first_time, t, state.diverged_at)
+        return DescentState(optax.apply_updates(state.parameters, updates), memory, state.order, diverged_at)
 
-            value, gradient = jax.value_and_grad(loss)(state.parameters)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
-                updates, memory = optimizer.update(
-                    gradient, state.optimizer, state.parameters, value=value, grad=gradient, value_fn=loss
-                )
-            first_time = ~jnp.isfinite(value) & (state.diverged_at < 0)
-            diverged_at = jnp.where(first_time, t, state.diverged_at)
-            return DescentState(optax.apply_updates(state.parameters, updates), memory, order, diverged_at)
+    def drawn(self, t: Array) -> PyTree:
+        if self.objective.batch is None:
+            return None
+        return self._draw(t, self._order(t))[1].data
 
-        return lax.fori_loop(now, until, step, state)
+    def settled(self, state: DescentState, last: Array) -> DescentState:
+        order = None if state.order is None else self._order(last)
+        return DescentState(state.parameters, state.optimizer, order, state.diverged_at)
+
+    def _order(self, t: Array) -> Array | None:
+        """The words of the order in which step t's epoch takes the rows; None where there is none."""
+        if self.objective.data is None or self.objective.batch is None:
+            return None
+        assert self.objective.key is not None  # checked when it was made
+        epoch = t // (self._rows() // self.objective.batch)
+        return epoch_words(self.objective.key, epoch if self.reshuffle else jnp.zeros_like(epoch))
 
     def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, Batch]:
-        """This step's batch, and the epoch's order it comes from."""
+        """This step's batch, and the epoch's order it comes from: `order`, unless a new epoch begins."""
         task, data, batch, key = self.objective.task, self.objective.data, self.objective.batch, self.objective.key
         if batch is None:
             return order, Batch(None, data)
         assert key is not None  # checked when it was made
         if order is None:
             return None, Batch(None, task.sample(jax.random.fold_in(key, t), batch))
-        per_epoch = self._rows() // batch
-        epoch, place = t // per_epoch, t % per_epoch
-        drawn = epoch if self.reshuffle else jnp.zeros_like(epoch)
-        words = lax.cond(place == 0, lambda: epoch_words(key, drawn), lambda: order)
+        place = t % (self._rows() // batch)
+        words = lax.cond(place == 0, lambda: self._order(t), lambda: order)
         rows = permuted(words, place * batch + jnp.arange(batch, dtype=jnp.int32), self._rows())
         chosen = jax.tree.map(lambda leaf: leaf[rows], data)
         if isinstance(task, AugmentedTask):

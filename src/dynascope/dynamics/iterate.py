@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from jaxtyping import Array, PyTree
 from dynascope import checks
 from dynascope.dynamics.ensemble import solo
 from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import Process, named_probes
+from dynascope.dynamics.process import SteppedProcess, named_probes
 from dynascope.dynamics.trajectory import Stop, Trajectory
 from dynascope.probes.probe import Probe, Snapshot, as_probe
 
@@ -23,7 +24,7 @@ def _no_loss(model: PyTree) -> Array:
     raise TypeError("a map has no loss of its own; give iterate(..., loss=...) to use probes that need one")
 
 
-class Map(Process):
+class Map(SteppedProcess):
     """`state <- rule(state)`. Without probes, the state itself is recorded as `state` (an array) or by its names."""
 
     rule: Callable[[PyTree], PyTree]
@@ -62,13 +63,16 @@ class Map(Process):
         return self.initial, jnp.asarray(-1, jnp.int32)
 
     def advance(self, state: Any, now: Array, until: Array) -> Any:
-        def step(t: Array, carry: Any) -> Any:
-            here, diverged_at = carry
-            there = self.rule(here)
-            finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(there)]))
-            return there, jnp.where(~finite & (diverged_at < 0), t + 1, diverged_at)
+        return lax.fori_loop(now, until, lambda t, state: self.step(t, state, None), state)
 
-        return lax.fori_loop(now, until, step, state)
+    def drawn(self, t: Array) -> None:
+        return None
+
+    def step(self, t: Array, state: Any, drawn: None) -> Any:
+        here, diverged_at = state
+        there = self.rule(here)
+        finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(there)])
+        return there, jnp.where(~finite & (diverged_at < 0), t + 1, diverged_at)
 
     def snapshot(self, state: Any, now: Array) -> Snapshot:
         return Snapshot(state[0], now, self.loss)

@@ -21,8 +21,10 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from dynascope.checks import shown
+from dynascope.dynamics import on_chip
 from dynascope.dynamics.checkpoint import Checkpoint
 from dynascope.dynamics.devices import on_each_device
+from dynascope.dynamics.on_chip import Chip
 from dynascope.dynamics.process import Process
 from dynascope.probes.probe import Probe, Snapshot
 
@@ -122,6 +124,7 @@ def _advance(
     end: jax.Array,
     batched: bool,
     mesh: Mesh | None,
+    chip: Chip | None = None,
 ) -> tuple[Progress, jax.Array]:
     """Recordings `first` to `end` (not included), for every member that has not stopped; and when each diverged."""
     times, rows, last_rows, tested, since = schedule
@@ -131,7 +134,10 @@ def _advance(
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             before = jnp.where(k > 0, times[jnp.maximum(k - 1, 0)], since)
-            state = process.advance(progress.state, before, times[k])
+            if chip is None:
+                state = process.advance(progress.state, before, times[k])
+            else:
+                state = on_chip.advance(process, progress.state, before, times[k], chip)
             snapshot = process.snapshot(state, times[k])
             states, records = dict(progress.probe_states), dict(progress.records)
             ends, stopped_at = False, progress.stopped_at
@@ -168,6 +174,19 @@ def _advance(
         return progress, process.diverged_at(progress.state)
 
     return _per_member(one, batched, mesh)(settings, arrays, progress)
+
+
+@eqx.filter_jit
+def _some_steps(
+    member: Member, settings: PyTree, fixed: PyTree, arrays: PyTree, state: PyTree, mesh: Mesh | None, chip: Chip
+) -> PyTree:
+    """A kernel's steps from the start, to be timed."""
+
+    def one(setting: PyTree, arrays: PyTree, state: PyTree) -> PyTree:
+        process = eqx.combine(arrays, member(**setting, **fixed))
+        return on_chip.advance(process, state, jnp.asarray(0, jnp.int32), jnp.asarray(chip.steps, jnp.int32), chip)
+
+    return _per_member(one, True, mesh)(settings, arrays, state)
 
 
 @eqx.filter_jit
@@ -214,6 +233,8 @@ class Outcome(NamedTuple):
     state: PyTree
     """The end states, with the states of the probes: what it takes to go on."""
     devices: int
+    loop: str
+    """How it was advanced: on the chip, or by the ordinary loop."""
     compile_seconds: float
     run_seconds: float
 
@@ -229,6 +250,7 @@ def run_batch(
     state: PyTree,
     batched: bool,
     mesh: Mesh | None,
+    chip: Chip | None,
     checkpoint: Checkpoint,
     on_progress: Callable[[float], None],
 ) -> Outcome | None:
@@ -244,10 +266,18 @@ def run_batch(
     if state is not None:
         progress = progress._replace(state=state[0], probe_states=state[1])
     begun = progress.state, progress.probe_states
+    if chip is not None and not chip.interpret:
+
+        def prepare(chip: Chip) -> tuple[Callable[[], str], Callable[[], PyTree]]:
+            given = member, settings, fixed, arrays, progress.state, mesh, chip
+            return lambda: _some_steps.lower(*given).as_text(), lambda: _some_steps(*given)  # pyright: ignore[reportFunctionMemberAccess]
+
+        chip = on_chip.fastest(on_chip.candidates(chip), prepare)
 
     def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
-        result = _advance(member, settings, fixed, arrays, schedule, plan.sizes, stop, progress, *limits, batched, mesh)
+        given = member, settings, fixed, arrays, schedule, plan.sizes, stop, progress, *limits, batched, mesh
+        result = _advance(*given, chip)
         return jax.block_until_ready(result)
 
     advance(progress, 0, 0)  # nothing to do yet: this compiles
@@ -289,4 +319,5 @@ def run_batch(
     ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
     state = progress.state, progress.probe_states
     devices = 1 if mesh is None else mesh.size
-    return Outcome(records, *ends, state, devices, compile_seconds, time.perf_counter() - clock)
+    loop = "ordinary" if chip is None else str(chip)
+    return Outcome(records, *ends, state, devices, loop, compile_seconds, time.perf_counter() - clock)

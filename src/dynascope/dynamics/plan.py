@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 
 from dynascope import checks
 from dynascope.dynamics.loop import Member, Outcome, Plan, met
+from dynascope.dynamics.on_chip import UNASKED, Fit, fit
 from dynascope.dynamics.process import Process
 from dynascope.probes.probe import Probe, Snapshot
 
@@ -89,10 +90,16 @@ class Outline(NamedTuple):
     """Bytes of one member's arrays: its data, its state, one row of each record."""
     values: dict[str, Any]
     """Shapes of what each probe returns."""
+    on_chip: Fit
+    """Whether its steps can be one kernel."""
 
 
 def outline(
-    member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree], stop: Probe | None = None
+    member: Member,
+    setting: Mapping[str, PyTree],
+    fixed: Mapping[str, PyTree],
+    stop: Probe | None = None,
+    on_chip: bool | None = False,
 ) -> Outline:
     """Trace one member abstractly, and check what it is made of."""
     try:
@@ -120,6 +127,7 @@ def outline(
         state = process.start()
         snapshot = process.snapshot(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
+        seen.update(on_chip=UNASKED if on_chip is False else fit(process, state))
         values = {}
         for name, probe in process.probes.items():
             values[name] = _measured(name, probe, snapshot)
@@ -278,6 +286,7 @@ def label(
     attrs = {
         "compile_seconds": sum(outcome.compile_seconds for outcome in outcomes),
         "run_seconds": sum(outcome.run_seconds for outcome in outcomes),
+        "loop": outcomes[0].loop if shape.on_chip.reason is None else f"ordinary: {shape.on_chip.reason}",
     }
     return xr.Dataset(variables, coords, attrs)
 

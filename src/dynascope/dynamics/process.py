@@ -57,6 +57,25 @@ class Process(eqx.Module):
         return sum(leaf.size for leaf in jax.tree.leaves(state))
 
 
+class SteppedProcess(Process):
+    """A process in steps, each of which draws what it needs by its number alone and then changes the state.
+
+    The two can run apart: a kernel that takes many steps is given what was drawn for all of them.
+    """
+
+    @abstractmethod
+    def drawn(self, t: Any) -> PyTree:
+        """What step t takes besides the state: a batch, or None."""
+
+    @abstractmethod
+    def step(self, t: Any, state: Any, drawn: PyTree) -> Any:
+        """The state after step t."""
+
+    def settled(self, state: Any, last: Any) -> Any:
+        """The state as `advance` leaves it after step `last`, where that holds more than steps change."""
+        return state
+
+
 def named_probes(probes: Mapping[str, Probe | Callable] | None, usual: Mapping[str, Probe]) -> dict[str, Probe]:
     """The probes by name, plain functions of the model made into probes; the usual ones where None are given."""
     if not isinstance(probes, Mapping | None):

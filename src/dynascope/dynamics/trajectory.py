@@ -184,6 +184,7 @@ def start(
             width=run.width or choose_width(run.shape, plan, devices),
             devices=devices,
             batched=bool(run.dims),
+            on_chip=run.shape.on_chip,
         )
     )
     trace = label(outcomes, run.shape, recorded, run.grid, run.dims)

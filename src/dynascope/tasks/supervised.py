@@ -33,8 +33,9 @@ def cross_entropy(logits: Float[Array, "n classes"], labels: Int[Array, " n"]) -
         low, high = values.min(initial=0), values.max(initial=0)
         if low < 0 or high >= classes:
             raise ValueError(f"labels must be integers from 0 to {classes - 1}; got values from {low} to {high}")
-    scores = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)[:, 0]
-    return -jnp.mean(jnp.where(labels >= 0, scores, jnp.nan))
+    classes = jnp.arange(logits.shape[1], dtype=labels.dtype)
+    scores = jnp.sum(jnp.where(labels[:, None] == classes, jax.nn.log_softmax(logits), 0), axis=1)
+    return -jnp.mean(jnp.where((labels >= 0) & (labels < logits.shape[1]), scores, jnp.nan))
 
 
 LOSSES: dict[str, Callable[[Any, Any], Any]] = {"mse": mean_squared_error, "cross-entropy": cross_entropy}

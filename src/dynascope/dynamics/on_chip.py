@@ -1,0 +1,276 @@
+"""Many small trainings on the chip: the loop over steps as one GPU kernel, a program of its own for each member.
+
+The weights of a small network fit on one multiprocessor of a GPU. In the ordinary loop every operation of every step
+reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and the batches of
+the next steps, takes the steps without leaving the chip, and writes the state back. Batches are drawn before, by the
+ordinary program; probes run between kernels, as they do in the ordinary loop. The kernel's body is the process's own
+`step`, traced and evaluated on padded arrays (see `padded`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import PyTree
+
+from dynascope.dynamics.padded import NotInKernel, Product, before_and_inside, cut, evaluate, pad, padded_shape
+from dynascope.dynamics.process import Process, SteppedProcess
+
+LARGEST = 160 * 2**10
+"""Bytes of a member's state, batch and constants up to which the kernel is faster than the ordinary loop."""
+DRAWN = 2**30
+"""Bytes of all members' batches that are drawn before a kernel starts."""
+MOST_STEPS = 1024
+"""Steps in one kernel."""
+WARPS = (1, 2, 4, 8)
+"""Numbers of warps that are tried."""
+TF32_THRICE = lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+BFLOAT16 = lax.DotAlgorithmPreset.BF16_BF16_F32
+
+
+class Chip(NamedTuple):
+    """How the kernel is made."""
+
+    steps: int
+    """Steps in one kernel, at most."""
+    warps: int = 4
+    thrice: bool = False
+    """Whether products at the highest precision are three of TF32 instead of float32's own."""
+    interpret: bool = False
+    """Run it as ordinary operations, for tests without a GPU."""
+
+    def __str__(self) -> str:
+        return f"on chip, {self.warps} warps{', 3xTF32' if self.thrice else ''}"
+
+
+class Fit(NamedTuple):
+    """Whether a process can run on the chip."""
+
+    reason: str | None
+    """Why not."""
+    drawn: int
+    """Bytes of a member's batch."""
+
+
+UNASKED = Fit("one member, or on_chip=False", 0)
+
+
+def interpreted() -> bool:
+    """Whether kernels run as ordinary operations, for tests without a GPU ($DYNASCOPE_INTERPRET_KERNELS)."""
+    return bool(os.environ.get("DYNASCOPE_INTERPRET_KERNELS"))
+
+
+def fit(process: Process, state: PyTree) -> Fit:
+    """Whether one member's step can be a kernel; called on abstract values."""
+    if not interpreted() and "NVIDIA" not in jax.devices()[0].device_kind:
+        return Fit("it needs an NVIDIA GPU", 0)
+    if not isinstance(process, SteppedProcess):
+        return Fit(f"{type(process).__name__} does not move in steps of one size", 0)
+    if find_spec("jax.experimental.pallas.triton") is None:
+        return Fit(f"JAX {jax.__version__} has no Pallas for Triton", 0)
+    at = jnp.asarray(0, jnp.int32)
+    try:
+        step = _Step(process, state, process.drawn(at))
+        step.after(at, *(list(map(pad, leaves)) for leaves in (step.consts, step.state, step.batch)), _product(Chip(1)))
+    except NotInKernel as unknown:
+        return Fit(f"the kernel language has no {unknown}", 0)
+    size = sum(map(_bytes, (*step.consts, *step.state, *step.batch)))
+    if size > LARGEST:
+        return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit", 0)
+    return Fit(None, sum(map(_bytes, step.batch)))
+
+
+def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
+    """How so many members run on a chip that records at these times, before anything is measured; None: they do not."""
+    if found.reason is not None:
+        return None
+    longest = int(np.diff(times, prepend=0).max())
+    most = DRAWN // max(1, found.drawn * members)
+    return Chip(max(1, min(longest, MOST_STEPS, most)), interpret=interpreted())
+
+
+def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: Chip) -> PyTree:
+    """The state at `until`, from the one at `now`, for one member; `jax.vmap` makes a program of each member."""
+
+    def some(carry: tuple[Any, PyTree]) -> tuple[Any, PyTree]:
+        t, state = carry
+        count = jnp.minimum(until - t, chip.steps)
+        drawn = jax.vmap(process.drawn)(t + jnp.arange(chip.steps, dtype=jnp.int32))
+        one = jax.tree.map(lambda leaf: leaf[0], drawn)
+        state = _Step(process, state, one).steps(t, count, drawn, chip)
+        return t + count, process.settled(state, t + count - 1)
+
+    return lax.while_loop(lambda carry: carry[0] < until, some, (now, state))[1]
+
+
+class _Step:
+    """One step of a process as a traced function of flat arrays: its constants, the state it changes, and a batch."""
+
+    def __init__(self, process: SteppedProcess, state: PyTree, drawn: PyTree):
+        leaves, structure = jax.tree.flatten(state)
+        self.batch, batch = jax.tree.flatten(drawn)
+
+        def flat(t: Any, leaves: Sequence[Any], drawn: Sequence[Any]) -> list[Any]:
+            after = process.step(t, jax.tree.unflatten(structure, leaves), jax.tree.unflatten(batch, drawn))
+            return jax.tree.leaves(after)
+
+        traced = jax.make_jaxpr(flat)(jnp.asarray(0, jnp.int32), leaves, self.batch)
+        self.jaxpr, self.known = before_and_inside(traced)
+        inputs = self.jaxpr.invars[1 : 1 + len(leaves)]
+        read = {id(variable) for equation in self.jaxpr.eqns for variable in equation.invars}
+        self.moved = [k for k, old in enumerate(inputs) if self.jaxpr.outvars[k] is not old]
+        """Which leaves of the state a step changes; and those that it reads only."""
+        self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
+        self.leaves, self.structure = leaves, structure
+        self.state = [leaves[k] for k in self.moved]
+        self.consts = [*map(jnp.asarray, self.known), *(leaves[k] for k in self.still)]
+        for leaf in (*self.consts, *self.state, *self.batch):
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                raise NotInKernel("random keys")
+            if leaf.dtype.itemsize > 4:
+                raise NotInKernel(str(leaf.dtype))
+
+    def after(
+        self, t: Any, consts: Sequence[Any], state: Sequence[Any], batch: Sequence[Any], product: Product
+    ) -> list[Any]:
+        """What a step makes of the state, all arrays padded."""
+        given = [jnp.asarray(0, leaf.dtype) if k not in self.still else None for k, leaf in enumerate(self.leaves)]
+        count = len(self.known)
+        for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
+            given[place] = leaf
+        found = evaluate(self.jaxpr, consts[:count], [t, *given, *batch], product)
+        return [found[k].astype(self.leaves[k].dtype) for k in self.moved]
+
+    def steps(self, t: Any, count: Any, drawn: PyTree, chip: Chip) -> PyTree:
+        """The state after `count` steps from t on, by one kernel; `drawn` has a row for each."""
+        from jax.experimental import pallas as pl
+        from jax.experimental.pallas import triton
+
+        consts, state = ([_stored(pad(leaf)) for leaf in leaves] for leaves in (self.consts, self.state))
+        batches = [_stored(jax.vmap(pad)(leaf)) for leaf in jax.tree.leaves(drawn)]
+
+        def body(limits: Any, *refs: Any) -> None:
+            ends = np.cumsum([0, len(consts), len(batches), len(state), len(state)])
+            of_consts, of_batches, of_state, out = (refs[a:b] for a, b in pairwise(ends))
+            fixed, product = (
+                [_loaded(ref, leaf) for ref, leaf in zip(of_consts, self.consts, strict=True)],
+                _product(chip),
+            )
+
+            def step(k: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+                batch = [ref[k].astype(leaf.dtype) for ref, leaf in zip(of_batches, self.batch, strict=True)]
+                return tuple(self.after(limits[0] + k, fixed, state, batch, product))
+
+            start = tuple(_loaded(ref, leaf) for ref, leaf in zip(of_state, self.state, strict=True))
+            for ref, leaf in zip(out, lax.fori_loop(0, limits[1], step, start), strict=True):
+                ref[... if leaf.ndim else 0] = leaf.astype(ref.dtype)
+
+        run = pl.pallas_call(
+            body,
+            out_shape=[jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in state],
+            compiler_params=triton.CompilerParams(num_warps=chip.warps, num_stages=1),
+            interpret=chip.interpret,
+            name="dynascope_steps",
+        )
+        limits = jnp.stack([jnp.asarray(t, jnp.int32), jnp.asarray(count, jnp.int32)])
+        leaves = list(self.leaves)
+        for place, found in zip(self.moved, run(limits, *consts, *batches, *state), strict=True):
+            like = leaves[place]
+            leaves[place] = (cut(found, like.shape) if like.ndim else found[0]).astype(like.dtype)
+        return jax.tree.unflatten(self.structure, leaves)
+
+
+def _stored(leaf: jax.Array) -> jax.Array:
+    """As it lies in memory: no single numbers, no booleans."""
+    leaf = leaf.astype(jnp.int32) if leaf.dtype == bool else leaf
+    return leaf if leaf.ndim else leaf[None]
+
+
+def _loaded(ref: Any, like: jax.Array) -> Any:
+    return ref[... if like.ndim else 0].astype(like.dtype)
+
+
+def _bytes(leaf: Any) -> int:
+    return math.prod(padded_shape(leaf.shape)) * leaf.dtype.itemsize
+
+
+def _product(chip: Chip) -> Product:
+    """Matrix products in the kernel, at the precision that is asked for in JAX's words."""
+    half = jax.config.jax_default_matmul_precision == "bfloat16"  # pyright: ignore[reportAttributeAccessIssue]
+
+    def product(left: jax.Array, right: jax.Array, precision: Any) -> jax.Array:
+        highest = precision is not None and lax.Precision.HIGHEST in precision
+        if not chip.interpret and left.dtype == jnp.float32 and (half or (highest and chip.thrice)):
+            precision = BFLOAT16 if half and not highest else TF32_THRICE
+        return lax.dot(left, right, precision=precision, preferred_element_type=jnp.float32)
+
+    return product
+
+
+def candidates(chip: Chip) -> list[Chip]:
+    """Ways to make the kernel, of which the fastest is found by trying."""
+    ways = (False, True) if jax.config.jax_default_matmul_precision in ("highest", "float32") else (False,)  # pyright: ignore[reportAttributeAccessIssue]
+    return [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+
+
+def fastest(chips: Sequence[Chip], prepare: Callable[[Chip], tuple[Callable[[], str], Callable[[], Any]]]) -> Chip:
+    """The fastest of some kernels on this device. `prepare(chip)` gives the program's text and a trial of it, to be
+    called. What was found is kept beside JAX's compiled programs, where these are kept."""
+    text = prepare(chips[0])[0]()
+    key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {chips} {text}".encode()).hexdigest()
+    known = _known()
+    if key not in known:
+        known[key] = min(range(len(chips)), key=lambda number: _seconds(prepare(chips[number])[1]))
+        _keep(known)
+    return chips[known[key]]
+
+
+def _seconds(trial: Callable[[], Any]) -> float:
+    try:
+        jax.block_until_ready(trial())
+        begin = time.perf_counter()
+        jax.block_until_ready(trial())
+        return time.perf_counter() - begin
+    except jax.errors.JaxRuntimeError:  # it does not fit: too much shared memory for so many warps
+        return math.inf
+
+
+_FOUND: dict[str, int] = {}
+
+
+def _file() -> Path | None:
+    folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    return Path(folder) / "dynascope-on-chip.json" if folder and os.path.isdir(folder) else None
+
+
+def _known() -> dict[str, int]:
+    path = _file()
+    try:
+        return {**(json.loads(path.read_text()) if path else {}), **_FOUND}
+    except (OSError, ValueError):
+        return dict(_FOUND)
+
+
+def _keep(known: dict[str, int]) -> None:
+    _FOUND.update(known)
+    path = _file()
+    if path is not None:
+        try:
+            fresh = path.with_suffix(f".{os.getpid()}")
+            fresh.write_text(json.dumps(known))
+            fresh.replace(path)
+        except OSError:
+            pass  # it is measured again next time

@@ -1,0 +1,275 @@
+"""A traced function, evaluated on arrays that are padded to the sizes of a kernel language.
+
+Triton's tensors have sizes that are powers of two, and its matrix products sizes of 16 or more. So every axis longer
+than 1 is padded to such a size. What stands in the padding is arbitrary: elementwise operations may do anything with
+it, and it is masked out where an operation looks along the axis (sums, maxima, matrix products).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+
+SMALLEST = 16
+"""The smallest size of a matrix product."""
+ELEMENTWISE = frozenset(
+    {
+        "abs",
+        "add",
+        "and",
+        "ceil",
+        "clamp",
+        "convert_element_type",
+        "cos",
+        "div",
+        "eq",
+        "exp",
+        "exp2",
+        "expm1",
+        "floor",
+        "ge",
+        "gt",
+        "integer_pow",
+        "is_finite",
+        "le",
+        "log",
+        "log1p",
+        "logistic",
+        "lt",
+        "max",
+        "min",
+        "mul",
+        "ne",
+        "neg",
+        "not",
+        "or",
+        "pow",
+        "rem",
+        "rsqrt",
+        "select_n",
+        "shift_left",
+        "shift_right_logical",
+        "sign",
+        "sin",
+        "sqrt",
+        "square",
+        "sub",
+        "tan",
+        "tanh",
+        "xor",
+    }
+)
+"""Operations that treat all numbers of an array alike, and that the kernel language has."""
+ENLARGING = frozenset({"broadcast_in_dim", "iota"})
+"""Operations that are cheaper inside the kernel than what they make is to read."""
+INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+"""Where operations that call a function hold it."""
+SAME = frozenset({"copy", "copy_p", "optimization_barrier", "stop_gradient", "reduce_precision"})
+ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05)
+ERF_ABOVE += (-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)
+ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03)
+ERF_BELOW += (-1.42647390514189e-02,)
+"""A rational approximation of erf(x) / x in x^2, for |x| <= 4, to float32 precision."""
+
+Product = Callable[[jax.Array, jax.Array, Any], jax.Array]
+"""A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
+
+
+class NotInKernel(Exception):
+    """An operation that this evaluation, or the kernel language, does not know."""
+
+
+def padded_size(size: int) -> int:
+    """1, or the next power of two from 16 on."""
+    return 1 if size == 1 else max(SMALLEST, 1 << (size - 1).bit_length())
+
+
+def padded_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape with every axis padded."""
+    return tuple(map(padded_size, shape))
+
+
+def pad(array: jax.Array) -> jax.Array:
+    """The array with zeros up to its padded shape."""
+    return jnp.pad(array, [(0, padded_size(size) - size) for size in array.shape]) if array.ndim else array
+
+
+def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
+    """The array without its padding."""
+    return array[tuple(slice(size) for size in shape)]
+
+
+def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
+    """The part of a traced function that depends on its arguments, and the values of all that it needs besides: what
+    depends on constants alone is computed once, before the kernel, by ordinary operations."""
+    jaxpr, known, before, inside = traced.jaxpr, set(traced.jaxpr.constvars), [], []
+    for equation in jaxpr.eqns:
+        inputs = _variables(equation.invars)
+        if inputs and known.issuperset(inputs) and equation.primitive.name not in ENLARGING:
+            before.append(equation)
+            known.update(equation.outvars)
+        else:
+            inside.append(equation)
+    kernel = jaxpr.replace(eqns=inside, constvars=[])
+    wanted = {
+        variable for equation in _needed(kernel) for variable in equation.invars if not isinstance(variable, Literal)
+    }
+    wanted.update(variable for variable in jaxpr.outvars if not isinstance(variable, Literal))
+    needed = sorted(wanted & known, key=[*jaxpr.constvars, *(v for e in before for v in e.outvars)].index)
+    first = jaxpr.replace(eqns=before, invars=[], outvars=needed)
+    return jaxpr.replace(eqns=inside, constvars=needed), list(jaxpr_as_fun(ClosedJaxpr(first, traced.consts))())
+
+
+def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], product: Product) -> list[Any]:
+    """The outputs of a traced function, all arrays padded. Operations whose result nobody needs are left out."""
+    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+
+    def read(variable: Any) -> Any:
+        return jnp.asarray(variable.val, variable.aval.dtype) if isinstance(variable, Literal) else values[variable]
+
+    for equation in _needed(jaxpr):
+        found = _apply(equation, [read(variable) for variable in equation.invars], product)
+        values.update(zip(equation.outvars, found, strict=True))
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def _variables(terms: Sequence[Any]) -> list[Any]:
+    """Of the inputs or outputs of an operation those that are no literals."""
+    return [term for term in terms if not isinstance(term, Literal)]
+
+
+def _needed(jaxpr: Jaxpr) -> list[Any]:
+    """The equations on which an output depends."""
+    wanted, kept = set(_variables(jaxpr.outvars)), []
+    for equation in reversed(jaxpr.eqns):
+        if wanted.intersection(equation.outvars):
+            kept.append(equation)
+            wanted.update(_variables(equation.invars))
+    return kept[::-1]
+
+
+def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
+    name, params = equation.primitive.name, equation.params
+    shapes = [tuple(variable.aval.shape) for variable in equation.invars]
+    to = tuple(equation.outvars[0].aval.shape)
+    if name in ELEMENTWISE:
+        if any(isinstance(value, jax.core.Tracer) for value in inputs):
+            return [equation.primitive.bind(*inputs, **params)]
+        with jax.ensure_compile_time_eval():  # of literals alone
+            return [equation.primitive.bind(*inputs, **params)]
+    if name in SAME:
+        return inputs
+    if name == "add_any":
+        return [inputs[0] + inputs[1]]
+    if name == "cond":
+        return _chosen(equation, inputs, product)
+    inner = next((params[key] for key in INSIDE if key in params), None)
+    if inner is not None and name not in ("while", "scan"):
+        if isinstance(inner, ClosedJaxpr):
+            return evaluate(inner.jaxpr, inner.consts, inputs, product)
+        return evaluate(inner, [], inputs, product)
+    if name in ("erf", "erfc"):
+        erf = _erf(inputs[0])
+        return [erf if name == "erf" else 1 - erf]
+    if name == "broadcast_in_dim":
+        return [lax.broadcast_in_dim(inputs[0], padded_shape(to), params["broadcast_dimensions"])]
+    if name in ("reshape", "squeeze", "expand_dims"):
+        return [_reshaped(inputs[0], shapes[0], to)]
+    if name == "transpose":
+        return [lax.transpose(inputs[0], params["permutation"])]
+    if name == "iota":
+        return [lax.broadcasted_iota(params["dtype"], padded_shape(to), params["dimension"])]
+    if name in ("reduce_sum", "reduce_max", "reduce_min"):
+        return [_reduced(name, inputs[0], shapes[0], params["axes"])]
+    if name in ("reduce_and", "reduce_or"):
+        kind = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
+        return [_reduced(kind, inputs[0].astype(jnp.int32), shapes[0], params["axes"]) > 0]
+    if name == "dot_general":
+        return [_dot(inputs, shapes, params, product).astype(equation.outvars[0].aval.dtype)]
+    raise NotInKernel(name)
+
+
+def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
+    """All branches of a condition, of which one is taken: branches on a chip are short."""
+    index, *arguments = inputs
+    found = [evaluate(branch.jaxpr, branch.consts, arguments, product) for branch in equation.params["branches"]]
+    chosen = found[0]
+    for number, branch in enumerate(found[1:], 1):
+        taken = index.astype(jnp.int32) == number
+        chosen = [jnp.where(taken, one, other) for one, other in zip(branch, chosen, strict=True)]
+    return chosen
+
+
+def _masked(array: Any, shape: Sequence[int], axes: Sequence[int], fill: Any) -> Any:
+    """The array with `fill` in the padding along these axes."""
+    for axis in axes:
+        if shape[axis] != array.shape[axis]:
+            inside = lax.broadcasted_iota(jnp.int32, array.shape, axis) < shape[axis]
+            array = jnp.where(inside, array, jnp.full_like(array, fill))
+    return array
+
+
+def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
+    exact = jnp.finfo(array.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else jnp.iinfo(array.dtype)
+    infinite = isinstance(exact, jnp.finfo)
+    low, high = (-math.inf, math.inf) if infinite else (exact.min, exact.max)
+    fill, reduce = {
+        "reduce_sum": (0, jnp.sum),
+        "reduce_max": (low, jnp.max),
+        "reduce_min": (high, jnp.min),
+    }[name]
+    array = _masked(array, shape, axes, fill)
+    for axis in sorted(axes, reverse=True):
+        array = reduce(array, axis=axis)
+    return array
+
+
+def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
+    """Axes of length 1 come and go; others only where nothing is padded."""
+    if [size for size in shape if size > 1] == [size for size in to if size > 1]:
+        return lax.reshape(array, padded_shape(to))
+    if array.shape == tuple(shape) and padded_shape(to) == tuple(to):
+        return lax.reshape(array, to)
+    raise NotInKernel(f"reshape from {tuple(shape)} to {tuple(to)}")
+
+
+def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product: Product) -> Any:
+    (left_axes, right_axes), batch = params["dimension_numbers"]
+    if any(batch) or len(left_axes) != 1 or any(not 1 <= len(shape) <= 2 for shape in shapes):
+        raise NotInKernel(f"a product of {shapes[0]} and {shapes[1]}")
+    (left_axis,), (right_axis,) = left_axes, right_axes
+    left, right = _masked(inputs[0], shapes[0], left_axes, 0), _masked(inputs[1], shapes[1], right_axes, 0)
+    left = left.T if left.ndim == 2 and left_axis == 0 else left
+    right = right.T if right.ndim == 2 and right_axis == 1 else right
+    if left.ndim == right.ndim == 2 and min(*left.shape, *right.shape) >= SMALLEST:
+        return product(left, right, params["precision"])
+    rows = left if left.ndim == 2 else left[None]  # (m, k), and columns (k, n): one axis at least has length 1
+    columns = right if right.ndim == 2 else right[:, None]
+    if rows.shape[1] == 1:
+        out = rows * columns
+    elif rows.shape[0] == 1:
+        out = jnp.sum(rows.T * columns, axis=0)[None]
+    else:
+        out = jnp.sum(rows * columns.T, axis=1)[:, None]
+    out = out if right.ndim == 2 else out[:, 0]
+    return out if left.ndim == 2 else out[0]
+
+
+def _erf(x: Any) -> Any:
+    x = jnp.clip(x, -4, 4)
+    square = x * x
+    above, below = (_polynomial(square, numbers) for numbers in (ERF_ABOVE, ERF_BELOW))
+    return x * above / below
+
+
+def _polynomial(x: Any, numbers: Sequence[float]) -> Any:
+    total = jnp.full_like(x, numbers[0])
+    for number in numbers[1:]:
+        total = total * x + number
+    return total
