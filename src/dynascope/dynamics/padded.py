@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
@@ -131,7 +132,7 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], prod
     values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
     def read(variable: Any) -> Any:
-        return jnp.asarray(variable.val, variable.aval.dtype) if isinstance(variable, Literal) else values[variable]
+        return np.asarray(variable.val, variable.aval.dtype) if isinstance(variable, Literal) else values[variable]
 
     for equation in _needed(jaxpr):
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
