@@ -163,7 +163,7 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
         if any(isinstance(value, jax.core.Tracer) for value in inputs):
             return [equation.primitive.bind(*inputs, **params)]
         with jax.ensure_compile_time_eval():  # of literals alone
-            return [equation.primitive.bind(*inputs, **params)]
+            return [np.asarray(equation.primitive.bind(*inputs, **params))]
     if name in SAME:
         return inputs
     if name == "add_any":
