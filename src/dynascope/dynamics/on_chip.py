@@ -129,7 +129,7 @@ class _Step:
 
         traced = jax.make_jaxpr(flat)(jnp.asarray(0, jnp.int32), leaves, self.batch)
         self.jaxpr, self.known = before_and_inside(traced)
-        inputs = self.jaxpr.invars[1 : 1 + len(leaves)]
+        inputs = traced.jaxpr.invars[1 : 1 + len(leaves)]
         read = {id(variable) for equation in self.jaxpr.eqns for variable in equation.invars}
         self.moved = [k for k, old in enumerate(inputs) if self.jaxpr.outvars[k] is not old]
         """Which leaves of the state a step changes; and those that it reads only."""
