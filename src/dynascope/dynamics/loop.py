@@ -25,7 +25,7 @@ from dynascope.dynamics import on_chip
 from dynascope.dynamics.checkpoint import Checkpoint
 from dynascope.dynamics.devices import on_each_device
 from dynascope.dynamics.on_chip import Chip
-from dynascope.dynamics.process import Process
+from dynascope.dynamics.process import Process, SteppedProcess
 from dynascope.probes.probe import Probe, Snapshot
 
 Member = Callable[..., Process]
@@ -137,6 +137,7 @@ def _advance(
             if chip is None:
                 state = process.advance(progress.state, before, times[k])
             else:
+                assert isinstance(process, SteppedProcess)  # a chip is chosen for no others
                 state = on_chip.advance(process, progress.state, before, times[k], chip)
             snapshot = process.snapshot(state, times[k])
             states, records = dict(progress.probe_states), dict(progress.records)
@@ -184,6 +185,7 @@ def _some_steps(
 
     def one(setting: PyTree, arrays: PyTree, state: PyTree) -> PyTree:
         process = eqx.combine(arrays, member(**setting, **fixed))
+        assert isinstance(process, SteppedProcess)
         return on_chip.advance(process, state, jnp.asarray(0, jnp.int32), jnp.asarray(chip.steps, jnp.int32), chip)
 
     return _per_member(one, True, mesh)(settings, arrays, state)
@@ -266,13 +268,14 @@ def run_batch(
     if state is not None:
         progress = progress._replace(state=state[0], probe_states=state[1])
     begun = progress.state, progress.probe_states
+    why = ""
     if chip is not None and not chip.interpret:
 
-        def prepare(chip: Chip) -> tuple[Callable[[], str], Callable[[], PyTree]]:
+        def trial(chip: Chip) -> tuple[Callable[[], str], Callable[[], PyTree]]:
             given = member, settings, fixed, arrays, progress.state, mesh, chip
             return lambda: _some_steps.lower(*given).as_text(), lambda: _some_steps(*given)  # pyright: ignore[reportFunctionMemberAccess]
 
-        chip = on_chip.fastest(on_chip.candidates(chip), prepare)
+        chip, why = on_chip.fastest(chip, trial)
 
     def advance(progress: Progress, first: int, end: int) -> tuple[Progress, jax.Array]:
         limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
@@ -319,5 +322,5 @@ def run_batch(
     ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
     state = progress.state, progress.probe_states
     devices = 1 if mesh is None else mesh.size
-    loop = "ordinary" if chip is None else str(chip)
+    loop = f"ordinary: {why}" if chip is None else str(chip)
     return Outcome(records, *ends, state, devices, loop, compile_seconds, time.perf_counter() - clock)

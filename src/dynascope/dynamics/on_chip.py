@@ -49,6 +49,8 @@ class Chip(NamedTuple):
     warps: int = 4
     thrice: bool = False
     """Whether products at the highest precision are three of TF32 instead of float32's own."""
+    required: bool = False
+    """Whether the ordinary loop may not take its place."""
     interpret: bool = False
     """Run it as ordinary operations, for tests without a GPU."""
 
@@ -61,11 +63,13 @@ class Fit(NamedTuple):
 
     reason: str | None
     """Why not."""
-    drawn: int
+    drawn: int = 0
     """Bytes of a member's batch."""
+    required: bool = False
+    """Whether it was asked for."""
 
 
-UNASKED = Fit("one member, or on_chip=False", 0)
+FORBIDDEN = Fit("one member, or on_chip=False")
 
 
 def interpreted() -> bool:
@@ -73,24 +77,27 @@ def interpreted() -> bool:
     return bool(os.environ.get("DYNASCOPE_INTERPRET_KERNELS"))
 
 
-def fit(process: Process, state: PyTree) -> Fit:
+def fit(process: Process, state: PyTree, required: bool) -> Fit:
     """Whether one member's step can be a kernel; called on abstract values."""
     if not interpreted() and "NVIDIA" not in jax.devices()[0].device_kind:
-        return Fit("it needs an NVIDIA GPU", 0)
+        return Fit("it needs an NVIDIA GPU")
     if not isinstance(process, SteppedProcess):
-        return Fit(f"{type(process).__name__} does not move in steps of one size", 0)
+        return Fit(f"{type(process).__name__} does not move in steps")
     if find_spec("jax.experimental.pallas.triton") is None:
-        return Fit(f"JAX {jax.__version__} has no Pallas for Triton", 0)
+        return Fit(f"JAX {jax.__version__} has no Pallas for Triton")
+    if _precision() in ("highest", "float32") and not required:
+        return Fit("at the highest precision the ordinary loop is faster")
     at = jnp.asarray(0, jnp.int32)
     try:
         step = _Step(process, state, process.drawn(at))
-        step.after(at, *(list(map(pad, leaves)) for leaves in (step.consts, step.state, step.batch)), _product(Chip(1)))
+        consts, leaves, batch = (list(map(pad, each)) for each in (step.consts, step.state, step.batch))
+        step.after(at, consts, leaves, batch, _product(Chip(1)))
     except NotInKernel as unknown:
-        return Fit(f"the kernel language has no {unknown}", 0)
+        return Fit(f"the kernel language has no {unknown}")
     size = sum(map(_bytes, (*step.consts, *step.state, *step.batch)))
     if size > LARGEST:
-        return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit", 0)
-    return Fit(None, sum(map(_bytes, step.batch)))
+        return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit")
+    return Fit(None, sum(map(_bytes, step.batch)), required)
 
 
 def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
@@ -99,7 +106,7 @@ def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
         return None
     longest = int(np.diff(times, prepend=0).max())
     most = DRAWN // max(1, found.drawn * members)
-    return Chip(max(1, min(longest, MOST_STEPS, most)), interpret=interpreted())
+    return Chip(max(1, min(longest, MOST_STEPS, most)), required=found.required, interpret=interpreted())
 
 
 def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: Chip) -> PyTree:
@@ -165,10 +172,8 @@ class _Step:
         def body(limits: Any, *refs: Any) -> None:
             ends = np.cumsum([0, len(consts), len(batches), len(state), len(state)])
             of_consts, of_batches, of_state, out = (refs[a:b] for a, b in pairwise(ends))
-            fixed, product = (
-                [_loaded(ref, leaf) for ref, leaf in zip(of_consts, self.consts, strict=True)],
-                _product(chip),
-            )
+            fixed = [_loaded(ref, leaf) for ref, leaf in zip(of_consts, self.consts, strict=True)]
+            product = _product(chip)
 
             def step(k: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
                 batch = [ref[k].astype(leaf.dtype) for ref, leaf in zip(of_batches, self.batch, strict=True)]
@@ -209,7 +214,7 @@ def _bytes(leaf: Any) -> int:
 
 def _product(chip: Chip) -> Product:
     """Matrix products in the kernel, at the precision that is asked for in JAX's words."""
-    half = jax.config.jax_default_matmul_precision == "bfloat16"  # pyright: ignore[reportAttributeAccessIssue]
+    half = _precision() == "bfloat16"
 
     def product(left: jax.Array, right: jax.Array, precision: Any) -> jax.Array:
         highest = precision is not None and lax.Precision.HIGHEST in precision
@@ -220,32 +225,53 @@ def _product(chip: Chip) -> Product:
     return product
 
 
-def candidates(chip: Chip) -> list[Chip]:
-    """Ways to make the kernel, of which the fastest is found by trying."""
-    ways = (False, True) if jax.config.jax_default_matmul_precision in ("highest", "float32") else (False,)  # pyright: ignore[reportAttributeAccessIssue]
-    return [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+def _precision() -> str | None:
+    """The precision of matrix products that is asked for."""
+    return jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def fastest(chips: Sequence[Chip], prepare: Callable[[Chip], tuple[Callable[[], str], Callable[[], Any]]]) -> Chip:
-    """The fastest of some kernels on this device. `prepare(chip)` gives the program's text and a trial of it, to be
-    called. What was found is kept beside JAX's compiled programs, where these are kept."""
-    text = prepare(chips[0])[0]()
+Trial = Callable[[Chip], tuple[Callable[[], str], Callable[[], Any]]]
+"""For a way to make the kernel two functions: the text of the program, and a run of it."""
+
+
+def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
+    """The fastest way to make the kernel on this device, found by trying; or None, and why none of them works.
+
+    What was found is kept beside JAX's compiled programs, where these are kept.
+    """
+    ways = (False, True) if _precision() in ("highest", "float32") else (False,)
+    chips = [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+    try:
+        text = trial(chips[0])[0]()
+    except Exception as error:  # the kernel language's own, of several kinds
+        return _none(chip, error)
     key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {chips} {text}".encode()).hexdigest()
     known = _known()
     if key not in known:
-        known[key] = min(range(len(chips)), key=lambda number: _seconds(prepare(chips[number])[1]))
+        seconds = [_seconds(trial(each)[1]) for each in chips]
+        if all(isinstance(each, Exception) for each in seconds):
+            return _none(chip, seconds[0])
+        known[key] = min(range(len(chips)), key=lambda k: math.inf if isinstance(seconds[k], Exception) else seconds[k])
         _keep(known)
-    return chips[known[key]]
+    return chips[known[key]], ""
 
 
-def _seconds(trial: Callable[[], Any]) -> float:
+def _seconds(run: Callable[[], Any]) -> Any:
+    """Of a run that is compiled; or why it fails, such as with too little shared memory for so many warps."""
     try:
-        jax.block_until_ready(trial())
+        jax.block_until_ready(run())
         begin = time.perf_counter()
-        jax.block_until_ready(trial())
+        jax.block_until_ready(run())
         return time.perf_counter() - begin
-    except jax.errors.JaxRuntimeError:  # it does not fit: too much shared memory for so many warps
-        return math.inf
+    except jax.errors.JaxRuntimeError as error:
+        return error
+
+
+def _none(chip: Chip, error: Any) -> tuple[None, str]:
+    reason = f"the kernel does not compile ({str(error).partition(chr(10))[0][:120]})"
+    if chip.required:
+        raise ValueError(f"on_chip: the members cannot run on a chip: {reason}")
+    return None, reason
 
 
 _FOUND: dict[str, int] = {}

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 
 SMALLEST = 16
@@ -49,6 +50,7 @@ ELEMENTWISE = frozenset(
         "ne",
         "neg",
         "not",
+        "one_minus_square",
         "or",
         "pow",
         "rem",
@@ -132,7 +134,8 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], prod
     values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
     def read(variable: Any) -> Any:
-        return np.asarray(variable.val, variable.aval.dtype) if isinstance(variable, Literal) else values[variable]
+        literal: Any = variable.aval
+        return np.asarray(variable.val, literal.dtype) if isinstance(variable, Literal) else values[variable]
 
     for equation in _needed(jaxpr):
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
@@ -160,7 +163,7 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     shapes = [tuple(variable.aval.shape) for variable in equation.invars]
     to = tuple(equation.outvars[0].aval.shape)
     if name in ELEMENTWISE:
-        if any(isinstance(value, jax.core.Tracer) for value in inputs):
+        if any(isinstance(value, Tracer) for value in inputs):
             return [equation.primitive.bind(*inputs, **params)]
         with jax.ensure_compile_time_eval():  # of literals alone
             return [np.asarray(equation.primitive.bind(*inputs, **params))]

@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from dynascope import checks
 from dynascope.dynamics.loop import Member, Outcome, Plan, met
-from dynascope.dynamics.on_chip import UNASKED, Fit, fit
+from dynascope.dynamics.on_chip import FORBIDDEN, Fit, fit
 from dynascope.dynamics.process import Process
 from dynascope.probes.probe import Probe, Snapshot
 
@@ -127,7 +127,7 @@ def outline(
         state = process.start()
         snapshot = process.snapshot(state, jnp.asarray(0, jnp.int32 if process.axis == "step" else None))
         seen.update(axis=process.axis, probes=dict(process.probes), work=process.work(state))
-        seen.update(on_chip=UNASKED if on_chip is False else fit(process, state))
+        seen.update(on_chip=FORBIDDEN if on_chip is False else fit(process, state, bool(on_chip)))
         values = {}
         for name, probe in process.probes.items():
             values[name] = _measured(name, probe, snapshot)

@@ -143,8 +143,8 @@ def mix(query: Heads, key: Heads, value: Heads, causal: bool) -> Heads:
 
 
 def fusible(x: Float[Array, "tokens dim"], head_dim: int) -> bool:
-    """Whether cuDNN has one fused kernel for `mix`: in bfloat16, on a GPU, for heads of at most 128 numbers (256 from the
-    Hopper generation on)."""
+    """Whether cuDNN has one fused kernel for `mix`: in bfloat16, on a GPU, for heads of at most 128 numbers, and of 256
+    from the Hopper generation on."""
     if x.dtype != jnp.bfloat16 or jax.default_backend() != "gpu" or head_dim % 8:
         return False
     capability = getattr(jax.devices()[0], "compute_capability", "0.0")

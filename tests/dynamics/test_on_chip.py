@@ -1,0 +1,182 @@
+"""The loop as a kernel, interpreted on a CPU: its numbers are those of the ordinary loop."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dynascope as ds
+from dynascope.dynamics import on_chip
+from dynascope.dynamics.on_chip import Chip
+from dynascope.dynamics.padded import _erf, padded_shape
+
+TASK = ds.tasks.StructuredIdentity((1.0, 2.0), 0.05, 3)
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    monkeypatch.setenv("DYNASCOPE_INTERPRET_KERNELS", "1")
+
+
+def sim(optimizer, **options):
+    """A member that trains on shuffled rows; sizes that are no powers of two."""
+
+    def member(seed):
+        turn, init, draw, order = jax.random.split(jax.random.key(seed), 4)
+        task = ds.tasks.StructuredIdentity((1.0, 2.0), 0.05, 3, rotation=ds.tasks.random_rotation(turn, 3))
+        model = ds.models.MLP(3, 2, width=5, key=init, **options)
+        probes = {"output": ds.probes.output(task.test_point), "test_loss": task.test_loss}
+        data = task.dataset(draw, 10).x
+        return ds.Descent(model, task, optimizer, data=data, batch=6, key=order, probes=probes)
+
+    return member
+
+
+def population(seed):
+    return ds.Descent(ds.models.MLP(3, 2, key=jax.random.key(seed)), TASK, optax.sgd(0.1))
+
+
+def fresh(seed):
+    key = jax.random.key(seed)
+    return ds.Descent(ds.models.MLP(3, 2, key=key), TASK, optax.sgd(0.1), batch=4, key=key)
+
+
+def classes(seed):
+    x = jax.random.normal(jax.random.key(seed), (12, 4))
+    model = ds.models.MLP(4, 2, out=3, width=5, activation="relu", bias=True, key=jax.random.key(seed))
+    data = x, jnp.argmax(x[:, :3], axis=1)
+    task = ds.tasks.Supervised("cross-entropy")
+    return ds.Descent(model, task, optax.adam(0.05), data=data, batch=6, key=jax.random.key(1))
+
+
+def logistic(seed):
+    return ds.Map(lambda x: 3.7 * x * (1 - x), jnp.asarray([0.3, 0.4, 0.5]) + 0.01 * jnp.asarray(seed, float))
+
+
+MEMBERS = {
+    "sgd": sim(optax.sgd(0.1)),
+    "momentum, ReLU, biases": sim(optax.sgd(0.05, momentum=0.9), activation="relu", bias=True),
+    "Adam, tanh": sim(optax.adam(0.02), activation="tanh"),
+    "AdamW, GELU, biases": sim(optax.adamw(0.02), activation="gelu", bias=True),
+    "population": population,
+    "fresh samples": fresh,
+    "cross-entropy": classes,
+    "a map": logistic,
+}
+CHEAP = ("sgd", "population", "cross-entropy", "a map")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in CHEAP else pytest.param(name, marks=pytest.mark.long) for name in MEMBERS]
+)
+def test_a_kernel_takes_the_steps_of_the_ordinary_loop(name, interpreted):
+    run = {"steps": 11, "record": 4}
+    with jax.default_matmul_precision("highest"):
+        chip, loop = (ds.ensemble(MEMBERS[name], {"seed": [0, 1]}, on_chip=on, **run) for on in (True, False))
+    assert chip.trace.attrs["loop"].startswith("on chip")
+    assert loop.trace.attrs["loop"].startswith("ordinary")
+    for one, other in zip(jax.tree.leaves(chip.state), jax.tree.leaves(loop.state), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+    for variable in loop.trace.data_vars:
+        np.testing.assert_allclose(chip.trace[variable], loop.trace[variable], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.long
+def test_a_run_on_the_chip_resumes_to_the_same_bits(interpreted):
+    member = sim(optax.sgd(0.1))
+    whole = ds.ensemble(member, {"seed": [0, 1]}, steps=9, record=3, on_chip=True)
+    parts = ds.ensemble(member, {"seed": [0, 1]}, steps=6, record=3, on_chip=True).resume(steps=3)
+    for one, other in zip(jax.tree.leaves(parts.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_run_on_the_chip_diverges_where_the_ordinary_loop_does(interpreted):
+    def wild(seed):
+        return ds.Descent(ds.models.MLP(3, 2, key=jax.random.key(seed)), TASK, optax.sgd(1e6))
+
+    chip, loop = (ds.ensemble(wild, {"seed": [0]}, steps=9, record=3, on_chip=on).trace for on in (True, False))
+    assert chip.diverged_at.item() == loop.diverged_at.item() >= 0
+
+
+@pytest.mark.parametrize("precision", [None, "highest", "bfloat16"])
+def test_the_kernel_is_lowered_for_a_gpu(precision):
+    def run(seed):
+        process = MEMBERS["AdamW, GELU, biases"](seed)
+        return on_chip.advance(process, process.start(), jnp.int32(0), jnp.int32(5), Chip(5, 4, thrice=True))
+
+    with jax.default_matmul_precision(precision):
+        lowered = jax.jit(jax.vmap(run)).trace(jnp.arange(2)).lower(lowering_platforms=("cuda",))
+    assert "triton" in lowered.as_text()
+
+
+def sorted_loss(model):
+    return jnp.sum(jnp.sort(model.weights[0], axis=0) ** 3)
+
+
+@pytest.mark.parametrize(
+    ("member", "reason"),
+    [
+        (
+            lambda seed: ds.Descent(ds.models.MLP(3, 1, key=jax.random.key(seed)), sorted_loss, optax.sgd(0.1)),
+            "has no sort",
+        ),
+        (
+            lambda seed: ds.Descent(
+                ds.models.MLP(300, 2, key=jax.random.key(seed)), lambda m: jnp.sum(m.weights[0]), optax.sgd(0.1)
+            ),
+            "KiB",
+        ),
+        (lambda seed: ds.Flow(ds.models.MLP(3, 1, key=jax.random.key(seed)), TASK), "Flow does not move in steps"),
+    ],
+    ids=["operation", "size", "flow"],
+)
+def test_what_does_not_fit_runs_in_the_ordinary_loop_and_says_why(member, reason, interpreted):
+    run = {"times": [0.1]} if "Flow" in reason else {"steps": 1, "record": 1}
+    trace = ds.ensemble(member, {"seed": [0]}, **run).trace
+    assert trace.attrs["loop"].startswith("ordinary")
+    assert reason in trace.attrs["loop"]
+    with pytest.raises(ValueError, match=f"on_chip: the members cannot run on a chip: .*{reason}"):
+        ds.ensemble(member, {"seed": [0]}, on_chip=True, **run)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="there is a GPU")
+def test_without_a_gpu_the_ordinary_loop_runs():
+    trace = ds.ensemble(logistic, {"seed": [0, 1]}, steps=2, record=1).trace
+    assert trace.attrs["loop"] == "ordinary: it needs an NVIDIA GPU"
+
+
+def test_a_kernel_that_does_not_compile_gives_way_to_the_ordinary_loop():
+    def broken(chip):
+        def fail():
+            raise NotImplementedError("no rule for this operation\nsecond line")
+
+        return fail, fail
+
+    assert on_chip.fastest(Chip(4), broken) == (None, "the kernel does not compile (no rule for this operation)")
+    with pytest.raises(ValueError, match="no rule for this operation"):
+        on_chip.fastest(Chip(4, required=True), broken)
+
+
+def test_the_fastest_kernel_is_found_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_chip, "_FOUND", {})
+    monkeypatch.setattr(on_chip, "_file", lambda: tmp_path / "found.json")
+    tried = []
+
+    def trial(chip):
+        return lambda: "a program", lambda: tried.append(chip.warps)
+
+    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), abs(tried[-1] - 2))[1])
+    assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
+    monkeypatch.setattr(on_chip, "_FOUND", {})
+    assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
+    assert len(tried) == len(on_chip.WARPS)
+
+
+def test_sizes_are_padded_to_powers_of_two():
+    assert padded_shape((1, 2, 16, 17, 300)) == (1, 16, 16, 32, 512)
+
+
+def test_the_error_function_is_right_to_float32():
+    x = np.linspace(-6, 6, 2001, dtype=np.float32)
+    np.testing.assert_allclose(_erf(jnp.asarray(x)), jax.scipy.special.erf(x), atol=1e-6)
