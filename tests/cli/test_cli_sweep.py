@@ -17,7 +17,7 @@ SWEEP = ("sweep", WALK, "--preset", "quick", "--grid", "drift=0,1")
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynascope.lab.sweep_figures.draw", lambda _: ())
+    monkeypatch.setattr("dynascope.lab.sweeps.figures.draw", lambda _: ())
 
 
 def test_it_says_how_much_there_is_to_do_and_prints_a_table(dynascope, tmp_path: Path):

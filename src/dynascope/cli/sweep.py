@@ -16,7 +16,7 @@ from dynascope.cli.run import possible
 from dynascope.lab.errors import LabError, UsageError
 
 if TYPE_CHECKING:
-    from dynascope.lab.plan import Plan
+    from dynascope.lab.sweeps.plan import Plan
 
 
 MOST_MINUTES, MOST_UNASKED = 30, 1000
@@ -51,13 +51,13 @@ def sweep(
 ) -> None:
     """Run an experiment over a grid of settings and seeds: its claims and numbers over the grid."""
     from dynascope.lab import registry
-    from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import assignment, grid_axis, once
-    from dynascope.lab.plan import plan
     from dynascope.lab.store import Store
-    from dynascope.lab.summary import claim_rows
     from dynascope.lab.sweeps import carry_out
+    from dynascope.lab.sweeps.plan import plan
+    from dynascope.lab.sweeps.summary import claim_rows
     from dynascope.lab.terminal import console, escape, progress_line, sweep_table
+    from dynascope.lab.workers.executors import choose, stop
 
     kind = registry.load(id)
     axes = once((grid_axis(kind, text) for text in grid), "--grid")
@@ -152,10 +152,10 @@ def audit(
     """In what share of seeds does each claim hold?"""
     from dynascope.lab import registry
     from dynascope.lab.audit import FILE, audit
-    from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import build
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import audit_table, console, escape, progress_line
+    from dynascope.lab.workers.executors import choose, stop
 
     store, out = Store(runs), console(errors=as_json)
     seed_in_range(first + seeds - 1)

@@ -20,10 +20,10 @@ from scipy.special import stdtrit
 from dynascope import __version__
 from dynascope.lab.errors import BusyError, explain_os_error
 from dynascope.lab.files import checksum, digest_of, locked, pretty, write_whole
-from dynascope.lab.gathering import OWN
 from dynascope.lab.netcdf import pack
-from dynascope.lab.plan import Plan
 from dynascope.lab.store import SWEEPS, UNFINISHED, publish, settle
+from dynascope.lab.sweeps.gathering import OWN
+from dynascope.lab.sweeps.plan import Plan
 
 FORMAT = 2
 MOST_SERIES = 8
@@ -126,7 +126,7 @@ def keep_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]])
 
 
 def _write(final: Path, asked: Plan, data: xr.Dataset, texts: Mapping[str, bytes | str]) -> None:
-    from dynascope.lab.sweep_figures import draw
+    from dynascope.lab.sweeps.figures import draw
 
     draft = final.with_name(final.name + UNFINISHED)
     settle(final)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from dynascope.lab.cluster import Cluster
 from dynascope.lab.errors import UsageError, nearest
-from dynascope.lab.pool import Pool
+from dynascope.lab.workers.cluster import Cluster
+from dynascope.lab.workers.pool import Pool
 
 
 class InProcess(Executor):
