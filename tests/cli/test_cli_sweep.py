@@ -86,6 +86,7 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
 def test_points_of_a_sweep_are_not_the_last_run(dynascope):
     dynascope(*SWEEP)
     assert "last run" not in dynascope("show", WALK)[1]
+    assert dynascope("runs")[2][0].endswith("runs, only 2 points of sweeps: --sweeps shows them")
     dynascope("run", WALK, "--preset", "quick", "--set", "drift=0.0")
     assert "last run" in dynascope("show", WALK)[1]
 
