@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from dynascope.cli import sweep as command
+from dynascope.lab.workers.cluster import Cluster
 
 WALK = f"{Path(__file__).parent.parent / 'lab' / 'toy.py'}::toy.walk"
 SWEEP = ("sweep", WALK, "--preset", "quick", "--grid", "drift=0,1")
@@ -79,8 +80,10 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(typer, "confirm", no)
     assert dynascope(*SWEEP)[0] == 130
     assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(Cluster, "__init__", lambda *_: pytest.fail("nobody has agreed yet"))
+    assert dynascope(*SWEEP, "--executor", "dask:local:2")[0] == 130
     assert dynascope(*SWEEP, "--yes")[0] == 0
-    assert dynascope(*SWEEP)[0] == 0, "all of it is stored"
+    assert dynascope(*SWEEP, "--executor", "dask:local:2")[0] == 0, "all of it is stored, so no cluster is needed"
 
 
 def test_points_of_a_sweep_are_not_the_last_run(dynascope):

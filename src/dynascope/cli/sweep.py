@@ -57,7 +57,7 @@ def sweep(
     from dynascope.lab.sweeps.plan import plan
     from dynascope.lab.sweeps.summary import claim_rows
     from dynascope.lab.terminal import console, escape, progress_line, sweep_table
-    from dynascope.lab.workers.executors import choose, stop
+    from dynascope.lab.workers.executors import InProcess, check, choose, stop
 
     kind = registry.load(id)
     axes = once((grid_axis(kind, text) for text in grid), "--grid")
@@ -66,9 +66,14 @@ def sweep(
         raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
     out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
     asked = plan(kind, axes, **options, store=Store(runs), force=force, part=_part(part))
+    check(executor)
     tracebacks: list[BaseException] = []
-    with choose(executor, jobs) as pool, ExitStack() as shown:
-        _agree(asked, jobs if executor == "local" else None, yes)
+    line, much = _amount(asked, jobs if executor == "local" else None)
+    if ask := much and not yes:
+        _agree(line)
+    with choose(executor, jobs) if asked.missing else InProcess() as pool, ExitStack() as shown:
+        if asked.missing and not ask:
+            say(line)
         on_progress = shown.enter_context(progress_line(kind.id))
         try:
             done = carry_out(
@@ -111,13 +116,11 @@ def _part(text: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def _agree(asked: Plan, jobs: int | None, yes: bool) -> None:
-    """Say how many runs there are to do and about how long they take; ask where that is much."""
+def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
+    """How many runs there are to do and about how long they take, in words; and whether that is much."""
     from dynascope.lab import words
 
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
-    if not count:
-        return
     line = f"{count:,} run{'s' * (count != 1)}"
     if already := len(asked.numbers) - count:
         line += f" ({already:,} more are stored already)"
@@ -127,9 +130,11 @@ def _agree(asked: Plan, jobs: int | None, yes: bool) -> None:
         line += f", about {words.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
     else:
         line += "; how long one takes in this setting is not known"
-    if yes or (count <= MOST_UNASKED and (jobs is None or (seconds or 0) <= 60 * MOST_MINUTES)):
-        say(line)
-        return
+    return line, count > MOST_UNASKED or (jobs is not None and (seconds or 0) > 60 * MOST_MINUTES)
+
+
+def _agree(line: str) -> None:
+    """Ask before a large sweep, and before anything is started for it."""
     if not sys.stdin.isatty():
         raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start with --yes only")
     say(line)
