@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import traceback
@@ -67,6 +68,8 @@ def sweep(
     out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
     asked = plan(kind, axes, **options, store=Store(runs), force=force, part=_part(part))
     check(executor)
+    if jobs > 1 and executor != "local":
+        raise UsageError(f"--jobs is for processes of this command, not for the executor {executor!r}: leave one out")
     tracebacks: list[BaseException] = []
     line, much = _amount(asked, jobs if executor == "local" else None)
     if ask := much and not yes:
@@ -92,6 +95,9 @@ def sweep(
     rows = claim_rows(done.data)
     if as_json and done.folder:
         print((done.folder / "sweep.json").read_text(encoding="utf-8"), end="")
+    elif as_json:
+        counts = {"part": part, "runs": len(asked.numbers), "stored": len(asked.numbers) - len(done.gaps)}
+        print(json.dumps({**counts, "gaps": list(done.gaps)}, indent=2))
     if done.folder:
         out.print(sweep_table(rows, list(axes)))
         out.print(f"[dim]{escape(str(done.folder))}[/]", soft_wrap=True)
@@ -123,7 +129,7 @@ def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
     line = f"{count:,} run{'s' * (count != 1)}"
     if already := len(asked.numbers) - count:
-        line += f" ({already:,} more are stored already)"
+        line += f" ({already:,} more {'is' if already == 1 else 'are'} stored already)"
     if jobs is None:
         line += f", {words.duration(seconds)} of work by the experiment's cost" if seconds else ""
     elif seconds is not None:
