@@ -70,8 +70,8 @@ class Race:
 
     def sweep(self, executor: Executor | None = None, values: list[float] | None = None) -> None:
         """The same points as a sweep, without its summary."""
-        from dynascope.lab.plan import plan
         from dynascope.lab.sweeps import carry_out
+        from dynascope.lab.sweeps.plan import plan
 
         grid = {"second_signal": values or self.fresh()}
         carry_out(plan(ID, grid, base=self.fields, preset="quick", store=self.store, part=(1, 1)), executor)
@@ -96,7 +96,7 @@ def small(folder: str) -> None:
 
 
 def quick(folder: str, points: int) -> None:
-    from dynascope.lab.executors import choose
+    from dynascope.lab.workers.executors import choose
 
     race = Race(QUICK, points, folder)
     race.loop()  # compiles, and takes the program's start

@@ -21,7 +21,7 @@ LAB = {
     "registry": ("entries", "match", "load"),
     "fields": ("build",),
     "run": ("run",),
-    "sweeps": ("sweep",),
+    "sweeps.work": ("sweep",),
     "store": ("Store", "StoredRun"),
     "listing": ("runs",),
     "lookup": ("load",),
@@ -49,7 +49,10 @@ def reference() -> str:
     lines += ["", "## lab", "", summary(SOURCE / "dynascope" / "lab" / "__init__.py"), ""]
     for module, names in LAB.items():
         known = definitions(SOURCE.joinpath("dynascope", "lab", *module.split(".")).with_suffix(".py"))
-        lines += [f"- `{module.removesuffix('.__init__')}.{name}`: {sentence(known[name])}" for name in names]
+        lines += [
+            f"- `{module.removesuffix('.__init__').removesuffix('.work')}.{name}`: {sentence(known[name])}"
+            for name in names
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from dynascope.cli import sweep as command
+from dynascope.lab.workers.cluster import Cluster
 
 WALK = f"{Path(__file__).parent.parent / 'lab' / 'toy.py'}::toy.walk"
 SWEEP = ("sweep", WALK, "--preset", "quick", "--grid", "drift=0,1")
@@ -17,7 +18,7 @@ SWEEP = ("sweep", WALK, "--preset", "quick", "--grid", "drift=0,1")
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynascope.lab.sweep_figures.draw", lambda _: ())
+    monkeypatch.setattr("dynascope.lab.sweeps.figures.draw", lambda _: ())
 
 
 def test_it_says_how_much_there_is_to_do_and_prints_a_table(dynascope, tmp_path: Path):
@@ -61,6 +62,8 @@ def test_a_part_is_carried_out_alone_and_the_last_call_makes_the_summary(dynasco
         status, out, _ = dynascope(*SWEEP, "--part", part)
         assert (status, out) == (0, f"part {part}: 1 of 1 runs are stored\n")
     assert not list(tmp_path.glob("runs/toy.walk/sweeps/*"))
+    _, out, _ = dynascope(*SWEEP, "--part", "1/2", "--json")
+    assert json.loads(out) == {"part": "1/2", "runs": 1, "stored": 1, "gaps": []}
     status, out, lines = dynascope(*SWEEP)
     assert (status, lines) == (0, [])
     assert "climbs" in out
@@ -79,13 +82,23 @@ def test_much_work_is_asked_for_twice(dynascope, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(typer, "confirm", no)
     assert dynascope(*SWEEP)[0] == 130
     assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(Cluster, "__init__", lambda *_: pytest.fail("nobody has agreed yet"))
+    assert dynascope(*SWEEP, "--executor", "dask:local:2")[0] == 130
     assert dynascope(*SWEEP, "--yes")[0] == 0
-    assert dynascope(*SWEEP)[0] == 0, "all of it is stored"
+    assert dynascope(*SWEEP, "--executor", "dask:local:2")[0] == 0, "all of it is stored, so no cluster is needed"
+
+
+def test_processes_and_a_cluster_are_not_asked_for_together(dynascope, tmp_path: Path):
+    status, out, lines = dynascope(*SWEEP, "--jobs", "2", "--executor", "dask:local:2")
+    assert (status, out, len(lines)) == (2, "", 1)
+    assert "--jobs is for processes of this command, not for the executor 'dask:local:2'" in lines[0]
+    assert not (tmp_path / "runs").exists()
 
 
 def test_points_of_a_sweep_are_not_the_last_run(dynascope):
     dynascope(*SWEEP)
     assert "last run" not in dynascope("show", WALK)[1]
+    assert dynascope("runs")[2][0].endswith("runs, only 2 points of sweeps: --sweeps shows them")
     dynascope("run", WALK, "--preset", "quick", "--set", "drift=0.0")
     assert "last run" in dynascope("show", WALK)[1]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from dynascope.lab.errors import ClusterLost, UsageError, WorkerLost
-from dynascope.lab.executors import choose, stop
 from dynascope.lab.store import Store
 from dynascope.lab.sweeps import sweep
+from dynascope.lab.workers.executors import choose, stop
 
 distributed = pytest.importorskip("distributed", reason="needs dask: pip install 'dynascope[cluster]'")
 
@@ -202,7 +202,7 @@ def test_wrong_names_are_one_line(where: str):
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("dynascope.lab.cluster.PATIENCE", 0.2)
+    monkeypatch.setattr("dynascope.lab.workers.cluster.PATIENCE", 0.2)
     with pytest.raises(UsageError, match=r"^no dask scheduler answers at tcp://127.0.0.1:1 \("):
         choose("dask:tcp://127.0.0.1:1")
 

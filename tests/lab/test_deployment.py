@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dynascope.lab.deployment import deploy
 from dynascope.lab.errors import UsageError
-from dynascope.lab.executors import choose
+from dynascope.lab.workers.deployment import deploy
+from dynascope.lab.workers.executors import choose
 
 pytest.importorskip("distributed", reason="needs dask: pip install 'dynascope[cluster]'")
 pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue: pip install 'dynascope[cluster]'")

@@ -10,11 +10,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from dynascope.lab.inventory import inventory
 from dynascope.lab.store import Store
+from dynascope.lab.sweeps import sweep
+from dynascope.lab.sweeps.plan import plan
 
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-m", "dynascope.cli"]
@@ -101,7 +105,11 @@ def test_a_sweep_over_processes_can_be_interrupted_and_goes_on(tmp_path: Path):
     assert len(Store(tmp_path / "runs").runs()[0]) == 4
 
 
-def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path):
+@pytest.mark.parametrize(
+    "by",
+    ["--jobs 1", *(pytest.param(by, marks=pytest.mark.long) for by in ("--jobs 2", "--executor dask:local:2"))],
+)
+def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path, by: str):
     unshare = shutil.which("unshare")
     if not unshare or subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode:
         pytest.skip("a file system of our own cannot be mounted here")
@@ -109,7 +117,7 @@ def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path):
     disk.mkdir()
     script = f"""
         mount -t tmpfs -o size=400k tmpfs {disk} || exit 77
-        dynascope() {{ {sys.executable} -m dynascope.cli sweep {TOY} "$@" --runs {disk}/runs; }}
+        dynascope() {{ {sys.executable} -m dynascope.cli sweep {TOY} {by} "$@" --runs {disk}/runs; }}
         dynascope --grid drift=1 --set steps=5 > {tmp_path}/first || exit 1
         dynascope --grid drift=1,2,3 --set steps=9000 2> {tmp_path}/full && exit 2
         rm -rf {disk}/runs/toy.walk/*.unfinished
@@ -127,3 +135,45 @@ def test_a_full_and_a_read_only_store_end_a_sweep_in_one_line(tmp_path: Path):
     for name, why in whys.items():
         _, line = (tmp_path / name).read_text().splitlines()
         assert line.startswith(f"dynascope: {why}"), line
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", [["--jobs", "2"], ["--executor", "dask:local:2"]], ids=["pool", "dask"])
+def test_a_sweep_needs_no_home_and_no_language(tmp_path: Path, by: list[str]):
+    words = ["--grid", "drift=0,1", "--set", "steps=5", "--set", "note=größer", "--runs", "läufe"]
+    bare = {"PATH": os.environ["PATH"], "LANG": "C"}
+    command = [*COMMAND, "sweep", TOY, *words, *by]
+    done = subprocess.run(command, env=bare, cwd=tmp_path, capture_output=True, timeout=300)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["läufe"]
+    found = Store(tmp_path / "läufe").runs()[0]
+    assert [run.config["note"] for run in found] == ["größer", "größer"]
+
+
+@pytest.mark.long
+def test_two_commands_at_once_in_one_store_share_the_work(tmp_path: Path):
+    """One has processes of its own, the other a cluster; each run is measured once."""
+    log = tmp_path / "log"
+    words = ["--grid", "drift=0,1,2,3,4,5", "--set", "pause=0.01", "--set", f"log={log}", "--runs", f"{tmp_path}/runs"]
+    command = [*COMMAND, "sweep", TOY, *words, "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*command, *by], **pipes) for by in (["--jobs", "2"], ["--executor", "dask:local:2"])]
+    (one, said), (two, also) = (process.communicate(timeout=300) for process in both)
+    assert [process.returncode for process in both] == [0, 0], said + also
+    assert json.loads(one) == json.loads(two)
+    assert len(log.read_text().splitlines()) == 6
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["toy.walk"], "no token is left behind"
+
+
+def test_a_clock_that_is_set_back_changes_no_result(walk, store: Store, tmp_path: Path, monkeypatch):
+    grid, base = {"drift": [0.0, 1.0]}, {"steps": 5}
+    monkeypatch.setattr("dynascope.lab.sweeps.figures.draw", lambda _: ())
+    calm = sweep(walk, grid, base=base, store=Store(tmp_path / "calm"))
+    now, ticks = time.time(), count()
+    monkeypatch.setattr(time, "time", lambda: now - 86400 * next(ticks))
+    monkeypatch.setattr("dynascope.lab.steps._now", lambda: f"{2030 - next(ticks)}-01-01T00:00:00.000+00:00")
+    sweep(walk, {"drift": [0.0]}, base=base, store=store)
+    back = sweep(walk, grid, base=base, store=store)
+    assert (Path(back.folder) / "sweep.nc").read_bytes() == (Path(calm.folder) / "sweep.nc").read_bytes()
+    assert plan(walk, grid, base=base, store=store).missing == []
+    assert [item.age for item in inventory(store, sweeps=True)] == [0.0, 0.0], "nothing is older than it is"

@@ -12,10 +12,10 @@ import pytest
 from dynascope.lab import registry
 from dynascope.lab.batch import Request, outcomes
 from dynascope.lab.errors import UsageError
-from dynascope.lab.executors import choose
 from dynascope.lab.fields import build, command_of
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.workers.executors import choose
 
 TOY = (Path(__file__).parent / "toy.py").read_text(encoding="utf-8")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.lab.calls import result_of
 from dynascope.lab.errors import ExperimentCrash, StoreError
-from dynascope.lab.parcels import Parcel, Place, place_of
-from dynascope.lab.point import run_point
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
+from dynascope.lab.sweeps.point import run_point
+from dynascope.lab.workers.calls import result_of
+from dynascope.lab.workers.parcels import Parcel, Place, place_of
 
 ELSEWHERE = "a token that nobody finds"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.lab.devices import gpus
 from dynascope.lab.errors import ClusterLost, UsageError, WorkerLost
-from dynascope.lab.executors import InProcess, choose, stop
-from dynascope.lab.pool import Pool
+from dynascope.lab.workers.devices import gpus
+from dynascope.lab.workers.executors import InProcess, choose, stop
+from dynascope.lab.workers.pool import Pool
 
 HERE = Path(__file__).parent
 
@@ -84,7 +84,7 @@ def test_a_process_that_dies_between_two_calls_is_replaced(deeds):
 def test_a_script_that_its_processes_run_again_is_told(tmp_path: Path):
     script = tmp_path / "unguarded.py"
     script.write_text(
-        "from dynascope.lab.pool import Pool\n"
+        "from dynascope.lab.workers.pool import Pool\n"
         "with Pool(2) as pool:\n"
         "    futures = [pool.submit(abs, -number) for number in range(4)]\n"
         "for future in futures:\n"
@@ -122,7 +122,7 @@ def test_processes_end_with_a_parent_that_is_killed(deeds, tmp_path: Path):
     script = tmp_path / "parent.py"
     script.write_text(
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "from pathlib import Path\nimport deeds\nfrom dynascope.lab.pool import Pool\n"
+        "from pathlib import Path\nimport deeds\nfrom dynascope.lab.workers.pool import Pool\n"
         "if __name__ == '__main__':\n"
         f"    Pool(1).submit(deeds.linger, Path({str(tmp_path)!r})).result()\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -17,6 +18,8 @@ from dynascope.lab.errors import ExperimentCrash
 from dynascope.lab.experiment import ComposedExperiment, Measurement, Source
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.run import run
+from dynascope.lab.shared_index import runs_with
+from dynascope.lab.store import StoredRun
 
 CALLS: list[tuple[float, int]] = []
 """The scale and the seed of every measurement that was made."""
@@ -215,3 +218,41 @@ def test_a_measurement_returns_a_dataset(store, monkeypatch):
     monkeypatch.setattr(Noise, "measure", lambda self, seed: 1.0)
     with pytest.raises(ExperimentCrash, match="measure of Noise returned float, not an"):
         run(Largest(), store=store, draw=False)
+
+
+def opened(monkeypatch) -> list[str]:
+    """The runs whose manifests are read from now on."""
+    names: list[str] = []
+    real = StoredRun.open.__func__
+
+    def open(cls, folder, reused=False):
+        names.append(f"{folder.parent.name}/{folder.name}")
+        return real(cls, folder, reused)
+
+    monkeypatch.setattr(StoredRun, "open", classmethod(open))
+    return names
+
+
+def test_a_point_of_a_sweep_reads_as_many_manifests_however_many_are_stored(store, monkeypatch):
+    names, reads = opened(monkeypatch), []
+    for k in range(12):
+        before = len(names)
+        run(Both(other=float(k + 2)), store=store, draw=False)
+        reads.append(len(names) - before)
+    assert reads[-1] == reads[2], reads
+    assert len(CALLS) == 13, "the first measurement is made once for all"
+
+
+def test_a_run_that_was_replaced_or_removed_is_noticed(store):
+    first = run(Largest(), store=store, draw=False)
+    assert len(list(runs_with(store, "toy.both", key := first.manifest["shared"]["one"]["key"]))) == 1
+    manifest = json.loads((first.folder / "manifest.json").read_text())
+    manifest["shared"]["one"]["key"] = "another"
+    other = first.folder.with_name("other")
+    shutil.copytree(first.folder, other)
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    first.folder.rename(first.folder.with_name(f"{first.digest}.removed"))
+    assert not list(runs_with(store, "toy.both", key))
+    other.rename(first.folder)
+    assert not list(runs_with(store, "toy.both", key))
+    assert len(list(runs_with(store, "toy.both", "another"))) == 1

@@ -11,14 +11,13 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.lab import sweep_figures
-from dynascope.lab.gathering import Gathering
 from dynascope.lab.report import sweeps, write
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
-from dynascope.lab.summary import numbers
-from dynascope.lab.sweep_figures import draw
-from dynascope.lab.sweeps import sweep
+from dynascope.lab.sweeps import figures as sweep_figures, sweep
+from dynascope.lab.sweeps.figures import draw
+from dynascope.lab.sweeps.gathering import Gathering
+from dynascope.lab.sweeps.summary import numbers
 
 
 def found(grid: dict[str, list[Any]], seeds: int = 2, missing: tuple[int, ...] = ()) -> xr.Dataset:

@@ -16,17 +16,16 @@ import pytest
 import xarray as xr
 
 import dynascope as ds
-from dynascope.lab import sweeps
 from dynascope.lab.errors import ClusterLost, DiskError, UsageError, WorkerLost
-from dynascope.lab.executors import InProcess, choose
 from dynascope.lab.fields import build
-from dynascope.lab.gathering import Gathering, flat
 from dynascope.lab.monitor import Progress
 from dynascope.lab.netcdf import load
-from dynascope.lab.plan import plan
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
-from dynascope.lab.sweeps import carry_out, sweep
+from dynascope.lab.sweeps import carry_out, sweep, work
+from dynascope.lab.sweeps.gathering import Gathering, flat
+from dynascope.lab.sweeps.plan import plan
+from dynascope.lab.workers.executors import InProcess, choose
 
 TOY = Path(__file__).with_name("toy.py")
 GRID = {"drift": [0.0, 1.0]}
@@ -37,7 +36,7 @@ SHORT = {"steps": 10}
 def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are most of the cost of a small sweep: only the tests that look at them draw any."""
     if "drawn" not in request.fixturenames:
-        monkeypatch.setattr("dynascope.lab.sweep_figures.draw", lambda _: ())
+        monkeypatch.setattr("dynascope.lab.sweeps.figures.draw", lambda _: ())
 
 
 @pytest.fixture
@@ -241,7 +240,7 @@ def test_a_lost_worker_is_a_gap_and_a_lost_cluster_the_end(walk, store: Store):
 
 
 def test_few_runs_are_with_the_executor_at_once(walk, store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sweeps, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(work, "MOST_AT_ONCE", 2)
     most, lock, now = 0, threading.Lock(), 0
 
     class Counting(ThreadPoolExecutor):

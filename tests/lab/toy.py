@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -31,6 +33,7 @@ class Walk(Experiment):
     members: int = 4
     crash_in: Literal["", "measure", "predict", "reduce", "judge", "draw"] = ""
     note: str = ""
+    log: str = Field(default="", description="a file that gets a line each time it is measured")
 
     presets = {"quick": {"steps": 20}}
     control = {"drift": 0.0}
@@ -38,6 +41,9 @@ class Walk(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         self._perhaps("measure")
+        if self.log:
+            with Path(self.log).open("a") as file:
+                file.write(f"{self.drift} {os.getpid()}\n")
         monitor = current_monitor()
         rng = np.random.default_rng(seed)
         kept = monitor.restore("walk")

@@ -145,8 +145,8 @@ def _stated(experiment: Experiment) -> int | float | None:
 def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[StoredRun | LabError]:
     """Run experiments in several processes; their results in the order they were asked for."""
     from dynascope.lab.batch import outcomes
-    from dynascope.lab.executors import choose, stop
     from dynascope.lab.terminal import progress_line
+    from dynascope.lab.workers.executors import choose, stop
 
     shown = nullcontext() if quiet else progress_line(f"{len(asked)} runs")
     with choose("local", jobs) as pool, shown as on_progress:

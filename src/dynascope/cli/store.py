@@ -41,7 +41,9 @@ def runs(
         if item.state in ("damaged", "earlier version"):
             say(f"{item.state}: {item.problem}")
     if not items:
-        say(f"no runs{'' if pattern == '*' else f' of {pattern}'} are stored in {store.root}")
+        points = 0 if sweeps else len(inventory(store, pattern, sweeps=True))
+        hint = f", only {points:,} point{'s' * (points != 1)} of sweeps: --sweeps shows them" if points else ""
+        say(f"no runs{'' if pattern == '*' else f' of {pattern}'} are stored in {store.root}{hint}")
 
 
 def where(

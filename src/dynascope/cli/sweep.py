@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import traceback
@@ -16,7 +17,7 @@ from dynascope.cli.run import possible
 from dynascope.lab.errors import LabError, UsageError
 
 if TYPE_CHECKING:
-    from dynascope.lab.plan import Plan
+    from dynascope.lab.sweeps.plan import Plan
 
 
 MOST_MINUTES, MOST_UNASKED = 30, 1000
@@ -51,13 +52,13 @@ def sweep(
 ) -> None:
     """Run an experiment over a grid of settings and seeds: its claims and numbers over the grid."""
     from dynascope.lab import registry
-    from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import assignment, grid_axis, once
-    from dynascope.lab.plan import plan
     from dynascope.lab.store import Store
-    from dynascope.lab.summary import claim_rows
     from dynascope.lab.sweeps import carry_out
+    from dynascope.lab.sweeps.plan import plan
+    from dynascope.lab.sweeps.summary import claim_rows
     from dynascope.lab.terminal import console, escape, progress_line, sweep_table
+    from dynascope.lab.workers.executors import InProcess, check, choose, stop
 
     kind = registry.load(id)
     axes = once((grid_axis(kind, text) for text in grid), "--grid")
@@ -66,9 +67,16 @@ def sweep(
         raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
     out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
     asked = plan(kind, axes, **options, store=Store(runs), force=force, part=_part(part))
+    check(executor)
+    if jobs > 1 and executor != "local":
+        raise UsageError(f"--jobs is for processes of this command, not for the executor {executor!r}: leave one out")
     tracebacks: list[BaseException] = []
-    with choose(executor, jobs) as pool, ExitStack() as shown:
-        _agree(asked, jobs if executor == "local" else None, yes)
+    line, much = _amount(asked, jobs if executor == "local" else None)
+    if ask := much and not yes:
+        _agree(line)
+    with choose(executor, jobs) if asked.missing else InProcess() as pool, ExitStack() as shown:
+        if asked.missing and not ask:
+            say(line)
         on_progress = shown.enter_context(progress_line(kind.id))
         try:
             done = carry_out(
@@ -87,6 +95,9 @@ def sweep(
     rows = claim_rows(done.data)
     if as_json and done.folder:
         print((done.folder / "sweep.json").read_text(encoding="utf-8"), end="")
+    elif as_json:
+        counts = {"part": part, "runs": len(asked.numbers), "stored": len(asked.numbers) - len(done.gaps)}
+        print(json.dumps({**counts, "gaps": list(done.gaps)}, indent=2))
     if done.folder:
         out.print(sweep_table(rows, list(axes)))
         out.print(f"[dim]{escape(str(done.folder))}[/]", soft_wrap=True)
@@ -111,25 +122,25 @@ def _part(text: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def _agree(asked: Plan, jobs: int | None, yes: bool) -> None:
-    """Say how many runs there are to do and about how long they take; ask where that is much."""
+def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
+    """How many runs there are to do and about how long they take, in words; and whether that is much."""
     from dynascope.lab import words
 
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
-    if not count:
-        return
     line = f"{count:,} run{'s' * (count != 1)}"
     if already := len(asked.numbers) - count:
-        line += f" ({already:,} more are stored already)"
+        line += f" ({already:,} more {'is' if already == 1 else 'are'} stored already)"
     if jobs is None:
         line += f", {words.duration(seconds)} of work by the experiment's cost" if seconds else ""
     elif seconds is not None:
         line += f", about {words.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
     else:
         line += "; how long one takes in this setting is not known"
-    if yes or (count <= MOST_UNASKED and (jobs is None or (seconds or 0) <= 60 * MOST_MINUTES)):
-        say(line)
-        return
+    return line, count > MOST_UNASKED or (jobs is not None and (seconds or 0) > 60 * MOST_MINUTES)
+
+
+def _agree(line: str) -> None:
+    """Ask before a large sweep, and before anything is started for it."""
     if not sys.stdin.isatty():
         raise UsageError(f"{line}: more than {MOST_UNASKED:,} runs or {MOST_MINUTES} minutes start with --yes only")
     say(line)
@@ -152,10 +163,10 @@ def audit(
     """In what share of seeds does each claim hold?"""
     from dynascope.lab import registry
     from dynascope.lab.audit import FILE, audit
-    from dynascope.lab.executors import choose, stop
     from dynascope.lab.fields import build
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import audit_table, console, escape, progress_line
+    from dynascope.lab.workers.executors import choose, stop
 
     store, out = Store(runs), console(errors=as_json)
     seed_in_range(first + seeds - 1)

@@ -12,13 +12,13 @@ from typing import Any
 
 from dynascope.lab.claims import wilson_interval
 from dynascope.lab.errors import LabError, WorkerLost, one_line
-from dynascope.lab.executors import InProcess
 from dynascope.lab.fields import build
 from dynascope.lab.files import pretty, write_whole
 from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import Entry, load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
+from dynascope.lab.workers.executors import InProcess
 
 FILE = "audit"
 

@@ -20,7 +20,8 @@ from dynascope.lab.experiment import Experiment, JoinableExperiment
 from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.netcdf import pack
-from dynascope.lab.run import FILES, LARGEST_SEED, run
+from dynascope.lab.run import LARGEST_SEED, run
+from dynascope.lab.steps import FILES
 from dynascope.lab.store import Store, StoredRun
 
 FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds", "run_seconds")

@@ -1,28 +1,18 @@
-"""One run of one experiment: measure, predict, reduce, judge, draw, and store.
+"""One run of one experiment, carried out and stored.
 
-Each step is written to disk, and the steps after it work on what is read back from there. A crash while judging, a
-Ctrl-C or a kill loses nothing, and a resumed run has the same bits as one that was never interrupted. A step whose code
-has not changed is taken from the stored run.
+A run that this code has stored before is returned as it is. Of one that other code has stored, the steps whose code has
+not changed are taken over. The steps themselves are in `steps`.
 """
 
 from __future__ import annotations
 
 import shutil
-import time
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from datetime import UTC, datetime
-from functools import cache
-from typing import Any
-
-import xarray as xr
 
 from dynascope import __version__
 from dynascope.checks import InputError, whole
-from dynascope.dynamics.process import monitored_by
-from dynascope.lab.claims import Claim, flowed
 from dynascope.lab.errors import (
     ExperimentCrash,
     LabError,
@@ -33,31 +23,16 @@ from dynascope.lab.errors import (
     one_line,
 )
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
-from dynascope.lab.fields import command_of
-from dynascope.lab.files import checksum, drawn, pretty, write_whole
+from dynascope.lab.files import write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
-from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
-from dynascope.lab.netcdf import load, pack
+from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import check
-from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
-from dynascope.lab.shared import SHARED, compose, reserved
-from dynascope.lab.store import OF_SWEEP, Draft, ReadOnlyError, Store, StoredRun, read_claims, run_digest
+from dynascope.lab.shared import SHARED, reserved
+from dynascope.lab.steps import FILES, TIMINGS, Steps
+from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, run_digest
 from dynascope.tasks.data import catalog
-from dynascope.tasks.data.files import DataNotFoundError, recorded
+from dynascope.tasks.data.files import DataNotFoundError
 
-TIMINGS = ("compile_seconds", "run_seconds")
-"""Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
-FILES = {
-    "measure": "measured.nc",
-    "predict": "predicted.nc",
-    "reduce": "reduced.nc",
-    "judge": "claims.json",
-    "draw": "figures",
-}
-"""The file or folder that each step writes."""
-DOING = {"predict": "predicting", "reduce": "reducing", "judge": "judging", "draw": "drawing"}
-SLOW_SECONDS = 1.0
-"""What took longer to measure is made safe from a power cut at once."""
 LARGEST_SEED = 2**32 - 1
 """`jax.random.key` drops higher bits, so larger seeds would repeat the runs of smaller ones."""
 
@@ -100,7 +75,7 @@ def run(
             try:
                 shares = isinstance(experiment, ComposedExperiment)
                 with reserved(experiment, seed, store, data) if shares else nullcontext():
-                    work = _Run(experiment, draft, draw, data, store, of_sweep)
+                    work = Steps(experiment, draft, draw, data, store, of_sweep)
                     return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
@@ -143,23 +118,6 @@ def data_checksums(experiment: Experiment) -> dict[str, str]:
         return {name: catalog.checksum(name) for name in experiment.data_sets()}
     except FileNotFoundError as error:
         raise UsageError(f"{experiment.id}: {error}") from None
-
-
-def on_record(experiment: Experiment, claims: list[Claim]) -> Mapping[str, str]:
-    """The claims that are known to fail in this setting, with the reason: the full one, a preset, or any other. In the
-    control of one of these the main claim must fail, and any other may."""
-    kind = type(experiment)
-    settings = {"full": {}, **kind.presets}
-    here = [name for name, changes in settings.items() if kind(**changes) == experiment]
-    if not here and any(kind(**{**changes, **kind.control}) == experiment for changes in settings.values()):
-        failing = [claims[0], *(item for item in claims if item.verdict == "fails")]
-        return {item.id: "This is the control: the phenomenon is absent here." for item in failing}
-    known = {}
-    for key, why in kind.known_failures.items():
-        setting, _, claim = key.rpartition("/")
-        if not setting or setting in here:
-            known[claim] = flowed(why)
-    return known
 
 
 def _current(
@@ -212,176 +170,3 @@ def _open(draft: Draft, code: Mapping[str, str], force: bool) -> None:
     done = {step: files for step, files in (state.get("done") or {}).items() if before.get(step) == code[step]}
     facts = state.get("facts") or {}
     draft.keep_state({"dynascope": __version__, "code": code, "forced": force, "facts": facts, "done": done})
-
-
-class _Run:
-    """The steps of one run, each carried out unless its files are there already."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        draft: Draft,
-        draw: bool,
-        data: Mapping[str, str],
-        store: Store,
-        of_sweep: bool = False,
-    ):
-        self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
-        self.marks = {OF_SWEEP: True} if of_sweep else {}
-        self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
-
-    def carried_out(
-        self,
-        preset: str | None,
-        on_progress: Callable[[Progress], None] | None,
-        warn: Callable[[str], None] | None,
-        keep_every: float,
-    ) -> StoredRun:
-        clock = time.perf_counter()
-        make_room()
-        with compilation_cache():
-            if not self._done("measure"):
-                with remembered_interrupts() as interrupted:
-                    monitor = LabMonitor(self.draft.checkpoints, on_progress, warn, keep_every, interrupted)
-                    self._measure(monitor)
-                    interrupted()
-                clock = time.perf_counter()
-            with precision(True, "highest"):
-                for step in ("predict", "reduce", "judge", *(["draw"] if self.draw else [])):
-                    if not self._done(step):
-                        if on_progress:
-                            on_progress(Progress(DOING[step], 0.0, 0.0, 0.0, float("inf")))
-                        self.draft.drop(FILES[step])
-                        self._keep(step, getattr(self, f"_{step}")())
-        return self._finish(preset, round(time.perf_counter() - clock, 3))
-
-    def _done(self, step: str) -> bool:
-        """Whether an earlier attempt has carried out the step, and its files are intact."""
-        files = (self.draft.state.get("done") or {}).get(step)
-        paths = {self.draft.folder / name: sha256 for name, sha256 in (files or {}).items()}
-        return files is not None and all(path.exists() and checksum(path) == sum for path, sum in paths.items())
-
-    def _keep(self, step: str, files: Mapping[str, bytes], lasting: bool = False, **facts: Any) -> None:
-        for name, data in files.items():
-            self.draft.write(name, data, lasting)
-        state = self.draft.state
-        done = {**state["done"], step: {name: checksum(data) for name, data in files.items()}}
-        self.draft.keep_state({**state, "facts": {**state["facts"], **facts}, "done": done})
-
-    def _measure(self, monitor: LabMonitor) -> None:
-        experiment, started, clock = self.experiment, _now(), time.perf_counter()
-        x64, matmul = experiment.precision == "float64", experiment.matmul_precision
-        with precision(x64, matmul), monitored_by(monitor), recorded() as read:
-            if isinstance(experiment, ComposedExperiment):
-                measured = compose(experiment, self.draft, self.store, self.data, monitor)
-            else:
-                measured = experiment.measure(self.draft.seed)
-        seconds = time.perf_counter() - clock
-        if undeclared := read - {catalog.PAIRS.get(name, name) for name in self.data}:
-            raise RuntimeError(f"measure read the data set {sorted(undeclared)[0]!r}, which data_sets does not name")
-        compiling = _take_timings(measured, "measure").get("compile_seconds")
-        self._keep(
-            "measure",
-            {"measured.nc": pack(measured)},
-            lasting=seconds > SLOW_SECONDS,
-            started=started,
-            device=device_name(),
-            compile_seconds=None if compiling is None else round(float(compiling), 3),
-            run_seconds=round(seconds, 3),
-            resumed=monitor.restored,
-        )
-        self.draft.drop("checkpoints", SHARED)
-
-    def _predict(self) -> dict[str, bytes]:
-        predicted = self.experiment.predict(self.read("measured.nc"))
-        if predicted is None:
-            return {}
-        _take_timings(predicted, "predict")
-        return {"predicted.nc": pack(predicted)}
-
-    def _reduce(self) -> dict[str, bytes]:
-        reduced = self.experiment.reduce(self.read("measured.nc"), self.read("predicted.nc"))
-        _take_timings(reduced, "reduce")
-        return {"reduced.nc": pack(reduced)}
-
-    def _judge(self) -> dict[str, bytes]:
-        claims = _checked_claims(self.experiment.judge(self.read("reduced.nc")))
-        known = on_record(self.experiment, claims)
-        place, seeds = self.experiment.source.place, getattr(self.experiment, "seeds", 1)
-        filled = [
-            item.model_copy(
-                update={
-                    "source": item.source or place,
-                    "seeds": item.seeds or seeds,
-                    "known": known.get(item.id, ""),
-                }
-            )
-            for item in claims
-        ]
-        return {"claims.json": pretty([item.model_dump(mode="json") for item in filled]).encode()}
-
-    def _draw(self) -> dict[str, bytes]:
-        parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
-        return drawn(lambda: self.experiment.draw(*parts))
-
-    def _finish(self, preset: str | None, seconds: float) -> StoredRun:
-        state = self.draft.state
-        claims = read_claims(self.draft.folder / "claims.json")
-        verdicts = Counter(item.verdict for item in claims)
-        kinds = Counter(item.kind for item in claims if item.verdict == "erratum")
-        figures = [name for name in state["done"].get("draw", {}) if name.endswith(".png")]
-        return self.draft.finish(
-            {
-                "title": self.experiment.title(),
-                "preset": preset,
-                **self.marks,
-                "command": command_of(self.experiment, preset, self.draft.seed),
-                "data": dict(self.data),
-                "claims": {verdict: verdicts[verdict] for verdict in ("holds", "fails", "erratum")}
-                | {
-                    "main": claims[0].verdict,
-                    "news": [item.id for item in claims if item.is_news],
-                    "errata": dict(kinds),
-                },
-                "figures": [name.removeprefix("figures/").removesuffix(".png") for name in figures],
-                **state["facts"],
-                "judge_seconds": seconds,
-                "finished": _now(),
-                "versions": package_versions(),
-                "code": state["code"],
-            }
-        )
-
-
-def _take_timings(data: Any, method: str) -> dict[str, float]:
-    """Take the timings out of the attributes of what `method` returned; those of a tree's nodes are summed."""
-    if not isinstance(data, xr.Dataset | xr.DataTree):
-        raise TypeError(f"{method} returned {type(data).__name__}, not an xarray.Dataset or xarray.DataTree")
-    timings: dict[str, float] = {}
-    for node in [data] if isinstance(data, xr.Dataset) else data.subtree:
-        for name in TIMINGS:
-            if name in node.attrs:
-                timings[name] = timings.get(name, 0.0) + float(node.attrs.pop(name))
-    return timings
-
-
-def _checked_claims(judged: Any) -> list[Claim]:
-    """The claims that `judge` gave, where they are claims and each has an id of its own."""
-    if not isinstance(judged, Iterable) or isinstance(judged, Claim):
-        raise TypeError(f"judge returned {type(judged).__name__}, not an iterable of Claims")
-    claims = list(judged)
-    for item in claims:
-        if not isinstance(item, Claim):
-            raise TypeError(
-                f"judge yielded {type(item).__name__}, not a Claim: use a function of lab.criteria, or claim(...)"
-            )
-    ids = [item.id for item in claims]
-    if repeated := sorted({id for id in ids if ids.count(id) > 1}):
-        raise ValueError(f"judge yielded two claims with the id {repeated[0]!r}: each claim needs an id of its own")
-    if not claims:
-        raise ValueError("judge yielded no claim: an experiment needs at least one")
-    return claims
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -23,10 +23,9 @@ from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import device_name
-from dynascope.lab.store import Draft, Store, StoredRun
+from dynascope.lab.shared_index import SHARED as SHARED, runs_with
+from dynascope.lab.store import Draft, Store
 
-SHARED = "shared"
-"""The entry of the manifest, and the folder of what an unfinished run has measured so far."""
 POLL_SECONDS = 0.2
 """Between two looks at whether another process has stored what this one waits for."""
 
@@ -60,7 +59,7 @@ def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str,
         keys = {key_of(each, experiment, seed, data) for each in experiment.measurements().values()} - {""}
     with ExitStack() as held:
         for key in sorted(keys):  # in one order, so that no two processes wait for one another
-            while not any(_runs_with(store, experiment.id, key)):
+            while not any(runs_with(store, experiment.id, key)):
                 try:
                     held.enter_context(locked(store.root / f".{key}.lock", "busy"))
                     break
@@ -97,7 +96,7 @@ def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> t
 
 def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]] | None:
     """The measurement from a run of the same system, and where it comes from; runs that are damaged are passed over."""
-    for run, name in _runs_with(store, id, key):
+    for run, name in runs_with(store, id, key):
         try:
             measured = run.measured()[name]
         except (StoreError, KeyError):
@@ -106,15 +105,6 @@ def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]
         facts = {fact: run.manifest[SHARED][name].get(fact) for fact in ("device", "run_seconds")}
         return measured.to_dataset(), {**facts, "from": f"{run.id}/{run.digest}"}
     return None
-
-
-def _runs_with(store: Store, id: str, key: str) -> Iterator[tuple[StoredRun, str]]:
-    """The complete runs of the system that have the measurement, and its name in each."""
-    for sibling in sorted(path.name for path in store.root.glob(f"{id.partition('.')[0]}.*")):
-        for run in store.runs(sibling)[0]:
-            for name, origin in (run.manifest.get(SHARED) or {}).items():
-                if origin.get("key") == key:
-                    yield run, name
 
 
 def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:

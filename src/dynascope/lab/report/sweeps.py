@@ -13,7 +13,7 @@ from dynascope.lab import words
 from dynascope.lab.errors import StoreError
 from dynascope.lab.files import checksum
 from dynascope.lab.store import OLD, SWEEPS, UNFINISHED
-from dynascope.lab.summary import FORMAT
+from dynascope.lab.sweeps.summary import FORMAT
 
 MOST_ROWS = 200
 """The most points in the table of a page."""

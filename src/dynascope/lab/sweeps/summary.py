@@ -7,7 +7,7 @@ import io
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,10 @@ from scipy.special import stdtrit
 from dynascope import __version__
 from dynascope.lab.errors import BusyError, explain_os_error
 from dynascope.lab.files import checksum, digest_of, locked, pretty, write_whole
-from dynascope.lab.gathering import OWN
 from dynascope.lab.netcdf import pack
-from dynascope.lab.plan import Plan
 from dynascope.lab.store import SWEEPS, UNFINISHED, publish, settle
+from dynascope.lab.sweeps.gathering import OWN
+from dynascope.lab.sweeps.plan import Plan
 
 FORMAT = 2
 MOST_SERIES = 8
@@ -58,15 +58,20 @@ def numbers(data: xr.Dataset) -> Iterator[Number]:
 
 
 def _mean(values: np.ndarray, keys: Sequence[str], data: xr.Dataset, at: Sequence[str]) -> Iterator[xr.DataArray]:
-    of = np.isfinite(values).sum(-1)
-    total = np.where(np.isfinite(values), values, 0.0).sum(-1)
-    mean = np.divide(total, of, out=np.full(of.shape, np.nan), where=of > 0)
-    squares = np.where(np.isfinite(values), (values - mean[..., None]) ** 2, 0.0).sum(-1)
-    degrees = np.maximum(of - 1, 1)
-    half = np.where(of > 1, stdtrit(degrees, 0.975) * np.sqrt(squares / degrees / np.maximum(of, 1)), np.nan)
+    of, mean, deviation = _moments(values, -1)
+    half = np.where(of > 1, stdtrit(np.maximum(of - 1, 1), 0.975) * deviation / np.sqrt(np.maximum(of, 1)), np.nan)
     coords = {**{key: data[key].values for key in keys}, "at": np.array(at, dtype=str)}
     for found in (mean, mean - half, mean + half, of):
         yield xr.DataArray(found, coords, (*keys, "at"))
+
+
+def _moments(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How many finite values there are along an axis, their mean and their standard deviation; NaN where too few."""
+    finite = np.isfinite(values)
+    of = finite.sum(axis)
+    mean = np.divide(np.where(finite, values, 0.0).sum(axis), of, out=np.full(of.shape, np.nan), where=of > 0)
+    squares = np.where(finite, (values - np.expand_dims(mean, axis)) ** 2, 0.0).sum(axis)
+    return of, mean, np.sqrt(np.divide(squares, of - 1, out=np.full(of.shape, np.nan), where=of > 1))
 
 
 def grid_keys(data: xr.Dataset) -> list[str]:
@@ -76,27 +81,24 @@ def grid_keys(data: xr.Dataset) -> list[str]:
 
 def claim_rows(data: xr.Dataset) -> list[dict[str, Any]]:
     """For each point and claim: how often it held, with the interval, of how many runs, and the number it measured."""
-    rows, of = [], data.holds.count("seed").values
-    for row, place in _points(data.share):
-        row |= {"claim": str(data.claim.values[place[-1]])}
-        row |= {name: data[name].values[place].item() for name in ("share", "low", "high")} | {"of": int(of[place])}
-        values = data.measured.values[(*place[:-1], slice(None), place[-1])]
-        values = values[np.isfinite(values)]
-        row["mean"] = float(values.mean()) if values.size else None
-        row["sd"] = float(values.std(ddof=1)) if values.size > 1 else None
-        rows.append(row)
-    return rows
-
-
-def number_rows(data: xr.Dataset) -> list[dict[str, Any]]:
-    """For each reduced number and point: its mean over seeds, with the interval of that, and of how many values."""
+    claims = data.claim.values.tolist()
+    columns = {name: data[name].values for name in ("share", "low", "high")} | {"of": data.holds.count("seed").values}
+    _, mean, deviation = _moments(data.measured.values, -2)
     rows = []
-    for number in numbers(data):
-        for row, place in _points(number.mean):
-            row |= {"number": number.name, "at": str(number.mean["at"].values[place[-1]])}
-            row |= {name: getattr(number, name).values[place].item() for name in ("mean", "low", "high", "of")}
-            rows.append(row)
+    for row, place in _points(data.share):
+        row |= {"claim": claims[place[-1]], **{name: column[place].item() for name, column in columns.items()}}
+        rows.append(row | {"mean": _finite(mean[place]), "sd": _finite(deviation[place])})
     return rows
+
+
+def number_rows(data: xr.Dataset) -> Iterator[dict[str, Any]]:
+    """For each reduced number and point: its mean over seeds, with the interval of that, and of how many values."""
+    for number in numbers(data):
+        at = number.mean["at"].values.tolist()
+        columns = {name: getattr(number, name).values for name in ("mean", "low", "high", "of")}
+        for row, place in _points(number.mean):
+            row |= {"number": number.name, "at": at[place[-1]]}
+            yield row | {name: column[place].item() for name, column in columns.items()}
 
 
 def keep_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]) -> Path:
@@ -126,7 +128,7 @@ def keep_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]])
 
 
 def _write(final: Path, asked: Plan, data: xr.Dataset, texts: Mapping[str, bytes | str]) -> None:
-    from dynascope.lab.sweep_figures import draw
+    from dynascope.lab.sweeps.figures import draw
 
     draft = final.with_name(final.name + UNFINISHED)
     settle(final)
@@ -180,12 +182,19 @@ def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, Any], tuple[int, ..
         yield {key: values[axis][place[axis]] for axis, key in enumerate(keys)}, place
 
 
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def _finite(value: np.floating) -> float | None:
+    return value.item() if np.isfinite(value) else None
+
+
+def _csv(rows: Iterable[Mapping[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    writer = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+    return text.getvalue() or "\n"
 
 
 def _at(values: xr.DataArray, dim: Any, k: int) -> str:

@@ -15,10 +15,10 @@ from functools import cache, partial
 from typing import Any
 from uuid import uuid4
 
-from dynascope.lab.calls import answered, result_of
-from dynascope.lab.deployment import PATIENCE, Deployment, deploy
-from dynascope.lab.devices import take_share
 from dynascope.lab.errors import ClusterLost, UsageError, WorkerLost, one_line
+from dynascope.lab.workers.calls import answered, result_of
+from dynascope.lab.workers.deployment import PATIENCE, Deployment, deploy
+from dynascope.lab.workers.devices import take_share
 
 
 class Cluster(Executor):

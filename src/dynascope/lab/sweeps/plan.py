@@ -17,10 +17,10 @@ from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import MOST_RUNS, build
 from dynascope.lab.files import canonical
-from dynascope.lab.gathering import OWN
 from dynascope.lab.registry import entry_of
 from dynascope.lab.run import data_checksums, stored_run
 from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.sweeps.gathering import OWN
 from dynascope.lab.terminal import typed
 
 

@@ -19,16 +19,16 @@ from typing import Any
 import xarray as xr
 
 from dynascope.lab.errors import BusyError, ClusterLost, DiskError, LabError, StoreError, one_line
-from dynascope.lab.executors import InProcess, is_far
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.gathering import Gathering
 from dynascope.lab.monitor import Progress
-from dynascope.lab.parcels import Place, place_of
-from dynascope.lab.plan import Plan, plan
-from dynascope.lab.point import results, run_point
 from dynascope.lab.registry import entry_of
 from dynascope.lab.store import ReadOnlyError, Store
-from dynascope.lab.summary import keep_summary
+from dynascope.lab.sweeps.gathering import Gathering
+from dynascope.lab.sweeps.plan import Plan, plan
+from dynascope.lab.sweeps.point import results, run_point
+from dynascope.lab.sweeps.summary import keep_summary
+from dynascope.lab.workers.executors import InProcess, is_far
+from dynascope.lab.workers.parcels import Place, place_of
 
 MOST_AT_ONCE = 1000
 """How many runs are handed to the executor before one of them has ended."""

@@ -19,7 +19,7 @@ import xarray as xr
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import words
 from dynascope.lab.files import drawing
-from dynascope.lab.summary import grid_keys, numbers
+from dynascope.lab.sweeps.summary import grid_keys, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

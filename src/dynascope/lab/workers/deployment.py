@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dynascope.lab.errors import UsageError, nearest, one_line
-from dynascope.lab.pool import RETRIES
+from dynascope.lab.workers.pool import RETRIES
 
 KINDS = {
     "local": ("distributed", "LocalCluster", "dask[distributed]"),

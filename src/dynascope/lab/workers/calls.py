@@ -8,7 +8,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from dynascope.lab.errors import one_line
-from dynascope.lab.parcels import Parcel
+from dynascope.lab.workers.parcels import Parcel
 
 
 def answered(question: bytes) -> bytes:

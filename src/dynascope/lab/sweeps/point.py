@@ -12,11 +12,11 @@ import xarray as xr
 from dynascope.lab.errors import ExperimentCrash
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import build
-from dynascope.lab.gathering import flat
-from dynascope.lab.parcels import Parcel, Place
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.sweeps.gathering import flat
+from dynascope.lab.workers.parcels import Parcel, Place
 
 
 def run_point(

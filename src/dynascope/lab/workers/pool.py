@@ -19,9 +19,9 @@ from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
 from typing import Any
 
-from dynascope.lab.calls import answered, result_of
-from dynascope.lab.devices import take_share
 from dynascope.lab.errors import ClusterLost, WorkerLost, one_line
+from dynascope.lab.workers.calls import answered, result_of
+from dynascope.lab.workers.devices import take_share
 
 RETRIES = 2
 """How often a call is tried again after the process that carried it out has died."""

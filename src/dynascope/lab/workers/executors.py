@@ -11,9 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from dynascope.lab.cluster import Cluster
 from dynascope.lab.errors import UsageError, nearest
-from dynascope.lab.pool import Pool
+from dynascope.lab.workers.cluster import Cluster
+from dynascope.lab.workers.pool import Pool
 
 
 class InProcess(Executor):
@@ -31,13 +31,18 @@ class InProcess(Executor):
 def choose(name: str = "local", jobs: int = 1) -> Executor:
     """`local` (in this process, or in `jobs` of them), or a dask cluster: `dask:tcp://HOST:PORT` (one that is there),
     `dask:local:N` (of N processes on this machine), or `dask:FILE.toml` (started as a file says)."""
+    check(name)
     if name == "local":
         return InProcess() if jobs == 1 else Pool(jobs)
+    return Cluster(name.partition(":")[2])
+
+
+def check(name: str) -> None:
+    """A `UsageError` where `choose` would not know the name. Nothing is started."""
     kind, _, where = name.partition(":")
-    if kind != "dask" or not where:
+    if name != "local" and (kind != "dask" or not where):
         forms = "local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml"
         raise UsageError(f"executor must be {forms}; got {name!r}{nearest(name, ['local'])}")
-    return Cluster(where)
 
 
 def is_far(executor: Executor) -> bool:
