@@ -200,11 +200,13 @@ def on_record(experiment: Experiment, claims: list[Claim]) -> Mapping[str, str]:
 
 
 def _take_timings(data: Any, method: str) -> dict[str, float]:
-    """Take the timings out of the attributes of what `method` returned; those of a tree's nodes are summed."""
+    """Take the timings out of the attributes of what `method` returned; those of a tree's nodes are summed. Which loop
+    advanced an ensemble is a fact of the machine, as they are, and does not stay either."""
     if not isinstance(data, xr.Dataset | xr.DataTree):
         raise TypeError(f"{method} returned {type(data).__name__}, not an xarray.Dataset or xarray.DataTree")
     timings: dict[str, float] = {}
     for node in [data] if isinstance(data, xr.Dataset) else data.subtree:
+        node.attrs.pop("loop", None)
         for name in TIMINGS:
             if name in node.attrs:
                 timings[name] = timings.get(name, 0.0) + float(node.attrs.pop(name))
