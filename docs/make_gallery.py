@@ -18,6 +18,7 @@ from dynascope.lab.errors import LabError
 from dynascope.lab.lookup import load
 from dynascope.lab.reading import Entry
 from dynascope.lab.store import Store, StoredRun
+from make_reference import SYSTEMS
 
 DOCS = Path(__file__).parent
 WIDTH = 900
@@ -29,22 +30,19 @@ def gallery(runs: Path | None) -> tuple[str, dict[str, bytes]]:
     """The page, and its pictures by name."""
     evidence = json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))["claims"]
     store = Store(runs) if runs is not None and runs.is_dir() else None
-    parts = ["# Gallery", _introduction(store)]
+    parts = ["---\nhide: [navigation]\n---", "# Gallery", _introduction(store)]
     pictures: dict[str, bytes] = {}
-    system = ""
-    for entry in registry.entries():
-        if entry.id.split(".")[0] != system:
-            if system:
-                parts.append("</div>")
-            system = entry.id.split(".")[0]
-            parts += [f"## [{_heading(system)}]({system}.md)", '<div class="gallery">']
-        run = _stored(store, entry)
-        picture = _picture(run)
-        if picture:
-            pictures[f"{entry.id}.webp"] = picture
-        claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
-        parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
-    return "\n\n".join([*parts, "</div>"]) + "\n", pictures
+    for system in SYSTEMS:
+        parts += [f"## [{_heading(system)}]({system}.md)", '<div class="gallery">']
+        for entry in registry.entries(f"{system}.*"):
+            run = _stored(store, entry)
+            picture = _picture(run)
+            if picture:
+                pictures[f"{entry.id}.webp"] = picture
+            claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
+            parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
+        parts.append("</div>")
+    return "\n\n".join(parts) + "\n", pictures
 
 
 def _introduction(store: Store | None) -> str:
@@ -90,6 +88,8 @@ def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
         lines.append(f'<a href="{file}"><img src="{file}" alt="{escape(entry.title)}" loading="lazy"></a>')
     lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]
     if claim:
-        lines.append(f'<p><span class="{claim["verdict"]}">{VERDICTS[claim["verdict"]]}</span> {escape(claim["statement"])}</p>')
+        lines.append(
+            f'<p><span class="{claim["verdict"]}">{VERDICTS[claim["verdict"]]}</span> {escape(claim["statement"])}</p>'
+        )
     lines += [f"<code>dynascope run {entry.id} --preset quick</code>", "</figcaption>", "</figure>"]
     return "\n".join(lines)

@@ -1,5 +1,5 @@
-"""The moving picture of the first page, from a stored run of `concept.jacobian-stages`: the output at the test point and
-the test loss while the model learns, over their theory.
+"""The moving picture of the first page, from a stored run of `concept.jacobian-stages`: the output at the test point
+and the test loss while the model learns, over their theory.
 
     python docs/make_moving_picture.py runs/concept.jacobian-stages/<digest>
 """
@@ -19,7 +19,7 @@ from dynascope.figures import FAINT, HOUSE_STYLE, INK, PALETTE, THEORY
 from dynascope.lab.store import StoredRun
 
 PICTURE = Path(__file__).resolve().parent / "pictures" / "jacobian-stages.gif"
-FRAMES, COLORS, DPI = 64, 24, 140
+FRAMES, COLORS, DPI = 64, 40, 140
 LAST_STEP = 1000
 
 
@@ -33,7 +33,7 @@ def main(folder: str) -> None:
     chosen = np.unique(np.geomspace(1, LAST_STEP, FRAMES).astype(int))
     with rc_context(HOUSE_STYLE):
         frames = [_frame(paths, losses, mu, step) for step in chosen]
-    palette = frames[-1].quantize(COLORS, dither=Image.Dither.NONE)
+    palette = frames[-1].quantize(COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     frames = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     times = [70] * (len(frames) - 1) + [2500]
     frames[0].save(PICTURE, save_all=True, append_images=frames[1:], duration=times, loop=0, optimize=True)

@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("MPLBACKEND", "agg")
-sys.path.insert(0, str(Path(__file__).parent))
-import make_gallery  # noqa: E402
-import notebooks  # noqa: E402
-import reference_pages  # noqa: E402
-import yaml  # noqa: E402
+import yaml
+
+import make_gallery
+import notebooks
+import reference_pages
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 BUILD = ROOT / "build"
 STAGE = BUILD / "docs"
 SITE = ROOT / "site"
+SEARCH = "search-frame.js"
 
 
 def main(runs: Path | None) -> int:
@@ -40,6 +41,7 @@ def main(runs: Path | None) -> int:
     print(done.stdout, end="")
     if done.returncode or "warning" in done.stdout.lower():
         return 1
+    without_remote_scripts(BUILD / "site")
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.move(BUILD / "site", SITE)
     return 0
@@ -52,8 +54,10 @@ def assemble(runs: Path | None) -> None:
     write("contributing.md", rewritten((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "docs/"))
     write("changelog.md", rewritten((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "docs/"))
     write("style.css", (DOCS / "site.css").read_text(encoding="utf-8"))
-    for picture in (DOCS / "pictures").glob("*.[!j]*"):
-        write(f"pictures/{picture.name}", picture.read_bytes())
+    write(SEARCH, (DOCS / "search.js").read_text(encoding="utf-8"))
+    for picture in (DOCS / "pictures").iterdir():
+        if picture.suffix != ".json":
+            write(f"pictures/{picture.name}", picture.read_bytes())
     for script in sorted((DOCS / "examples").glob("*.py")):
         write(f"examples/{script.stem}.md", f"# {script.name}\n\n```python\n{script.read_text(encoding='utf-8')}```\n")
     for script in sorted((DOCS / "tutorials").glob("*.py")):
@@ -83,9 +87,11 @@ def tutorial(script: Path) -> None:
 
 
 def rewritten(text: str, prefix: str) -> str:
-    """A page with its links as they are on the site. Scripts are pages there; a link to other files is its text alone."""
+    """A page with its links as they are on the site: scripts are pages there, links to other files become text."""
     text = text.replace(f"]({prefix}", "](") if prefix else text
-    text = text.replace("](../CONTRIBUTING.md)", "](contributing.md)").replace("](CONTRIBUTING.md)", "](contributing.md)")
+    text = text.replace("](../CONTRIBUTING.md)", "](contributing.md)").replace(
+        "](CONTRIBUTING.md)", "](contributing.md)"
+    )
     text = re.sub(r"\]\((examples|tutorials)/(\w+)\.py\)", r"](\1/\2.md)", text)
     return re.sub(r"\[([^\]\n]*)\]\((\.\./[^)\s]*|examples|tutorials|LICENSE)\)", r"\1", text)
 
@@ -112,6 +118,16 @@ def present(nav: Any) -> Any:
         found = present(below)
         return {title: found} if found else None
     return [found for found in map(present, nav) if found]
+
+
+def without_remote_scripts(site: Path) -> None:
+    """Let pages take the script that searches without a server from the site; the theme names one that is elsewhere."""
+    for page in site.rglob("*.html"):
+        local = "../" * len(page.relative_to(site).parent.parts) + SEARCH
+        text = re.sub(r'src="https://[^"]*/iframe-worker/[^"]*"', f'src="{local}"', page.read_text(encoding="utf-8"))
+        if remote := re.search(r'<(?:script|img)[^>]* src="(https?:[^"]*)"|<link[^>]*href="(https?:[^"]*)"', text):
+            raise SystemExit(f"{page.relative_to(site)} loads a file from elsewhere: {remote[1] or remote[2]}")
+        page.write_text(text, encoding="utf-8")
 
 
 def write(name: str, content: str | bytes) -> None:

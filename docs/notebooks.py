@@ -1,8 +1,8 @@
 """Runs a script cell by cell, and renders it with what it printed and drew: as a page, or as a Jupyter notebook.
 
-The scripts are in percent format, which editors show as notebooks. A cell begins with `# %%` and may have a title; after
-`# %% [markdown]` its comments are text; lines `# !command` are given to the shell; a cell with the title `name.py` is
-written to that file.
+The scripts are in percent format, which editors show as notebooks. A cell begins with `# %%` and may have a title;
+after `# %% [markdown]` its comments are text; lines `# !command` are given to the shell; a cell with the title
+`name.py` is written to that file.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def run(cell: Cell, names: dict[str, Any], script: str) -> Outcome:
 
 
 def _evaluate(cell: Cell, names: dict[str, Any], script: str) -> Any:
-    """Run the statements; the value is that of the last one, where it is an expression that is not closed by `;`."""
+    """Run the statements; the value is that of the last one, where it is an expression that does not draw."""
     tree = ast.parse(cell.source, script)
     ast.increment_lineno(tree, cell.line - 1)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -108,7 +108,8 @@ def _evaluate(cell: Cell, names: dict[str, Any], script: str) -> Any:
     if last is None:
         return None
     value = eval(compile(ast.Expression(last.value), script, "eval"), names)
-    return None if cell.source.rstrip().endswith(";") else value
+    first = value[0] if isinstance(value, list) and value else value
+    return None if type(first).__module__.startswith("matplotlib") else value
 
 
 def _shell(command: str, script: str, line: int) -> str:
@@ -150,7 +151,7 @@ def page(outcomes: Iterable[Outcome], stem: str) -> tuple[str, dict[str, bytes]]
         elif cell.kind == "shell":
             parts.append(f"```console\n{outcome.printed}\n```")
         elif cell.kind == "file":
-            parts.append(f"```python title=\"{cell.title}\"\n{cell.source}\n```")
+            parts.append(f'```python title="{cell.title}"\n{cell.source}\n```')
         else:
             parts.append(f"```python\n{cell.source}\n```")
             if outcome.printed:

@@ -7,14 +7,12 @@ name as its title; it is run when the site is built, and shown with what it prin
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-import make_reference as listing  # noqa: E402
-import notebooks  # noqa: E402
+import make_reference as listing
+import notebooks
 
 EXAMPLES = Path(__file__).with_name("reference")
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Curvature along training
 #
-# How sharp is the loss where gradient descent is, and does the step size fit? This tutorial follows the largest eigenvalue of
-# the Hessian through a training run, then looks at the whole spectrum at its end.
+# How sharp is the loss where gradient descent is, and does the step size fit? This tutorial follows the largest
+# eigenvalue of the Hessian through a training run, then looks at the whole spectrum at its end.
 
 # %%
 import jax
@@ -27,8 +27,8 @@ def loss(net):
 # %% [markdown]
 # ## Sharpness at every step
 #
-# The probe starts each search from the vectors of the last one, and takes as many Hessian-vector products as its residual asks
-# for: about three a step.
+# The probe starts each search from the vectors of the last one, and takes as many Hessian-vector products as its
+# residual asks for: about three a step.
 
 # %%
 trace = ds.descend(
@@ -48,11 +48,10 @@ left.semilogy(trace.step, trace.loss)
 left.set(xlabel="step", ylabel="loss")
 right.plot(trace.step, trace.sharpness)
 right.axhline(2 / rate, **THEORY)
-right.set(xlabel="step", ylabel="sharpness");
-
+right.set(xlabel="step", ylabel="sharpness")
 # %% [markdown]
-# The sharpness rises to 2 divided by the learning rate (dashed) and stays about there. The loss oscillates from step to step,
-# and still falls over longer times: this is the [edge of stability](../edge.md).
+# The sharpness rises to 2 divided by the learning rate (dashed) and stays about there. The loss oscillates from
+# step to step, and still falls over longer times: this is the [edge of stability](../edge.md).
 #
 # ## Eigenpairs at one point
 #
@@ -81,5 +80,5 @@ trace_of_hessian, error_of_trace = spectrum.moment(1)
 print(f"trace of the Hessian: {float(trace_of_hessian):.2f} ± {float(error_of_trace):.2f}")
 
 # %% [markdown]
-# What these cost and how they are checked is on the page on [curvature](../curvature-probes.md). The time average of the
-# oscillation is a [central flow](../central-flow.md).
+# What these cost and how they are checked is on the page on [curvature](../curvature-probes.md). The time average
+# of the oscillation is a [central flow](../central-flow.md).

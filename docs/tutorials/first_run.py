@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A first run
 #
-# An experiment asks one question about how networks learn. This tutorial runs one, reads what it says, runs its control,
-# and opens the numbers behind it.
+# An experiment asks one question about how networks learn. This tutorial runs one, reads what it says, runs its
+# control, and opens the numbers behind it.
 #
 # What does the experiment ask, and what can be varied?
 
@@ -12,14 +12,15 @@
 # %% [markdown]
 # ## Run it
 #
-# `--preset quick` is a smaller setting in which the same thing happens. The run is measured, predicted by theory, judged and
-# drawn, and everything is stored in the folder `runs`.
+# `--preset quick` is a smaller setting in which the same thing happens. The run is measured, predicted by theory,
+# judged and drawn, and everything is stored in the folder `runs`.
 
 # %%
 # !dynascope run concept.signal-order --preset quick
 
 # %% [markdown]
-# Each line is a **claim**: a sentence that the measurement could have refuted, with the number measured and what was expected.
+# Each line is a **claim**: a sentence that the measurement could have refuted, with the number measured and what
+# was expected.
 #
 # ## Could it have failed?
 #
@@ -45,9 +46,9 @@ measured, predicted = run.measured(), run.predicted()
 measured
 
 # %% [markdown]
-# The network learns f(x) = x on two clusters, one on each axis, and is tested at their sum: a combination that it has never
-# seen. The path of its output in the plane of the two concepts shows which one it learns first. Dashed is theory, computed
-# from the initial weights alone.
+# The network learns f(x) = x on two clusters, one on each axis, and is tested at their sum: a combination that it
+# has never seen. The path of its output in the plane of the two concepts shows which one it learns first. Dashed is
+# theory, computed from the initial weights alone.
 
 # %%
 figure, axes = pyplot.subplots(figsize=(5, 4))
@@ -59,7 +60,7 @@ for signal, color in zip((0, -1), PALETTE, strict=False):
     axes.plot(*np.asarray(theory / target).T, **THEORY)
 axes.plot([0, 1], [0, 1], color="lightgray", zorder=0)
 axes.set(xlabel="first concept", ylabel="second concept", title="The stronger concept is learned first")
-axes.legend();
+axes.legend()
 
 # %% [markdown]
 # ## Next

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # On a GPU and a cluster
 #
-# The same code runs on a laptop, on the GPUs of one machine, and on a cluster. This page was built on the devices that it prints;
-# run it on yours to see others.
+# The same code runs on a laptop, on the GPUs of one machine, and on a cluster. This page was built on the devices
+# that it prints; run it on yours to see others.
 #
 # ## Which devices are there?
 
@@ -21,8 +21,9 @@ print(jax.default_backend(), jax.device_count())
 #
 # ## Ensembles fill a device
 #
-# One run of a small network does not fill a GPU, a thousand of them do. The members of an ensemble run side by side, as many as
-# fit into memory, and on all devices of the machine.
+# One run of a small network does not fill a GPU, a thousand of them do. The members of an ensemble run side by
+# side, as many as fit into memory, and on all devices of the machine.
+
 
 # %%
 def member(seed, learning_rate):
@@ -61,20 +62,20 @@ print("devices:", many.statistics["devices"])
 # %% [markdown]
 # ## Many runs: processes, then a queue
 #
-# A sweep carries out an experiment over a grid. `--jobs 2` uses two processes, or two GPUs where there are two. Every run is
-# stored as soon as it is finished, and the same command goes on where it was.
+# A sweep carries out an experiment over a grid. `--jobs 2` uses two processes, or two GPUs where there are two.
+# Every run is stored as soon as it is finished, and the same command goes on where it was.
 #
 # On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs:
 
 # %%
-# !dynascope sweep edge.product --preset quick --grid steps=500,1000 --part 1/2
-# !dynascope sweep edge.product --preset quick --grid steps=500,1000 --part 2/2
+# !dynascope sweep graphs.your-own --grid depth=2,4 --part 1/2
+# !dynascope sweep graphs.your-own --grid depth=2,4 --part 2/2
 
 # %% [markdown]
 # The same command without `--part` finds every run stored, and writes the summary.
 
 # %%
-# !dynascope sweep edge.product --preset quick --grid steps=500,1000
+# !dynascope sweep graphs.your-own --grid depth=2,4
 
 # %% [markdown]
 # As a Slurm script:
@@ -84,7 +85,7 @@ print("devices:", many.statistics["devices"])
 # #SBATCH --array=1-100
 # #SBATCH --cpus-per-task=4
 # #SBATCH --time=04:00:00
-# dynascope sweep concept.signal-order --preset quick --grid dim=4,16,64 --seeds 50 --yes --part $SLURM_ARRAY_TASK_ID/100
+# dynascope sweep concept.signal-order --preset quick --grid dim=4,16,64 --seeds 9 --yes --part $SLURM_ARRAY_TASK_ID/100
 # ```
 #
 # With [dask](https://distributed.dask.org) the command starts the jobs by itself, and replaces those that are lost:

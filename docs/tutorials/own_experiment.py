@@ -1,11 +1,12 @@
 # %% [markdown]
 # # An experiment of your own
 #
-# An experiment is one file with one class. Its fields are what can be varied, its methods are five steps: measure, predict,
-# reduce, judge, draw. The lab stores each step, so that editing a figure never measures again.
+# An experiment is one file with one class. Its fields are what can be varied, its methods are five steps: measure,
+# predict, reduce, judge, draw. The lab stores each step, so that editing a figure never measures again.
 #
-# The question here: gradient descent with noisy gradients never quite arrives. How far from the minimum does it stay? On a
-# parabola with curvature λ and noise of variance s² theory is exact: the variance of the weight is η s² / (λ (2 − ηλ)).
+# The question here: gradient descent with noisy gradients never quite arrives. How far from the minimum does it
+# stay? On a parabola with curvature λ and noise of variance s² theory is exact: the variance of the weight is η s²
+# / (λ (2 − ηλ)).
 #
 # ## The file
 
@@ -78,8 +79,8 @@ class NoiseFloor(Experiment):
 
 
 # %% [markdown]
-# `predict` returns the same names as `measure`, so that the two can be laid over each other. `reduce` has the few numbers that
-# matter, `judge` turns them into claims by a [criterion](../claims-and-store.md#claims).
+# `predict` returns the same names as `measure`, so that the two can be laid over each other. `reduce` has the few
+# numbers that matter, `judge` turns them into claims by a [criterion](../claims-and-store.md#claims).
 #
 # ## Run it
 
@@ -109,11 +110,12 @@ print([f"{claim.id}: {claim.verdict}" for claim in run.claims])
 print("stored:", sorted(path.name for path in Path(run.folder).iterdir()))
 figure, axes = pyplot.subplots(figsize=(5.5, 4))
 axes.imshow(image.imread(run.folder / "figures" / "noise-floor.png"))
-axes.axis("off");
+axes.axis("off")
 
 # %% [markdown]
 # ## Next
 #
 # - Does it hold at seeds that nobody has looked at? `dynascope audit` says in how many of them each claim holds.
 # - Over a grid: [sweeps](../sweeps.md).
-# - Found by its id instead of its file, or shipped with a package: [your own experiment](../your-own-experiment.md#found-by-its-id).
+# - Found by its id instead of its file, or shipped with a package: [your own
+#   experiment](../your-own-experiment.md#found-by-its-id).

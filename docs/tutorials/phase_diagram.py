@@ -1,8 +1,9 @@
 # %% [markdown]
 # # A phase diagram in one call
 #
-# Two thousand training runs over a grid of settings are one call of `ds.ensemble`. This tutorial maps out what gradient descent does
-# as its learning rate grows: it converges, it is catapulted to a flatter place, or it diverges.
+# Two thousand training runs over a grid of settings are one call of `ds.ensemble`. This tutorial maps out what
+# gradient descent does as its learning rate grows: it converges, it is catapulted to a flatter place, or it
+# diverges.
 
 # %%
 import equinox as eqx
@@ -21,8 +22,8 @@ from dynascope.figures import THEORY
 # A two-layer linear network f = u·v/√m learns the number 0 from one example, with loss f²/2. Its tangent kernel is
 # λ = (|u|² + |v|²)/m.
 #
-# A member is a module that returns one run. Its static fields set shapes; the arguments of its call are numbers, and they become
-# the dimensions of the result.
+# A member is a module that returns one run. Its static fields set shapes; the arguments of its call are numbers,
+# and they become the dimensions of the result.
 
 
 # %%
@@ -59,8 +60,9 @@ print(dict(many.trace.loss.sizes), "diverged:", int((many.trace.diverged_at >= 0
 # %% [markdown]
 # ## Where does it end?
 #
-# The kernel at the end over the kernel at the start: 1 where training is lazy, below 1 after a catapult, nothing where it
-# diverged. For wide networks theory says that catapults happen for 2 < ηλ < 4, where λ = 2 × scale² at the start (dashed).
+# The kernel at the end over the kernel at the start: 1 where training is lazy, below 1 after a catapult, nothing
+# where it diverged. For wide networks theory says that catapults happen for 2 < ηλ < 4, where λ = 2 × scale² at the
+# start (dashed).
 
 # %%
 ratio = many.trace.kernel.isel(step=-1) / many.trace.kernel.isel(step=0)
@@ -73,8 +75,7 @@ for level in (2, 4):
 axes.text(0.35, 0.75, "lazy", color="white")
 axes.text(1.5, 0.9, "catapult", color="white", ha="center")
 axes.text(2.3, 1.2, "diverges", ha="center")
-axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xlim=(0.1, 3.0));
-
+axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xlim=(0.1, 3.0))
 # %% [markdown]
 # ## One member of it
 #
