@@ -59,7 +59,9 @@ def assemble(runs: Path | None) -> None:
         if picture.suffix != ".json":
             write(f"pictures/{picture.name}", picture.read_bytes())
     for script in sorted((DOCS / "examples").glob("*.py")):
-        write(f"examples/{script.stem}.md", f"# {script.name}\n\n```python\n{script.read_text(encoding='utf-8')}```\n")
+        code = script.read_text(encoding="utf-8")
+        front = "---\nsearch:\n  exclude: true\n---\n"  # the pages that quote it are found
+        write(f"examples/{script.stem}.md", f"{front}# {script.name}\n\n```python\n{code}```\n")
     for script in sorted((DOCS / "tutorials").glob("*.py")):
         tutorial(script)
     outcomes = {room: list(reference_pages.examples(room)) for room in (*reference_pages.listing.ROOMS, "lab")}

@@ -7,7 +7,10 @@ if (location.protocol === "file:") {
       this.frame.hidden = true;
       document.body.append(this.frame);
       const inside = this.frame.contentWindow;
-      inside.postMessage = (data) => setTimeout(() => this.onmessage?.({ data }));
+      inside.postMessage = (message) => {
+        const data = structuredClone(message);
+        setTimeout(() => this.onmessage?.({ data }));
+      };
       const script = inside.document.createElement("script");
       script.src = new URL(url, document.baseURI).href;
       script.onload = () => {
@@ -19,7 +22,8 @@ if (location.protocol === "file:") {
       inside.document.head.append(script);
     }
 
-    postMessage(data) {
+    postMessage(message) {
+      const data = structuredClone(message);
       if (this.waiting) this.waiting.push(data);
       else setTimeout(() => this.frame?.contentWindow.dispatchEvent(new MessageEvent("message", { data })));
     }

@@ -7,7 +7,6 @@
 # %%
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from matplotlib import pyplot
 
@@ -69,7 +68,7 @@ for value, residual, error in zip(found.values, found.residuals, found.errors, s
 
 # %%
 spectrum = ds.geometry.spectral_density(loss, net, jax.random.key(2), draws=16, degree=32)
-at = np.linspace(-1, 6, 300)
+at = jnp.linspace(-1, 6, 300)
 density, standard_error = spectrum.density(at, 0.1)
 figure, axes = pyplot.subplots(figsize=(5.5, 3.2), layout="constrained")
 axes.fill_between(at, density - standard_error, density + standard_error, color=FAINT, alpha=0.5)

@@ -65,14 +65,14 @@ print("devices:", many.statistics["devices"])
 # A sweep carries out an experiment over a grid. `--jobs 2` uses two processes, or two GPUs where there are two.
 # Every run is stored as soon as it is finished, and the same command goes on where it was.
 #
-# On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs:
+# On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs, here the first of two:
 
 # %%
 # !dynascope sweep graphs.your-own --grid depth=2,4 --part 1/2
-# !dynascope sweep graphs.your-own --grid depth=2,4 --part 2/2
 
 # %% [markdown]
-# The same command without `--part` finds every run stored, and writes the summary.
+# The same command without `--part` carries out what is not stored yet, and writes the summary. After the last job of
+# an array that is only the summary.
 
 # %%
 # !dynascope sweep graphs.your-own --grid depth=2,4
