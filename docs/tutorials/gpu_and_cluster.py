@@ -65,7 +65,8 @@ print("devices:", many.statistics["devices"])
 # A sweep carries out an experiment over a grid. `--jobs 2` uses two processes, or two GPUs where there are two.
 # Every run is stored as soon as it is finished, and the same command goes on where it was.
 #
-# On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs, here the first of two:
+# On a cluster, a job array needs nothing but a shared folder. Each job takes its part of the runs, here the first of
+# two:
 
 # %%
 # !dynascope sweep graphs.your-own --grid depth=2,4 --part 1/2

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import notebooks
 import pytest
+
+import notebooks
 from notebooks import Cell
 
 

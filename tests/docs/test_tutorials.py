@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import jax
-import notebooks
 import pytest
 from matplotlib import pyplot
+
+import notebooks
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
