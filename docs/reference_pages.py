@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).with_name("reference")
 
 
 def examples(room: str) -> Iterator[notebooks.Outcome]:
-    """Run the examples of a room. Each sees the names of the first cell, the imports, and none of another example."""
+    """Run the examples of a room, in the current folder. Each sees the names of the first cell and of no other."""
     script = EXAMPLES / f"{room}.py"
     if not script.is_file():
         return

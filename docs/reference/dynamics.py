@@ -39,7 +39,7 @@ ds.dynamics.escape_times(lambda x, rate: x - rate * x, rates, jnp.ones(3), steps
 
 # %% CentralFlow
 member = ds.CentralFlow(jnp.array([0.1, 2.5]), lambda w: (1 + w[1] ** 2) * w[0] ** 2 / 2, 0.4, critical=1)
-ds.ensemble(lambda seed: member, {"seed": [0]}, steps=20).trace.loss.sizes
+dict(ds.ensemble(lambda seed: member, {"seed": [0]}, steps=20).trace.loss.sizes)
 
 # %% central_flow
 trained = ds.central_flow(jnp.array([0.1, 2.5]), lambda w: (1 + w[1] ** 2) * w[0] ** 2 / 2, 0.4, steps=50, critical=1)
