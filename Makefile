@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test verdicts check reference evidence audit mutate bench dist clean
+RUNS ?= runs
+
+.PHONY: demo test verdicts check reference docs evidence audit mutate bench dist clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +35,10 @@ verdicts: $(STAMP)  ## the long tests: most quick presets and their controls, ki
 reference: $(STAMP)  ## write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
 
+docs: $(STAMP)  ## the documentation site, in site/, with a gallery of the stored runs in RUNS (runs by default)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	$(BIN)/python docs/make_site.py $(RUNS)
+
 audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour on two cores)
 	$(BIN)/dynascope audit --seeds 10 --jobs 2
 
@@ -50,4 +56,4 @@ dist: $(STAMP)  ## the wheel and the source archive, in dist/
 	$(BIN)/python -m hatchling build
 
 clean:
-	rm -rf $(VENV) runs report dist
+	rm -rf $(VENV) runs report dist build site

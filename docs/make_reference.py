@@ -39,7 +39,7 @@ def reference() -> str:
     ]
     for room in ROOMS:
         lines += ["", f"## {room}", "", summary(SOURCE / "dynascope" / room / "__init__.py"), ""]
-        lines += [f"- `{name}`: {text}" for name, text in exported(f"dynascope.{room}")]
+        lines += [f"- `{name}`: {text}" for name, text, _ in exported(f"dynascope.{room}")]
     for system in SYSTEMS:
         folder = SOURCE / "dynascope" / "theory" / system
         lines += ["", f"## theory.{system}", "", summary(folder / "__init__.py")]
@@ -56,16 +56,16 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def exported(package: str) -> Iterator[tuple[str, str]]:
-    """The names that a package's `__init__` imports from its modules, each with its sentence."""
+def exported(package: str) -> Iterator[tuple[str, str, str]]:
+    """The names that a package's `__init__` imports from its modules, each with its sentence and its dotted path."""
     for node in ast.walk(_tree(SOURCE.joinpath(*package.split("."), "__init__.py"))):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(package):
             continue
         origin = SOURCE.joinpath(*(node.module or "").split("."))
         known = definitions(origin.with_suffix(".py")) if origin.with_suffix(".py").is_file() else {}
         for alias in node.names:
-            module = origin / f"{alias.name}.py"
-            yield alias.asname or alias.name, sentence(known[alias.name]) if alias.name in known else summary(module)
+            text = sentence(known[alias.name]) if alias.name in known else summary(origin / f"{alias.name}.py")
+            yield alias.asname or alias.name, text, f"{node.module}.{alias.name}"
 
 
 def functions(file: Path) -> Iterator[tuple[str, str]]:

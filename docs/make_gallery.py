@@ -1,0 +1,95 @@
+"""The gallery: every experiment with its figure, its main claim and its command.
+
+Pictures and verdicts are those of the stored runs of the quick presets, where there are any; the claims of the others
+are in `evidence.json`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from dynascope.lab import registry
+from dynascope.lab.errors import LabError
+from dynascope.lab.lookup import load
+from dynascope.lab.reading import Entry
+from dynascope.lab.store import Store, StoredRun
+from make_reference import SYSTEMS
+
+DOCS = Path(__file__).parent
+WIDTH = 900
+"""Of a picture, in pixels; a card is half as wide."""
+VERDICTS = {"holds": "✓ holds", "fails": "✗ fails", "erratum": "! not as printed"}
+
+
+def gallery(runs: Path | None) -> tuple[str, dict[str, bytes]]:
+    """The page, and its pictures by name."""
+    evidence = json.loads((DOCS / "evidence.json").read_text(encoding="utf-8"))["claims"]
+    store = Store(runs) if runs is not None and runs.is_dir() else None
+    parts = ["---\nhide: [navigation]\n---", "# Gallery", _introduction(store)]
+    pictures: dict[str, bytes] = {}
+    for system in SYSTEMS:
+        parts += [f"## [{_heading(system)}]({system}.md)", '<div class="gallery">']
+        for entry in registry.entries(f"{system}.*"):
+            run = _stored(store, entry)
+            picture = _picture(run)
+            if picture:
+                pictures[f"{entry.id}.webp"] = picture
+            claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
+            parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
+        parts.append("</div>")
+    return "\n\n".join(parts) + "\n", pictures
+
+
+def _introduction(store: Store | None) -> str:
+    text = "Every experiment, with its question, its main claim, and the command that runs it in seconds to minutes."
+    if store is None:
+        return f"{text} `make docs RUNS=runs` adds the figures of stored runs."
+    return f"{text} Solid is what was measured, dashed what theory predicts. Click a figure to enlarge it."
+
+
+def _heading(system: str) -> str:
+    """The title of a system's page."""
+    found = re.match(r"# (.*)", (DOCS / f"{system}.md").read_text(encoding="utf-8"))
+    return found[1] if found else system
+
+
+def _stored(store: Store | None, entry: Entry) -> StoredRun | None:
+    if store is None:
+        return None
+    try:
+        return load(entry.id, preset="quick", store=store)
+    except LabError:
+        return None
+
+
+def _picture(run: StoredRun | None) -> bytes | None:
+    """The first figure of a run, small enough for a page of many."""
+    if run is None or not run.manifest["figures"]:
+        return None
+    from PIL import Image
+
+    with Image.open(run.folder / "figures" / f"{run.manifest['figures'][0]}.png") as image:
+        image = image.convert("RGB")
+        image.thumbnail((WIDTH, 2 * WIDTH))
+        file = io.BytesIO()
+        image.save(file, "webp", quality=80)
+    return file.getvalue()
+
+
+def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
+    file = f"gallery/{entry.id}.webp"
+    lines = ['<figure class="card" markdown="0">']
+    if pictured:
+        lines.append(f'<a href="{file}"><img src="{file}" alt="{escape(entry.title)}" loading="lazy"></a>')
+    lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]
+    if claim:
+        lines.append(
+            f'<p><span class="{claim["verdict"]}">{VERDICTS[claim["verdict"]]}</span> {escape(claim["statement"])}</p>'
+        )
+    lines += [f"<code>dynascope run {entry.id} --preset quick</code>", "</figcaption>", "</figure>"]
+    return "\n".join(lines)

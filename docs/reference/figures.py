@@ -1,0 +1,39 @@
+"""Examples of the names of `dynascope.figures`, one for each cell."""
+
+import numpy as np
+from matplotlib import pyplot
+
+from dynascope import figures
+
+# %% concept_plane
+figure, axes = pyplot.subplots(figsize=(3, 2.5))
+figures.concept_plane(axes, (1.0, 2.0))
+
+# %% legend_beside
+figure, axes = pyplot.subplots(figsize=(4, 2.5))
+axes.plot([0, 1], label="measured")
+figures.legend_beside(axes)
+
+# %% panels
+figure, (left, right) = figures.panels(2)
+figure.get_size_inches()
+
+# %% settings_colors
+len(figures.settings_colors(3))
+
+# %% FAINT
+figures.FAINT
+
+# %% HOUSE_STYLE
+with pyplot.rc_context(figures.HOUSE_STYLE):
+    pyplot.figure(figsize=(3, 2)).subplots().plot([0, 1])
+
+# %% INK
+figures.INK
+
+# %% PALETTE
+figures.PALETTE
+
+# %% THEORY
+times = np.linspace(0, 3)
+pyplot.figure(figsize=(3, 2)).subplots().plot(times, np.exp(-times), **figures.THEORY)

@@ -1,0 +1,90 @@
+# %% [markdown]
+# # A phase diagram in one call
+#
+# Two thousand training runs over a grid of settings are one call of `ds.ensemble`. This tutorial maps out what
+# gradient descent does as its learning rate grows: it converges, it is catapulted to a flatter place, or it
+# diverges.
+
+# %%
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from matplotlib import pyplot
+
+import dynascope as ds
+from dynascope.figures import THEORY
+
+# %% [markdown]
+# ## One member
+#
+# A two-layer linear network f = u·v/√m learns the number 0 from one example, with loss f²/2. Its tangent kernel is
+# λ = (|u|² + |v|²)/m.
+#
+# A member is a module that returns one run. Its static fields set shapes; the arguments of its call are numbers,
+# and they become the dimensions of the result.
+
+
+# %%
+def kernel(weights):
+    return jnp.mean(jnp.sum(weights**2, axis=0))
+
+
+class Member(eqx.Module):
+    """A two-layer linear network of the given width."""
+
+    width: int = eqx.field(static=True)
+
+    def __call__(self, scale, learning_rate, seed):
+        start = scale * jax.random.normal(jax.random.key(seed), (2, self.width))
+        probes = {"loss": ds.probes.loss(), "kernel": kernel}
+        return ds.Descent(start, self.loss, optax.sgd(learning_rate), probes=probes)
+
+    def loss(self, weights):
+        return (weights[0] @ weights[1]) ** 2 / (2 * self.width)
+
+
+# %% [markdown]
+# ## The whole grid
+
+# %%
+over = {
+    "scale": np.linspace(0.6, 1.4, 25),
+    "learning_rate": np.linspace(0.1, 3.0, 40),
+    "seed": range(2),
+}
+many = ds.ensemble(Member(width=256), over, steps=200, record=[0, 200])
+print(dict(many.trace.loss.sizes), "diverged:", int((many.trace.diverged_at >= 0).sum()))
+
+# %% [markdown]
+# ## Where does it end?
+#
+# The kernel at the end over the kernel at the start: 1 where training is lazy, below 1 after a catapult, nothing
+# where it diverged. For wide networks theory says that catapults happen for 2 < ηλ < 4, where λ = 2 × scale² at the
+# start (dashed).
+
+# %%
+ratio = many.trace.kernel.isel(step=-1) / many.trace.kernel.isel(step=0)
+ratio = ratio.where(many.trace.diverged_at < 0).median("seed")
+figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+image = axes.pcolormesh(ratio.learning_rate, ratio.scale, ratio, cmap="viridis", vmin=0, vmax=1)
+figure.colorbar(image, label="kernel at the end / at the start")
+for level in (2, 4):
+    axes.plot(level / (2 * ratio.scale**2), ratio.scale, **THEORY)
+axes.text(0.35, 0.75, "lazy", color="white")
+axes.text(1.5, 0.9, "catapult", color="white", ha="center")
+axes.text(2.3, 1.2, "diverges", ha="center")
+axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xlim=(0.1, 3.0))
+# %% [markdown]
+# ## One member of it
+#
+# Every member keeps its trained model, and can go on.
+
+# %%
+one = many.member(scale=1.0, learning_rate=over["learning_rate"][20], seed=0)
+print(f"kernel at the end: {float(kernel(one.model)):.2f}; loss: {float(one.trace.loss[-1]):.1e}")
+
+# %% [markdown]
+# On a GPU nothing changes in the code. How members are batched, and what happens on several devices, is on the page on
+# [ensembles](../ensembles.md). The science is in [catapults](../catapult.md).
