@@ -15,7 +15,6 @@ from dynascope.figures.lettering import resize_text, wrap_text
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
 
 NARROW = 4.2
 """The width of a stack. Shown 350 px wide, an inch is 83 px, and 8 points are 9 px."""
@@ -158,7 +157,10 @@ def _label_apart(axes: Axes) -> None:
 
 def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> Box:
     """What labels, titles and legends take around a box of this size. Texts are wrapped to it; a legend that lies
-    outside, or would hide much, goes below it, and away where it does not fit or has more than `most_rows`."""
+    outside, or would hide much, goes below it, and away where it does not fit or has more than `most_rows`. On a card,
+    which has `most_rows`, there are no footnotes."""
+    from matplotlib.text import Text
+
     figure, axes = figure_of(panel.axes), panel.axes
     panel.place(1.0, 1.0, width, height)
     titles: Any = (axes.title, axes._left_title, axes._right_title)  # pyright: ignore[reportAttributeAccessIssue]
@@ -167,7 +169,9 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
     for each in panel.plots:
         wrap_text(figure, each.xaxis.label, 1.15 * width)
         wrap_text(figure, each.yaxis.label, 1.15 * height)
-    below: list[Legend] = []
+    below: list[Any] = [text for text in axes.texts if _is_footnote(text)]
+    for text in below:
+        text.set(in_layout=False, visible=not most_rows)
     for each in panel.plots:
         legend = each.get_legend()
         if legend and (legend.get_gid() == "below" or hides(legend, each)):
@@ -177,11 +181,14 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
                 made.set_in_layout(False)
                 below.append(made)
     parts = [*panel.plots, *panel.bars]
-    for legend in below:
+    for part in below:
         box, around = extent(figure, axes), extent(figure, *parts, tight=True)
         at = (around.bottom - 0.05 - box.bottom) / box.height
-        legend.set_bbox_to_anchor((0.5, at), axes.transAxes)  # pyright: ignore[reportArgumentType]
-        legend.set_in_layout(True)
+        if isinstance(part, Text):
+            part.set(y=at, va="top", clip_on=False)
+        else:
+            part.set_bbox_to_anchor((0.5, at), axes.transAxes)
+        part.set_in_layout(True)
     box, around = extent(figure, axes), extent(figure, *parts, tight=True)
     pairs = (
         (box.left, around.left),
@@ -194,6 +201,11 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
 
 def _shows_something(axes: Axes) -> bool:
     return axes.axison or axes.has_data() or bool(axes.texts or axes.artists or axes.get_legend())
+
+
+def _is_footnote(text: Any) -> bool:
+    """Whether a text lies below its axes."""
+    return text.get_transform() == text.axes.transAxes and text.get_position()[1] < 0
 
 
 def _same_place(one: Axes, other: Axes) -> bool:

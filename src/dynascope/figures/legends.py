@@ -21,7 +21,15 @@ def hides(legend: Legend, axes: Axes) -> bool:
     across, up = (own.left + own.right) / 2, (own.bottom + own.top) / 2
     outside = not (box.left <= across <= box.right and box.bottom <= up <= box.top)
     large = own.width * own.height > 0.3 * box.width * box.height
-    return outside or large or own.width > 0.85 * box.width or own.height > 0.75 * box.height
+    return outside or large or own.width > 0.85 * box.width or own.height > 0.75 * box.height or covers(legend, axes)
+
+
+def covers(legend: Legend, axes: Axes) -> bool:
+    """Whether a legend lies over a fifth of the curves."""
+    box = legend.get_window_extent()
+    curves = [line for line in axes.lines if len(line.get_path().vertices) > 2]
+    crossed = [line for line in curves if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, False)]
+    return len(crossed) > 0.2 * len(curves)
 
 
 def in_columns(owner: Axes | Figure, legend: Legend, room: float, most_rows: int = 0) -> Legend | None:

@@ -1,14 +1,16 @@
 """Figures as the pages of a report show them: small files for a wide screen, a narrow one, and a card.
 
-Figures have few colors, so 40 of them in a lossless WebP are a fifth of a PNG's bytes.
+Figures have few colors, so 32 of them in a lossless WebP are a fraction of a PNG's bytes.
 """
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dynascope.figures.interactive import UnknownArtist, plotly_figure
 from dynascope.figures.layout import alone, find_panels, stack
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -16,8 +18,8 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 
 Card = str | tuple[str, int]
 """The name of a figure, or that and the number of one of its panels."""
-COLORS = 40
-DPI = {"wide": 120, "narrow": 130, "card": 190}
+COLORS = 32
+DPI = {"wide": 110, "narrow": 115, "card": 170}
 
 
 def chosen_panel(card: Card, figures: Mapping[str, Figure]) -> tuple[str, int]:
@@ -32,16 +34,22 @@ def chosen_panel(card: Card, figures: Mapping[str, Figure]) -> tuple[str, int]:
     return name, number
 
 
-def narrow(figure: Figure) -> bytes:
-    """The panels in one column. Changes the figure."""
-    stack(figure)
-    return compressed(figure, DPI["narrow"])
-
-
-def card(figure: Figure, number: int) -> bytes:
-    """One panel alone. Changes the figure."""
-    alone(figure, number)
-    return compressed(figure, DPI["card"])
+def web_files(name: str, figure: Figure, panel: int | None) -> dict[str, bytes]:
+    """The files of one figure for the web, and of its card where a `panel` goes on one. The figure that is given is
+    laid out again, so save it first."""
+    files = {f"{name}.wide.webp": compressed(figure, DPI["wide"], bbox_inches="tight")}
+    try:
+        shown = json.dumps(plotly_figure(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        files[f"{name}.plotly.json"] = shown.encode()
+    except UnknownArtist:
+        pass  # the page keeps the still
+    if find_panels(figure):
+        stack(figure)
+        files[f"{name}.narrow.webp"] = compressed(figure, DPI["narrow"])
+        if panel is not None:
+            alone(figure, panel)
+            files[f"{name}.card.webp"] = compressed(figure, DPI["card"])
+    return files
 
 
 def compressed(figure: Figure, dpi: int, **options: Any) -> bytes:

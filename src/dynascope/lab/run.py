@@ -185,7 +185,7 @@ def _current(
             if step == "draw" and not names:
                 continue
             for name in names:
-                (draft.folder / name).parent.mkdir(exist_ok=True)  # figures
+                (draft.folder / name).parent.mkdir(parents=True, exist_ok=True)  # figures
                 shutil.copyfile(stored.folder / name, draft.folder / name)
             done[step] = {name: stored.manifest["files"][name] for name in names}
         known_facts = ("device", "started", "resumed", SHARED, *TIMINGS)
@@ -322,7 +322,7 @@ class _Run:
 
     def _draw(self) -> dict[str, bytes]:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
-        return drawn(lambda: self.experiment.draw(*parts))
+        return drawn(lambda: self.experiment.draw(*parts), self.experiment.card)
 
     def _finish(self, preset: str | None, seconds: float) -> StoredRun:
         state = self.draft.state

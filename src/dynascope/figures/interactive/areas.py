@@ -72,8 +72,7 @@ def patch(plot: Plot, artist: Any) -> None:
     """A rectangle (also `axvspan`), a circle, or a polygon."""
     from matplotlib.patches import Circle, Polygon, Rectangle
 
-    outline = artist.get_transform() - artist.get_patch_transform() if isinstance(artist, Circle | Rectangle) else None
-    across, up = plot.in_data(outline or artist.get_transform())
+    across, up = plot.in_data(artist.get_data_transform())
     style = {
         "fillcolor": css(artist.get_facecolor()),
         "line": {"color": css(artist.get_edgecolor()), "width": round(PIXELS * artist.get_linewidth(), 2)},

@@ -12,7 +12,6 @@ from dynascope.figures.interactive.thinning import thinned
 from dynascope.figures.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.transforms import Transform
 
@@ -35,12 +34,12 @@ class Plot:
     texts: list[Entry] = field(default_factory=list)
     pictures: list[Entry] = field(default_factory=list)
 
-    def trace(self, artist: Artist, **entry: Any) -> Entry:
+    def trace(self, artist: Any, **entry: Any) -> Entry:
         """Add a trace on these axes. Legends are made later."""
         label = str(artist.get_label())
         name = "" if label.startswith("_") else label
         made = {**entry, "name": name, "showlegend": False, "xaxis": self.xref, "yaxis": self.yref}
-        alpha = artist.get_alpha()
+        alpha = getattr(artist, "get_alpha", lambda: None)()
         if isinstance(alpha, float | int) and alpha < 1 and "opacity" not in made:
             made["opacity"] = round(float(alpha), 3)
         self.traces.append(made)
