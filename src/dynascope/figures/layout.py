@@ -80,8 +80,8 @@ def stack(figure: Figure) -> None:
     placed: list[tuple[Panel, Box, float, float]] = []
     for panel, shape in zip(found, shapes, strict=True):
         ratio = min(max(shape.height / shape.width, FLATTEST), STEEPEST)
-        width, around = 0.75 * NARROW, Box(0, 0, 0, 0)
-        for _ in range(3):
+        width, around = 0.82 * NARROW, Box(0, 0, 0, 0)
+        for _ in range(2):
             around = _margins(panel, width, ratio * width)
             width = max(room - around.left - around.right, 0.35 * NARROW)
         placed.append((panel, around, width, ratio * width))
@@ -120,8 +120,8 @@ def alone(figure: Figure, number: int = 0) -> None:
     if figure.get_suptitle():
         figure.suptitle("")
     across, up = CARD
-    width, height, around = 0.75 * across, 0.7 * up, Box(0, 0, 0, 0)
-    for _ in range(4):
+    width, height, around = 0.82 * across, 0.7 * up, Box(0, 0, 0, 0)
+    for _ in range(3):
         around = _margins(panel, width, height, MOST_ROWS)
         width = max(across - 2 * PAD - around.left - around.right, 0.3 * across)
         height = max(up - 2 * PAD - around.bottom - around.top, 0.3 * up)
@@ -180,6 +180,9 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
                 made.set_gid("below")
                 made.set_in_layout(False)
                 below.append(made)
+        elif legend:
+            legend.set_frame_on(True)
+            legend.get_frame().set(facecolor="white", edgecolor="none", alpha=0.7)
     parts = [*panel.plots, *panel.bars]
     for part in below:
         box, around = extent(figure, axes), extent(figure, *parts, tight=True)

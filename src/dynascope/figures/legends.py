@@ -28,7 +28,9 @@ def covers(legend: Legend, axes: Axes) -> bool:
     """Whether a legend lies over a fifth of the curves."""
     box = legend.get_window_extent()
     curves = [line for line in axes.lines if len(line.get_path().vertices) > 2]
-    crossed = [line for line in curves if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, False)]
+    crossed = [
+        line for line in curves if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, False)
+    ]
     return len(crossed) > 0.2 * len(curves)
 
 
@@ -63,4 +65,3 @@ def in_columns(owner: Axes | Figure, legend: Legend, room: float, most_rows: int
             return made
         made.remove()
     return None
-

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dynascope.figures.interactive import UnknownArtist, plotly_figure
@@ -34,15 +35,15 @@ def chosen_panel(card: Card, figures: Mapping[str, Figure]) -> tuple[str, int]:
     return name, number
 
 
-def web_files(name: str, figure: Figure, panel: int | None) -> dict[str, bytes]:
-    """The files of one figure for the web, and of its card where a `panel` goes on one. The figure that is given is
-    laid out again, so save it first."""
+def web_files(name: str, figure: Figure, *, main: bool, panel: int | None) -> dict[str, bytes]:
+    """The files of one figure for the web: the interactive version of the `main` one, and the card where a `panel`
+    goes on it. The figure is laid out again, so save it first."""
+    figure.set_layout_engine("none")  # it is laid out, and need not be again
     files = {f"{name}.wide.webp": compressed(figure, DPI["wide"], bbox_inches="tight")}
-    try:
-        shown = json.dumps(plotly_figure(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        files[f"{name}.plotly.json"] = shown.encode()
-    except UnknownArtist:
-        pass  # the page keeps the still
+    if main:
+        with suppress(UnknownArtist):  # the page keeps the still
+            shown = json.dumps(plotly_figure(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            files[f"{name}.plotly.json"] = shown.encode()
     if find_panels(figure):
         stack(figure)
         files[f"{name}.narrow.webp"] = compressed(figure, DPI["narrow"])

@@ -135,9 +135,13 @@ def drawn(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, by
                     figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
                     files[f"figures/{name}.{kind}"] = buffer.getvalue()
                 try:
-                    web = web_files(name, figure, panel if name == chosen else None)
+                    web = web_files(
+                        name, figure, main=name == next(iter(figures)), panel=panel if name == chosen else None
+                    )
                 except Exception as error:  # a figure of a kind that we have not met must not cost the run
-                    warnings.warn(f"the figure {name!r} cannot be laid out for the report ({error}): its page has the PNG")
+                    warnings.warn(
+                        f"the figure {name!r} cannot be laid out for the report ({error}): its page has the PNG"
+                    )
                     web = {}
                 files |= {f"figures/web/{file}": data for file, data in web.items()}
         finally:

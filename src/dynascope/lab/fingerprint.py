@@ -29,7 +29,11 @@ STEPS = {
     "draw": ("reduce",),
 }
 """The steps in their order, and those whose results each one works on."""
-ALONGSIDE = {"measure": ("matmul_precision", "data_sets", "measurements"), "judge": ("known_failures",), "draw": ("card",)}
+ALONGSIDE = {
+    "measure": ("matmul_precision", "data_sets", "measurements"),
+    "judge": ("known_failures",),
+    "draw": ("card",),
+}
 """Other members of an experiment that shape what a step gives."""
 STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE", "dynascope.figures.pictures")}
 """What the lab itself adds to a step."""
@@ -87,7 +91,10 @@ Reached = dict[str, tuple[Module, str, ast.stmt]]
 def _reached(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) -> Reached:
     """Every definition that these members of the experiment (and dotted names) lead to, without its wording."""
     own, classes = _members(kind), {(_home(base), base.__name__) for base in _bases(kind)}
-    waiting = [*(place for member in members for place in own.get(member, ())), *(place for name in further for place in _resolve(name))]
+    waiting = [
+        *(place for member in members for place in own.get(member, ())),
+        *(place for name in further for place in _resolve(name)),
+    ]
     reached: Reached = {}
     while waiting:
         module, name, node = waiting.pop()

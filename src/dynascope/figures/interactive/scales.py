@@ -72,7 +72,11 @@ class Scale:
         found: dict[str, Any] = {
             "type": "log" if self.kind == "log" else "linear",
             "range": [round(self.place(end), 8) for end in self.axis.get_view_interval()],
-            "title": {"text": as_html(label.get_text()), "font": {"size": PIXELS * label.get_fontsize()}, "standoff": 4},
+            "title": {
+                "text": as_html(label.get_text()),
+                "font": {"size": PIXELS * label.get_fontsize()},
+                "standoff": 4,
+            },
             "showgrid": bool(self.axis.get_tick_params().get("gridOn", False)),
             "tickfont": {"size": PIXELS * (float(size) if isinstance(size, int | float) else 10.0)},
             "zeroline": False,

@@ -20,7 +20,9 @@ def as_html(text: str) -> str:
     pieces = re.split(r"(?<!\\)\$", text)
     if len(pieces) % 2 == 0:  # a lone dollar sign
         pieces = [text]
-    written = [_formula(piece) if number % 2 else html.escape(piece, quote=False) for number, piece in enumerate(pieces)]
+    written = [
+        _formula(piece) if number % 2 else html.escape(piece, quote=False) for number, piece in enumerate(pieces)
+    ]
     return "".join(written).replace(r"\$", "$").replace("\n", "<br>")
 
 
