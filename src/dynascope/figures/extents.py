@@ -45,5 +45,5 @@ def extent(figure: Figure, *artists: Artist, tight: bool = False) -> Box:
 
     drawn = renderer(figure)
     boxes = [part.get_tightbbox(drawn) if tight else part.get_window_extent(drawn) for part in artists]
-    edges = Bbox.union([box for box in boxes if box is not None]).extents / figure.dpi
-    return Box(*(float(edge) for edge in edges))
+    edges = Bbox.union([box for box in boxes if box is not None]).extents
+    return Box(*(float(edge) / figure.dpi for edge in edges))

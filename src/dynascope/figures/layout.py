@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dynascope.figures.extents import Box, extent, figure_of
 from dynascope.figures.legends import hides, in_columns
 from dynascope.figures.lettering import resize_text, wrap_text
@@ -212,7 +214,8 @@ def _is_footnote(text: Any) -> bool:
 
 
 def _same_place(one: Axes, other: Axes) -> bool:
-    return bool(abs(one.get_position(True).extents - other.get_position(True).extents).max() < 1e-6)
+    edges = [np.asarray(axes.get_position(True).extents) for axes in (one, other)]
+    return bool(np.allclose(*edges, atol=1e-6))
 
 
 def _bars_of(axes: Axes) -> list[Axes]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dynascope.figures.extents import extent, figure_of
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -27,7 +29,7 @@ def hides(legend: Legend, axes: Axes) -> bool:
 def covers(legend: Legend, axes: Axes) -> bool:
     """Whether a legend lies over a fifth of the curves."""
     box = legend.get_window_extent()
-    curves = [line for line in axes.lines if len(line.get_path().vertices) > 2]
+    curves = [line for line in axes.lines if np.size(line.get_xydata()) > 4]
     crossed = [
         line for line in curves if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, False)
     ]

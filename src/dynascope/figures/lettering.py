@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dynascope.figures.extents import extent
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
@@ -24,7 +25,7 @@ def resize_text(figure: Figure, scale: float, smallest: float) -> None:
                 now = axis.get_tick_params(which=which).get("labelsize")
                 size = float(now) if isinstance(now, int | float) else _size_of_ticks(axis)
                 axis.set_tick_params(which=which, labelsize=max(smallest, scale * size))
-            axis.label.set_fontsize(max(smallest, scale * axis.label.get_fontsize()))
+            axis.label.set_fontsize(max(smallest, scale * float(axis.label.get_fontsize())))
             axis.get_offset_text().set_fontsize(smallest)
     ticks = {
         id(part)
@@ -34,12 +35,12 @@ def resize_text(figure: Figure, scale: float, smallest: float) -> None:
     }
     for text in figure.findobj(Text):
         if id(text) not in ticks:
-            text.set_fontsize(max(smallest, scale * text.get_fontsize()))
+            text.set_fontsize(max(smallest, scale * float(text.get_fontsize())))
 
 
-def _size_of_ticks(axis) -> float:
+def _size_of_ticks(axis: Axis) -> float:
     labels = axis.get_ticklabels()
-    return labels[0].get_fontsize() if labels else 10.0
+    return float(labels[0].get_fontsize()) if labels else 10.0
 
 
 def wrap_text(figure: Figure, text: Text, room: float) -> None:

@@ -118,7 +118,7 @@ def drawn(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, by
     report in `figures/web/`, with the panel that goes on the `card`."""
     from matplotlib import pyplot
 
-    from dynascope.figures.pictures import chosen_panel, web_files
+    from dynascope.figures.pictures import chosen_panel
 
     files: dict[str, bytes] = {}
     with drawing():
@@ -134,20 +134,22 @@ def drawn(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, by
                     buffer = io.BytesIO()
                     figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
                     files[f"figures/{name}.{kind}"] = buffer.getvalue()
-                try:
-                    web = web_files(
-                        name, figure, main=name == next(iter(figures)), panel=panel if name == chosen else None
-                    )
-                except Exception as error:  # a figure of a kind that we have not met must not cost the run
-                    warnings.warn(
-                        f"the figure {name!r} cannot be laid out for the report ({error}): its page has the PNG"
-                    )
-                    web = {}
+                web = _for_web(name, figure, name == next(iter(figures)), panel if name == chosen else None)
                 files |= {f"figures/web/{file}": data for file, data in web.items()}
         finally:
             for figure in figures.values():
                 pyplot.close(figure)
     return files
+
+
+def _for_web(name: str, figure: Any, main: bool, panel: int | None) -> dict[str, bytes]:
+    from dynascope.figures.pictures import web_files
+
+    try:
+        return web_files(name, figure, main=main, panel=panel)
+    except Exception as error:  # a figure of a kind that we have not met must not cost the run
+        warnings.warn(f"the figure {name!r} cannot be laid out for the report ({error}): its page shows the PNG")
+        return {}
 
 
 @contextmanager

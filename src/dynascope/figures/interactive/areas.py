@@ -81,7 +81,8 @@ def patch(plot: Plot, artist: Any) -> None:
         face, edge = style["fillcolor"], style["line"]["color"]
         return polygon(plot, artist, artist.get_xy(), face, edge, artist.get_linewidth())
     if isinstance(artist, Circle) and across and up:
-        (x, y), radius = artist.get_center(), artist.get_radius()
+        center: Any = artist.get_center()
+        (x, y), radius = center, artist.get_radius()
         kind, edges = "circle", (x - radius, x + radius, y - radius, y + radius)
     elif isinstance(artist, Rectangle) and not artist.get_angle():
         x, y = artist.get_xy()

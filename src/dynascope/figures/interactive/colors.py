@@ -52,8 +52,8 @@ def marker_of(path: Any) -> str:
 
     for name in MARKERS:
         style = MarkerStyle(name)
-        known = style.get_path().transformed(style.get_transform())
-        if known.vertices.shape == path.vertices.shape and np.allclose(known.vertices, path.vertices, atol=1e-6):
+        known = np.asarray(style.get_path().transformed(style.get_transform()).vertices)
+        if known.shape == path.vertices.shape and np.allclose(known, path.vertices, atol=1e-6):
             return name
     raise UnknownArtist("a scatter with markers of its own")
 

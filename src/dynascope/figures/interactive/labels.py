@@ -28,13 +28,13 @@ def text(plot: Plot, artist: Any) -> None:
         plot.texts.append(_annotation(plot, artist))
         return
     across, up = plot.in_data(artist.get_transform())
-    x, y = artist.get_position()
-    plot.texts.append(_words(artist) | _at(plot, x, y, across, up))
+    plot.texts.append(_words(artist) | _at(plot, artist.get_position(), across, up))
 
 
-def _at(plot: Plot, x: float, y: float, across: bool, up: bool) -> Entry:
-    place = {"x": plot.x.place(x) if across else float(x), "y": plot.y.place(y) if up else float(y)}
-    return place | plot.refs(across, up)
+def _at(plot: Plot, place: tuple[float, float], across: bool, up: bool) -> Entry:
+    x, y = place
+    at = {"x": plot.x.place(x) if across else float(x), "y": plot.y.place(y) if up else float(y)}
+    return at | plot.refs(across, up)
 
 
 def _words(artist: Any) -> Entry:
@@ -60,7 +60,7 @@ def _annotation(plot: Plot, artist: Any) -> Entry:
         across, up = plot.in_data(artist.xycoords)
     else:
         raise UnknownArtist(f"an annotation at {artist.xycoords!r}")
-    entry = _words(artist) | _at(plot, *artist.xy, across, up)
+    entry = _words(artist) | _at(plot, artist.xy, across, up)
     arrow = artist.arrow_patch is not None
     if artist.anncoords == "offset points":
         right, higher = (PIXELS * float(part) for part in artist.xyann)
@@ -69,8 +69,8 @@ def _annotation(plot: Plot, artist: Any) -> Entry:
         entry |= {"ax": right, "ay": -higher}
     elif artist.anncoords == artist.xycoords == "data":
         if not arrow:
-            return entry | _at(plot, *artist.xyann, True, True)
-        there = _at(plot, *artist.xyann, True, True)
+            return entry | _at(plot, artist.xyann, True, True)
+        there = _at(plot, artist.xyann, True, True)
         entry |= {"ax": there["x"], "ay": there["y"], "axref": plot.xref, "ayref": plot.yref}
     elif artist.anncoords != artist.xycoords or arrow:
         raise UnknownArtist(f"an annotation with its text at {artist.anncoords!r}")
@@ -85,7 +85,7 @@ def titles(plot: Plot) -> None:
     for side, x in (("left", 0.0), ("center", 0.5), ("right", 1.0)):
         words = plot.axes.get_title(loc=side)  # pyright: ignore[reportArgumentType]
         if words:
-            size = plot.axes.title.get_fontsize()
+            size = float(plot.axes.title.get_fontsize())
             plot.texts.append(_title(words, x, 1.0, side, size) | plot.refs(False, False) | {"yshift": 3})
 
 
@@ -120,7 +120,7 @@ def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry
             trace = {"type": "scatter", "x": [None], "y": [None], **on, **_sample(handle)}
             plots[0].traces.append(trace)
         trace |= {"name": as_html(label), "showlegend": True, "legend": name, "legendrank": 1000 + rank}
-    size = found.get_texts()[0].get_fontsize() if found.get_texts() else 8.5
+    size = float(found.get_texts()[0].get_fontsize()) if found.get_texts() else 8.5
     return {
         "x": round(box.x0 / width, 4),
         "y": round(box.y1 / height, 4),

@@ -48,7 +48,8 @@ def _styles(artist: Any, x: Any, y: Any) -> list[tuple[Entry, Any, Any]]:
         mode = "+".join(name for name, there in (("lines", lines), ("markers", marks)) if there) or "none"
         return [({"mode": mode, **drawn, **marked}, x, y)]
     if isinstance(every, tuple) and all(isinstance(part, int) for part in every):
-        every = slice(*every[:1], None, *every[1:])
+        first, step = every
+        every = slice(first, None, step)
     if isinstance(every, int):
         every = slice(None, None, every)
     if not isinstance(every, slice | list | np.ndarray):

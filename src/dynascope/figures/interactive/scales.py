@@ -74,7 +74,7 @@ class Scale:
             "range": [round(self.place(end), 8) for end in self.axis.get_view_interval()],
             "title": {
                 "text": as_html(label.get_text()),
-                "font": {"size": PIXELS * label.get_fontsize()},
+                "font": {"size": PIXELS * float(label.get_fontsize())},
                 "standoff": 4,
             },
             "showgrid": bool(self.axis.get_tick_params().get("gridOn", False)),
