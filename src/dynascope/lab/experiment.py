@@ -53,6 +53,9 @@ class Experiment(BaseModel, ABC):
     known_failures: ClassVar[Mapping[str, str]] = {}
     """What does not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
     the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
+    card: ClassVar[str | tuple[str, int]] = ""
+    """What the report shows on the experiment's card: the name of a figure, for its first panel, or ("name", panel).
+    By default the first panel of the first figure."""
     notes: ClassVar[str] = ""
     """Shown beside the figures: what a preset changes, what was chosen and why."""
 
@@ -79,7 +82,7 @@ class Experiment(BaseModel, ABC):
 
     @abstractmethod
     def draw(self, measured: Any, predicted: Any, reduced: Any) -> Mapping[str, Figure]:
-        """Figures by name; the first is the one on the card."""
+        """Figures by name, the main one first."""
 
     def data_sets(self) -> tuple[str, ...]:
         """The names of the data sets that `measure` reads. Their checksums are part of the run's digest."""

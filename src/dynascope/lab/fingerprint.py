@@ -29,9 +29,13 @@ STEPS = {
     "draw": ("reduce",),
 }
 """The steps in their order, and those whose results each one works on."""
-ALONGSIDE = {"measure": ("matmul_precision", "data_sets", "measurements"), "judge": ("known_failures",)}
+ALONGSIDE = {
+    "measure": ("matmul_precision", "data_sets", "measurements"),
+    "judge": ("known_failures",),
+    "draw": ("card",),
+}
 """Other members of an experiment that shape what a step gives."""
-STYLE = {"draw": "dynascope.figures.HOUSE_STYLE"}
+STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE", "dynascope.figures.pictures")}
 """What the lab itself adds to a step."""
 JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 
@@ -51,7 +55,7 @@ def fingerprints(kind: Kind) -> dict[str, str]:
         return dict.fromkeys(STEPS, "")
     found, files = {}, set[Path]()
     for step, before in STEPS.items():
-        reached = _reached(kind, (step, *ALONGSIDE.get(step, ())), STYLE.get(step, ""))
+        reached = _reached(kind, (step, *ALONGSIDE.get(step, ())), STYLE.get(step, ()))
         files |= {module.path for module, _, _ in reached.values()}
         code = [f"{name}: {written(node)}" for name, (_, _, node) in sorted(reached.items())]
         found[step] = checksum("\n".join([*code, *(found[name] for name in before)]).encode())
@@ -84,10 +88,13 @@ class Module:
 Reached = dict[str, tuple[Module, str, ast.stmt]]
 
 
-def _reached(kind: Kind, members: tuple[str, ...], further: str = "") -> Reached:
-    """Every definition that these members of the experiment (and a dotted name) lead to, without its wording."""
+def _reached(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) -> Reached:
+    """Every definition that these members of the experiment (and dotted names) lead to, without its wording."""
     own, classes = _members(kind), {(_home(base), base.__name__) for base in _bases(kind)}
-    waiting = [*(place for member in members for place in own.get(member, ())), *_resolve(further)]
+    waiting = [
+        *(place for member in members for place in own.get(member, ())),
+        *(place for name in further for place in _resolve(name)),
+    ]
     reached: Reached = {}
     while waiting:
         module, name, node = waiting.pop()

@@ -143,7 +143,7 @@ def _current(
             if step == "draw" and not names:
                 continue
             for name in names:
-                (draft.folder / name).parent.mkdir(exist_ok=True)  # figures
+                (draft.folder / name).parent.mkdir(parents=True, exist_ok=True)  # figures
                 shutil.copyfile(stored.folder / name, draft.folder / name)
             done[step] = {name: stored.manifest["files"][name] for name in names}
         known_facts = ("device", "started", "resumed", SHARED, *TIMINGS)

@@ -151,7 +151,7 @@ class Steps:
 
     def _draw(self) -> dict[str, bytes]:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
-        return drawn(lambda: self.experiment.draw(*parts))
+        return drawn(lambda: self.experiment.draw(*parts), self.experiment.card)
 
     def _finish(self, preset: str | None, seconds: float) -> StoredRun:
         state = self.draft.state

@@ -95,6 +95,7 @@ class Batches(StochasticExperiment):
 
     id = "catapult.batches"
     source = Source(PAPER, "Figure 4.6, Table 4.2, Figure C.1")
+    card = ("batches", 1)
     cost = {"quick": 11, "full": 300}
     presets = {
         "quick": {**DIGITS, "batch": 16, "seeds": 6, "high": 1.2},

@@ -98,6 +98,7 @@ class QuadraticEigenvalues(Experiment):
 
     id = "catapult.quadratic-eigenvalues"
     source = Source(PAPER, "Figures 3.3 and B.1; Theorem 3.3.6")
+    card = ("eigenvalues-quadratic", 2)
     cost = {"quick": 9, "full": 45}
     presets = {"quick": {"steps": 120, "seeds": 2}}
     control = {"models": ("linear",)}

@@ -32,6 +32,7 @@ class FailureMode(SymmetricExperiment):
 
     id = "concept.failure-mode"
     source = Source(PAPER, "Figure 10; Appendix E.3")
+    card = ("failure-mode", 1)
     cost = {"quick": 12, "full": 16}
     presets = {"quick": {"starts": 1000, "narrow_starts": 50, "aligned_starts": 100}}
     control = {"narrow_width": 3}

@@ -27,6 +27,7 @@ class TopologicalOrder(SimExperiment):
 
     id = "concept.topological-order"
     source = Source(PAPER, "Figure 7, Appendix B")
+    card = ("topological-order", 1)
     cost = {"quick": 8, "full": 35}
     presets = {
         "quick": {"epochs": 6},

@@ -78,6 +78,7 @@ class QuasiSymmetric(EdgeExperiment):
 
     id = "edge.quasi-symmetric"
     source = Source(DOCUMENT, "Figure B.3")
+    card = ("quasi-symmetric", 4)
     cost = {"quick": 5, "full": 8}
     presets = {"quick": {"seeds": 6}}
     control = {"K": 0.98, "generic_rates": (0.98,)}

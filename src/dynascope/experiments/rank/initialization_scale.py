@@ -34,6 +34,7 @@ class InitializationScale(VisionExperiment):
 
     id = "rank.initialization-scale"
     source = Source(PAPER, "Figures 6, 7")
+    card = ("components", 1)
     cost = {"quick": 14, "full": 6000000}
     presets = {
         "quick": QUICK | {"learning_rate": 2e-3, "recorded": 120, "scales": (1.0, 0.3)},

@@ -30,6 +30,7 @@ class PerturbationStability(PerturbedHeadExperiment):
 
     id = "rank.perturbation-stability"
     source = Source(PAPER, "Figures 3a and 10, Assumption 4.4")
+    card = ("perturbation-stability", 5)
     cost = {"quick": 16, "full": 330}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 200, "seeds": 2}

@@ -35,6 +35,7 @@ class StageTimes(HeadExperiment):
 
     id = "rank.stage-times"
     source = Source(PAPER, "Theorem 4.1, Algorithm 1")
+    card = ("stage-times", 1)
     cost = {"quick": 17, "full": 95}
     presets = {"quick": {"scales": (1e-16, 1e-32, 1e-64), "points": 500, "horizon": 4.5}}
     control = {"scales": (0.5, 0.4, 0.3)}

@@ -37,6 +37,7 @@ class Budget(Experiment):
 
     id = "recall.budget"
     source = Source(PAPER, "Figure 4.14")
+    card = ("budget", 1)
     cost = {"quick": 30, "full": 100_000}
     presets = {
         "quick": {"budgets": (2**14,), "shares": (0.1, 0.5, 0.9), "rates": (0.003, 0.01, 0.03, 0.1)}

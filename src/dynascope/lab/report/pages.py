@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, Literal
 
 from dynascope.lab import words
 from dynascope.lab.report.about import About
+from dynascope.lab.report.prose import plain
 from dynascope.lab.store import StoredRun
 
 Kind = Literal["full", "quick", "varied", "control"]
@@ -25,15 +25,30 @@ FILES = {
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure on disk; its size keeps the page from jumping while it loads."""
+class Still:
+    """A picture on disk; its size keeps the page from jumping while it loads."""
 
-    name: str
-    png: str
-    svg: str | None
+    file: str
     width: int
     height: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: as wide and narrow screens show it, and its originals."""
+
+    name: str
+    wide: Still
+    narrow: Still | None
+    png: str
+    svg: str | None
+    plotly: str | None
     alt: str
+
+    @property
+    def script(self) -> str | None:
+        """The file that holds the interactive figure."""
+        return self.plotly.removesuffix(".plotly.json") + ".plotly.js" if self.plotly else None
 
 
 @dataclass(frozen=True)
@@ -134,9 +149,20 @@ class RunPage:
 
     @cached_property
     def figures(self) -> list[Picture]:
-        """The figures in the experiment's order, the card's first."""
+        """The figures in the experiment's order, the main one first."""
         drawn = [self.path / "figures" / f"{name}.png" for name in self.manifest["figures"]]
         return [picture(png, self.path, self.question) for png in drawn if png.is_file()]
+
+    @cached_property
+    def card(self) -> Still | None:
+        """The panel for the card; the first figure where a run has none."""
+        drawn = sorted((self.path / "figures" / "web").glob("*.card.webp"))
+        return still(drawn[0], self.path) if drawn else self.figures[0].wide if self.figures else None
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether the card is one panel, made for its size."""
+        return self.card is not None and self.card.file.endswith(".card.webp")
 
     @property
     def files(self) -> list[tuple[str, str]]:
@@ -146,16 +172,29 @@ class RunPage:
 
 
 def picture(png: Path, base: Path, question: str) -> Picture:
-    """A PNG below `base`, with its size read from the header and its SVG where there is one."""
-    with png.open("rb") as file:
-        header = file.read(24)
-    width, height = struct.unpack(">II", header[16:24]) if header[:4] == b"\x89PNG" else (1200, 750)
+    """A figure below `base`: its PNG, with what lies beside it for the report."""
     svg, name = png.with_suffix(".svg"), words.label(png.stem).replace("-", " ").capitalize()
+    wide, narrow, plotly = (
+        png.parent / "web" / f"{png.stem}.{kind}" for kind in ("wide.webp", "narrow.webp", "plotly.json")
+    )
     return Picture(
         name=name,
+        wide=still(wide if wide.is_file() else png, base),
+        narrow=still(narrow, base) if narrow.is_file() else None,
         png=png.relative_to(base).as_posix(),
         svg=svg.relative_to(base).as_posix() if svg.is_file() else None,
-        width=width,
-        height=height,
-        alt=f"Figure “{name}”: {question}",
+        plotly=plotly.relative_to(base).as_posix() if plotly.is_file() else None,
+        alt=f"Figure “{name}”: {plain(question)}",
     )
+
+
+def still(path: Path, base: Path) -> Still:
+    """A picture below `base`, with its size from the header."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as picture:
+            width, height = picture.size
+    except UnidentifiedImageError:
+        width, height = 1200, 750
+    return Still(path.relative_to(base).as_posix(), width, height)

@@ -15,6 +15,9 @@ from dynascope import __version__
 from dynascope.lab import words
 from dynascope.lab.errors import UsageError
 from dynascope.lab.report.atlas import Atlas
+from dynascope.lab.report.moving import interactive
+from dynascope.lab.report.pages import RunPage
+from dynascope.lab.report.prose import plain, prose
 
 MARKER = ".dynascope-report"
 """The file that marks a folder as a report."""
@@ -61,9 +64,9 @@ def _render(atlas: Atlas, folder: Path) -> None:
     for before, experiment, after in zip(neighbors, atlas.experiments, neighbors[2:], strict=False):
         for run in experiment.runs:
             names = [name for name, _ in run.files]
-            drawn = [name for figure in run.figures for name in (figure.png, figure.svg) if name]
-            _copy(run.path, names + drawn, folder / run.folder)
-            html = template.render(run=run, experiment=experiment, before=before, after=after, root="../../")
+            _copy(run.path, names + _pictures(run), folder / run.folder)
+            live = interactive(run, folder)
+            html = template.render(run=run, experiment=experiment, before=before, after=after, live=live, root="../../")
             _save(folder / run.folder / "index.html", html)
     template, chosen = pages.get_template("sweep.html"), {one.id: one.chosen for one in atlas.experiments}
     for sweep in atlas.sweeps:
@@ -71,6 +74,15 @@ def _render(atlas: Atlas, folder: Path) -> None:
         _copy(sweep.path, names, folder / sweep.folder)
         html = template.render(sweep=sweep, chosen=chosen.get(sweep.id), root="../../../")
         _save(folder / sweep.folder / "index.html", html)
+
+
+def _pictures(run: RunPage) -> list[str]:
+    """The pictures of a run's page: small ones, and with the data the originals."""
+    found = [run.card.file] if run.card else []
+    for figure in run.figures:
+        found += [figure.wide.file] + ([figure.narrow.file] if figure.narrow else [])
+        found += [name for name in (figure.png, figure.svg) if name] if run.data else []
+    return list(dict.fromkeys(found))
 
 
 def _environment() -> Environment:
@@ -81,7 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"human": words.human, "label": words.label}
+    pages.filters |= {"human": words.human, "label": words.label, "prose": prose, "plain": plain}
     pages.tests["rows"] = words.is_table
     pages.globals |= {"version": __version__, "written": f"{datetime.now(UTC):%Y-%m-%d}"}
     return pages

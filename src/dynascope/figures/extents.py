@@ -1,0 +1,49 @@
+"""How much room the parts of a figure take, in inches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Box(NamedTuple):
+    """Edges, measured from the figure's lower left corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The whole figure that axes are in."""
+    return cast("Figure", axes.get_figure(root=True))
+
+
+def renderer(figure: Figure) -> Any:
+    """What measures text: the one that draws pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    return FigureCanvasAgg(figure).get_renderer()
+
+
+def extent(figure: Figure, *artists: Artist, tight: bool = False) -> Box:
+    """The box around artists; if `tight`, with all that belongs to them, such as the labels of axes."""
+    from matplotlib.transforms import Bbox
+
+    drawn = renderer(figure)
+    boxes = [part.get_tightbbox(drawn) if tight else part.get_window_extent(drawn) for part in artists]
+    edges = Bbox.union([box for box in boxes if box is not None]).extents
+    return Box(*(float(edge) / figure.dpi for edge in edges))

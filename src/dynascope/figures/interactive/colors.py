@@ -1,0 +1,73 @@
+"""Colors, dashes and markers in Plotly's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynascope.figures.interactive.unknown import UnknownArtist
+
+DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+MARKERS = {
+    "o": "circle", ".": "circle", ",": "circle", "s": "square", "^": "triangle-up", "v": "triangle-down",
+    "<": "triangle-left", ">": "triangle-right", "D": "diamond", "d": "diamond-tall", "*": "star", "x": "x-thin",
+    "+": "cross-thin", "p": "pentagon", "h": "hexagon", "P": "cross", "X": "x", "|": "line-ns", "_": "line-ew",
+}  # fmt: skip
+THIN = ("x", "+", "|", "_")
+"""Markers without an inside: they are all edge."""
+SMALL = {".": 0.5, ",": 0.3}
+
+
+def css(color: Any, alpha: float | None = None) -> str:
+    """A color of matplotlib as CSS."""
+    from matplotlib.colors import to_hex, to_rgba
+
+    if isinstance(color, str) and color == "none":
+        return "rgba(0,0,0,0)"
+    *_, opacity = rgba = to_rgba(color, alpha)
+    if opacity == 1:
+        return to_hex(rgba)
+    red, green, blue = (round(255 * part) for part in rgba[:3])
+    return f"rgba({red},{green},{blue},{round(opacity, 3)})"
+
+
+def dash(style: str) -> str:
+    """A line style of matplotlib by Plotly's name."""
+    if style not in DASHES:
+        raise UnknownArtist(f"the line style {style!r}")
+    return DASHES[style]
+
+
+def symbol(marker: Any) -> str:
+    """A marker of matplotlib by Plotly's name."""
+    if not isinstance(marker, str) or marker not in MARKERS:
+        raise UnknownArtist(f"the marker {marker!r}")
+    return MARKERS[marker]
+
+
+def marker_of(path: Any) -> str:
+    """The marker with this path, as a scatter has it."""
+    from matplotlib.markers import MarkerStyle
+
+    for name in MARKERS:
+        style = MarkerStyle(name)
+        known = np.asarray(style.get_path().transformed(style.get_transform()).vertices)
+        if known.shape == path.vertices.shape and np.allclose(known, path.vertices, atol=1e-6):
+            return name
+    raise UnknownArtist("a scatter with markers of its own")
+
+
+def color_scale(mappable: Any) -> list[list[Any]]:
+    """The colors of a map, in steps that the eye does not see."""
+    at = np.linspace(0, 1, 24)
+    return [[round(float(place), 4), css(mappable.cmap(place))] for place in at]
+
+
+def is_linear(mappable: Any) -> bool:
+    """Whether colors go evenly from the least to the largest value."""
+    from matplotlib.colors import BoundaryNorm, Normalize
+
+    if isinstance(mappable.norm, BoundaryNorm):
+        raise UnknownArtist("colors in steps")
+    return type(mappable.norm) is Normalize

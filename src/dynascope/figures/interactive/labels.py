@@ -1,0 +1,156 @@
+"""Texts, titles and legends of a figure for Plotly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynascope.figures.interactive.colors import css
+from dynascope.figures.interactive.lines import line_style, marker_style
+from dynascope.figures.interactive.plots import Entry, Plot
+from dynascope.figures.interactive.scales import PIXELS
+from dynascope.figures.interactive.texts import as_html
+from dynascope.figures.interactive.unknown import UnknownArtist
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+ABOVE = {"bottom": "bottom", "baseline": "bottom", "center_baseline": "middle", "center": "middle", "top": "top"}
+
+
+def text(plot: Plot, artist: Any) -> None:
+    """A text or an annotation in the data, or in the box of the axes."""
+    from matplotlib.text import Annotation
+
+    if not artist.get_text().strip():
+        return
+    if isinstance(artist, Annotation):
+        plot.texts.append(_annotation(plot, artist))
+        return
+    across, up = plot.in_data(artist.get_transform())
+    plot.texts.append(_words(artist) | _at(plot, artist.get_position(), across, up))
+
+
+def _at(plot: Plot, place: tuple[float, float], across: bool, up: bool) -> Entry:
+    x, y = place
+    at = {"x": plot.x.place(x) if across else float(x), "y": plot.y.place(y) if up else float(y)}
+    return at | plot.refs(across, up)
+
+
+def _words(artist: Any) -> Entry:
+    words = as_html(artist.get_text())
+    if artist.get_fontweight() in ("bold", 700):
+        words = f"<b>{words}</b>"
+    return {
+        "text": words,
+        "showarrow": False,
+        "xanchor": artist.get_horizontalalignment(),
+        "yanchor": ABOVE[artist.get_verticalalignment()],
+        "align": artist.get_horizontalalignment(),
+        "textangle": -artist.get_rotation(),
+        "font": {"size": round(PIXELS * artist.get_fontsize(), 1), "color": css(artist.get_color())},
+    }
+
+
+def _annotation(plot: Plot, artist: Any) -> Entry:
+    boxes = {"data": (True, True), "axes fraction": (False, False)}
+    if artist.xycoords in boxes:
+        across, up = boxes[artist.xycoords]
+    elif hasattr(artist.xycoords, "contains_branch_seperately"):
+        across, up = plot.in_data(artist.xycoords)
+    else:
+        raise UnknownArtist(f"an annotation at {artist.xycoords!r}")
+    entry = _words(artist) | _at(plot, artist.xy, across, up)
+    arrow = artist.arrow_patch is not None
+    if artist.anncoords == "offset points":
+        right, higher = (PIXELS * float(part) for part in artist.xyann)
+        if not arrow:
+            return entry | {"xshift": right, "yshift": higher}
+        entry |= {"ax": right, "ay": -higher}
+    elif artist.anncoords == artist.xycoords == "data":
+        if not arrow:
+            return entry | _at(plot, artist.xyann, True, True)
+        there = _at(plot, artist.xyann, True, True)
+        entry |= {"ax": there["x"], "ay": there["y"], "axref": plot.xref, "ayref": plot.yref}
+    elif artist.anncoords != artist.xycoords or arrow:
+        raise UnknownArtist(f"an annotation with its text at {artist.anncoords!r}")
+    if arrow:
+        color = css(artist.arrow_patch.get_edgecolor())
+        entry |= {"showarrow": True, "arrowhead": 2, "arrowsize": 0.8, "arrowwidth": 1.2, "arrowcolor": color}
+    return entry
+
+
+def titles(plot: Plot) -> None:
+    """The titles of axes, above their box."""
+    for side, x in (("left", 0.0), ("center", 0.5), ("right", 1.0)):
+        words = plot.axes.get_title(loc=side)  # pyright: ignore[reportArgumentType]
+        if words:
+            size = float(plot.axes.title.get_fontsize())
+            plot.texts.append(_title(words, x, 1.0, side, size) | plot.refs(False, False) | {"yshift": 3})
+
+
+def figure_texts(figure: Figure) -> list[Entry]:
+    """The title of the whole figure, the labels that all of its axes share, and its other texts."""
+    found: list[Any] = [figure._suptitle, figure._supxlabel, figure._supylabel]  # pyright: ignore[reportAttributeAccessIssue]
+    made = []
+    for artist in [*found, *(part for part in figure.texts if part not in found)]:
+        if artist is not None and artist.get_text().strip():
+            x, y = artist.get_position()
+            made.append(_words(artist) | {"x": x, "y": y, "xref": "paper", "yref": "paper"})
+    return made
+
+
+def _title(words: str, x: float, y: float, side: str, size: float) -> Entry:
+    font = {"size": round(PIXELS * size, 1)}
+    text = f"<b>{as_html(words)}</b>"
+    return {"text": text, "x": x, "y": y, "xanchor": side, "yanchor": "bottom", "showarrow": False, "font": font}
+
+
+def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry:
+    """A legend where it lies in the figure. Its entries are the traces with these labels; what only the legend has
+    gets a trace without points."""
+    width, height = figure.bbox.width, figure.bbox.height
+    box = found.get_window_extent()
+    known = {trace["name"]: trace for plot in plots for trace in reversed(plot.traces) if trace["name"]}
+    for rank, (handle, words) in enumerate(zip(found.legend_handles, found.get_texts(), strict=True)):
+        label = words.get_text()
+        trace = known.get(label)
+        if trace is None or trace.get("legend", name) != name:
+            on = {"xaxis": plots[0].xref, "yaxis": plots[0].yref}
+            trace = {"type": "scatter", "x": [None], "y": [None], **on, **_sample(handle)}
+            plots[0].traces.append(trace)
+        trace |= {"name": as_html(label), "showlegend": True, "legend": name, "legendrank": 1000 + rank}
+    size = float(found.get_texts()[0].get_fontsize()) if found.get_texts() else 8.5
+    return {
+        "x": round(box.x0 / width, 4),
+        "y": round(box.y1 / height, 4),
+        "xanchor": "left",
+        "yanchor": "top",
+        "xref": "paper",
+        "yref": "paper",
+        "font": {"size": round(PIXELS * size, 1)},
+        "bgcolor": "rgba(255,255,255,0.6)",
+        "title": {"text": as_html(found.get_title().get_text())},
+        "tracegroupgap": 0,
+    }
+
+
+def _sample(handle: Any) -> Entry:
+    """How the sample of a legend's entry looks."""
+    from matplotlib.collections import Collection
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if isinstance(handle, Line2D):
+        lines = handle.get_linestyle() not in ("", " ", "None", "none")
+        marks = handle.get_marker() not in ("", " ", "None", "none", None)
+        entry: Entry = {"mode": "+".join(["lines"] * lines + ["markers"] * marks)}
+        entry |= {"line": line_style(handle)} if lines else {}
+        return entry | ({"marker": marker_style(handle)} if marks else {})
+    if isinstance(handle, Patch):
+        return {"mode": "markers", "marker": {"symbol": "square", "size": 10, "color": css(handle.get_facecolor())}}
+    if isinstance(handle, Collection) and len(handle.get_facecolor()):
+        return {"mode": "markers", "marker": {"size": 8, "color": css(handle.get_facecolor()[0])}}
+    if isinstance(handle, Collection) and len(handle.get_edgecolor()):
+        return {"mode": "lines", "line": {"color": css(handle.get_edgecolor()[0])}}
+    raise UnknownArtist(f"a legend's entry of the type {type(handle).__name__}")

@@ -1,0 +1,139 @@
+"""Lines, markers, and the collections of them, as scatter traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynascope.figures.interactive.colors import SMALL, THIN, css, dash, marker_of, symbol
+from dynascope.figures.interactive.plots import Entry, Plot
+from dynascope.figures.interactive.scales import PIXELS
+from dynascope.figures.interactive.unknown import UnknownArtist
+
+STEPS = {"steps-pre": "vh", "steps": "vh", "steps-post": "hv", "steps-mid": "hvh"}
+EMPTY = ("", " ", "None", "none", None)
+MOST_COLORS = 60
+"""A collection with lines of more colors is refused."""
+
+
+def line(plot: Plot, artist: Any) -> None:
+    """A `Line2D`: a trace in data, a shape where it goes from edge to edge."""
+    across, up = plot.in_data(artist.get_transform())
+    if across and up:
+        x, y = (np.asarray(part, dtype=float) for part in (artist.get_xdata(False), artist.get_ydata(False)))
+        for style, x_part, y_part in _styles(artist, x, y):
+            plot.trace(artist, type="scatter", **style, **plot.curve(x_part, y_part))
+        return
+    ends = [artist.get_xdata(), artist.get_ydata()]
+    if any(len(part) != 2 for part in ends):
+        raise UnknownArtist("a curve in the box of its axes")
+    scales = (plot.x if across else None, plot.y if up else None)
+    (x0, x1), (y0, y1) = (
+        [scale.numbers([value])[0] if scale else float(value) for value in part]
+        for scale, part in zip(scales, ends, strict=True)
+    )
+    shape = {"type": "line", "x0": x0, "x1": x1, "y0": y0, "y1": y1, "layer": "below", "line": line_style(artist)}
+    plot.shapes.append(shape | plot.refs(across, up))
+
+
+def _styles(artist: Any, x: Any, y: Any) -> list[tuple[Entry, Any, Any]]:
+    """The line and its markers: one trace, or two where not every point has a marker."""
+    lines, marks = artist.get_linestyle() not in EMPTY, artist.get_marker() not in EMPTY
+    shape = STEPS.get(artist.get_drawstyle())
+    drawn = {"line": line_style(artist) | ({"shape": shape} if shape else {})} if lines else {}
+    marked = {"marker": marker_style(artist)} if marks else {}
+    every = artist.get_markevery()
+    if not marks or every is None:
+        mode = "+".join(name for name, there in (("lines", lines), ("markers", marks)) if there) or "none"
+        return [({"mode": mode, **drawn, **marked}, x, y)]
+    if isinstance(every, tuple) and all(isinstance(part, int) for part in every):
+        first, step = every
+        every = slice(first, None, step)
+    if isinstance(every, int):
+        every = slice(None, None, every)
+    if not isinstance(every, slice | list | np.ndarray):
+        raise UnknownArtist(f"markers at {every!r}")
+    found = [({"mode": "markers", **marked}, x[every], y[every])]
+    return [({"mode": "lines", **drawn}, x, y), *found] if lines else found
+
+
+def line_style(artist: Any) -> Entry:
+    """The color, width and dashes of a line."""
+    return {
+        "color": css(artist.get_color()),
+        "width": round(PIXELS * artist.get_linewidth(), 2),
+        "dash": dash(artist.get_linestyle()),
+    }
+
+
+def marker_style(artist: Any) -> Entry:
+    """The markers of a line."""
+    kind = artist.get_marker()
+    face, edge = artist.get_markerfacecolor(), artist.get_markeredgecolor()
+    hollow = isinstance(face, str) and face == "none"
+    return _marker(kind, artist.get_markersize(), css(face), css(edge), artist.get_markeredgewidth(), hollow)
+
+
+def _marker(kind: str, size: float, face: Any, edge: Any, width: float, hollow: bool) -> Entry:
+    thin = kind in THIN
+    return {
+        "symbol": symbol(kind) + ("-open" if thin or hollow else ""),
+        "size": round(PIXELS * size * SMALL.get(kind, 1.0), 2),
+        "color": edge if thin or hollow else face,
+        "line": {"width": round(PIXELS * width, 2), "color": edge},
+    }
+
+
+def points(plot: Plot, artist: Any) -> None:
+    """A scatter (`PathCollection`)."""
+    if plot.in_data(artist.get_offset_transform()) != (True, True):
+        raise UnknownArtist("a scatter that is not in the data")
+    artist.update_scalarmappable()
+    offsets = np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan)
+    paths = artist.get_paths()
+    if len(paths) != 1:
+        raise UnknownArtist("a scatter of several markers")
+    kind = marker_of(paths[0])
+    sizes = np.sqrt(np.atleast_1d(artist.get_sizes()))
+    faces, edges = artist.get_facecolors(), artist.get_edgecolors()
+    hollow = len(faces) == 0
+    colors = [css(color) for color in (edges if hollow else faces)]
+    outline = css(edges[0]) if len(edges) == 1 else "rgba(0,0,0,0)"
+    width = float(np.atleast_1d(artist.get_linewidths())[0])
+    marker = _marker(kind, 1.0, one_or_many(colors), outline, width, hollow)
+    marker["size"] = one_or_many([round(float(size) * marker["size"], 2) for size in sizes])
+    if hollow:
+        marker["color"] = one_or_many(colors)
+    if len(offsets) > 20 * plot.most:
+        raise UnknownArtist("a scatter of very many points")
+    x, y = plot.x.numbers(offsets[:, 0]), plot.y.numbers(offsets[:, 1])
+    plot.trace(artist, type="scatter", mode="markers", x=x, y=y, marker=marker, opacity=1)
+
+
+def segments(plot: Plot, artist: Any) -> None:
+    """A `LineCollection`: a trace for each color, with gaps between the segments."""
+    if plot.in_data(artist.get_transform()) != (True, True):
+        raise UnknownArtist("segments that are not in the data")
+    artist.update_scalarmappable()
+    parts = [np.asarray(part) for part in artist.get_segments()]
+    colors = [css(color) for color in artist.get_colors()]
+    if not parts or not colors:
+        return
+    by_color: dict[str, list[Any]] = {}
+    for number, part in enumerate(parts):
+        by_color.setdefault(colors[number % len(colors)], []).append(part)
+    if len(by_color) > MOST_COLORS or sum(len(part) for part in parts) > 20 * plot.most:
+        raise UnknownArtist("very many segments")
+    width = round(PIXELS * float(np.atleast_1d(artist.get_linewidths())[0]), 2)
+    pattern = artist.get_linestyles()[0][1]
+    style = "solid" if pattern is None else "dot" if pattern[0] < 2 * pattern[1] / 3 else "dash"
+    for color, found in by_color.items():
+        x, y = ([value for part in found for value in [*part[:, k], np.nan]][:-1] for k in (0, 1))
+        entry = {"mode": "lines", "line": {"color": color, "width": width, "dash": style}, "hoverinfo": "skip"}
+        plot.trace(artist, type="scatter", x=plot.x.numbers(x), y=plot.y.numbers(y), opacity=1, **entry)
+
+
+def one_or_many(values: list[Any]) -> Any:
+    """One value where all are the same."""
+    return values[0] if values and all(value == values[0] for value in values) else values

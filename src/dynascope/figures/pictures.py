@@ -1,0 +1,66 @@
+"""Figures as the pages of a report show them: small files for a wide screen, a narrow one, and a card.
+
+Figures have few colors, so 32 of them in a lossless WebP are a fraction of a PNG's bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dynascope.figures.interactive import UnknownArtist, plotly_figure
+from dynascope.figures.layout import alone, find_panels, stack
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.figure import Figure
+
+Card = str | tuple[str, int]
+"""The name of a figure, or that and the number of one of its panels."""
+COLORS = 32
+DPI = {"wide": 110, "narrow": 115, "card": 170}
+
+
+def chosen_panel(card: Card, figures: Mapping[str, Figure]) -> tuple[str, int]:
+    """The figure and the panel that go on the card: by default the first of the first."""
+    name, number = card if isinstance(card, tuple) else (card, 0)
+    name = name or next(iter(figures))
+    if name not in figures:
+        raise ValueError(f"card names the figure {name!r}, which draw does not return; it returns {', '.join(figures)}")
+    count = len(find_panels(figures[name]))
+    if count and not 0 <= number < count:
+        raise ValueError(f"card names the panel {number} of the figure {name!r}, which has the panels 0 to {count - 1}")
+    return name, number
+
+
+def web_files(name: str, figure: Figure, *, main: bool, panel: int | None) -> dict[str, bytes]:
+    """The files of one figure for the web: the interactive version of the `main` one, and the card where a `panel`
+    goes on it. The figure is laid out again, so save it first."""
+    figure.set_layout_engine("none")  # it is laid out, and need not be again
+    files = {f"{name}.wide.webp": compressed(figure, DPI["wide"], bbox_inches="tight")}
+    if main:
+        with suppress(UnknownArtist):  # the page keeps the still
+            shown = json.dumps(plotly_figure(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            files[f"{name}.plotly.json"] = shown.encode()
+    if find_panels(figure):
+        stack(figure)
+        files[f"{name}.narrow.webp"] = compressed(figure, DPI["narrow"])
+        if panel is not None:
+            alone(figure, panel)
+            files[f"{name}.card.webp"] = compressed(figure, DPI["card"])
+    return files
+
+
+def compressed(figure: Figure, dpi: int, **options: Any) -> bytes:
+    """A figure as a WebP of few colors."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, pil_kwargs={"compress_level": 1}, **options)
+    picture = Image.open(buffer).convert("RGB")
+    few = picture.quantize(COLORS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).convert("RGB")
+    out = io.BytesIO()
+    few.save(out, format="WEBP", lossless=True, quality=70, method=4)
+    return out.getvalue()
