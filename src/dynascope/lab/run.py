@@ -36,7 +36,7 @@ from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExp
 from dynascope.lab.fields import command_of
 from dynascope.lab.files import checksum, drawn, pretty, write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
-from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
+from dynascope.lab.monitor import LabMonitor, Progress, Watcher, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.registry import check
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
@@ -74,6 +74,7 @@ def run(
     keep_every: float = 10.0,
     draw: bool = True,
     of_sweep: bool = False,
+    watcher: Watcher | None = None,
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
@@ -81,7 +82,8 @@ def run(
     run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
     `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
     the cost of a small run; a later run with `draw` makes them from the stored measurement. A run `of_sweep` is marked
-    so in its manifest, unless it was run by itself before; lists and cards leave it out. An exception in the
+    so in its manifest, unless it was run by itself before; lists and cards leave it out. A `watcher` sees what is
+    recorded while it is, and each step's files. An exception in the
     experiment's own code is raised as an `ExperimentCrash` whose cause it is. A store that cannot be written to gives
     the runs that it has.
     """
@@ -100,7 +102,7 @@ def run(
             try:
                 shares = isinstance(experiment, ComposedExperiment)
                 with reserved(experiment, seed, store, data) if shares else nullcontext():
-                    work = _Run(experiment, draft, draw, data, store, of_sweep)
+                    work = _Run(experiment, draft, draw, data, store, of_sweep, watcher)
                     return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
@@ -225,8 +227,10 @@ class _Run:
         data: Mapping[str, str],
         store: Store,
         of_sweep: bool = False,
+        watcher: Watcher | None = None,
     ):
         self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
+        self.watcher = watcher
         self.marks = {OF_SWEEP: True} if of_sweep else {}
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
@@ -242,7 +246,9 @@ class _Run:
         with compilation_cache():
             if not self._done("measure"):
                 with remembered_interrupts() as interrupted:
-                    monitor = LabMonitor(self.draft.checkpoints, on_progress, warn, keep_every, interrupted)
+                    monitor = LabMonitor(
+                        self.draft.checkpoints, on_progress, warn, keep_every, interrupted, self.watcher
+                    )
                     self._measure(monitor)
                     interrupted()
                 clock = time.perf_counter()
@@ -267,6 +273,8 @@ class _Run:
         state = self.draft.state
         done = {**state["done"], step: {name: checksum(data) for name, data in files.items()}}
         self.draft.keep_state({**state, "facts": {**state["facts"], **facts}, "done": done})
+        if self.watcher is not None:
+            self.watcher.finished(step, self.draft.folder)
 
     def _measure(self, monitor: LabMonitor) -> None:
         experiment, started, clock = self.experiment, _now(), time.perf_counter()
