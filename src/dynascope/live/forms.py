@@ -105,7 +105,10 @@ def form(kind: type[Experiment]) -> dict[str, Any]:
         "url": reference.links[0][1] if reference and reference.links else "",
         "cost": words.costs(kind.cost),
         "seconds": dict(kind.cost),
-        "fields": [field_form(name, field) for name, field in kind.model_fields.items()],
+        "fields": [
+            {**field_form(name, field), "own": name in kind.__dict__.get("__annotations__", {})}
+            for name, field in kind.model_fields.items()
+        ],
         "presets": {name: [_texts(kind, name, False), _texts(kind, name, True)] for name in names},
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab import registry, words
+from dynascope.lab.claims import Claim
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
@@ -73,10 +74,16 @@ def described(run: StoredRun) -> dict[str, Any]:
         "python": f'import dynascope as ds\n\nstored = ds.lab.load("{run.id}/{run.digest}")\nstored.measured()\n',
         "finished": words.timestamp(run.manifest["finished"]),
         "settings": {name: words.human(value) for name, value in run.config.items()},
-        "claims": [claim.model_dump(mode="json") for claim in run.claims],
+        "claims": [claim_row(claim) for claim in run.claims],
         "figures": list(run.manifest["figures"]),
         "traces": [name for name in TRACES if f"{name}.nc" in run.manifest["files"]],
     }
+
+
+def claim_row(claim: Claim) -> dict[str, Any]:
+    """A claim for a reader: its numbers as text."""
+    said = {name: words.human(value) for name, value in (("measured", claim.measured), ("expected", claim.expected))}
+    return {**claim.model_dump(mode="json"), **said}
 
 
 def figure(run: StoredRun, name: str, kind: str) -> Path:

@@ -103,6 +103,8 @@ def _watcher(tell: Tell) -> Watcher:
     from dynascope.dynamics.watching import Wanted
     from dynascope.lab.monitor import Watcher
     from dynascope.lab.netcdf import load
+    from dynascope.lab.store import read_claims
+    from dynascope.live.stored import claim_row
     from dynascope.live.views import drawn, recorded_layouts
 
     class Teller(Watcher):
@@ -133,7 +135,7 @@ def _watcher(tell: Tell) -> Watcher:
             if step in traces and (path := folder / f"{traces[step]}.nc").exists():
                 tell("trace", file=traces[step], variables=drawn(load(path)))
             elif step == "judge":
-                tell("claims", claims=json.loads((folder / "claims.json").read_text(encoding="utf-8")))
+                tell("claims", claims=[claim_row(claim) for claim in read_claims(folder / "claims.json")])
             tell("step", step=step)
 
     return Teller()
