@@ -106,7 +106,7 @@ def form(kind: type[Experiment]) -> dict[str, Any]:
         "cost": words.costs(kind.cost),
         "seconds": dict(kind.cost),
         "fields": [
-            {**field_form(name, field), "own": name in kind.__dict__.get("__annotations__", {})}
+            {**field_form(name, field), "own": name in inspect.get_annotations(kind)}
             for name, field in kind.model_fields.items()
         ],
         "presets": {name: [_texts(kind, name, False), _texts(kind, name, True)] for name in names},

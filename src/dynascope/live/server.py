@@ -70,7 +70,7 @@ def app(store: Store, *, token: str, port: int) -> Starlette:
     ]
     guard = Middleware(Guard, token=token, port=port)
     application = Starlette(routes=routes, middleware=[guard], lifespan=live.lifespan)
-    application.state.live = live
+    application.router.redirect_slashes = False
     return application
 
 
