@@ -37,7 +37,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, own_experiments) -> Store:
     store = Store(tmp_path_factory.mktemp("live") / "runs")
     for changes in ({}, {"rate": 0.95}):
         run(build(load(ID), changes, "quick"), preset="quick", store=store)
-    sweep(load(ID), {"rate": [0.9, 1.1], "steps": [10, 20, 40]}, seeds=2, store=store)
+    sweep(load(ID), {"rate": [0.9, 1.05, 1.1], "style": ["plain", "fancy"]}, preset="quick", seeds=2, store=store)
     return store
 
 

@@ -44,6 +44,14 @@ def test_the_place_in_an_earlier_run_or_server_does_not_count():
         assert read(filled(), 2, after)[1].startswith("id: ab12-3-0")
 
 
+def test_a_new_page_hears_nothing_of_a_run_that_is_over():
+    log = filled()
+    log.add(3, "ended", "{}")
+    (hello,) = read(log, 1)
+    assert "hello" in hello
+    assert read(log, 1, after="ab12-3-3") == ["id: ab12-3-4\nevent: ended\ndata: {}\n\n"], "one that was cut off does"
+
+
 def test_events_of_an_earlier_run_are_dropped():
     log = filled()
     log.add(2, "ended", "{}")

@@ -132,12 +132,12 @@ def test_a_sweep_is_a_map_whose_cells_are_runs(client, filled):
     (listed,) = client.get("/api/sweeps").json()
     address = f"/api/sweeps/{ID}/{listed['digest']}"
     found = client.get(address).json()
-    assert [key["values"] for key in found["keys"]] == [["0.9", "1.1"], ["10", "20", "40"]]
+    assert [key["values"] for key in found["keys"]] == [["0.9", "1.05", "1.1"], ["plain", "fancy"]]
     (claim,) = [layer for layer in found["layers"] if layer["of"] == "claim"]
-    assert (claim["name"], claim["values"]) == ("shrinks", [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
-    run = client.get(f"{address}/run", params={"place": "1,2", "seed": "1"}).json()
+    assert (claim["name"], claim["values"]) == ("shrinks", [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    run = client.get(f"{address}/run", params={"place": "2,1", "seed": "1"}).json()
     config = client.get(f"/api/runs/{run['id']}/{run['digest']}").json()
-    assert (config["settings"]["rate"], config["settings"]["steps"], config["seed"]) == ("1.1", "40", 1)
+    assert (config["settings"]["rate"], config["settings"]["style"], config["seed"]) == ("1.1", "fancy", 1)
     assert client.get(f"{address}/run", params={"place": "1,9"}).status_code == 422
     assert client.get(f"{address}/run", params={"place": "a"}).status_code == 422
     assert client.get(f"{address}/run", params={"place": "0,0", "seed": "7"}).status_code == 422

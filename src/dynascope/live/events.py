@@ -21,19 +21,20 @@ class Log:
     def __init__(self, server: str) -> None:
         self.server = server
         """A name for this server's life: a page that sees another one knows that it was restarted."""
-        self.run = 0
+        self.run, self.over = 0, True
         self._events: list[str] = []
         self._news = asyncio.Event()
 
     def begin(self, run: int) -> None:
         """From now on, the events of this run."""
-        self.run, self._events = run, []
+        self.run, self.over, self._events = run, False, []
         self._tell()
 
     def add(self, run: int, kind: str, text: str) -> None:
         """An event of a run; one of an earlier run is dropped. `text` is JSON, on one line."""
         if run != self.run or (kind == "progress" and len(self._events) >= MOST_EVENTS):
             return
+        self.over = self.over or kind == "ended"
         self._events.append(f"id: {self.server}-{run}-{len(self._events)}\nevent: {kind}\ndata: {text}\n\n")
         self._tell()
 
@@ -42,12 +43,14 @@ class Log:
         self._news = asyncio.Event()
 
     async def follow(self, after: str = "") -> AsyncIterator[str]:
-        """Every event from the beginning of the run, or after the one with this id; then those to come."""
+        """Every event of the run under way, or those after the one with this id; then those to come. Of a run that is
+        over a new page hears nothing: what it has left is in the store."""
         run, place = self.run, 0
         seen = re.fullmatch(r"([0-9a-f]+)-(\d{1,9})-(\d{1,9})", after)
         if seen and seen[1] == self.server and int(seen[2]) == run:
             place = int(seen[3]) + 1
         else:
+            place = len(self._events) if self.over and not after else 0
             yield f'event: hello\ndata: {{"server": "{self.server}", "run": {run}}}\n\n'
         while True:
             if run != self.run:

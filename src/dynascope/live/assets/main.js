@@ -30,9 +30,10 @@ async function route() {
   try {
     if (shown === "explore") await explorer.show(...rest);
     else if (shown === "sweeps") await sweeps.show(...rest);
-    else if (page === "run" && rest[0] && rest[0] !== runner.id) {
-      await runner.pick(rest[0], runner.running?.id === rest[0] ? runner.running : undefined);
+    else if (page === "run" && rest[0]) {
+      if (rest[0] !== runner.id) await runner.pick(rest[0], runner.busy && runner.running.id === rest[0] ? runner.running : undefined);
       picker.show(rest[0]);
+      if (rest[1] && rest[1] !== runner.digest) await runner.showStored(...rest);
     }
     byId("notice").hidden = byId("connection").dataset.connected !== "false";
   } catch (error) {

@@ -19,7 +19,7 @@ export class Runner {
     this.clock = new Clock(byId("clock"), () => this.panels.draw());
     this.panels = new Panels(byId("panels"), this.clock);
     this.form = new Form(byId("form"), () => this.run(), (code) => { this.code = code; this.showCode(); });
-    this.runs = new Runs((id, digest) => this.showStored(id, digest), () => this.redraw());
+    this.runs = new Runs(() => this.redraw());
     this.controls();
     this.empty("Choose an experiment, then run it.");
     onThemeChange(() => this.panels.draw());
@@ -93,6 +93,11 @@ export class Runner {
     await this.runs.load(id, this.digest);
   }
 
+  // The address of what is shown, for a reload.
+  address(digest = "") {
+    if (/^#\/(run|$)/.test(location.hash || "#/")) history.replaceState(null, "", `#/run/${this.id}${digest && `/${digest}`}`);
+  }
+
   shown(state) {
     this.state = state;
     this.digest = "";
@@ -149,6 +154,7 @@ export class Runner {
         }
         this.own = false;
         if (this.id !== facts.id) { this.say(`${facts.id} is running`); return; }
+        this.address();
         this.shown(fresh(facts.number));
         this.say("starting", 0);
       },
@@ -182,6 +188,7 @@ export class Runner {
         if (facts.how === "done") {
           this.state.stored = facts.digest;
           this.state.measured = this.state.views.size > 0;
+          this.address(facts.digest);
           await this.showStored(facts.id, facts.digest);
         } else {
           if (!this.state.views.size) this.empty(facts.message);

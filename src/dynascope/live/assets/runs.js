@@ -5,8 +5,7 @@ import { mark } from "./results.js";
 import { viewsOf } from "./views.js";
 
 export class Runs {
-  constructor(onshow, onoverlay) {
-    this.onshow = onshow;
+  constructor(onoverlay) {
     this.onoverlay = onoverlay;
     this.chosen = new Map(); // by digest: { label, views }
   }
@@ -39,7 +38,7 @@ export class Runs {
       h("td", { "data-label": "Verdicts" }, h("span", { class: "marks" }, counts.map(([verdict, count]) => mark(verdict, String(count))))),
       h("td", { "data-label": "Age" }, row.age),
       h("td", {}, complete ? [
-        h("button", { type: "button", class: "plain", onclick: () => this.onshow(row.id, row.digest) }, "Show"), " ",
+        h("button", { type: "button", class: "plain", onclick: () => { location.hash = `#/run/${row.id}/${row.digest}`; } }, "Show"), " ",
         h("a", { href: `#/explore/${row.id}/${row.digest}` }, "Explore")] : ""));
   }
 
