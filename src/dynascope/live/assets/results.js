@@ -36,6 +36,6 @@ export function showFigures(run) {
   if (section.hidden) return;
   const file = (name, kind) => pathOf("runs", run.id, run.digest, "figures", `${name}.${kind}`);
   fill(section, h("h2", {}, "Figures"), run.figures.map((name) => h("figure", {},
-    h("a", { class: "sheet", href: file(name, "svg"), target: "_blank" }, h("img", { src: file(name, "svg"), alt: `Figure ${name}: ${run.title}`, loading: "lazy" })),
+    h("a", { class: "sheet", href: file(name, "svg"), target: "_blank" }, h("img", { src: file(name, "svg"), alt: `Figure ${name}: ${run.title}` })),
     h("figcaption", {}, h("b", {}, name.replaceAll("-", " ")), h("span", {}, h("a", { href: file(name, "svg"), download: true }, "SVG"), h("a", { href: file(name, "png"), download: true }, "PNG"))))));
 }
