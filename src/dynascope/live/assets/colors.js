@@ -24,14 +24,14 @@ export const ink = () => css("--ink");
 export function layout(extra = {}) {
   const axis = {
     gridcolor: css("--rule"), linecolor: css("--soft"), zerolinecolor: css("--rule"), tickcolor: css("--soft"),
-    automargin: true, ticks: "outside", ticklen: 3, exponentformat: "power",
+    ticks: "outside", ticklen: 3, exponentformat: "power",
   };
   const { xaxis = {}, yaxis = {}, ...rest } = extra;
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
-    font: { family: css("--sans"), size: 12, color: css("--ink") }, margin: { l: 46, r: 14, t: 10, b: 38 },
+    font: { family: css("--sans"), size: 12, color: css("--ink") }, margin: { l: 46, r: 14, t: 10, b: 46 },
     hoverlabel: { bgcolor: css("--sheet"), bordercolor: css("--rule"), font: { color: css("--ink") } },
-    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest,
+    xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, automargin: true, ...yaxis }, ...rest,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { ask, fill, h } from "./dom.js";
 
-const SHOWN = 9; // fields that are seen at once; the rest is folded
+const shown = () => (window.matchMedia("(max-width: 60rem)").matches ? 3 : 9); // fields that are seen at once; the rest is folded
 
 export class Form {
   constructor(element, onsubmit, onchecked) {
@@ -32,7 +32,7 @@ export class Form {
     const settings = [...Object.entries(experiment.presets)].filter(([name]) => ["quick", "full"].includes(name)).flatMap(([, pair]) => pair);
     const varied = new Set(experiment.fields.map((field) => field.name).filter((name) => new Set(settings.map((values) => values[name])).size > 1));
     const order = [...experiment.fields.keys()].sort((a, b) => rank(experiment.fields[b], known, varied) - rank(experiment.fields[a], known, varied));
-    const [first, rest] = [order.slice(0, SHOWN), order.slice(SHOWN)].map((some) => some.sort((a, b) => a - b).map((k) => rows[k]));
+    const [first, rest] = [order.slice(0, shown()), order.slice(shown())].map((some) => some.sort((a, b) => a - b).map((k) => rows[k]));
     fill(this.element,
       h("div", { class: "pair" },
         h("div", { class: "field" }, h("label", { for: "preset" }, "preset"), this.preset),
