@@ -16,7 +16,7 @@ ON_ONE_THREAD = (
     "top_eigenvalue",
 )
 ON_AN_ACCELERATOR = ("diffusion_step", "gpu_ensemble", "gpu_kernel", "vision_step")
-AS_IT_IS = ("sweep_cost",)
+AS_IT_IS = ("live_latency", "sweep_cost")
 RACES = ON_ONE_THREAD + AS_IT_IS + ON_AN_ACCELERATOR
 
 

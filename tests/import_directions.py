@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "tasks.task": {"tasks.task"},
     "probes": {"probes", "geometry"},
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
+    "dynamics.watching": {"dynamics"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # a trajectory is saved by the lab
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
@@ -35,7 +36,9 @@ MAY_IMPORT = {
     "lab.criteria": CONTRACT,
     "lab": SCIENCE | {"lab", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab"},
+    "live": {"live", "lab", "dynamics.watching"},
     "cli": {"lab", "cli"},
+    "cli.live": {"lab", "live", "cli"},
     "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
     "__main__": {"cli"},
@@ -44,6 +47,7 @@ MAY_IMPORT = {
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
 all, as is `checks`."""
 FOR_LAB_ONLY = {"rich", "typer", "click", "jinja2"}
+FOR_LIVE_ONLY = {"starlette", "anyio", "uvicorn", "plotly"}
 
 
 def violations(source: Path) -> Iterator[str]:
@@ -58,6 +62,8 @@ def violations(source: Path) -> Iterator[str]:
             where = f"{path.relative_to(source)}:{line}: {here or 'the package'}"
             if top in FOR_LAB_ONLY and here.partition(".")[0] not in ("lab", "cli"):
                 yield f"{where} may not import {top}; only lab and cli may"
+            if top in FOR_LIVE_ONLY and here not in ("live", "cli.live"):
+                yield f"{where} may not import {top}; only live may"
             if top == "dynascope" and not allowed(here, room(target)):
                 yield f"{where} may not import {target}"
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dynascope import __version__
-from dynascope.cli import catalog, clean, compare, data, run, store, sweep
+from dynascope.cli import catalog, clean, compare, data, live, run, store, sweep
 from dynascope.cli.options import say
 from dynascope.lab.errors import LabError, explain_os_error
 
@@ -56,6 +56,7 @@ app.command()(compare.compare)
 app.command()(clean.rm)
 app.command()(clean.gc)
 app.command()(store.report)
+app.command()(live.live)
 
 
 def main() -> NoReturn:

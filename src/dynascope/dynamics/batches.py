@@ -14,9 +14,10 @@ from jaxtyping import PyTree
 
 from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
 from dynascope.dynamics.devices import Layout, laid_out, spread
-from dynascope.dynamics.loop import Member, Outcome, Plan, run_batch, uses_lapack
+from dynascope.dynamics.loop import Member, Outcome, Plan, Progress, run_batch, uses_lapack
 from dynascope.dynamics.on_chip import Fit, chip_of
 from dynascope.dynamics.process import Monitor, current_monitor
+from dynascope.dynamics.watching import Watch
 from dynascope.probes.probe import Probe
 
 LAPACK_WAITS_FOR_ITSELF_UNTIL = (0, 11, 2)
@@ -47,6 +48,7 @@ def run_members(
     devices: tuple[jax.Device, ...],
     batched: bool,
     on_chip: Fit,
+    watch: Watch | None,
 ) -> Iterator[Outcome]:
     """The outcome of each batch: `width` members on each device, fewer if that many do not fit in its memory."""
     monitor = current_monitor()
@@ -60,7 +62,9 @@ def run_members(
         here, mesh = batch.size, batch.layout.mesh
         chosen = first + np.minimum(np.arange(batch.layout.size), here - 1)  # a short batch repeats its last member
 
-        def on_progress(now: float, first: int = first, here: int = here) -> None:
+        def on_progress(now: float, progress: Progress, first: int = first, here: int = here) -> None:
+            if watch is not None:
+                watch.hand_out(progress, now, first, here, batched)
             done = now - float(plan.since)
             monitor.progress(first * span + done * here, members * span, "steps")
 

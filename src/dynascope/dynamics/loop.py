@@ -254,9 +254,9 @@ def run_batch(
     mesh: Mesh | None,
     chip: Chip | None,
     checkpoint: Checkpoint,
-    on_progress: Callable[[float], None],
+    on_progress: Callable[[float, Progress], None],
 ) -> Outcome | None:
-    """Run one batch to its end, in slices of about a second; `on_progress(time)` is called after each.
+    """Run one batch to its end, in slices of a second at most; `on_progress(time, progress)` is called after each.
 
     `schedule` is `plan.schedule()`, made once for all batches. It begins at `state` (an earlier outcome's), or at the
     start where that is None. After a kill it goes on from the checkpoint: to the same bits, on the same number of
@@ -306,10 +306,10 @@ def run_batch(
             checkpoint.keep(progress, done, label)
             raise
         rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
-        budget = min(16 * budget, max(rate * SLICE_SECONDS, 1e-12))
+        budget = min(16 * budget, max(rate * min(SLICE_SECONDS, monitor.watch_every), 1e-12))
         done = recordings if stop is not None and np.all(np.asarray(progress.stopped_at) >= 0) else end
         try:
-            on_progress(float(plan.times[done - 1]))
+            on_progress(float(plan.times[done - 1]), progress)
         except KeyboardInterrupt:
             checkpoint.keep(progress, done, label)
             raise

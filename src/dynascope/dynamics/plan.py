@@ -258,14 +258,11 @@ def label(
 
     Probes that follow the run share the dimension `step` (or `time`); one with a cadence of its own has `<probe>_step`.
     """
-    common = next((at for name, at in recorded.items() if shape.probes[name].every is None), None)
-    coords: dict[str, Any] = {}
+    coords: dict[str, Any] = dict(grid_labels(grid, dims))
     variables: dict[str, Any] = {}
-    for name, values in grid.items():
-        leaves = jax.tree.leaves(values)
-        coords[name] = leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(dims[name])
+    axes = axis_names(shape, recorded)
     for name, probe in shape.probes.items():
-        axis = shape.axis if common is not None and np.array_equal(recorded[name], common) else f"{name}_{shape.axis}"
+        axis = axes[name]
         coords[axis] = recorded[name]
         coords.update({key: np.asarray(value) for key, value in probe.coords.items()})
         parts = [outcome.records[name] for outcome in outcomes]
@@ -289,6 +286,22 @@ def label(
         "loop": outcomes[0].loop if shape.on_chip.reason is None else f"ordinary: {shape.on_chip.reason}",
     }
     return xr.Dataset(variables, coords, attrs)
+
+
+def axis_names(shape: Outline, recorded: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """For each probe the name of its recording dimension: that of the run, or its own."""
+    common = next((at for name, at in recorded.items() if shape.probes[name].every is None), None)
+    shared = {name: common is not None and np.array_equal(at, common) for name, at in recorded.items()}
+    return {name: shape.axis if shared[name] else f"{name}_{shape.axis}" for name in shape.probes}
+
+
+def grid_labels(grid: Mapping[str, PyTree], dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """The labels along each dimension of an ensemble: the values, or numbers where several go together."""
+    found = {}
+    for name, values in grid.items():
+        leaves = jax.tree.leaves(values)
+        found[name] = leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(dims[name])
+    return found
 
 
 def _stack(pieces: list[np.ndarray], dims: Mapping[str, int]) -> np.ndarray:

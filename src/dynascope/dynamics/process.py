@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from dynascope import checks
+from dynascope.dynamics.watching import Recording, Rows, Wanted
 from dynascope.probes.probe import Probe, Snapshot, as_probe
 from dynascope.tasks.task import DataTask, PopulationTask, SampledTask, Task, VelocityTask
 
@@ -187,6 +188,8 @@ class Monitor:
 
     keep_every: float = math.inf
     """Seconds between two calls of `keep`; infinite for a monitor that keeps nothing."""
+    watch_every: float = math.inf
+    """Seconds between two calls of `watched`; the compiled loop pauses as often."""
     _runs: int = 0
 
     def next_name(self) -> str:
@@ -208,6 +211,13 @@ class Monitor:
 
     def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep these arrays under this name, replacing what was there, wholly or not at all."""
+
+    def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+        """A run begins that records this. Which part of it is wanted while it goes on, by the names of variables."""
+        return {}
+
+    def watched(self, found: Sequence[Rows]) -> None:
+        """What was recorded of the wanted part since the last call."""
 
 
 _current: ContextVar[Monitor | None] = ContextVar("dynascope_monitor", default=None)

@@ -23,13 +23,17 @@ from dynascope.dynamics.plan import (
     Outline,
     Record,
     Times,
+    axis_names,
     choose_width,
+    grid_labels,
     label,
     masked,
     plan_run,
     recording_axis,
     usual_cadence,
 )
+from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.watching import recording, watch
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 Stop = Callable[[Snapshot], Any] | Probe | None
@@ -170,6 +174,7 @@ def start(
             run = run._replace(record=usual_cadence(last))
     plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
     members = math.prod(run.dims.values())
+    what = recording(run.shape, recorded, axis_names(run.shape, recorded), grid_labels(run.grid, run.dims))
     devices = usable_devices((run.member, run.fixed, run.stop))[: None if run.dims else 1]
     outcomes = list(
         run_members(
@@ -185,6 +190,7 @@ def start(
             devices=devices,
             batched=bool(run.dims),
             on_chip=run.shape.on_chip,
+            watch=watch(current_monitor(), what, plan),
         )
     )
     trace = label(outcomes, run.shape, recorded, run.grid, run.dims)

@@ -32,11 +32,23 @@ def build(
     try:
         built = kind(**fields)
     except ValidationError as error:
-        raise UsageError("\n".join(f"{kind.id}: {line}" for line in explain(kind, error))) from None
+        raise FieldError.of(kind, explain(kind, error)) from None
     for name, value in changes.items():
         if _was_truth(value, getattr(built, name)):
-            raise UsageError(f"{kind.id}: {refusal(kind, name, value)}")
+            raise FieldError.of(kind, {name: refusal(kind, name, value)})
     return built
+
+
+class FieldError(UsageError):
+    """Fields do not take what they were given: `lines` has a line for each of them, by name."""
+
+    lines: Mapping[str, str] = {}
+
+    @classmethod
+    def of(cls, kind: type[Experiment], lines: Mapping[str, str]) -> FieldError:
+        error = cls("\n".join(f"{kind.id}: {line}" for line in lines.values()))
+        error.lines = dict(lines)
+        return error
 
 
 def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
@@ -51,14 +63,16 @@ def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, An
     return kind.presets[preset]
 
 
-def explain(kind: type[Experiment], error: ValidationError) -> list[str]:
-    """One line for each field that is wrong: what it takes, and what was given."""
-    lines: dict[Any, str] = {}
+def explain(kind: type[Experiment], error: ValidationError) -> dict[str, str]:
+    """One line for each field that is wrong: what it takes, and what was given. A line on several fields, which it
+    names, is its own key."""
+    lines: dict[str, str] = {}
     faults = error.errors(include_url=False)
     for fault in sorted(faults, key=lambda fault: fault["type"] == "too_short"):  # a wrong item is not counted
-        name, *inside = fault["loc"] or ("",)
+        place, *inside = fault["loc"] or ("",)
+        name = str(place)
         message = fault.get("ctx", {}).get("error")  # of the experiment itself
-        if not name or name not in kind.model_fields:  # of several fields, which it names
+        if name not in kind.model_fields:  # of several fields
             lines.setdefault(str(message or fault["msg"]), str(message or f"{name}: {fault['msg']}".lstrip(": ")))
         elif message is not None:
             given = shown(fault["input"])
@@ -66,8 +80,8 @@ def explain(kind: type[Experiment], error: ValidationError) -> list[str]:
         else:
             whole = fault["type"] == "missing"  # the list lacks an item
             places = [str(part + 1) for part in inside if isinstance(part, int) and not whole]
-            lines.setdefault(name, refusal(kind, str(name), fault["input"], ".".join(places)))
-    return list(lines.values())
+            lines.setdefault(name, refusal(kind, name, fault["input"], ".".join(places)))
+    return lines
 
 
 def refusal(kind: type[Experiment], name: str, given: Any, item: str = "") -> str:
@@ -102,7 +116,7 @@ def assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"{shown(text)} is not of the form key=value")
-    return key.strip(), _value(value)
+    return key.strip(), parsed(value)
 
 
 def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
@@ -130,8 +144,8 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
 def _spread(key: str, spec: str, whole: bool) -> list[Any]:
     parts = spec.split(":")
     if len(parts) == 1:
-        listed = _value(f"[{spec}]")  # commas inside brackets belong to a value: [1,2],[3,4]
-        return listed if isinstance(listed, list) else [_value(part.strip()) for part in spec.split(",")]
+        listed = parsed(f"[{spec}]")  # commas inside brackets belong to a value: [1,2],[3,4]
+        return listed if isinstance(listed, list) else [parsed(part.strip()) for part in spec.split(",")]
     shape = f"grid {key}={spec}: a range is start:stop:count, or start:stop:count:log"
     try:
         start, stop, count = float(parts[0]), float(parts[1]), int(parts[2])
@@ -163,7 +177,8 @@ def _is_whole(hint: Any) -> bool:
     return hint is int or (int in get_args(hint) and float not in get_args(hint))
 
 
-def _value(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """What was typed: JSON where it is JSON, else the text itself."""
     try:
         return json.loads(text)
     except ValueError:

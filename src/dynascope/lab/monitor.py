@@ -8,7 +8,7 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from dynascope.dynamics.process import Monitor
+from dynascope.dynamics.watching import Recording, Rows, Wanted
 from dynascope.lab.files import write_whole
 
 
@@ -60,6 +61,23 @@ class _Part:
         return Progress(what, done, total, rate, (total - done) / rate if rate > 0 else float("inf"), self.number)
 
 
+class Watcher:
+    """Sees a run while it is carried out. This one looks at nothing."""
+
+    every: float = 0.1
+    """Seconds between two looks at what is recorded."""
+
+    def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+        """As `Monitor.watch`: a training or an ensemble begins, of which this part is wanted."""
+        return {}
+
+    def watched(self, found: Sequence[Rows]) -> None:
+        """As `Monitor.watched`."""
+
+    def finished(self, step: str, folder: Path) -> None:
+        """A step of the run is done: its files are in the folder."""
+
+
 class LabMonitor(Monitor):
     """Checkpoints as `.npz` files in a folder, each replaced wholly or not at all; progress to a callback."""
 
@@ -70,17 +88,22 @@ class LabMonitor(Monitor):
         warn: Callable[[str], None] | None = None,
         keep_every: float = 10.0,
         interrupted: Callable[[], None] = lambda: None,
+        watcher: Watcher | None = None,
     ):
         self.folder, self.on_progress, self.warn, self.keep_every = folder, on_progress, warn, keep_every
         self.interrupted = interrupted
         """Raises KeyboardInterrupt again where Python has lost one."""
         self.restored = False
         """Whether some part of the run was resumed from a checkpoint."""
+        self.watcher = watcher
+        if watcher is not None:
+            self.watch_every = watcher.every
         self._part = _Part()
 
     def inside(self, name: str) -> LabMonitor:
         """A monitor of one part of the run, with a folder of its own."""
-        within = LabMonitor(self.folder / name, self.on_progress, self.warn, self.keep_every, self.interrupted)
+        given = (self.on_progress, self.warn, self.keep_every, self.interrupted, self.watcher)
+        within = LabMonitor(self.folder / name, *given)
         within._part = self._part
         return within
 
@@ -110,6 +133,13 @@ class LabMonitor(Monitor):
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **{f"={key}": array for key, array in arrays.items()})
         write_whole(self._path(name), buffer.getbuffer())
+
+    def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+        return self.watcher.watch(recording) if self.watcher is not None else {}
+
+    def watched(self, found: Sequence[Rows]) -> None:
+        if self.watcher is not None:
+            self.watcher.watched(found)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{quote(name, safe='')}.npz"

@@ -25,7 +25,7 @@ from dynascope.lab.errors import (
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
 from dynascope.lab.files import write_whole
 from dynascope.lab.fingerprint import STEPS, fingerprints
-from dynascope.lab.monitor import Progress
+from dynascope.lab.monitor import Progress, Watcher
 from dynascope.lab.registry import check
 from dynascope.lab.shared import SHARED, reserved
 from dynascope.lab.steps import FILES, TIMINGS, Steps
@@ -49,6 +49,7 @@ def run(
     keep_every: float = 10.0,
     draw: bool = True,
     of_sweep: bool = False,
+    watcher: Watcher | None = None,
 ) -> StoredRun:
     """Run an experiment, or return its stored run where this version of its code has one already.
 
@@ -56,7 +57,8 @@ def run(
     run stays until the new one is complete. `on_progress` and `warn` are called with progress and with warnings.
     `keep_every` is the number of seconds between two checkpoints. Without `draw` no figures are made, which are most of
     the cost of a small run; a later run with `draw` makes them from the stored measurement. A run `of_sweep` is marked
-    so in its manifest, unless it was run by itself before; lists and cards leave it out. An exception in the
+    so in its manifest, unless it was run by itself before; lists and cards leave it out. A `watcher` sees what is
+    recorded while it is, and each step's files. An exception in the
     experiment's own code is raised as an `ExperimentCrash` whose cause it is. A store that cannot be written to gives
     the runs that it has.
     """
@@ -75,7 +77,7 @@ def run(
             try:
                 shares = isinstance(experiment, ComposedExperiment)
                 with reserved(experiment, seed, store, data) if shares else nullcontext():
-                    work = Steps(experiment, draft, draw, data, store, of_sweep)
+                    work = Steps(experiment, draft, draw, data, store, of_sweep, watcher)
                     return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise

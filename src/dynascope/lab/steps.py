@@ -20,7 +20,7 @@ from dynascope.lab.claims import Claim, flowed
 from dynascope.lab.experiment import ComposedExperiment, Experiment
 from dynascope.lab.fields import command_of
 from dynascope.lab.files import checksum, drawn, pretty
-from dynascope.lab.monitor import LabMonitor, Progress, remembered_interrupts
+from dynascope.lab.monitor import LabMonitor, Progress, Watcher, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose
@@ -54,8 +54,10 @@ class Steps:
         data: Mapping[str, str],
         store: Store,
         of_sweep: bool = False,
+        watcher: Watcher | None = None,
     ):
         self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
+        self.watcher = watcher
         self.marks = {OF_SWEEP: True} if of_sweep else {}
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
@@ -71,7 +73,9 @@ class Steps:
         with compilation_cache():
             if not self._done("measure"):
                 with remembered_interrupts() as interrupted:
-                    monitor = LabMonitor(self.draft.checkpoints, on_progress, warn, keep_every, interrupted)
+                    monitor = LabMonitor(
+                        self.draft.checkpoints, on_progress, warn, keep_every, interrupted, self.watcher
+                    )
                     self._measure(monitor)
                     interrupted()
                 clock = time.perf_counter()
@@ -96,6 +100,8 @@ class Steps:
         state = self.draft.state
         done = {**state["done"], step: {name: checksum(data) for name, data in files.items()}}
         self.draft.keep_state({**state, "facts": {**state["facts"], **facts}, "done": done})
+        if self.watcher is not None:
+            self.watcher.finished(step, self.draft.folder)
 
     def _measure(self, monitor: LabMonitor) -> None:
         experiment, started, clock = self.experiment, _now(), time.perf_counter()

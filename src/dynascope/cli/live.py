@@ -1,0 +1,63 @@
+"""The command `live`: the lab in the browser."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from dynascope.cli.options import Runs, say
+from dynascope.lab.errors import UsageError
+
+NEEDED = ("starlette", "uvicorn", "plotly")
+
+
+def live(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port on this machine; a free one if 0.")
+    ] = 0,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    runs: Runs = None,
+) -> None:
+    """The lab as a page in the browser: turn an experiment's knobs, watch it learn, explore stored runs and sweeps.
+
+    It prints the address, which only this machine can reach and which has a token: keep it to yourself. Runs go to the
+    store. Ctrl-C ends it; a run under way keeps a checkpoint.
+    """
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise UsageError(f"the live page needs {', '.join(missing)}: pip install 'dynascope[live]'")
+    from dynascope.lab.store import Store
+
+    store = Store(runs)
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UsageError(f"--port {port} cannot be used ({error.strerror}): give another, or 0") from None
+        _serve(listening, store, open_page)
+
+
+def _serve(listening: socket.socket, store: object, open_page: bool) -> None:
+    import uvicorn
+
+    from dynascope.live.guard import new_token
+    from dynascope.live.server import app
+
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    token, port = new_token(), listening.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/?token={token}"
+    options = {"log_level": "warning", "server_header": False, "timeout_graceful_shutdown": 1, "lifespan": "on"}
+    server = uvicorn.Server(uvicorn.Config(app(store, token=token, port=port), **options))  # pyright: ignore
+    print(address, flush=True)
+    say("Ctrl-C ends it")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(address)
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])

@@ -1,0 +1,78 @@
+// Small helpers: elements, requests, numbers that came as text.
+
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name === "value" || name === "checked" || name === "disabled" || name === "hidden") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat().filter(Boolean));
+  return element;
+}
+
+// What the server answered, or an error with its line, its status and a line for each field.
+export async function ask(path, body = undefined) {
+  const options = body === undefined ? {} : {
+    method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" },
+  };
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw Object.assign(new Error("The server does not answer."), { status: 0, fields: {} });
+  }
+  if (!response.ok) {
+    const text = await response.text();
+    let said = {};
+    try { said = JSON.parse(text); } catch { said = { error: text }; }
+    throw Object.assign(new Error(said.error || response.statusText), { status: response.status, fields: said.fields || {} });
+  }
+  return response.json();
+}
+
+// 32-bit floats from base64.
+export function decoded(text) {
+  const bytes = atob(text);
+  const buffer = new Uint8Array(bytes.length);
+  for (let i = 0; i < bytes.length; i++) buffer[i] = bytes.charCodeAt(i);
+  return new Float32Array(buffer.buffer);
+}
+
+export function number(value) {
+  if (!Number.isFinite(value)) return "–";
+  if (Number.isInteger(value) && Math.abs(value) < 1e7) return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+  const size = Math.abs(value);
+  return (size >= 1e-3 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(2)).replace("-", "−");
+}
+
+export const pathOf = (...parts) => "/api/" + parts.map(encodeURIComponent).join("/");
+
+export function copyButton(text) {
+  const button = h("button", { type: "button", class: "plain", onclick: async () => {
+    await navigator.clipboard.writeText(text());
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  return button;
+}
+
+// A labeled select; `options` are texts or [value, text] pairs.
+export function choice(label, options, value, onchange) {
+  const id = `choice-${label.replace(/\W+/g, "-")}`;
+  const select = h("select", { id, onchange: () => onchange(select.value) }, options.map((option) => {
+    const [key, text] = Array.isArray(option) ? option : [option, option];
+    return h("option", { value: key }, text);
+  }));
+  select.value = value ?? "";
+  return h("div", { class: "field" }, h("label", { for: id }, label), select);
+}

@@ -1,0 +1,49 @@
+// Where everything begins: the pages by their addresses, and the events of the server.
+
+import { byId } from "./dom.js";
+import { Explorer } from "./explore.js";
+import { Picker } from "./picker.js";
+import { Runner } from "./runner.js";
+import { listen } from "./stream.js";
+import { Sweeps } from "./sweeps.js";
+
+history.replaceState(null, "", `${location.pathname}${location.hash}`); // the token is in the cookie now
+
+const picker = new Picker();
+const runner = new Runner();
+const explorer = new Explorer();
+const sweeps = new Sweeps();
+
+function problem(error) {
+  byId("notice").hidden = false;
+  byId("notice").textContent = error.message;
+}
+
+async function route() {
+  const [page = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const shown = page === "explore" || page === "sweeps" ? page : "run";
+  for (const name of ["run", "explore", "sweeps"]) {
+    byId(`page-${name}`).hidden = name !== shown;
+    const tab = document.querySelector(`[data-page=${name}]`);
+    if (name === shown) tab.setAttribute("aria-current", "page"); else tab.removeAttribute("aria-current");
+  }
+  try {
+    if (shown === "explore") await explorer.show(...rest);
+    else if (shown === "sweeps") await sweeps.show(...rest);
+    else if (page === "run" && rest[0]) {
+      if (rest[0] !== runner.id) await runner.pick(rest[0], runner.busy && runner.running.id === rest[0] ? runner.running : undefined);
+      picker.show(rest[0]);
+      if (rest[1] && rest[1] !== runner.digest) await runner.showStored(...rest);
+    }
+    byId("notice").hidden = byId("connection").dataset.connected !== "false";
+  } catch (error) {
+    problem(error);
+  }
+  document.querySelector("[data-page=run]").setAttribute("href", runner.id ? `#/run/${runner.id}` : "#/");
+}
+
+await picker.load().catch(problem);
+window.addEventListener("hashchange", route);
+await route();
+listen(runner.handlers());
+document.documentElement.dataset.ready = "true";

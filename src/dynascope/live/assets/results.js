@@ -1,0 +1,41 @@
+// What a run gives: verdicts as the claims are judged, and the experiment's own figures.
+
+import { byId, fill, h, pathOf } from "./dom.js";
+
+const SIGNS = { holds: "M2.5 8.6l3.6 3.6 7.4-8.2", fails: "M3.5 3.5l9 9m0-9l-9 9", erratum: "M11.2 1.9l2.9 2.9-8.6 8.6-3.7.8.8-3.7z" };
+
+export function mark(verdict, text) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  for (const [name, value] of Object.entries({ viewBox: "0 0 16 16", "aria-hidden": "true", fill: "none", stroke: "currentColor", "stroke-width": 2.2, "stroke-linecap": "round", "stroke-linejoin": "round" })) svg.setAttribute(name, value);
+  path.setAttribute("d", SIGNS[verdict] || SIGNS.erratum);
+  svg.append(path);
+  return h("span", { class: `mark ${verdict}` }, svg, text);
+}
+
+export function showClaims(claims) {
+  const section = byId("verdicts");
+  section.hidden = !claims.length;
+  if (!claims.length) return;
+  const rows = claims.map((claim) => h("tr", { class: `is-${claim.verdict}`, "data-claim": claim.id },
+    h("td", {}, mark(claim.verdict, claim.kind || claim.verdict)),
+    h("td", {}, h("span", { class: "statement" }, claim.statement), h("span", { class: "where" }, claim.source),
+      claim.printed ? h("p", { class: "printed" }, "Printed: ", h("q", {}, claim.printed)) : null,
+      claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", claim.known) : null),
+    h("td", { class: "value", "data-label": "Measured" }, claim.measured),
+    h("td", { class: "value", "data-label": "Expected" }, claim.expected)));
+  fill(section, h("h2", {}, "Claims"), h("table", { class: "claims stack" },
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "c-verdict" }, "Verdict"), h("th", { scope: "col" }, "Claim"),
+      h("th", { scope: "col", class: "c-value" }, "Measured"), h("th", { scope: "col", class: "c-value" }, "Expected"))),
+    h("tbody", {}, rows)));
+}
+
+export function showFigures(run) {
+  const section = byId("figures");
+  section.hidden = !run?.figures.length;
+  if (section.hidden) return;
+  const file = (name, kind) => pathOf("runs", run.id, run.digest, "figures", `${name}.${kind}`);
+  fill(section, h("h2", {}, "Figures"), run.figures.map((name) => h("figure", {},
+    h("a", { class: "sheet", href: file(name, "svg"), target: "_blank" }, h("img", { src: file(name, "svg"), alt: `Figure ${name}: ${run.title}` })),
+    h("figcaption", {}, h("b", {}, name.replaceAll("-", " ")), h("span", {}, h("a", { href: file(name, "svg"), download: true }, "SVG"), h("a", { href: file(name, "png"), download: true }, "PNG"))))));
+}

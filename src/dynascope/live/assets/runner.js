@@ -1,0 +1,201 @@
+// The run page: an experiment, its form, the run under way or one that is stored, and everything that shows it.
+
+import { ask, byId, copyButton, fill, h, number, pathOf } from "./dom.js";
+import { Clock } from "./clock.js";
+import { onThemeChange } from "./colors.js";
+import { Form } from "./form.js";
+import { Panels } from "./panels.js";
+import { showClaims, showFigures } from "./results.js";
+import { Runs } from "./runs.js";
+import { View, viewsOf } from "./views.js";
+
+const fresh = (number = 0) => ({ number, views: new Map(), theory: new Map(), others: [], measured: false });
+
+export class Runner {
+  constructor() {
+    this.state = fresh();
+    this.busy = false;
+    this.code = { command: "", python: "" };
+    this.clock = new Clock(byId("clock"), () => this.panels.draw());
+    this.panels = new Panels(byId("panels"), this.clock);
+    this.form = new Form(byId("form"), () => this.run(), (code) => { this.code = code; this.showCode(); });
+    this.runs = new Runs(() => this.redraw());
+    this.controls();
+    this.empty("Choose an experiment, then run it.");
+    onThemeChange(() => this.panels.draw());
+  }
+
+  controls() {
+    this.pause = h("button", { type: "button", id: "pause", onclick: () => ask(this.paused ? "/api/resume" : "/api/pause", {}).then(() => this.setPaused(!this.paused)) }, "Pause");
+    this.stop = h("button", { type: "button", id: "stop", onclick: () => { this.say("stopping"); ask("/api/stop", {}); } }, "Stop");
+    this.output = h("output", { id: "progress", "aria-live": "off" });
+    this.bar = h("i");
+    const tell = (kind, label) => h("button", { type: "button", id: `show-${kind}`, "aria-expanded": "false", "aria-controls": "code", onclick: () => {
+      this.shownCode = this.shownCode === kind ? null : kind;
+      this.showCode();
+    } }, label);
+    this.codeButtons = { command: tell("command", "Command"), python: tell("python", "Python") };
+    this.codeBox = h("pre", {}, h("code", {}));
+    this.codeArea = h("div", { id: "code", class: "command code", hidden: true }, this.codeBox, copyButton(() => this.codeBox.textContent));
+    fill(byId("controls"), this.pause, this.stop, this.output, Object.values(this.codeButtons), h("div", { id: "bar" }, this.bar), this.codeArea);
+    this.setBusy(false);
+  }
+
+  showCode() {
+    for (const [kind, button] of Object.entries(this.codeButtons)) button.setAttribute("aria-expanded", String(kind === this.shownCode));
+    this.codeArea.hidden = !this.shownCode;
+    if (this.shownCode) this.codeBox.firstChild.textContent = this.code[this.shownCode];
+  }
+
+  setBusy(busy) {
+    this.busy = busy;
+    this.pause.disabled = this.stop.disabled = !busy;
+    byId("panels").dataset.busy = String(busy);
+    if (!busy) this.setPaused(false);
+  }
+
+  setPaused(paused) {
+    this.paused = paused;
+    this.pause.textContent = paused ? "Continue" : "Pause";
+    if (paused) this.say("paused");
+  }
+
+  say(text, share = null) {
+    this.output.textContent = text;
+    if (share !== null) this.bar.style.width = `${100 * share}%`;
+  }
+
+  empty(text) {
+    this.panels.draw(this.state);
+    fill(byId("panels"), h("p", { class: "empty" }, text));
+  }
+
+  // Show an experiment with its form; `set` are the settings of a run.
+  async pick(id, set = undefined) {
+    const other = this.id !== id;
+    this.id = id;
+    const experiment = await ask(pathOf("experiments", id));
+    if (this.id !== id) return;
+    this.experiment = experiment;
+    byId("picked").textContent = id;
+    byId("picker").open = false;
+    byId("controls").hidden = false;
+    document.title = `${id} · dynascope live`;
+    const source = [experiment.document, experiment.place].filter(Boolean).join(", ");
+    fill(byId("head"), h("h1", {}, experiment.title), h("p", { class: "soft" }, experiment.url ? h("a", { href: experiment.url, rel: "noreferrer", target: "_blank" }, source) : source),
+      h("p", { class: "soft" }, `Cost: ${experiment.cost}`), experiment.notes ? h("details", {}, h("summary", { class: "soft" }, "Notes"), h("p", {}, experiment.notes)) : null);
+    this.form.show(experiment, set);
+    if (other && this.running?.id !== id) {
+      this.shown(fresh());
+      this.say("", 0);
+      this.empty("Run it: the curves grow while the network trains.");
+    }
+    await this.runs.load(id, this.digest);
+  }
+
+  // The address of what is shown, for a reload.
+  address(digest = "") {
+    if (/^#\/(run|$)/.test(location.hash || "#/")) history.replaceState(null, "", `#/run/${this.id}${digest && `/${digest}`}`);
+  }
+
+  shown(state) {
+    this.state = state;
+    this.digest = "";
+    showClaims([]);
+    showFigures(null);
+    this.redraw();
+  }
+
+  redraw() {
+    this.state.others = this.runs.others;
+    this.clock.follow(this.state.views);
+    this.panels.draw(this.state);
+  }
+
+  async run() {
+    this.own = true;
+    try {
+      await ask("/api/run", this.form.asked());
+      this.form.refuse({});
+    } catch (error) {
+      this.form.refuse(error.fields, error.message);
+    }
+  }
+
+  async showStored(id, digest) {
+    const [run, found] = await Promise.all([ask(pathOf("runs", id, digest)), ask(pathOf("runs", id, digest, "views"))]);
+    if (id !== this.id) return;
+    const state = this.state.measured && this.state.stored === digest ? this.state : { ...fresh(this.state.number), stored: digest };
+    state.views = viewsOf(found.measured);
+    state.theory = viewsOf(found.predicted);
+    this.shown(state);
+    this.digest = digest;
+    showClaims(run.claims);
+    showFigures(run);
+    if (!state.views.size) this.empty("Nothing in this run moves with time: its figures and claims are below.");
+    this.code = { command: run.command, python: run.python };
+    this.showCode();
+    await this.runs.load(id, digest);
+  }
+
+  // The events of the run under way. A page that shows another experiment only hears that it began.
+  handlers() {
+    const mine = (handle) => (facts) => { if (this.running && this.running.id === this.id) handle(facts); };
+    return {
+      begin: (facts) => {
+        this.running = facts;
+        this.setBusy(true);
+        delete byId("panels").dataset.ended;
+        if (!this.id) {
+          if (!location.hash.replace(/^#\/?/, "")) history.replaceState(null, "", `#/run/${facts.id}`);
+          this.pick(facts.id, facts);
+        } else if (this.id === facts.id && !this.own && this.experiment?.id === facts.id) {
+          this.form.show(this.experiment, facts); // begun in another tab, or before this page was loaded
+        }
+        this.own = false;
+        if (this.id !== facts.id) { this.say(`${facts.id} is running`); return; }
+        this.address();
+        this.shown(fresh(facts.number));
+        this.say("starting", 0);
+      },
+      part: mine(({ variables }) => {
+        this.state.views = new Map(variables.map((header) => [header.name, new View(header)]));
+        this.redraw();
+      }),
+      rows: mine(({ rows }) => {
+        for (const row of rows) this.state.views.get(row.name)?.add(row);
+        this.redraw();
+      }),
+      trace: mine(({ file, variables }) => {
+        if (file === "measured" && variables.length) this.state.views = viewsOf(variables);
+        if (file === "predicted") this.state.theory = viewsOf(variables);
+        this.redraw();
+      }),
+      claims: mine(({ claims }) => showClaims(claims)),
+      progress: (facts) => {
+        if (this.paused) return;
+        const share = facts.total ? facts.done / facts.total : 1;
+        const of = facts.total ? ` ${number(Math.round(facts.done))} of ${number(Math.round(facts.total))}` : "";
+        const left = facts.left && share < 1 ? `, ${facts.left < 1 ? "a moment" : `${Math.round(facts.left)} s`} left` : "";
+        this.say(`${facts.part > 1 ? `part ${facts.part}: ` : ""}${facts.what}${of}${left}`, share);
+      },
+      warning: ({ message }) => this.say(message),
+      ended: async (facts) => {
+        this.setBusy(false);
+        this.say(facts.how === "done" ? (facts.reused ? "stored already" : "done, and stored") : facts.message, facts.how === "done" ? 1 : null);
+        byId("panels").dataset.ended = facts.how;
+        if (this.running?.id !== this.id) return;
+        if (facts.how === "done") {
+          this.state.stored = facts.digest;
+          this.state.measured = this.state.views.size > 0;
+          this.address(facts.digest);
+          await this.showStored(facts.id, facts.digest);
+        } else {
+          if (!this.state.views.size) this.empty(facts.message);
+          await this.runs.load(this.id);
+        }
+      },
+      gone: () => this.setBusy(false),
+    };
+  }
+}

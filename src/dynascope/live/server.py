@@ -1,0 +1,279 @@
+"""The server of the live page: its modules, experiments, runs, sweeps, and the events of the run under way.
+
+It listens on the loopback interface only. What reads files or loads an experiment is done in a thread, so that the page
+always answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from dynascope.lab.batch import Request
+from dynascope.lab.errors import LabError, StoreError, UsageError
+from dynascope.lab.experiment import Experiment
+from dynascope.lab.fields import FieldError
+from dynascope.lab.files import plain_json
+from dynascope.lab.registry import load, match
+from dynascope.lab.store import Store
+from dynascope.live import explorer, stored, sweeps
+from dynascope.live.forms import Asked, form
+from dynascope.live.guard import Guard
+from dynascope.live.session import Session
+from dynascope.live.views import drawn
+
+ASSETS = files("dynascope.live") / "assets"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+"""Of an SVG that is opened by itself: it runs nothing."""
+
+Handler = Callable[[HttpRequest], Awaitable[Response]]
+
+
+def app(store: Store, *, token: str, port: int) -> Starlette:
+    """The server's application, for one store."""
+    live = Live(store)
+    routes = [
+        Route("/", live.page),
+        Route("/assets/{name}", live.asset),
+        Route("/api/experiments", answers(live.experiments)),
+        Route("/api/experiments/{id}", answers(live.form)),
+        Route("/api/check", answers(live.check), methods=["POST"]),
+        Route("/api/run", answers(live.run), methods=["POST"]),
+        Route("/api/stop", answers(live.stop), methods=["POST"]),
+        Route("/api/pause", answers(live.pause), methods=["POST"]),
+        Route("/api/resume", answers(live.resume), methods=["POST"]),
+        Route("/api/events", live.events),
+        Route("/api/runs/{id}", answers(live.runs)),
+        Route("/api/runs/{id}/{digest}", answers(live.stored_run)),
+        Route("/api/runs/{id}/{digest}/views", answers(live.views)),
+        Route("/api/runs/{id}/{digest}/variables/{trace}", answers(live.variables)),
+        Route("/api/runs/{id}/{digest}/lines/{trace}", answers(live.lines)),
+        Route("/api/runs/{id}/{digest}/figures/{name}.{kind}", answers(live.figure)),
+        Route("/api/runs/{id}/{digest}/{trace}.nc", answers(live.netcdf)),
+        Route("/api/runs/{id}/{digest}/{trace}.csv", answers(live.csv)),
+        Route("/api/sweeps", answers(live.sweeps)),
+        Route("/api/sweeps/{id}/{digest}", answers(live.maps)),
+        Route("/api/sweeps/{id}/{digest}/run", answers(live.cell)),
+    ]
+    guard = Middleware(Guard, token=token, port=port)
+    application = Starlette(routes=routes, middleware=[guard], lifespan=live.lifespan)
+    application.router.redirect_slashes = False
+    return application
+
+
+def answers(handler: Handler) -> Handler:
+    """The handler with the lab's errors as answers: one line, and one for each field where there are some."""
+
+    async def answered(request: HttpRequest) -> Response:
+        try:
+            return await handler(request)
+        except FieldError as error:
+            return JSONResponse({"error": str(error), "fields": dict(error.lines)}, 422)
+        except stored.NotThere as error:
+            return JSONResponse({"error": str(error)}, 404)
+        except UsageError as error:
+            return JSONResponse({"error": str(error)}, 422)
+        except (LabError, StoreError) as error:
+            return JSONResponse({"error": str(error)}, 500)
+
+    return answered
+
+
+def plain(value: Any) -> JSONResponse:
+    """Any value as JSON, with what is not finite as words."""
+    return JSONResponse(plain_json(value))
+
+
+class Live:
+    """What the routes do."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:  # made on the event loop, which its locks belong to
+            self._session = Session(str(self.store.root.resolve()))
+        return self._session
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.session.start()
+        try:
+            yield
+        finally:
+            await self.session.close()
+
+    async def page(self, request: HttpRequest) -> Response:
+        return Response((ASSETS / "index.html").read_bytes(), media_type="text/html")
+
+    async def asset(self, request: HttpRequest) -> Response:
+        found = assets().get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("no such file", 404)
+        kind = TYPES[Path(found.name).suffix]
+        return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "private, no-cache"})
+
+    async def experiments(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(stored.experiments, self.store))
+
+    async def form(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(lambda: form(experiment(request.path_params["id"]))))
+
+    async def check(self, request: HttpRequest) -> Response:
+        asked, _ = await self._asked(request)
+        return plain({"command": asked.command, "python": asked.python})
+
+    async def run(self, request: HttpRequest) -> Response:
+        asked, kind = await self._asked(request)
+        address = (await run_sync(match, [asked.id]))[0].address
+        root = self.session.root
+        wanted = Request(address, asked.changes, asked.preset, asked.control, asked.seed, root, False)
+        facts = {"id": asked.id, "preset": asked.preset or "full", "control": asked.control, "seed": asked.seed}
+        facts |= {"changes": dict(asked.typed), "command": asked.command, "python": asked.python}
+        number = await self.session.run(wanted, {**facts, "title": kind.title()})
+        return plain({"number": number})
+
+    async def _asked(self, request: HttpRequest) -> tuple[Asked, type[Experiment]]:
+        try:
+            given = json.loads(await request.body())
+        except (ValueError, RecursionError):
+            raise UsageError("a request has a form as JSON") from None
+        asked = Asked.of(given)
+        kind = await run_sync(experiment, asked.id)
+        await run_sync(asked.built, kind)
+        return asked, kind
+
+    async def stop(self, request: HttpRequest) -> Response:
+        await self.session.stop()
+        return plain({})
+
+    async def pause(self, request: HttpRequest) -> Response:
+        self.session.pause()
+        return plain({})
+
+    async def resume(self, request: HttpRequest) -> Response:
+        self.session.resume()
+        return plain({})
+
+    async def events(self, request: HttpRequest) -> Response:
+        after = request.headers.get("last-event-id", "")
+        return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")
+
+    async def runs(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(stored.runs, self.store, request.path_params["id"]))
+
+    async def stored_run(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(lambda: stored.described(self._opened(request))))
+
+    async def views(self, request: HttpRequest) -> Response:
+        def both() -> dict[str, Any]:
+            run = self._opened(request)
+            predicted = run.predicted()
+            return {"measured": drawn(run.measured()), "predicted": [] if predicted is None else drawn(predicted)}
+
+        return plain(await run_sync(both))
+
+    async def variables(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(lambda: explorer.variables(self._trace(request))))
+
+    async def lines(self, request: HttpRequest) -> Response:
+        asked = request.query_params
+
+        def found() -> dict[str, Any]:
+            array = explorer.variable(self._trace(request), asked.get("variable", ""))
+            dims = {name: asked.get(name) or None for name in ("x", "color", "facet")}
+            return explorer.lines(array, **dims, rest=asked.get("rest", "lines"))
+
+        return plain(await run_sync(found))
+
+    async def figure(self, request: HttpRequest) -> Response:
+        name, kind = request.path_params["name"], request.path_params["kind"]
+        data = await run_sync(lambda: stored.figure(self._opened(request), name, kind).read_bytes())
+        media = "image/svg+xml" if kind == "svg" else "image/png"
+        return Response(data, media_type=media, headers={"content-security-policy": DRAWING_POLICY})
+
+    async def netcdf(self, request: HttpRequest) -> Response:
+        def data() -> bytes:
+            run, name = self._opened(request), request.path_params["trace"]
+            stored.trace(run, name)  # read once, which checks it
+            return (run.folder / f"{name}.nc").read_bytes()
+
+        return _download(await run_sync(data), "application/x-netcdf", f"{_file_name(request)}.nc")
+
+    async def csv(self, request: HttpRequest) -> Response:
+        name = request.query_params.get("variable", "")
+        text = await run_sync(lambda: explorer.csv(explorer.variable(self._trace(request), name)))
+        plain_name = "".join(sign if sign.isalnum() else "-" for sign in name)
+        return _download(text.encode(), "text/csv", f"{_file_name(request)}-{plain_name}.csv")
+
+    async def sweeps(self, request: HttpRequest) -> Response:
+        return plain(await run_sync(sweeps.sweeps, self.store))
+
+    async def maps(self, request: HttpRequest) -> Response:
+        named = request.path_params
+        return plain(await run_sync(sweeps.maps, self.store, named["id"], named["digest"]))
+
+    async def cell(self, request: HttpRequest) -> Response:
+        named, asked = request.path_params, request.query_params
+        try:
+            place = [int(k) for k in asked.get("place", "").split(",")]
+            seed = int(asked.get("seed", "0"))
+        except ValueError:
+            raise UsageError("a cell has whole numbers: place=0,1&seed=0") from None
+        run = await run_sync(sweeps.run_at, self.store, named["id"], named["digest"], place, seed)
+        return plain({"id": run.id, "digest": run.digest})
+
+    def _opened(self, request: HttpRequest) -> Any:
+        return stored.opened(self.store, request.path_params["id"], request.path_params["digest"])
+
+    def _trace(self, request: HttpRequest) -> Any:
+        return stored.trace(self._opened(request), request.path_params["trace"])
+
+
+def experiment(id: str) -> type[Experiment]:
+    """An experiment by its id: a page names no files."""
+    if "/" in id or "\\" in id or id.endswith(".py") or "::" in id:
+        raise UsageError(f"an experiment is named by its id; got '{id[:100]}'")
+    _leave_devices()
+    return load(id)
+
+
+@cache
+def _leave_devices() -> None:
+    """An experiment's module may make arrays; the accelerator is the worker's."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+
+
+def _file_name(request: HttpRequest) -> str:
+    named = request.path_params
+    return f"{named['id']}-{named['digest'][:8]}-{named['trace']}"
+
+
+def _download(data: bytes, media: str, name: str) -> Response:
+    return Response(data, media_type=media, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+@cache
+def assets() -> dict[str, Any]:
+    """The files that a page loads, by name: its own, the report's style, and Plotly's script from its package."""
+    own = {path.name: path for path in ASSETS.iterdir() if Path(path.name).suffix in TYPES}
+    report = files("dynascope.lab.report") / "assets"
+    plotly = files("plotly") / "package_data" / "plotly.min.js"
+    return {**own, "style.css": report / "style.css", "icon.svg": report / "icon.svg", "plotly.min.js": plotly}

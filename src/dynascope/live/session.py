@@ -1,0 +1,152 @@
+"""The worker of a server and the run that it carries out: started, paused, stopped, and begun anew where it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import threading
+from contextlib import suppress
+from typing import Any
+
+from dynascope.lab.batch import Request
+from dynascope.live.events import Log
+from dynascope.live.worker import work
+
+STOP_SECONDS = 3.0
+"""How long a run has to stop by itself: then its process is ended. Its checkpoints and finished steps stay."""
+LOST = "The process that carried the run out has died ({why}). What was kept goes on when you run it again."
+
+
+class Session:
+    """One worker, one run at a time; pages follow its `log`. All methods are called on the server's event loop."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.log = Log(secrets.token_hex(4))
+        self.busy = False
+        self.paused = False
+        self._number = 0
+        self._context = multiprocessing.get_context("spawn")
+        self._worker: _Worker | None = None
+        self._turn = asyncio.Lock()
+        self._ended = asyncio.Event()
+        self._ended.set()
+
+    def start(self) -> None:
+        """Start the worker, so that it is warm when the first run is asked for."""
+        if self._worker is None:
+            self._worker = _Worker(self._context, asyncio.get_running_loop(), self._heard, self._lost)
+
+    async def run(self, request: Request, facts: dict[str, Any]) -> int:
+        """Begin a run, after stopping the one under way; its number. `facts` are what pages are told of it."""
+        async with self._turn:
+            await self._stop()
+            self.start()
+            assert self._worker is not None
+            self._number += 1
+            self.busy, self.paused = True, False
+            self._ended.clear()
+            self.log.begin(self._number)
+            self.log.add(self._number, "begin", json.dumps({"number": self._number, **facts}))
+            self._worker.going.set()
+            self._worker.ask(self._number, request)
+            return self._number
+
+    async def stop(self) -> None:
+        """Stop the run under way, if there is one."""
+        async with self._turn:
+            await self._stop()
+
+    def pause(self) -> None:
+        """Let the run wait."""
+        if self._worker and self.busy:
+            self.paused = True
+            self._worker.going.clear()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self._worker:
+            self.paused = False
+            self._worker.going.set()
+
+    async def close(self) -> None:
+        """Stop the run and end the worker."""
+        await self.stop()
+        if self._worker:
+            self._worker.end()
+            self._worker = None
+
+    async def _stop(self) -> None:
+        if not self.busy or self._worker is None:
+            return
+        self._worker.interrupt()
+        try:
+            await asyncio.wait_for(self._ended.wait(), STOP_SECONDS)
+        except TimeoutError:
+            worker, self._worker = self._worker, None
+            worker.end()
+            self._end({"how": "stopped", "message": "Stopped. What it had kept goes on when you run it again."})
+            self.start()
+
+    def _heard(self, worker: _Worker, number: int, kind: str, text: str) -> None:
+        if worker is self._worker and number == self._number and self.busy:
+            if kind == "ended":
+                self._end(json.loads(text))
+            else:
+                self.log.add(number, kind, text)
+
+    def _lost(self, worker: _Worker, why: str) -> None:
+        """The worker died by itself: another one takes its place."""
+        if worker is not self._worker:
+            return
+        self._worker = None
+        if self.busy:
+            self._end({"how": "lost", "message": LOST.format(why=why)})
+            self.start()
+
+    def _end(self, facts: dict[str, Any]) -> None:
+        self.busy = self.paused = False
+        self.log.add(self._number, "ended", json.dumps(facts))
+        self._ended.set()
+
+
+class _Worker:
+    """A process, the server's end of its pipe, and the thread that listens to it."""
+
+    def __init__(self, context: Any, loop: asyncio.AbstractEventLoop, heard: Any, lost: Any) -> None:
+        self.pipe, theirs = context.Pipe()
+        self.going = context.Event()
+        self.going.set()
+        self.process = context.Process(target=work, args=(theirs, self.going), name="dynascope-live", daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until it has said what an interrupt does
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        threading.Thread(target=self._listen, args=(loop, heard, lost), daemon=True).start()
+
+    def ask(self, number: int, request: Request) -> None:
+        with suppress(OSError):  # it has just died, as the listening thread will say
+            self.pipe.send((number, request))
+
+    def interrupt(self) -> None:
+        if self.process.pid is not None and self.process.is_alive():
+            os.kill(self.process.pid, signal.SIGINT)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop, heard: Any, lost: Any) -> None:
+        try:
+            while not loop.is_closed():
+                loop.call_soon_threadsafe(heard, self, *self.pipe.recv())
+        except (EOFError, OSError):
+            self.process.join(5)
+            with suppress(RuntimeError):  # the server is closing
+                loop.call_soon_threadsafe(lost, self, f"exit status {self.process.exitcode}")

@@ -1,0 +1,103 @@
+"""What the page reads of the store: experiments with their last verdicts, runs with what differs, one run, its files.
+
+A run is named by its id and digest. Both are looked up among what is there, never joined to a path as they came, and
+only the files that its manifest lists can be read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dynascope.lab import registry, words
+from dynascope.lab.claims import Claim
+from dynascope.lab.errors import StoreError, UsageError
+from dynascope.lab.inventory import inventory
+from dynascope.lab.listing import rows
+from dynascope.lab.store import Store, StoredRun
+
+MOST_RUNS = 300
+"""The most runs of an experiment that are listed."""
+TRACES = ("measured", "predicted", "reduced")
+
+
+class NotThere(StoreError):
+    """The store has nothing of this name."""
+
+
+def experiments(store: Store) -> list[dict[str, Any]]:
+    """Every experiment: its question, where it is from, its cost, its presets and its last verdict."""
+    last = store.latest()[0]
+    return [
+        {
+            "id": entry.id,
+            "title": entry.title,
+            "system": words.system(entry.id),
+            "place": entry.place,
+            "document": entry.document,
+            "cost": {name: words.duration(seconds) for name, seconds in entry.cost.items()},
+            "verdict": last[entry.id].verdict if entry.id in last else None,
+        }
+        for entry in registry.survey()[0]
+    ]
+
+
+def runs(store: Store, id: str) -> list[dict[str, Any]]:
+    """The runs of an experiment, the latest first, with the settings in which they differ."""
+    if id not in store.ids():
+        return []
+    found = rows(inventory(store, id, sweeps=False)[:MOST_RUNS])
+    for row in found:
+        row["differs"] = {name: words.human(value) for name, value in row.get("settings", {}).items()}
+        row["age"] = words.age(row["age_seconds"])
+    return [{key: value for key, value in row.items() if key not in ("folder", "settings")} for row in found]
+
+
+def opened(store: Store, id: str, digest: str) -> StoredRun:
+    """A complete run; `NotThere` where there is none of this name."""
+    folders = {path.name: path for path in store.folders(id)} if id in store.ids() else {}
+    folder = folders.get(digest) or folders.get(f"{digest}.old")
+    if folder is None or "." in digest:
+        raise NotThere(f"the store has no run {id[:100]}/{digest[:100]}")
+    return StoredRun.open(folder)
+
+
+def described(run: StoredRun) -> dict[str, Any]:
+    """A run as its page shows it."""
+    return {
+        "id": run.id,
+        "digest": run.digest,
+        "title": run.manifest.get("title", run.id),
+        "preset": run.preset,
+        "seed": run.seed,
+        "command": run.manifest["command"],
+        "python": f'import dynascope as ds\n\nstored = ds.lab.load("{run.id}/{run.digest}")\nstored.measured()\n',
+        "finished": words.timestamp(run.manifest["finished"]),
+        "settings": {name: words.human(value) for name, value in run.config.items()},
+        "claims": [claim_row(claim) for claim in run.claims],
+        "figures": list(run.manifest["figures"]),
+        "traces": [name for name in TRACES if f"{name}.nc" in run.manifest["files"]],
+    }
+
+
+def claim_row(claim: Claim) -> dict[str, Any]:
+    """A claim for a reader: its numbers as text."""
+    said = {name: words.human(value) for name, value in (("measured", claim.measured), ("expected", claim.expected))}
+    return {**claim.model_dump(mode="json"), **said}
+
+
+def figure(run: StoredRun, name: str, kind: str) -> Path:
+    """A figure's file."""
+    if name not in run.manifest["figures"] or kind not in ("png", "svg"):
+        raise NotThere(f"{run.id}/{run.digest} has no figure '{name[:100]}.{kind[:10]}'")
+    return run.folder / "figures" / f"{name}.{kind}"
+
+
+def trace(run: StoredRun, name: str) -> Any:
+    """What was measured, predicted or reduced."""
+    if name not in TRACES:
+        raise UsageError(f"a trace is one of {', '.join(TRACES)}; got '{name[:100]}'")
+    found = getattr(run, name)()
+    if found is None:
+        raise NotThere(f"{run.id}/{run.digest} has no {name} trace")
+    return found

@@ -1,0 +1,174 @@
+"""What of a trace is drawn, and how: the same for one that is being recorded and for one that is stored.
+
+A variable is drawn against its clock, the dimension `step` or `time` (or a probe's own, `<probe>_step`). The dimensions
+before the clock are members, those after it are its own. It is a curve, a path in the plane, a profile or a picture at
+the clock. Long traces are thinned out: a screen has no more points.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from dynascope.dynamics.watching import Recording, Variable
+from dynascope.lab import words
+from dynascope.lab.overlay import traces
+
+Kind = Literal["curve", "path", "profile", "picture"]
+CLOCKS = ("step", "time")
+REPEATS = ("seed", "member", "start", "trial")
+"""Dimensions of repetitions: they share a color."""
+MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000
+"""What is drawn of a variable at most: points along the clock, members, and numbers altogether."""
+MOST_CURVES = 8
+"""The most numbers of its own that a variable has as curves; more are a profile at the clock."""
+LARGEST_PICTURE = 128 * 128
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A variable along its clock: members, own dimensions, and which part of it is drawn."""
+
+    name: str
+    axis: str
+    times: np.ndarray
+    labels: Mapping[str, Sequence[Any]]
+    """For each dimension of the members its labels."""
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coords: Mapping[str, Sequence[Any]]
+
+    @property
+    def kind(self) -> Kind:
+        if self.shape == (2,):
+            return "path"
+        if prod(self.shape) <= MOST_CURVES:
+            return "curve"
+        return "profile" if len(self.shape) == 1 else "picture"
+
+    @property
+    def drawn_shape(self) -> tuple[int, ...]:
+        """The own dimensions as they are drawn: a picture is over the last two."""
+        return self.shape[-2:] if self.kind == "picture" else self.shape
+
+    @property
+    def members(self) -> np.ndarray:
+        """The members that are drawn."""
+        each = max(1, MOST_VALUES // (prod(self.drawn_shape) * min(len(self.times), MOST_ROWS)))
+        most = 1 if self.kind == "picture" else min(MOST_MEMBERS, max(6, each))
+        return _spread(prod(len(labels) for labels in self.labels.values()), most)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows that are drawn."""
+        most = max(20, MOST_VALUES // (len(self.members) * prod(self.drawn_shape)))
+        return _spread(len(self.times), min(MOST_ROWS, most))
+
+    def header(self) -> dict[str, Any]:
+        """Everything but the values, as the page is told it."""
+        places = np.unravel_index(self.members, tuple(map(len, self.labels.values()))) if self.labels else ()
+        named = dict(zip(self.labels, places, strict=True))
+        color = next((dim for dim in self.labels if dim not in REPEATS), next(iter(self.labels), None))
+        texts = [
+            ", ".join(f"{words.label(dim)} {words.human(self.labels[dim][place[k]])}" for dim, place in named.items())
+            for k in range(len(self.members))
+        ]
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "axis": self.axis,
+            "times": np.asarray(self.times, float)[self.rows].tolist(),
+            "members": texts,
+            "color": color,
+            "groups": named[color].tolist() if color else [0] * len(self.members),
+            "group_labels": [words.human(label) for label in self.labels[color]] if color else [],
+            "dims": list(self.dims[-len(self.drawn_shape) :]) if self.drawn_shape else [],
+            "shape": list(self.drawn_shape),
+            "labels": [list(self.coords.get(dim, range(size))) for dim, size in self._drawn_dims()],
+        }
+
+    def _drawn_dims(self) -> Iterable[tuple[str, int]]:
+        count = len(self.drawn_shape)
+        return zip(self.dims[-count:] if count else (), self.drawn_shape, strict=True)
+
+    def narrowed(self, values: np.ndarray) -> np.ndarray:
+        """The values (member, row, own dimensions) as they are drawn."""
+        extra = len(self.shape) - len(self.drawn_shape)
+        return values[(slice(None), slice(None), *(0,) * extra)]
+
+
+def encoded(values: np.ndarray) -> str:
+    """Numbers as text: 32-bit floats, little-endian, in base64; what is not finite is NaN."""
+    with np.errstate(over="ignore"):
+        numbers = np.asarray(values, "<f4")
+    return base64.b64encode(
+        np.where(np.isfinite(numbers), numbers, np.float32(np.nan)).astype("<f4").tobytes()
+    ).decode()
+
+
+def recorded_layouts(what: Recording) -> dict[str, Layout]:
+    """The layouts of what a run is going to record."""
+    found = {name: _of_recorded(name, variable, what) for name, variable in what.variables.items()}
+    return {name: layout for name, layout in found.items() if drawable(layout)}
+
+
+def _of_recorded(name: str, variable: Variable, what: Recording) -> Layout:
+    labels = {dim: values.tolist() for dim, values in what.dims.items()}
+    coords = {dim: values.tolist() for dim, values in variable.coords.items()}
+    return Layout(name, variable.axis, variable.times, labels, variable.dims, variable.shape, coords)
+
+
+def drawable(layout: Layout) -> bool:
+    """Whether it moves, and is not too large for a picture."""
+    return len(layout.times) > 1 and prod(layout.drawn_shape) <= LARGEST_PICTURE
+
+
+def stored_layout(name: str, array: xr.DataArray) -> Layout | None:
+    """The layout of a stored variable, or None where it has no clock."""
+    axis = clock_of(array)
+    if axis is None or array.dtype.kind not in "fiub" or array.size == 0:
+        return None
+    at = array.dims.index(axis)
+    before, after = ([str(dim) for dim in dims] for dims in (array.dims[:at], array.dims[at + 1 :]))
+    labels = {dim: labels_of(array, dim) for dim in before}
+    shape = tuple(array.sizes[dim] for dim in after)
+    times = np.asarray(labels_of(array, axis), float)
+    layout = Layout(name, axis, times, labels, tuple(after), shape, {dim: labels_of(array, dim) for dim in after})
+    return layout if drawable(layout) else None
+
+
+def clock_of(array: xr.DataArray) -> str | None:
+    """The dimension along which it was recorded."""
+    names = [str(dim) for dim in array.dims]
+    clocks = [dim for dim in names if dim in CLOCKS or dim.rpartition("_")[2] in CLOCKS]
+    return next((dim for dim in clocks if dim not in array.coords or array[dim].dtype.kind in "fiu"), None)
+
+
+def labels_of(array: xr.DataArray, dim: str) -> list[Any]:
+    """The labels of a dimension, or numbers where it has none."""
+    return array[dim].values.tolist() if dim in array.coords else list(range(array.sizes[dim]))
+
+
+def drawn(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
+    """The variables of a trace that have a clock, with what is drawn of them."""
+    found = []
+    for name, array in traces(data).items():
+        layout = stored_layout(name, array)
+        if layout is None:
+            continue
+        members = prod(len(labels) for labels in layout.labels.values())
+        values = array.values.reshape(members, len(layout.times), *layout.shape)
+        picked = layout.narrowed(values[np.ix_(layout.members, layout.rows)])
+        found.append({**layout.header(), "data": encoded(picked)})
+    return found
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """At most so many numbers below `count`, evenly spaced, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -1,0 +1,170 @@
+"""The process that carries runs out: it keeps JAX and what was compiled, and tells what happens as it happens.
+
+A run that is to stop is interrupted as by Ctrl-C, so that it keeps a checkpoint. One that is paused waits between two
+slices of its loop. The process ends with the server's.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from queue import SimpleQueue
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dynascope.dynamics.watching import Recording, Rows, Wanted
+    from dynascope.lab.batch import Request
+    from dynascope.lab.monitor import Progress, Watcher
+
+Tell = Callable[..., None]
+GRACE_SECONDS = 10.0
+"""How long a run has to keep its checkpoint after the server has gone."""
+
+
+def work(pipe: Connection, going: Any) -> None:
+    """What the process does: it takes requests from the pipe, and sends (number of the run, kind of event, JSON).
+
+    `going` is an event between the processes; while it is not set, runs wait.
+    """
+    busy = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if busy.is_set():
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, args=(busy,), daemon=True).start()
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    import dynascope.lab.run  # noqa: F401  what a run needs takes seconds to import: before the first one is asked for
+
+    told: SimpleQueue[tuple[int, str, Mapping[str, Any]]] = SimpleQueue()
+    threading.Thread(target=_send, args=(pipe, told), daemon=True).start()
+    told.put((0, "ready", {}))
+    while True:
+        try:
+            number, request = pipe.recv()
+        except (EOFError, OSError):
+            return
+        ended: dict[str, Any] = {}
+        try:
+            busy.set()
+            ended = _carried_out(request, lambda kind, n=number, **facts: told.put((n, kind, facts)), going)
+        except KeyboardInterrupt:
+            ended = {"how": "stopped", "message": "Stopped. Run the same setting again to go on from here."}
+        finally:
+            busy.clear()
+            told.put((number, "ended", ended or {"how": "failed", "message": "The run ended without a result."}))
+
+
+def _carried_out(request: Request, tell: Tell, going: Any) -> dict[str, Any]:
+    from dynascope.lab.errors import LabError
+    from dynascope.lab.fields import build
+    from dynascope.lab.registry import load
+    from dynascope.lab.run import run
+    from dynascope.lab.store import Store
+
+    def on_progress(progress: Progress) -> None:
+        facts = {name: value for name, value in progress._asdict().items() if value != float("inf")}
+        tell("progress", **facts)
+        if not going.is_set():
+            tell("paused")
+            while not going.wait(0.2):  # short waits, which an interrupt ends
+                pass
+            tell("resumed")
+
+    try:
+        experiment = build(load(request.address), request.changes, request.preset, request.control)
+        options: dict[str, Any] = {"seed": request.seed, "preset": request.preset, "force": request.force}
+        watcher = _watcher(tell)
+        stored = run(
+            experiment,
+            store=Store(request.root),
+            on_progress=on_progress,
+            warn=lambda line: tell("warning", message=line),
+            watcher=watcher,
+            **options,
+        )
+    except LabError as error:
+        return {"how": "failed", "message": str(error)}
+    facts = {"id": stored.id, "digest": stored.digest, "reused": stored.reused}
+    return {"how": "done", "message": "", **facts}
+
+
+def _watcher(tell: Tell) -> Watcher:
+    from dynascope.dynamics.watching import Wanted
+    from dynascope.lab.monitor import Watcher
+    from dynascope.lab.netcdf import load
+    from dynascope.lab.store import read_claims
+    from dynascope.live.stored import claim_row
+    from dynascope.live.views import drawn, recorded_layouts
+
+    class Teller(Watcher):
+        """Tells of records as they are made, and of each step when it is done."""
+
+        def __init__(self) -> None:
+            self.part = 0
+
+        def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+            self.part += 1
+            self.layouts = recorded_layouts(recording)
+            self.wanted = {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}
+            tell("part", part=self.part, variables=[layout.header() for layout in self.layouts.values()])
+            return self.wanted
+
+        def watched(self, found: Sequence[Rows]) -> None:
+            tell("rows", part=self.part, rows=[self._told(rows) for rows in found])
+
+        def _told(self, rows: Rows) -> dict[str, Any]:
+            layout, wanted = self.layouts[rows.variable], self.wanted[rows.variable]
+            member, row = (int(all.searchsorted(some[0])) for all, some in zip(wanted, rows[1:3], strict=True))
+            values = layout.narrowed(rows.values)
+            at = {"member": member, "members": values.shape[0], "row": row, "rows": values.shape[1]}
+            return {"name": rows.variable, **at, "values": values}
+
+        def finished(self, step: str, folder: Path) -> None:
+            traces = {"measure": "measured", "predict": "predicted"}
+            if step in traces and (path := folder / f"{traces[step]}.nc").exists():
+                tell("trace", file=traces[step], variables=drawn(load(path)))
+            elif step == "judge":
+                tell("claims", claims=[claim_row(claim) for claim in read_claims(folder / "claims.json")])
+            tell("step", step=step)
+
+    return Teller()
+
+
+def _send(pipe: Connection, told: SimpleQueue[tuple[int, str, Mapping[str, Any]]]) -> None:
+    """Events are turned into text in a thread of their own: the run does not wait for it."""
+    from dynascope.lab.files import plain_json
+    from dynascope.live.views import encoded
+
+    while True:
+        number, kind, facts = told.get()
+        if kind == "rows":
+            rows = [{**row, "values": encoded(row["values"])} for row in facts["rows"]]
+            facts = {**facts, "rows": rows}
+        try:
+            pipe.send((number, kind, json.dumps(plain_json(dict(facts)), default=str)))
+        except OSError:  # the server has gone
+            return
+
+
+def _end_with_parent(busy: threading.Event) -> None:
+    """A server that is killed cannot end its worker, which notices it itself: the run keeps a checkpoint first."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    deadline = time.monotonic() + GRACE_SECONDS
+    if busy.is_set():
+        os.kill(os.getpid(), signal.SIGINT)
+    while busy.is_set() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os._exit(1)

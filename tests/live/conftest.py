@@ -1,0 +1,103 @@
+"""What the tests of the live page share: a tiny experiment, a store with a run of it, and a client with the token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+
+from dynascope.lab.fields import build
+from dynascope.lab.registry import load
+from dynascope.lab.run import run
+from dynascope.lab.store import Store, StoredRun
+from dynascope.live.server import app
+
+TOKEN, PORT = "a-token-for-tests", 8123
+ID = "tiny.spiral"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_experiments():
+    """The tiny experiment is found by its id."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DYNASCOPE_EXPERIMENTS", str(Path(__file__).parent))
+        yield
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory, own_experiments) -> Store:
+    """A store with two runs and a sweep."""
+    from dynascope.lab.sweeps import sweep
+
+    store = Store(tmp_path_factory.mktemp("live") / "runs")
+    for changes in ({}, {"rate": 0.95}):
+        run(build(load(ID), changes, "quick"), preset="quick", store=store)
+    sweep(load(ID), {"rate": [0.9, 1.05, 1.1], "style": ["plain", "fancy"]}, preset="quick", seeds=2, store=store)
+    return store
+
+
+@pytest.fixture
+def stored(filled: Store) -> StoredRun:
+    """The latest of the two runs."""
+    return filled.latest(ID)[0][ID]
+
+
+class Client:
+    """Requests with these headers; cookies that the server sets are sent from then on. There is no worker."""
+
+    def __init__(self, store: Store, **headers: str):
+        self.transport = httpx.ASGITransport(app(store, token=TOKEN, port=PORT))
+        self.headers, self.cookies = headers, httpx.Cookies()
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self._ask("GET", path, **options))
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return asyncio.run(self._ask("POST", path, **options))
+
+    def status_and_body(self, path: str) -> tuple[int, bytes]:
+        """The answer to a path exactly as it is given: other clients take `..` out of it first."""
+        sent: list[dict[str, Any]] = []
+        headers = {"host": f"127.0.0.1:{PORT}", **self.headers}
+        scope = {
+            "type": "http", "method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }  # fmt: skip
+
+        async def call() -> None:
+            async def receive() -> dict[str, Any]:
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            await self.transport.app(scope, receive, send)
+
+        asyncio.run(call())
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+    async def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        base = f"http://127.0.0.1:{PORT}"
+        async with httpx.AsyncClient(
+            transport=self.transport, base_url=base, headers=self.headers, cookies=self.cookies
+        ) as client:
+            answer = await client.request(method, path, **options)
+        self.cookies.update(answer.cookies)
+        return answer
+
+
+@pytest.fixture
+def client(filled: Store) -> Client:
+    """A client with the token."""
+    return Client(filled, **{"x-dynascope-token": TOKEN})
+
+
+@pytest.fixture
+def stranger(filled: Store) -> Callable[..., Client]:
+    """Makes clients that have the given headers only."""
+    return lambda **headers: Client(filled, **headers)

@@ -1,0 +1,386 @@
+"""The live page in a real Chromium: pick, turn, run, watch, pause, stop, overlay, explore, and what goes wrong.
+
+One server for all tests, with a store that has two runs and a sweep. Each test has a page of its own; whatever it does,
+nothing is printed on the console as an error, and no request leaves the machine.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from dynascope.lab.inventory import inventory
+from dynascope.lab.store import Store
+
+playwright = pytest.importorskip("playwright.sync_api", reason="drives the browser")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
+QUIET = "--disable-background-networking --disable-component-update --disable-sync --disable-quic --no-first-run"
+OPTIONS = ["--no-sandbox", "--disable-gpu", *QUIET.split(" ")]
+ID, LONG = "tiny.spiral", "200000000"
+SECONDS = 60_000  # how long to wait for something, in ms: for a busy machine
+
+
+class Server:
+    """`dynascope live` in a process of its own."""
+
+    def __init__(self, store: Store):
+        command = [sys.executable, "-m", "dynascope", "live", "--runs", str(store.root)]
+        self.store = store
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        self.port = urlsplit(self.address).port
+        self.token = self.address.partition("token=")[2]
+
+    def end(self, sign: int = signal.SIGINT) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(sign)
+        self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def server(filled: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    root = tmp_path_factory.mktemp("browser") / "runs"
+    shutil.copytree(filled.root, root)
+    server = Server(Store(root))
+    yield server
+    server.end()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(server: Server, browser) -> Iterator[Callable]:
+    """Opens pages of one visitor, and looks at what they print and ask for."""
+    problems: list[str] = []
+    contexts = []
+
+    def asked(request) -> None:
+        if urlsplit(request.url).hostname not in ("127.0.0.1", None, ""):
+            problems.append(f"a request to {request.url}")
+
+    def opened(place: str = "", width: int = 1400, expected: str = "", context=None):
+        if context is None:
+            context = browser.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
+            contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SECONDS)
+        page.on("request", asked)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console",
+            lambda said: (
+                problems.append(said.text)
+                if said.type in ("error", "warning") and not (expected and expected in said.text)
+                else None
+            ),
+        )
+        page.goto(f"{server.address}{place}")
+        page.wait_for_selector("html[data-ready=true]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+def on_tiny(open_page: Callable, **options):
+    """A page with the tiny experiment on it."""
+    page = open_page(f"#/run/{ID}", **options)
+    page.wait_for_selector("#run")
+    return page
+
+
+def set_field(page, name: str, value: str) -> None:
+    page.evaluate("document.querySelector('.more-fields')?.setAttribute('open', '')")
+    page.fill(f"#field-{name}", value)
+
+
+def until(page, expression: str) -> None:
+    """Wait for something; the page's policy does not let Playwright do so inside of it."""
+    deadline = time.monotonic() + SECONDS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, expression
+        time.sleep(0.05)
+
+
+def wait_for_points(page, more_than: int = 0) -> int:
+    until(page, f"Number(document.getElementById('panels').dataset.points) > {more_than}")
+    return int(page.get_attribute("#panels", "data-points"))
+
+
+def ended(page, how: str) -> None:
+    page.wait_for_selector(f"#panels[data-ended={how}]")
+
+
+def stop(page) -> None:
+    page.click("#stop")
+    ended(page, "stopped")
+
+
+def test_an_experiment_is_picked_turned_run_and_judged(open_page, server):
+    page = open_page()
+    page.fill("#search", "spiral shrink")
+    page.click(f"[data-id='{ID}']")
+    page.wait_for_selector("#run")
+    assert "token" not in page.url
+    page.locator("#field-rate").fill("0.9")
+    page.click("#run")
+    ended(page, "done")
+    page.wait_for_selector("[data-claim=shrinks].is-holds")
+    page.wait_for_selector("#figures img")
+    until(page, "document.querySelector('#figures img').naturalWidth > 0")
+    assert page.locator(".panel").evaluate_all("all => all.map(one => one.dataset.variable)") == ["place", "size"]
+    assert page.get_attribute("#panels", "data-theory") == "1"
+    assert any(run.config["rate"] == 0.9 for run in server.store.runs(ID)[0]), "it is in the store"
+
+
+def test_points_arrive_while_it_runs_and_stop_when_it_is_stopped(open_page):
+    page = on_tiny(open_page)
+    set_field(page, "steps", LONG)
+    page.click("#run")
+    first = wait_for_points(page)
+    wait_for_points(page, first)
+    stop(page)
+    assert "Run the same setting again" in page.inner_text("#progress")
+    assert page.is_disabled("#stop")
+
+
+def test_a_run_is_paused_and_goes_on(open_page):
+    page = on_tiny(open_page)
+    set_field(page, "steps", LONG)
+    set_field(page, "rate", "0.98")
+    page.click("#run")
+    wait_for_points(page)
+    page.click("#pause")
+    page.wait_for_selector("#pause:has-text('Continue')")
+    time.sleep(0.6)  # what was under way arrives
+    before = page.get_attribute("#panels", "data-points")
+    time.sleep(0.8)
+    assert page.get_attribute("#panels", "data-points") == before
+    page.click("#pause")
+    wait_for_points(page, int(before))
+    stop(page)
+
+
+def test_the_clock_goes_back_through_training_time_and_plays(open_page):
+    page = on_tiny(open_page)
+    page.click("tr[data-digest] button:has-text('Show')")
+    points = wait_for_points(page, 50)
+    page.locator("#clock input").fill("10")
+    page.wait_for_selector("#panels[data-points='11']")
+    assert page.inner_text("#clock output") == "step 20"
+    page.click("#clock button")
+    wait_for_points(page, 12)
+    page.wait_for_selector(f"#panels[data-points='{points}']")
+
+
+def test_the_control_flips_the_verdict(open_page):
+    page = on_tiny(open_page)
+    page.check("#control")
+    assert page.input_value("#field-rate") == "1.01"
+    page.click("#run")
+    page.wait_for_selector("[data-claim=shrinks].is-fails")
+    ended(page, "done")
+    assert "This is the control" in page.inner_text("[data-claim=shrinks]")
+
+
+def test_a_wrong_value_is_told_beside_its_field(open_page):
+    page = on_tiny(open_page, expected="422")
+    page.fill("#field-rate", "7")
+    page.wait_for_selector("[data-field=rate] .error:has-text('rate must be a number > 0 and < 2; got 7')")
+    assert page.get_attribute("#field-rate", "aria-invalid") == "true"
+    run = page.get_attribute("#panels", "data-run")
+    page.click("#run")
+    page.fill("#field-rate", "0.9")
+    page.wait_for_selector("#field-rate:not([aria-invalid])")
+    assert page.get_attribute("#panels", "data-run") == run, "nothing was run"
+
+
+def test_turning_a_knob_runs_at_once_where_that_is_asked_for(open_page):
+    page = on_tiny(open_page)
+    page.check("#as-i-turn")
+    slider = page.locator("[data-field=rate] input[type=range]")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    wait_for_points(page)
+    ended(page, "done")
+    assert page.input_value("#field-rate") != "0.99"
+
+
+def test_stored_runs_are_overlaid(open_page):
+    page = on_tiny(open_page)
+    page.click("tr[data-digest] >> nth=-1 >> button:has-text('Show')")
+    wait_for_points(page)
+    page.check("tr[data-digest] >> nth=-2 >> input")
+    page.wait_for_selector("#panels[data-others='1']")
+    lines = "document.querySelector('[data-variable=size] .plot').data.length"
+    assert page.evaluate(lines) == 6, "two members each: the other run, this one, and the theory"
+    assert "rate" in page.inner_text("#legend")
+
+
+def test_the_command_and_the_python_are_shown(open_page):
+    page = on_tiny(open_page)
+    page.fill("#field-rate", "0.5")
+    page.wait_for_timeout(300)
+    page.click("#show-command")
+    page.wait_for_selector("#code:has-text('dynascope run tiny.spiral --preset quick --set rate=0.5')")
+    page.click("#show-python")
+    page.wait_for_selector("#code:has-text(\"build(load('tiny.spiral'), {'rate': 0.5}\")")
+
+
+def test_the_explorer_draws_and_downloads(open_page, tmp_path):
+    page = open_page(f"#/explore/{ID}")
+    page.wait_for_selector("#explore-plots[data-lines='4'] .main-svg")
+    page.select_option("#choice-variable", "size")
+    page.wait_for_selector("#explore-plots[data-lines='2']")
+    page.check("#log-y")
+    until(page, "document.querySelector('#explore-plots .plot').layout.yaxis.type === 'log'")
+    for name, start in (("CSV", b"start,step,size"), ("netCDF", b"\x89HDF"), ("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as found:
+            page.click(f"#downloads >> text={name}")
+        assert Path(found.value.path()).read_bytes().startswith(start), name
+
+
+def test_a_cell_of_a_sweep_leads_to_its_run(open_page):
+    page = open_page("#/sweeps")
+    page.wait_for_selector("#sweep-map .main-svg")
+    page.select_option("#choice-rate", "2")
+    page.select_option("#choice-style", "1")
+    page.click("text=Open this run")
+    page.wait_for_selector("#explore-plots .main-svg")
+    assert re.search(rf"#/explore/{ID}/[0-9a-f]+$", page.url)
+    page.go_back()
+    page.wait_for_selector("#sweep-map .nsewdrag")
+    page.locator("#sweep-map .nsewdrag").click()
+    page.wait_for_selector("#explore-plots .main-svg")
+
+
+def test_a_second_tab_and_a_reload_see_the_run_under_way(open_page):
+    first = on_tiny(open_page)
+    set_field(first, "steps", LONG)
+    set_field(first, "rate", "0.97")
+    first.click("#run")
+    wait_for_points(first)
+    second = open_page("#/", context=first.context)
+    wait_for_points(second)
+    assert second.input_value("#field-rate") == "0.97"
+    first.reload()
+    wait_for_points(first)
+    assert first.input_value("#field-steps") == LONG
+    stop(second)
+    ended(first, "stopped")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_nothing_is_wider_than_the_screen(open_page, width):
+    page = on_tiny(open_page, width=width)
+    page.click("tr[data-digest] button:has-text('Show')")
+    wait_for_points(page)
+    page.wait_for_selector("#figures img")
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(overflow) <= 0
+    for place, ready in ((f"#/explore/{ID}", "#explore-plots .main-svg"), ("#/sweeps", "#sweep-map .main-svg")):
+        page.evaluate(f"location.hash = '{place}'")
+        page.wait_for_selector(ready)
+        assert page.evaluate(overflow) <= 0, place
+
+
+def test_everything_is_reached_by_keyboard_alone(open_page):
+    page = open_page()
+
+    def tab_to(selector: str, most: int = 120) -> None:
+        for _ in range(most):
+            if page.evaluate(f"document.activeElement.matches({selector!r})"):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"{selector} is not reached")
+
+    tab_to("#search")
+    page.keyboard.type("tiny.spiral")
+    tab_to(f"[data-id='{ID}']")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#run")
+    tab_to("#field-rate")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("0.93")
+    page.keyboard.press("Enter")
+    ended(page, "done")
+    tab_to("#clock input")
+    page.keyboard.press("Home")
+    page.wait_for_selector("#panels[data-points='1']")
+    tab_to("#show-command")
+    page.keyboard.press("Space")
+    page.wait_for_selector("#code:has-text('rate=0.93')")
+
+
+def ask(server: Server, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection.request("GET", path, headers={"x-dynascope-token": server.token})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_two_hundred_requests_at_once_and_fifty_streams_are_served(open_page, server):
+    page = on_tiny(open_page)
+    streams = []
+    for _ in range(50):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        connection.request("GET", "/api/events", headers={"x-dynascope-token": server.token})
+        streams.append((connection, connection.getresponse()))
+    with ThreadPoolExecutor(50) as pool:
+        paths = ["/", f"/api/runs/{ID}", "/assets/main.js", f"/api/experiments/{ID}"] * 50
+        assert set(pool.map(lambda path: ask(server, path), paths)) == {200}
+    page.fill("#field-rate", "0.91")
+    page.click("#run")
+    ended(page, "done")
+    for connection, response in streams:
+        text = b""
+        while b"event: ended" not in text:
+            text += response.read1()
+        connection.close()
+
+
+def test_a_server_that_is_killed_in_the_middle_of_a_run_loses_nothing(open_page, server):
+    """The last test: it ends the server."""
+    page = on_tiny(open_page, expected="net::ERR")
+    set_field(page, "steps", LONG)
+    set_field(page, "rate", "0.5")
+    page.click("#run")
+    wait_for_points(page)
+    os.kill(server.process.pid, signal.SIGKILL)
+    page.wait_for_selector("#notice:has-text('The server does not answer')")
+    assert int(page.get_attribute("#panels", "data-points")) > 0, "what was seen stays"
+
+    def kept() -> list[Path]:
+        items = [item for item in inventory(server.store, ID) if item.state == "unfinished"]
+        return [path for item in items for path in (item.folder / "checkpoints").glob("*.npz")]
+
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not kept():
+        time.sleep(0.2)
+    assert kept(), "the worker has kept a checkpoint before it ended"
+    assert len([item for item in inventory(server.store, ID, sweeps=False) if item.state == "complete"]) >= 2

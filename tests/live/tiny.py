@@ -1,0 +1,72 @@
+"""A tiny experiment that is recorded while it runs: points that spiral into the origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array
+from matplotlib.figure import Figure
+from pydantic import Field
+
+import dynascope as ds
+from dynascope.lab.claims import Claim
+from dynascope.lab.criteria import every
+from dynascope.lab.experiment import Experiment, Source
+from dynascope.probes.probe import Snapshot, probe
+
+
+class Spiral(eqx.Module):
+    """A point that is turned and shrunk at each step."""
+
+    def __call__(self, start: Array, rate: Array) -> ds.Map:
+        turn = jnp.array([[jnp.cos(0.2), -jnp.sin(0.2)], [jnp.sin(0.2), jnp.cos(0.2)]])
+
+        def place(snapshot: Snapshot) -> Array:
+            return snapshot.model
+
+        def size(snapshot: Snapshot) -> Array:
+            return jnp.sum(snapshot.model**2)
+
+        probes = {"place": probe(place, dims=("concept",), coords={"concept": [1, 2]}), "size": probe(size)}
+        return ds.Map(lambda x: rate * (turn @ x), jnp.array([start, 0.0]), probes=probes)
+
+
+class Shrinks(Experiment):
+    """Does the spiral shrink?"""
+
+    id = "tiny.spiral"
+    source = Source("A book of spirals", "Figure 1")
+    presets = {"quick": {"steps": 200}}
+    control = {"rate": 1.01}
+    cost = {"quick": 1, "full": 10}
+
+    steps: int = Field(20000, ge=1)
+    """How long it turns."""
+    rate: float = Field(0.99, gt=0, lt=2)
+    starts: tuple[float, ...] = (1.0, 2.0)
+    style: Literal["plain", "fancy"] = "plain"
+
+    def measure(self, seed: int) -> xr.Dataset:
+        over = {"start": np.asarray(self.starts, np.float32)}
+        fixed = {"rate": np.float32(self.rate)}
+        return ds.ensemble(Spiral(), over, steps=self.steps, record=max(1, self.steps // 100), fixed=fixed).trace
+
+    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+        size = measured.start.astype(float) ** 2 * self.rate ** (2 * measured.step.astype(float))
+        return xr.Dataset({"size": size})
+
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        return xr.Dataset({"end": measured["size"].isel(step=-1, drop=True), "begin": measured["size"].isel(step=0)})
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        yield every("shrinks", "The spiral ends nearer to the origin", reduced.end < reduced.begin)
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().plot(measured.step, measured["size"].T)
+        return {"spiral": figure}
