@@ -13,7 +13,7 @@ from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.netcdf import load
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps
 from dynascope.lab.store import Store, StoredRun, run_digest
-from dynascope.lab.summary import grid_keys, numbers
+from dynascope.lab.sweeps.summary import grid_keys, numbers
 from dynascope.live.stored import NotThere, opened
 
 
