@@ -105,6 +105,30 @@ def test_a_sweep_over_processes_can_be_interrupted_and_goes_on(tmp_path: Path):
     assert len(Store(tmp_path / "runs").runs()[0]) == 4
 
 
+@pytest.mark.long
+def test_a_cluster_that_is_starting_can_be_interrupted_in_one_line(tmp_path: Path):
+    words = ["--grid", "drift=0,1", "--executor", "dask:local:2", "--runs", str(tmp_path / "runs")]
+    command = [*COMMAND, "sweep", TOY, *words]
+    process = subprocess.Popen(hearing_ctrl_c(command), stderr=subprocess.PIPE, text=True, start_new_session=True)
+    tasks, deadline = Path(f"/proc/{process.pid}/task"), time.monotonic() + 300
+
+    def children() -> list[str]:
+        return [pid for task in tasks.glob("*/children") for pid in task.read_text().split()]
+
+    while len(children()) < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    started = children()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert errors.splitlines() == ["dynascope: interrupted; the same command continues from here"]
+    assert len(started) >= 3, "two workers, and the tracker of Python's own"
+    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize(
     "by",
     ["--jobs 1", *(pytest.param(by, marks=pytest.mark.long) for by in ("--jobs 2", "--executor dask:local:2"))],

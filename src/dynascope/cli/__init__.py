@@ -16,7 +16,7 @@ import typer
 from dynascope import __version__
 from dynascope.cli import catalog, clean, compare, data, live, run, store, sweep
 from dynascope.cli.options import say
-from dynascope.lab.errors import LabError, explain_os_error
+from dynascope.lab.errors import Interrupted, LabError, explain_os_error
 
 Misuse: Any = typer.BadParameter.__mro__[2]  # click's ClickException, which newer typers carry inside
 
@@ -69,6 +69,8 @@ def main() -> NoReturn:
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="dynascope", standalone_mode=False) or 0
         sys.stdout.flush()
+        if status == Interrupted.exit_status:  # typer has caught Ctrl-C
+            raise KeyboardInterrupt
     except LabError as error:
         for line in str(error).split("\n"):
             say(line)
@@ -78,7 +80,7 @@ def main() -> NoReturn:
         status = 2
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted; the same command continues from here")
-        status = 130
+        status = Interrupted.exit_status
     except BrokenPipeError:  # the reader of our output has gone: `dynascope list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:

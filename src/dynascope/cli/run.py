@@ -23,7 +23,7 @@ from dynascope.cli.options import (
     say,
     seed_in_range,
 )
-from dynascope.lab.errors import LabError, UsageError
+from dynascope.lab.errors import Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,8 +129,7 @@ def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iter
         except LabError as error:
             result = error
         except KeyboardInterrupt:
-            say(f"interrupted in {label}; the same command continues from here")
-            raise typer.Exit(130) from None
+            raise Interrupted(f"interrupted in {label}; the same command continues from here") from None
         yield result
 
 
@@ -157,8 +156,9 @@ def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[Stor
                 yield result
         except KeyboardInterrupt:
             stop(pool)
-            say("interrupted; finished runs are stored and the same command continues from here")
-            raise typer.Exit(130) from None
+            raise Interrupted(
+                "interrupted; finished runs are stored and the same command continues from here"
+            ) from None
 
 
 def _spent(stored: StoredRun) -> str:

@@ -14,7 +14,7 @@ import typer
 from dynascope.cli.complete import complete_id
 from dynascope.cli.options import AsJson, Changes, Debug, Force, Id, Preset, Runs, say, seed_in_range
 from dynascope.cli.run import possible
-from dynascope.lab.errors import LabError, UsageError
+from dynascope.lab.errors import Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
     from dynascope.lab.sweeps.plan import Plan
@@ -87,8 +87,9 @@ def sweep(
             )
         except KeyboardInterrupt:
             stop(pool)
-            say("interrupted; finished runs are stored and the same command continues from here")
-            raise typer.Exit(130) from None
+            raise Interrupted(
+                "interrupted; finished runs are stored and the same command continues from here"
+            ) from None
         except LabError:
             stop(pool)
             raise
@@ -186,8 +187,9 @@ def audit(
             )
         except KeyboardInterrupt:
             stop(pool)
-            say("interrupted; finished runs are stored and the same command continues from here")
-            raise typer.Exit(130) from None
+            raise Interrupted(
+                "interrupted; finished runs are stored and the same command continues from here"
+            ) from None
     file = store.root / f"{FILE}.json"
     if as_json:
         print(file.read_text(encoding="utf-8"), end="")

@@ -43,6 +43,15 @@ class ClusterLost(LabError):
     """The cluster that carries out runs went away. Finished runs are stored."""
 
 
+class Interrupted(LabError):
+    """Ctrl-C; the text says what is kept."""
+
+    exit_status = 130
+
+    def __init__(self, text: str = "interrupted; finished runs are stored and the same command continues from here"):
+        super().__init__(text)
+
+
 LONGEST_WORD = 100
 """The most characters of a name that a message repeats."""
 

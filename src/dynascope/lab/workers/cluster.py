@@ -38,8 +38,10 @@ class Cluster(Executor):
         self._deployed: Deployment = deploy(where)
         try:
             self._client = Client(self._deployed.address, timeout=PATIENCE, set_as_default=False)
-        except Exception as error:
+        except BaseException as error:
             self._deployed.close(now=True)
+            if not isinstance(error, Exception):  # Ctrl-C
+                raise
             raise UsageError(f"no dask scheduler answers at {where} ({one_line(error)})") from None
         self._waiting: dict[Future, Any] = {}
         self._changing = threading.Lock()

@@ -13,9 +13,12 @@ import os
 import re
 import shutil
 import signal
+import threading
 import tomllib
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -118,8 +121,37 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
             "scheduler_kwargs": _scheduler(),
             "silence_logs": SILENT,
         }
-        cluster = _made(_class("local"), "local", prefix, **given, **options)
-        return Deployment(cluster, count, cluster, ending.pop_all())
+        made: Deployment | None = None
+        try:
+            with _interrupts_held():
+                cluster = _made(_class("local"), "local", prefix, **given, **options)
+                made = Deployment(cluster, count, cluster, ending.pop_all())
+        except KeyboardInterrupt:
+            if made:
+                made.close(now=True)
+            raise
+        return made
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C is raised when the block has ended. The terminal sends it to every process of the command; those that are
+    started here do not hear it, and so print nothing: the command ends them."""
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    heard = callable(before) and threading.current_thread() is threading.main_thread()
+    if heard:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    ensure_running()  # the first thread that needs it would hear Ctrl-C from then on
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # new threads and processes inherit it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if heard:
+            signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deployment:
