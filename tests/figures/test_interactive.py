@@ -117,6 +117,13 @@ def test_a_long_curve_is_thinned_and_keeps_its_spike():
     assert 54_321 in kept
 
 
+def test_a_curve_on_a_logarithmic_axis_is_thinned_as_it_lies_also_from_step_0():
+    steps = np.arange(100_000.0)
+    with np.errstate(divide="ignore"):
+        kept = thinned(np.log10(steps), np.exp(-steps / 30), 400)
+    assert np.sum((steps[kept] > 3) & (steps[kept] < 300)) > 60
+
+
 def test_an_artist_that_is_not_known_is_refused():
     figure = Figure()
     axes = figure.add_subplot()

@@ -30,7 +30,7 @@ def page(site: Path) -> str:
 
 def test_the_card_is_one_panel_and_a_phone_gets_the_narrow_picture(site: Path):
     assert "figures/web/walk.card.webp" in (site / "index.html").read_text(encoding="utf-8")
-    assert '<source media="(max-width: 46rem) and (not print)" srcset="figures/web/walk.narrow.webp"' in page(site)
+    assert '<source media="screen and (max-width: 46rem)" srcset="figures/web/walk.narrow.webp"' in page(site)
     assert '<img src="figures/web/walk.wide.webp"' in page(site)
 
 
@@ -104,6 +104,8 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
         tab.go_back()
         assert card.is_visible()
         tab.locator("[data-text] a").click()
+        tab.set_viewport_size({"width": 390, "height": 844})
+        assert tab.evaluate("document.querySelector('.figures img').currentSrc").endswith("walk.narrow.webp")
         if moving.plotly_script():
             tab.get_by_role("button", name="Interactive").click()
             tab.wait_for_selector(".moving .main-svg")
