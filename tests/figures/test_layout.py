@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -61,7 +63,7 @@ def test_a_card_shows_one_panel_with_the_label_that_it_shared(figure: Figure):
 def test_a_stack_has_its_panels_below_one_another_inside_the_figure(figure: Figure):
     stack(figure)
     boxes = [extent(figure, *panel.plots, *panel.bars, tight=True) for panel in find_panels(figure)]
-    assert all(one.bottom >= other.top for one, other in zip(boxes, boxes[1:], strict=False))
+    assert all(one.bottom >= other.top for one, other in itertools.pairwise(boxes))
     assert min(box.left for box in boxes) > -0.1
     assert max(box.right for box in boxes) < NARROW + 0.1
     assert boxes[-1].bottom > -0.01
