@@ -27,6 +27,7 @@ COLOR = "red"
 class Mine:
     '''A question?'''
     notes = "a note"
+    card = "a figure"
     presets = {"quick": {"rate": 1}}
     rate: float = 0.5
 
@@ -112,6 +113,7 @@ def test_words_notes_annotations_and_presets_do_not_count(mine, old: str, new: s
         ("mine.py", "BOUND)", "BOUND + 1)", ["judge"]),
         ("mine.py", "It is small", "It is tiny", ["judge"]),
         ("mine.py", '"red"', '"blue"', ["draw"]),
+        ("mine.py", '"a figure"', '("a figure", 1)', ["draw"]),
         ("mine.py", "return measured\n", "return 2 * measured\n", ["reduce", "judge", "draw"]),
         ("dynascope/probes/order.py", "LIMIT = 4", "LIMIT = 5", [*STEPS]),
         ("dynascope/probes/order.py", "    return x\n" if False else "def second(x):", "def third(x):", []),

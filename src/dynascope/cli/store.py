@@ -65,7 +65,7 @@ def where(
 
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("report"),
-    data: Annotated[bool, typer.Option("--data", help="Copy the arrays (netCDF) too.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Copy the arrays (netCDF), PNG and SVG too.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     runs: Runs = None,
 ) -> None:

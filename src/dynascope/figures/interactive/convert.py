@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
 PIXELS_PER_INCH = 72 * PIXELS
-MOST_POINTS = 4000
+MOST_POINTS = 2800
 """The most points of a figure's curves together, about."""
 FEWEST = 60
 """But each curve may have this many."""

@@ -31,7 +31,7 @@ def text(plot: Plot, artist: Any) -> None:
     plot.texts.append(_words(artist) | _at(plot, artist.get_position(), across, up))
 
 
-def _at(plot: Plot, place: tuple[float, float], across: bool, up: bool) -> Entry:
+def _at(plot: Plot, place: Any, across: bool, up: bool) -> Entry:
     x, y = place
     at = {"x": plot.x.place(x) if across else float(x), "y": plot.y.place(y) if up else float(y)}
     return at | plot.refs(across, up)

@@ -17,7 +17,7 @@ from dynascope.figures.interactive.unknown import UnknownArtist
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axis import Axis
 
-FINE = 20_000
+FINE = 10_000
 """Numbers are rounded to this part of what an axis shows."""
 PIXELS = 1.2
 """Pixels of a point, in the size that a page shows a figure."""

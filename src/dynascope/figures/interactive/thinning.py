@@ -10,10 +10,12 @@ def thinned(x: NDArray[np.floating], y: NDArray[np.floating], most: int) -> NDAr
     """The places of at most about `most` points that draw the same curve; x and y as they lie on the page."""
     if len(x) <= most:
         return np.arange(len(x))
-    steps = np.diff(x)
-    forward = bool(np.all(np.isfinite(x)) and (np.all(steps >= 0) or np.all(steps <= 0)) and np.ptp(x) > 0)
+    seen = np.isfinite(x)
+    along = np.where(seen, x, x[seen].min()) if seen.any() else np.zeros(len(x))  # step 0 on a logarithmic axis
+    steps = np.diff(along)
+    forward = bool((np.all(steps >= 0) or np.all(steps <= 0)) and np.ptp(along) > 0)
     if forward:
-        stretch = np.floor((x - x.min()) / np.ptp(x) * (most / 4)).astype(int)
+        stretch = np.floor((along - along.min()) / np.ptp(along) * (most / 4)).astype(int)
     else:
         stretch = np.arange(len(x)) * most // (6 * len(x))
     kept = {0, len(x) - 1}
