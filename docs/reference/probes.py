@@ -14,7 +14,9 @@ y = x[:, :1] * x[:, 1:2]
 def trace(probe, **options):
     """What a probe records in a short run of gradient descent."""
     task = ds.tasks.Supervised("mse")
-    return ds.descend(net, task, optax.sgd(0.1), steps=20, record=10, data=(x, y), probes={"it": probe}, **options).trace
+    return ds.descend(
+        net, task, optax.sgd(0.1), steps=20, record=10, data=(x, y), probes={"it": probe}, **options
+    ).trace
 
 
 # %% agop_alignment
