@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def examples(room: str) -> Iterator[notebooks.Outcome]:
         yield notebooks.run(cell, dict(common), script.name)
 
 
+def preamble(room: str) -> str:
+    """The code that the examples of a room have in common, without the docstring of the file."""
+    first = notebooks.cells((EXAMPLES / f"{room}.py").read_text(encoding="utf-8"))[0]
+    return re.sub(r'^""".*?"""\s*', "", first.source, flags=re.DOTALL)
+
+
+@cache
 def names(room: str) -> dict[str, str]:
     """The public names of a room, and where each of them is defined."""
     if room == "lab":
@@ -48,6 +56,8 @@ def pages(outcomes: Mapping[str, list[notebooks.Outcome]]) -> dict[str, str | by
         summary = listing.summary(listing.SOURCE / "dynascope" / room / "__init__.py")
         shown = {outcome.cell.title: outcome for outcome in outcomes.get(room, ())}
         parts = [f"# {room}", summary]
+        if shown:
+            parts.append(f"The examples on this page begin with:\n\n```python\n{preamble(room)}\n```")
         for name, path in names(room).items():
             parts.append(f"::: {path}")
             if name in shown:
