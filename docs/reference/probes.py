@@ -94,7 +94,7 @@ norm = ds.probes.Probe(lambda snapshot, state: (jnp.linalg.norm(snapshot.model.w
 trace(norm).it.values
 
 # %% Snapshot
-trace(ds.probes.probe(lambda snapshot: snapshot.loss() * snapshot.step)).it.values
+trace(ds.probes.probe(lambda snapshot: snapshot.loss() ** 0.5)).it.values
 
 # %% probe
 trace(ds.probes.probe(lambda snapshot: snapshot.model.weights[0][0], dims=("input",))).it.dims
