@@ -35,8 +35,11 @@ verdicts: $(STAMP)  ## the long tests: most quick presets and their controls, ki
 reference: $(STAMP)  ## write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
 
-docs: $(STAMP)  ## the documentation site, in site/, with a gallery of the stored runs in RUNS (runs by default)
+$(VENV)/.installed-docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,docs]'
+	touch $@
+
+docs: $(VENV)/.installed-docs  ## the documentation site, in site/, with a gallery of the stored runs in RUNS
 	$(BIN)/python docs/make_site.py $(RUNS)
 
 audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour on two cores)

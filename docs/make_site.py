@@ -6,6 +6,7 @@ the runs stored in RUNS join them. Zensical makes the site of these; any warning
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -64,7 +65,9 @@ def assemble(runs: Path | None) -> None:
         write(f"examples/{script.stem}.md", f"{front}# {script.name}\n\n```python\n{code}```\n")
     for script in sorted((DOCS / "tutorials").glob("*.py")):
         tutorial(script)
-    outcomes = {room: list(reference_pages.examples(room)) for room in (*reference_pages.listing.ROOMS, "lab")}
+    print("running the examples of the reference", flush=True)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        outcomes = {room: list(reference_pages.examples(room)) for room in (*reference_pages.listing.ROOMS, "lab")}
     for name, text in reference_pages.pages(outcomes).items():
         write(f"reference/{name}", text)
     write("reference.md", reference_pages.linked((DOCS / "reference.md").read_text(encoding="utf-8")))
@@ -102,7 +105,7 @@ def configured(config: dict[str, Any]) -> dict[str, Any]:
     """The settings of mkdocs.yml with paths as seen from build/, and the navigation of the pages that are there."""
     for plugin in config["plugins"]:
         if isinstance(plugin, dict) and "mkdocstrings" in plugin:
-            plugin["mkdocstrings"]["handlers"]["python"]["paths"] = ["../src"]
+            plugin["mkdocstrings"]["handlers"]["python"]["paths"] = [str(ROOT / "src")]
     reference = [{"All names": "reference.md"}]
     reference += [{room: f"reference/{room}.md"} for room in (*reference_pages.listing.ROOMS, "lab")]
     systems = reference_pages.listing.SYSTEMS

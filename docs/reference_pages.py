@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def examples(room: str) -> Iterator[notebooks.Outcome]:
         yield notebooks.run(cell, dict(common), script.name)
 
 
+def preamble(room: str) -> str:
+    """The code that the examples of a room have in common, without the docstring of the file."""
+    first = notebooks.cells((EXAMPLES / f"{room}.py").read_text(encoding="utf-8"))[0]
+    return re.sub(r'^""".*?"""\s*', "", first.source, flags=re.DOTALL)
+
+
+@cache
 def names(room: str) -> dict[str, str]:
     """The public names of a room, and where each of them is defined."""
     if room == "lab":
@@ -41,17 +49,21 @@ def names(room: str) -> dict[str, str]:
     return {name: path for name, _, path in listing.exported(f"dynascope.{room}")}
 
 
-def pages(outcomes: Mapping[str, list[notebooks.Outcome]]) -> dict[str, str]:
-    """The pages by file name: one for each room, one for the theory of each system."""
-    found = {}
+def pages(outcomes: Mapping[str, list[notebooks.Outcome]]) -> dict[str, str | bytes]:
+    """Pages and their pictures by file name: a page for each room, and one for the theory of each system."""
+    found: dict[str, str | bytes] = {}
     for room in (*listing.ROOMS, "lab"):
         summary = listing.summary(listing.SOURCE / "dynascope" / room / "__init__.py")
         shown = {outcome.cell.title: outcome for outcome in outcomes.get(room, ())}
         parts = [f"# {room}", summary]
+        if shown:
+            parts.append(f"The examples on this page begin with:\n\n```python\n{preamble(room)}\n```")
         for name, path in names(room).items():
             parts.append(f"::: {path}")
             if name in shown:
-                parts.append(_example(shown[name]))
+                text, pictures = notebooks.page([shown[name]], f"{room}-{name}")
+                parts.append(f"**Example**\n\n{text.strip()}")
+                found |= pictures
         found[f"{room}.md"] = "\n\n".join(parts) + "\n"
     for system in listing.SYSTEMS:
         folder = listing.SOURCE / "dynascope" / "theory" / system
@@ -80,8 +92,3 @@ def linked(page: str) -> str:
             line = f"- [`{entry[1]}`](reference/{target}.md#{path}){entry[2]}"
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def _example(outcome: notebooks.Outcome) -> str:
-    text, _ = notebooks.page([outcome], "")
-    return f"**Example**\n\n{text.strip()}"

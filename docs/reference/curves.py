@@ -142,7 +142,7 @@ ds.curves.rises([1.0, 0.2, 0.6, 0.0])
 
 # %% stage_log
 W = np.stack([np.diag([1 / (1 + np.exp(5 - t)), 1 / (1 + np.exp(2 - t))]) for t in times])
-[event for event in ds.curves.stage_log(W, 2, times)][:3]
+ds.curves.stage_log(W, 2, times)[:3]
 
 # %% time_below_peak
 ds.curves.time_below_peak(np.exp(-((times - 3) ** 2)), 0.1, times)

@@ -116,7 +116,7 @@ model.order
 
 # %% gated
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="relu")
-ds.models.gated(network)(jnp.ones(2)) == network(jnp.ones(2))
+ds.models.gated(network)(jnp.ones(2)) - network(jnp.ones(2))
 
 # %% linearized
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh")

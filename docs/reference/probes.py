@@ -14,7 +14,9 @@ y = x[:, :1] * x[:, 1:2]
 def trace(probe, **options):
     """What a probe records in a short run of gradient descent."""
     task = ds.tasks.Supervised("mse")
-    return ds.descend(net, task, optax.sgd(0.1), steps=20, record=10, data=(x, y), probes={"it": probe}, **options).trace
+    return ds.descend(
+        net, task, optax.sgd(0.1), steps=20, record=10, data=(x, y), probes={"it": probe}, **options
+    ).trace
 
 
 # %% agop_alignment
@@ -92,7 +94,7 @@ norm = ds.probes.Probe(lambda snapshot, state: (jnp.linalg.norm(snapshot.model.w
 trace(norm).it.values
 
 # %% Snapshot
-trace(ds.probes.probe(lambda snapshot: snapshot.loss() * snapshot.step)).it.values
+trace(ds.probes.probe(lambda snapshot: snapshot.loss() ** 0.5)).it.values
 
 # %% probe
 trace(ds.probes.probe(lambda snapshot: snapshot.model.weights[0][0], dims=("input",))).it.dims

@@ -109,7 +109,8 @@ float(ds.tasks.Diffusion(net).gamma(jnp.array(0.5)))
 ds.tasks.VariationalDiffusion(data_noise=0.001)
 
 # %% clipped_network
-ds.tasks.clipped_network(optax.adam(1e-3), 1.0, schedule=optax.adam(1e-3)).init is not None
+optimizer = ds.tasks.clipped_network(optax.adam(1e-3), 1.0, schedule=optax.adam(1e-3))
+type(optimizer).__name__
 
 # %% Factorization
 task = ds.tasks.Factorization(jnp.diag(jnp.array([2.0, 1.0])))

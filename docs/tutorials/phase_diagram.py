@@ -72,7 +72,7 @@ image = axes.pcolormesh(ratio.learning_rate, ratio.scale, ratio, cmap="viridis",
 figure.colorbar(image, label="kernel at the end / at the start")
 for level in (2, 4):
     axes.plot(level / (2 * ratio.scale**2), ratio.scale, **THEORY)
-axes.text(0.35, 0.75, "lazy", color="white")
+axes.text(0.35, 0.75, "lazy")
 axes.text(1.5, 0.9, "catapult", color="white", ha="center")
 axes.text(2.3, 1.2, "diverges", ha="center")
 axes.set(xlabel="learning rate", ylabel="scale of the weights at the start", xlim=(0.1, 3.0))

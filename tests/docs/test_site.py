@@ -1,0 +1,128 @@
+"""The documentation site: what it is made of, and, in a long test, that it builds without a warning."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import make_gallery
+import reference_pages
+from dynascope.lab import registry
+from dynascope.lab.fields import build
+from dynascope.lab.run import run
+from dynascope.lab.store import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = (*reference_pages.listing.ROOMS, "lab")
+QUICK = ("curves", "figures", "graphs", "lab", "lm")
+"""Rooms whose examples take a few seconds together; the others compile."""
+WITHOUT = {
+    "graphs": {"from_pyg", "to_pyg"},  # need torch
+    "models": {"SpectralGNN", "TorchModel", "from_torch", "to_torch"},
+    "tasks": {"generate"},
+    "lm": {"LanguageModel", "best_truncation", "load_lm", "missing_extra", "missing_model", "truncation_table"},
+}
+"""Names that have no example."""
+
+
+def written(room: str) -> list[str]:
+    cells = reference_pages.notebooks.cells((reference_pages.EXAMPLES / f"{room}.py").read_text(encoding="utf-8"))
+    return [cell.title for cell in cells[1:]]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_has_one_example(room: str):
+    assert sorted(written(room)) == sorted(set(reference_pages.names(room)) - WITHOUT.get(room, set()))
+
+
+@pytest.mark.parametrize(
+    "room", [pytest.param(room, marks=() if room in QUICK else pytest.mark.long) for room in ROOMS]
+)
+def test_the_examples_of_a_room_run(room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(list(reference_pages.examples(room))) == len(written(room))
+
+
+def test_every_name_of_the_list_leads_to_its_place():
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    names = re.findall(r"^- `", page, re.MULTILINE)
+    links = re.findall(
+        r"^- \[`[\w.]+`\]\(reference/([\w-]+\.md)#(dynascope\.[\w.]+)\): ", reference_pages.linked(page), re.M
+    )
+    assert len(links) == len(names) > 600
+    assert {file for file, _ in links} == {name for name in reference_pages.pages({}) if name.endswith(".md")}
+
+
+def test_the_gallery_without_runs_has_every_experiment_with_its_claim_and_command():
+    page, pictures = make_gallery.gallery(None)
+    assert pictures == {}
+    for entry in registry.entries():
+        assert f"<code>dynascope run {entry.id} --preset quick</code>" in page
+    assert page.count("<p><span") == page.count("<figure") == len(registry.entries())
+
+
+def test_the_gallery_has_the_figure_and_the_verdict_of_a_stored_run(tmp_path: Path):
+    run(build(registry.load("graphs.pairs"), {}, preset="quick"), preset="quick", store=Store(tmp_path))
+    page, pictures = make_gallery.gallery(tmp_path)
+    assert list(pictures) == ["graphs.pairs.webp"]
+    assert '<img src="gallery/graphs.pairs.webp"' in page
+
+
+class TestPages:
+    """What becomes of a page on its way to the site; the builder needs the extra `docs`."""
+
+    @pytest.fixture
+    def site(self):
+        pytest.importorskip("yaml", reason="the extra `docs` builds the site")
+        import make_site
+
+        return make_site
+
+    def test_links_to_scripts_lead_to_their_pages(self, site):
+        assert site.rewritten("[a](examples/x.py) [b](tutorials/y.py)", "") == "[a](examples/x.md) [b](tutorials/y.md)"
+
+    def test_links_out_of_the_docs_become_text(self, site):
+        assert site.rewritten("see [plan.py](../src/plan.py) and [C](../CONTRIBUTING.md)", "") == (
+            "see plan.py and [C](contributing.md)"
+        )
+
+    def test_the_navigation_leaves_out_pages_that_are_not_there(self, site, tmp_path, monkeypatch):
+        monkeypatch.setattr(site, "STAGE", tmp_path)
+        (tmp_path / "there.md").touch()
+        nav = [{"A": [{"one": "there.md"}, {"two": "gone.md"}]}, {"B": [{"three": "gone.md"}]}]
+        assert site.present(nav) == [{"A": [{"one": "there.md"}]}]
+
+    def test_a_page_that_loads_a_file_from_elsewhere_is_refused(self, site, tmp_path):
+        (tmp_path / "page.html").write_text('<script src="https://example.org/x.js"></script>')
+        with pytest.raises(SystemExit, match=r"page.html loads a file from elsewhere: https://example.org/x.js"):
+            site.without_remote_scripts(tmp_path)
+
+    def test_the_script_of_the_search_is_that_of_the_site(self, site, tmp_path):
+        page = tmp_path / "folder" / "page.html"
+        page.parent.mkdir()
+        page.write_text('<script src="https://unpkg.com/iframe-worker/shim"></script>')
+        site.without_remote_scripts(tmp_path)
+        assert page.read_text() == '<script src="../search-frame.js"></script>'
+
+    @pytest.mark.long
+    def test_the_site_builds_without_a_warning(self, site, tmp_path, monkeypatch):
+        pytest.importorskip("zensical", reason="the extra `docs` builds the site")
+        for name, path in {"BUILD": "build", "STAGE": "build/docs", "SITE": "site"}.items():
+            monkeypatch.setattr(site, name, tmp_path / path)
+        assert site.main(None) == 0
+        assert {"index.html", "gallery.html", "search.json"} <= {page.name for page in (tmp_path / "site").iterdir()}
+
+
+def test_links_to_papers_have_their_form():
+    """arXiv by abstract and number, DOI by doi.org; whether they answer is not tested, as tests use no network."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\((https?://[^)\s]*(?:arxiv|doi)[^)\s]*)\)", page.read_text(encoding="utf-8")):
+            assert re.fullmatch(r"https://(arxiv\.org/abs/\d{4}\.\d{4,5}|doi\.org/10\.\d{4,9}/\S+)", target), page.name
+
+
+@pytest.mark.parametrize("system", reference_pages.listing.SYSTEMS)
+def test_the_page_of_a_system_links_to_its_papers(system: str):
+    references = (ROOT / "docs" / f"{system}.md").read_text(encoding="utf-8").partition("## References")[2]
+    assert re.search(r"\]\(https://(arxiv|doi)\.org/", references)
