@@ -37,6 +37,7 @@ def live(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
+            listening.listen(128)  # whoever is quick to open the address waits, and is not refused
         except OSError as error:
             raise UsageError(f"--port {port} cannot be used ({error.strerror}): give another, or 0") from None
         _serve(listening, store, open_page)

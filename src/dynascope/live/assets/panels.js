@@ -66,7 +66,7 @@ export class Panels {
     } }, `log ${axis}`);
     const scales = view.kind === "curve" || view.kind === "profile";
     if (scales) Object.assign(item, { x: toggle("x"), y: toggle("y") });
-    item.panel = h("article", { class: `panel${view.kind === "path" || view.kind === "picture" ? " tall" : ""}`, "data-variable": name },
+    item.panel = h("article", { class: "panel", "data-variable": name },
       h("header", {}, h("h2", {}, words(name)), scales ? [item.x, item.y] : null), item.plot);
     return item;
   }
@@ -87,8 +87,8 @@ function drawing(view, count, state, name, clock, scale) {
     else data.push(...curves(other, rows, style));
   };
   state.others.forEach((run, k) => add(run.views.get(name), { color: OTHERS[k % OTHERS.length], dash: "dot", width: 1.3, note: run.label }));
-  add(view, { width: 1.7 });
-  add(theory, { color: ink(), dash: "5px,4px", width: 1.1, note: "theory" });
+  add(view, { width: 2.2 });
+  add(theory, { color: ink(), dash: "5px,4px", width: 1, note: "theory" });
   const { dims, labels, axis } = view.header;
   if (view.kind === "path") {
     const title = (k) => ({ text: `${words(dims[0])} ${labels[0][k]}` });

@@ -98,6 +98,12 @@ export class Runner {
     if (/^#\/(run|$)/.test(location.hash || "#/")) history.replaceState(null, "", `#/run/${this.id}${digest && `/${digest}`}`);
   }
 
+  // The first that is heard of what a run records: from here on it is the one that is shown.
+  begun() {
+    if (this.next) this.state = this.next;
+    this.next = null;
+  }
+
   shown(state) {
     this.state = state;
     this.digest = "";
@@ -155,18 +161,22 @@ export class Runner {
         this.own = false;
         if (this.id !== facts.id) { this.say(`${facts.id} is running`); return; }
         this.address();
-        this.shown(fresh(facts.number));
+        this.next = fresh(facts.number); // what was shown stays until there is something new: the plots are used again
+        this.digest = "";
+        showClaims([]);
+        showFigures(null);
         this.say("starting", 0);
       },
       part: mine(({ variables }) => {
+        this.begun();
         this.state.views = new Map(variables.map((header) => [header.name, new View(header)]));
-        this.redraw();
       }),
       rows: mine(({ rows }) => {
         for (const row of rows) this.state.views.get(row.name)?.add(row);
         this.redraw();
       }),
       trace: mine(({ file, variables }) => {
+        this.begun();
         if (file === "measured" && variables.length) this.state.views = viewsOf(variables);
         if (file === "predicted") this.state.theory = viewsOf(variables);
         this.redraw();
@@ -186,11 +196,14 @@ export class Runner {
         byId("panels").dataset.ended = facts.how;
         if (this.running?.id !== this.id) return;
         if (facts.how === "done") {
+          this.begun();
           this.state.stored = facts.digest;
           this.state.measured = this.state.views.size > 0;
           this.address(facts.digest);
           await this.showStored(facts.id, facts.digest);
         } else {
+          if (this.next) this.shown(this.next);
+          this.next = null;
           if (!this.state.views.size) this.empty(facts.message);
           await this.runs.load(this.id);
         }
