@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,23 +22,30 @@ TOKEN, PORT = "a-token-for-tests", 8123
 ID = "tiny.spiral"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_experiments():
-    """The tiny experiment is found by its id."""
+@contextmanager
+def own_experiments() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DYNASCOPE_EXPERIMENTS", str(Path(__file__).parent))
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def found_by_id():
+    """The tiny experiment is found by its id, in these tests alone."""
+    with own_experiments():
+        yield
+
+
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory, own_experiments) -> Store:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """A store with two runs and a sweep."""
     from dynascope.lab.sweeps import sweep
 
     store = Store(tmp_path_factory.mktemp("live") / "runs")
-    for changes in ({}, {"rate": 0.95}):
-        run(build(load(ID), changes, "quick"), preset="quick", store=store)
-    sweep(load(ID), {"rate": [0.9, 1.05, 1.1], "style": ["plain", "fancy"]}, preset="quick", seeds=2, store=store)
+    with own_experiments():
+        for changes in ({}, {"rate": 0.95}):
+            run(build(load(ID), changes, "quick"), preset="quick", store=store)
+        sweep(load(ID), {"rate": [0.9, 1.05, 1.1], "style": ["plain", "fancy"]}, preset="quick", seeds=2, store=store)
     return store
 
 
