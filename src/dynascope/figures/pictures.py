@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 
 Card = str | tuple[str, int]
 """The name of a figure, or that and the number of one of its panels."""
-FEW, MANY = 20, 48
+FEW, MANY = 16, 48
 """The colors of a picture: many, where few would change them by more than `SEEN`, a mean over its pixels."""
 SEEN = 4.0
 DPI = {"wide": 105, "narrow": 108, "card": 165}
