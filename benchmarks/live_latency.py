@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from typing import Any
 
 from benchmarks.timing import tell
@@ -40,9 +41,10 @@ def clicks(count: int) -> list[dict[str, Any]]:
     from playwright.sync_api import sync_playwright
 
     rows = []
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ended, sync_playwright() as driver:
         command = [sys.executable, "-m", "dynascope", "live", "--runs", f"{folder}/runs"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        ended.callback(server.kill)
         assert server.stdout is not None
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})

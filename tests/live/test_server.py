@@ -83,6 +83,8 @@ def test_a_run_has_its_claims_command_and_figures(client, stored):
     figure = client.get(f"/api/runs/{ID}/{stored.digest}/figures/spiral.svg")
     assert figure.headers["content-type"] == "image/svg+xml"
     assert "script-src" not in figure.headers["content-security-policy"], "a figure runs nothing"
+    for name in ("nothing.svg", "spiral.html", "manifest.json"):
+        assert client.get(f"/api/runs/{ID}/{stored.digest}/figures/{name}").status_code == 404
 
 
 def test_the_views_of_a_run_are_its_curves(client, stored):
