@@ -49,11 +49,13 @@ def reference() -> str:
     lines += ["", "## lab", "", summary(SOURCE / "dynascope" / "lab" / "__init__.py"), ""]
     for module, names in LAB.items():
         known = definitions(SOURCE.joinpath("dynascope", "lab", *module.split(".")).with_suffix(".py"))
-        lines += [
-            f"- `{module.removesuffix('.__init__').removesuffix('.work')}.{name}`: {sentence(known[name])}"
-            for name in names
-        ]
+        lines += [f"- `{public(module)}.{name}`: {sentence(known[name])}" for name in names]
     return "\n".join(lines) + "\n"
+
+
+def public(module: str) -> str:
+    """The module of the lab from which a name is imported: that of its definition, or the package around it."""
+    return module.removesuffix(".__init__").removesuffix(".work")
 
 
 def exported(package: str) -> Iterator[tuple[str, str, str]]:

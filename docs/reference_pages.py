@@ -42,7 +42,7 @@ def names(room: str) -> dict[str, str]:
     if room == "lab":
         modules = listing.LAB.items()
         return {
-            f"{module.removesuffix('.__init__')}.{name}": f"dynascope.lab.{module.removesuffix('.__init__')}.{name}"
+            f"{listing.public(module)}.{name}": f"dynascope.lab.{module.removesuffix('.__init__')}.{name}"
             for module, found in modules
             for name in found
         }

@@ -33,7 +33,7 @@ def band(plot: Plot, artist: Any) -> None:
         polygon(plot, artist, path.vertices, face, edge, float(widths[0]))
 
 
-def polygon(plot: Plot, artist: Any, corners: Any, face: str, edge: str, width: float) -> None:
+def polygon(plot: Plot, artist: Any, corners: Any, face: str, edge: str, width: Any) -> None:
     """One filled outline."""
     entry = {"fill": "toself", "fillcolor": face, "line": {"color": edge, "width": round(PIXELS * width, 2)}}
     curve = plot.curve(corners[:, 0], corners[:, 1])

@@ -151,5 +151,5 @@ def _legends(axes: Axes) -> list[Any]:
     return [part for part in axes.get_children() if isinstance(part, Legend) and part.get_visible()]
 
 
-def _inside(low: float, high: float) -> list[float]:
+def _inside(low: Any, high: Any) -> list[float]:
     return [round(min(max(float(edge), 0.0), 1.0), 5) for edge in (low, high)]

@@ -100,7 +100,7 @@ def figure_texts(figure: Figure) -> list[Entry]:
     return made
 
 
-def _title(words: str, x: float, y: float, side: str, size: float) -> Entry:
+def _title(words: str, x: Any, y: Any, side: str, size: Any) -> Entry:
     font = {"size": round(PIXELS * size, 1)}
     text = f"<b>{as_html(words)}</b>"
     return {"text": text, "x": x, "y": y, "xanchor": side, "yanchor": "bottom", "showarrow": False, "font": font}

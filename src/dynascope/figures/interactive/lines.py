@@ -75,7 +75,7 @@ def marker_style(artist: Any) -> Entry:
     return _marker(kind, artist.get_markersize(), css(face), css(edge), artist.get_markeredgewidth(), hollow)
 
 
-def _marker(kind: str, size: float, face: Any, edge: Any, width: float, hollow: bool) -> Entry:
+def _marker(kind: str, size: Any, face: Any, edge: Any, width: Any, hollow: bool) -> Entry:
     thin = kind in THIN
     return {
         "symbol": symbol(kind) + ("-open" if thin or hollow else ""),

@@ -41,7 +41,7 @@ class Scale:
             given = self.on_page(given)
         return [self.number(value) for value in given.tolist()]
 
-    def number(self, value: float) -> Any:
+    def number(self, value: Any) -> Any:
         """One number, rounded to what can be seen."""
         if not math.isfinite(value):
             return None
