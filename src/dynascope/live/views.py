@@ -71,7 +71,7 @@ class Layout:
         return _spread(len(self.times), min(MOST_ROWS, most))
 
     def header(self) -> dict[str, Any]:
-        """Everything but the values, as the page is told it."""
+        """Everything but the values, as it is sent to the page."""
         places = np.unravel_index(self.members, tuple(map(len, self.labels.values()))) if self.labels else ()
         named = dict(zip(self.labels, places, strict=True))
         color = next((dim for dim in self.labels if dim not in REPEATS), next(iter(self.labels), None))
