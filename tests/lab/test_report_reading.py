@@ -96,19 +96,19 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
         tab.goto((site / "index.html").as_uri())
         card = tab.locator("[data-text]")
         tab.get_by_role("searchbox").fill("nothing like it")
-        assert "words=nothing" in tab.url
-        assert card.is_hidden()
+        tab.wait_for_url("**words=nothing**", wait_until="commit")
+        card.wait_for(state="hidden")
         tab.reload()
-        assert card.is_hidden()
+        card.wait_for(state="hidden")
         assert tab.get_by_role("searchbox").input_value() == "nothing like it"
         tab.go_back()
-        assert card.is_visible()
+        card.wait_for(state="visible")
         tab.locator("[data-text] a").click()
         tab.set_viewport_size({"width": 390, "height": 844})
-        assert tab.evaluate("document.querySelector('.figures img').currentSrc").endswith("walk.narrow.webp")
+        tab.wait_for_function("document.querySelector('.figures img')?.currentSrc.endsWith('walk.narrow.webp')")
         if moving.plotly_script():
             tab.get_by_role("button", name="Interactive").click()
             tab.wait_for_selector(".moving .main-svg")
-            assert tab.locator("a.sheet").is_hidden()
+            tab.locator("a.sheet").wait_for(state="hidden")
         assert errors == []
         browser.close()
