@@ -102,6 +102,10 @@ class WalkCounting(Experiment):
     def data_sets(self) -> tuple[str, ...]:
         return ("cora",) if "cora" in self.which else ()
 
+    @property
+    def matmul_precision(self) -> str:
+        return "default"
+
     def problem(self, which: str, seed: int) -> tuple[graphs.Graph, np.ndarray, np.ndarray, int]:
         """The colored graph, its labels, the nodes with those to train on first, and how many these are."""
         if which == "cora":
@@ -144,11 +148,16 @@ class WalkCounting(Experiment):
         }
         member = OperatorCounter(max(self.operator_widths), schedule=schedule("constant"), **common)
         fixed_operators = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace.error
-        over = {"setting": _grid(self.message_rates, self.message_widths), "seed": seeds}
         usual: Schedule = "steps" if which == "regular" else "constant"
-        member = MessageCounter(max(self.message_widths), schedule=schedule(usual), depth=self.edges(which), **common)
         fixed = {**fixed, "graph": FeaturedGraph(graph)}
-        messages = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace.error
+        parts = []
+        for widths in similar(self.message_widths):
+            over = {"setting": _grid(self.message_rates, widths), "seed": seeds}
+            member = MessageCounter(max(widths), schedule=schedule(usual), depth=self.edges(which), **common)
+            trained = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace
+            parts.append(trained.error)
+        messages = xr.concat(parts, "setting")
+        messages = messages.assign_coords(setting=np.arange(messages.sizes["setting"]))
         pieces = [messages.expand_dims("operators"), fixed_operators]
         error = xr.concat([_numbered(piece) for piece in pieces], "model", join="outer")
         return xr.Dataset({"error": error.assign_coords(model=["GIN", *OPERATORS])})
@@ -237,6 +246,18 @@ def columns_of(graph: graphs.Graph, length: int, operator: Any, more: int, stand
     powers = graphs.powers(operator(graph), graph.features, length * more).astype(float)
     columns = powers.transpose(1, 0, 2).reshape(graph.nodes, -1)
     return (columns - columns.mean(0)) / np.maximum(columns.std(0), 1e-9) if standardized else columns
+
+
+def similar(widths: Iterable[int]) -> list[list[int]]:
+    """The widths in groups, within which the largest is at most eight times the smallest: in one array program every
+    network costs as much as the widest."""
+    groups: list[list[int]] = []
+    for width in sorted(widths):
+        if groups and width <= 8 * groups[-1][0]:
+            groups[-1].append(width)
+        else:
+            groups.append([width])
+    return groups
 
 
 def _grid(rates: Iterable[float], widths: Iterable[int]) -> dict[str, np.ndarray]:
