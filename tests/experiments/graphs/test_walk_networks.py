@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 from dynascope import graphs
 from dynascope.dynamics import ensemble
-from dynascope.experiments.graphs.walk_counting import OPERATORS, WalkCounting, columns_of
+from dynascope.experiments.graphs.walk_counting import WalkCounting
 from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, narrowed
+from dynascope.experiments.graphs.walk_training import OPERATORS, columns_of, problem, similar
 from dynascope.lab.fields import build
 from dynascope.models import MLP, FeaturedGraph
 
@@ -23,11 +25,6 @@ FIXED = {"y": Y, "order": np.arange(20, dtype=np.int32)}
 
 def setting(rate: float, width: int) -> Any:
     return {"setting": {"rate": np.array([rate], np.float32), "width": np.array([width], np.float32)}, "seed": [0]}
-
-
-def problem(which: str, seed: int, **change: Any) -> Any:
-    experiment: Any = build(WalkCounting, change)
-    return experiment.problem(which, seed)
 
 
 def test_a_narrowed_network_is_drawn_as_one_of_its_width_and_its_dead_units_stay_dead():
@@ -51,10 +48,10 @@ def test_a_member_of_a_grid_is_the_network_of_its_width_alone():
     columns = columns_of(GRAPH, 1, *OPERATORS["A"]).astype(np.float32)
     padded = np.concatenate([columns, np.zeros((20, 2), np.float32)], axis=1)
     used = (np.arange(6) < 4).astype(np.float32)
-    over = {"operators": {"features": padded[None], "used": used[None]}, **setting(0.01, 4)}
+    over = {"model": {"features": padded[None], "used": used[None]}, **setting(0.01, 4)}
     member = OperatorCounter(8, 12, 4, 30, "constant")
     run = ensemble(member, over, fixed=FIXED, steps=30, record=30)
-    model = run.member(operators=0, setting=0, seed=0).model.network
+    model = run.member(model=0, setting=0, seed=0).model.network
     assert np.all(np.asarray(model.weights[0])[4:] == 0)
     assert np.all(np.asarray(model.weights[0])[:, 4:] == 0)
     assert np.any(np.asarray(model.weights[0])[:4, :4] != 0)
@@ -88,19 +85,19 @@ def test_the_rate_follows_its_schedule(schedule: Any, at_half: float, at_end: fl
 
 
 def test_labels_are_walks_through_blue_nodes_and_the_control_shuffles_them():
-    graph, y, order, count = problem("regular", 0)
+    graph, y, order, count = problem("regular", 3, 0)
     assert (graph.nodes, count) == (1000, 300)
     assert (y.mean(), y.max()) == (19.066, 108)
     assert y.var() == pytest.approx(552.49, abs=0.005)
     np.testing.assert_array_equal(order, np.arange(1000))
     assert np.all(y[1::2] == 0)
-    _, shuffled, *_ = problem("regular", 0, shuffled=True)
+    _, shuffled, *_ = problem("regular", 3, 0, shuffled=True)
     assert np.any(shuffled[1::2] != 0)
     np.testing.assert_array_equal(np.sort(shuffled), np.sort(y))
 
 
 def test_the_split_of_cora_has_as_many_blue_as_red_nodes():
-    graph, y, order, count = problem("cora", 3)
+    graph, y, order, count = problem("cora", 2, 3)
     assert y.mean() == pytest.approx(7.209, abs=5e-4)
     assert y.var() == pytest.approx(362.07, abs=5e-3)
     assert np.bincount(order[:count] % 2).tolist() == [500, 500]
@@ -119,3 +116,26 @@ def test_columns_are_the_powers_side_by_side():
     )
     np.testing.assert_allclose(standardized.mean(0), 0, atol=1e-9)
     np.testing.assert_allclose(standardized.std(0), 1)
+
+
+def test_widths_that_are_far_apart_are_not_one_program():
+    assert similar((256, 8, 16, 32, 64)) == [(8, 16, 32, 64), (256,)]
+    assert similar((16,)) == [(16,)]
+
+
+def test_the_parts_of_a_run_become_one_table_of_errors():
+    sizes = {"regular_edges": 1, "cora_edges": 1, "regular_epochs": 1, "cora_epochs": 1, "seeds": 2, "batch": 100}
+    grid = {"message_rates": (0.01,), "message_widths": (2, 32), "operator_rates": (0.1, 0.01), "operator_widths": (2,)}
+    experiment: Any = build(WalkCounting, {**sizes, **grid})
+    parts = experiment.measurements()
+    assert list(parts) == [
+        f"{which}-{part}" for which in ("regular", "cora") for part in ("messages-2", "messages-32", "operators")
+    ]
+    found = {name: part.measure(0) for name, part in parts.items() if name.startswith("regular")}
+    assert found["regular-messages-32"].width.values.tolist() == [32]
+    experiment = build(WalkCounting, {**sizes, **grid, "which": ("regular",)})
+    errors = experiment.errors(xr.DataTree.from_dict(found))
+    assert dict(errors.sizes) == {"graph": 1, "model": 7, "setting": 2, "seed": 2, "recording": 4, "split": 2}
+    wide = errors.sel(graph="regular", model="GIN", setting=1)
+    np.testing.assert_array_equal(wide, found["regular-messages-32"].error.isel(model=0, setting=0))
+    assert np.all(np.isfinite(errors))

@@ -11,32 +11,27 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
-from dynascope.dynamics import ensemble
-from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.graphs.paper import PAPER
 from dynascope.experiments.graphs.walk_drawing import draw_errors, draw_learning
-from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, Schedule
+from dynascope.experiments.graphs.walk_networks import Schedule
+from dynascope.experiments.graphs.walk_training import (
+    MESSAGES,
+    OPERATORS,
+    WalkTraining,
+    Where,
+    columns_of,
+    problem,
+    similar,
+)
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, within
-from dynascope.lab.experiment import Experiment, Source, Values
-from dynascope.models import FeaturedGraph
-from dynascope.tasks.data import citation_graphs
+from dynascope.lab.experiment import ComposedExperiment, Source, Values
 from dynascope.theory.graphs.smooth_fit import quadratic_fit
 
-OPERATORS: dict[str, tuple[Any, int, bool]] = {
-    "A": (graphs.adjacency, 1, False),
-    "A+": (graphs.adjacency, 2, False),
-    "Ã(1)": (graphs.with_self_loops, 1, False),
-    "Ã(1)+": (graphs.with_self_loops, 2, False),
-    "A, standardized": (graphs.adjacency, 1, True),
-    "Ã(1), standardized": (graphs.with_self_loops, 1, True),
-}
-"""By name: the operator, how many powers for each step of the walk, and whether columns are standardized."""
 BEHIND = ["Ã(1)", "Ã(1)+"]
-RECORDINGS = 50
 
 
-class WalkCounting(Experiment):
+class WalkCounting(ComposedExperiment):
     """Can an MLP on powers of a fixed operator count colored walks, as message passing can?"""
 
     id = "graphs.walk-counting"
@@ -75,7 +70,7 @@ class WalkCounting(Experiment):
     error. Quick counts walks of 2 edges on both graphs, and trains one rate and one width for a short time, with a
     cosine decay. The control shuffles the labels. The full cost on a CPU is an estimate."""
 
-    which: tuple[Literal["regular", "cora"], ...] = ("regular", "cora")
+    which: tuple[Where, ...] = ("regular", "cora")
     regular_edges: int = Field(3, ge=1)
     """Of a walk on the regular graph."""
     cora_edges: int = Field(2, ge=1)
@@ -99,75 +94,52 @@ class WalkCounting(Experiment):
         """The length of the walks on a graph."""
         return self.cora_edges if which == "cora" else self.regular_edges
 
-    def data_sets(self) -> tuple[str, ...]:
-        return ("cora",) if "cora" in self.which else ()
-
     @property
     def matmul_precision(self) -> str:
         return "default"
 
-    def problem(self, which: str, seed: int) -> tuple[graphs.Graph, np.ndarray, np.ndarray, int]:
-        """The colored graph, its labels, the nodes with those to train on first, and how many these are."""
-        if which == "cora":
-            graph = graphs.parity_colors(citation_graphs.structure("cora"))
-            rng = np.random.default_rng(seed)
-            colors = [rng.permutation(np.arange(start, graph.nodes, 2)) for start in (0, 1)]
-            order = np.concatenate([part[:500] for part in colors] + [part[500:] for part in colors])
-            count = 1000
-        else:
-            graph = graphs.parity_colors(graphs.random_regular(6, 1000, seed=seed))
-            order, count = np.arange(graph.nodes), 300
-        y = graphs.walk_counts(graph, np.arange(graph.nodes) % 2, [0] * (self.edges(which) + 1)).astype(float)
-        return graph, np.random.default_rng(seed + 1).permutation(y) if self.shuffled else y, order, count
+    def measurements(self) -> Mapping[str, WalkTraining]:
+        """On each graph, the GA-MLPs, and GIN at widths that are alike."""
+        found = {}
+        for which in self.which:
+            usual: Schedule = "steps" if which == "regular" else "constant"
+            common = {"which": which, "edges": self.edges(which), "epochs": self.epochs(which)}
+            common |= {name: getattr(self, name) for name in ("batch", "seeds", "shuffled")}
+            for widths in similar(self.message_widths):
+                found[f"{which}-messages-{max(widths)}"] = WalkTraining(
+                    family="messages",
+                    rates=self.message_rates,
+                    widths=widths,
+                    schedule="cosine" if self.schedule == "cosine" else usual,
+                    **common,
+                )
+            found[f"{which}-operators"] = WalkTraining(
+                family="operators",
+                rates=self.operator_rates,
+                widths=self.operator_widths,
+                schedule="cosine" if self.schedule == "cosine" else "constant",
+                **common,
+            )
+        return found
 
-    def measure(self, seed: int) -> xr.Dataset:
-        found = [self.trained(which, seed) for which in self.which]
-        measured = xr.concat(found, "graph", join="outer").assign_coords(graph=list(self.which))
-        return measured.assign_attrs(seed=seed)
+    def errors(self, measured: xr.DataTree) -> xr.DataArray:
+        """The errors of all models on all graphs, (graph, model, setting, seed, recording, split); NaN where one has
+        fewer settings or recordings than others."""
+        found = []
+        for which in self.which:
+            parts = {name: each.error for name, each in measured.children.items() if name.startswith(which)}
+            operators = parts.pop(f"{which}-operators")
+            both = [_numbered(xr.concat(parts.values(), "setting")), _numbered(operators)]
+            found.append(xr.concat(both, "model", join="outer"))
+        return xr.concat(found, "graph", join="outer").assign_coords(graph=list(self.which))
 
-    def trained(self, which: str, seed: int) -> xr.Dataset:
-        """The errors of all models on one graph, (model, setting, seed, recording, split)."""
-        graph, y, order, count = self.problem(which, seed)
-        steps = self.epochs(which) * (count // self.batch)
-        seeds = member_seeds(seed, self.seeds)
-        common = {"train": count, "batch": self.batch, "steps": steps}
-        fixed = {"y": y.astype(np.float32), "order": order.astype(np.int32)}
-        record = np.unique(np.linspace(0, steps, RECORDINGS + 1).astype(int))
-
-        def schedule(usual: Schedule) -> Schedule:
-            return "cosine" if self.schedule == "cosine" else usual
-
-        features = {name: columns_of(graph, self.edges(which), *kind) for name, kind in OPERATORS.items()}
-        columns = max(each.shape[1] for each in features.values())
-        used = [np.arange(columns) < each.shape[1] for each in features.values()]
-        padded = [np.pad(each, ((0, 0), (0, columns - each.shape[1]))) for each in features.values()]
-        over = {
-            "operators": {"features": np.stack(padded).astype(np.float32), "used": np.stack(used).astype(np.float32)},
-            "setting": _grid(self.operator_rates, self.operator_widths),
-            "seed": seeds,
-        }
-        member = OperatorCounter(max(self.operator_widths), schedule=schedule("constant"), **common)
-        fixed_operators = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace.error
-        usual: Schedule = "steps" if which == "regular" else "constant"
-        fixed = {**fixed, "graph": FeaturedGraph(graph)}
-        parts = []
-        for widths in similar(self.message_widths):
-            over = {"setting": _grid(self.message_rates, widths), "seed": seeds}
-            member = MessageCounter(max(widths), schedule=schedule(usual), depth=self.edges(which), **common)
-            trained = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace
-            parts.append(trained.error)
-        messages = xr.concat(parts, "setting")
-        messages = messages.assign_coords(setting=np.arange(messages.sizes["setting"]))
-        pieces = [messages.expand_dims("operators"), fixed_operators]
-        error = xr.concat([_numbered(piece) for piece in pieces], "model", join="outer")
-        return xr.Dataset({"error": error.assign_coords(model=["GIN", *OPERATORS])})
-
-    def predict(self, measured: xr.Dataset) -> xr.Dataset:
+    def predict(self, measured: xr.DataTree) -> xr.Dataset:
         """The errors of the best smooth predictor, (graph, split), and the least training error that the classes of
         each model allow, (graph, model)."""
         smooth, floors = [], []
         for which in self.which:
-            graph, y, order, count = self.problem(which, int(measured.attrs["seed"]))
+            seed = int(measured[f"{which}-operators"].attrs["seed"])
+            graph, y, order, count = problem(which, self.edges(which), seed, shuffled=self.shuffled)
             train, length = order[:count], self.edges(which)
             colors = np.arange(graph.nodes) % 2
             smooth.append(quadratic_fit(columns_of(graph, length, *OPERATORS["A"]), y, train, colors))
@@ -177,11 +149,11 @@ class WalkCounting(Experiment):
             ]
             share = np.var(y[train]) / np.var(y)
             floors.append([share * graphs.irreducible_error(each[train], y[train]) for each in classes])
-        coords = {"graph": list(self.which), "model": measured.model, "split": ["train", "test"]}
+        coords = {"graph": list(self.which), "model": [MESSAGES, *OPERATORS], "split": ["train", "test"]}
         return xr.Dataset({"smooth": (("graph", "split"), smooth), "floor": (("graph", "model"), floors)}, coords)
 
-    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        error = measured.error.drop_vars(["recording", "setting"], errors="ignore")
+    def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.Dataset:
+        error = self.errors(measured).drop_vars(["recording", "setting"])
         train = error.sel(split="train", drop=True).fillna(np.inf)
         best = error.isel(recording=train.argmin("recording"))
         setting = train.min("recording").median("seed").argmin("setting")
@@ -233,39 +205,14 @@ class WalkCounting(Experiment):
         statement = "On the regular graph, as in the table, Ã(1)'s powers are worse than A's (ratio)"
         yield above("normalized-behind", statement, test.sel(model="Ã(1)") / test.sel(model="A"), 2)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
         epochs = {which: self.epochs(which) for which in self.which}
         return {
             "walk-counting": draw_errors({which: self.edges(which) for which in self.which}, reduced),
-            "learning": draw_learning(epochs, measured, reduced),
+            "learning": draw_learning(epochs, self.errors(measured), reduced),
         }
 
 
-def columns_of(graph: graphs.Graph, length: int, operator: Any, more: int, standardized: bool) -> np.ndarray:
-    """The features X, ωX, ω²X, ... of every node, (nodes, columns)."""
-    powers = graphs.powers(operator(graph), graph.features, length * more).astype(float)
-    columns = powers.transpose(1, 0, 2).reshape(graph.nodes, -1)
-    return (columns - columns.mean(0)) / np.maximum(columns.std(0), 1e-9) if standardized else columns
-
-
-def similar(widths: Iterable[int]) -> list[list[int]]:
-    """The widths in groups, within which the largest is at most eight times the smallest: in one array program every
-    network costs as much as the widest."""
-    groups: list[list[int]] = []
-    for width in sorted(widths):
-        if groups and width <= 8 * groups[-1][0]:
-            groups[-1].append(width)
-        else:
-            groups.append([width])
-    return groups
-
-
-def _grid(rates: Iterable[float], widths: Iterable[int]) -> dict[str, np.ndarray]:
-    rate, width = np.array([(rate, width) for width in widths for rate in rates]).T
-    return {"rate": rate.astype(np.float32), "width": width.astype(np.float32)}
-
-
-def _numbered(error: xr.DataArray) -> xr.DataArray:
-    """The recordings of a run by their number, with the operators as models."""
-    renamed = error.rename(operators="model", step="recording")
-    return renamed.assign_coords(recording=np.arange(renamed.sizes["recording"])).drop_vars("model", errors="ignore")
+def _numbered(error: Any) -> xr.DataArray:
+    """Settings by their number; what they are differs from model to model."""
+    return error.drop_vars(["rate", "width"]).assign_coords(setting=np.arange(error.sizes["setting"]))

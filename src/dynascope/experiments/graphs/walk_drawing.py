@@ -71,12 +71,12 @@ def draw_errors(lengths: Mapping[str, int], reduced: xr.Dataset) -> Figure:
     return figure
 
 
-def draw_learning(epochs: Mapping[str, int], measured: xr.Dataset, reduced: xr.Dataset) -> Figure:
+def draw_learning(epochs: Mapping[str, int], errors: xr.DataArray, reduced: xr.Dataset) -> Figure:
     """The test errors while they learn, of the settings that are shown."""
     figure, axes = panels(len(epochs), squeeze=False)
     for panel, which in zip(axes[0], epochs, strict=True):
         for color, name in zip(PALETTE, ("A", "GIN", "A+", "Ã(1)"), strict=True):
-            chosen = measured.error.sel(graph=which, model=name, split="test")
+            chosen = errors.sel(graph=which, model=name, split="test")
             curves = chosen.isel(setting=int(reduced.setting.sel(graph=which, model=name)))
             at = epochs[which] * curves.recording / (curves.sizes["recording"] - 1)
             panel.plot(at, curves.transpose("recording", "seed"), color=color, alpha=0.8, label=name)

@@ -64,15 +64,15 @@ class Counter(eqx.Module):
 class OperatorCounter(Counter):
     """A member: the network of a GA-MLP on the propagated features of every node."""
 
-    def __call__(self, operators: Any, setting: Any, seed: Array, y: Array, order: Array) -> Descent:
+    def __call__(self, model: Any, setting: Any, seed: Array, y: Array, order: Array) -> Descent:
         key = jax.random.fold_in(jax.random.key(3), seed)
-        features = operators["features"]
-        model = GAMLP(features.shape[1], 1, width=self.largest, key=key)
+        features, used = model["features"], model["used"]
+        network = GAMLP(features.shape[1], 1, width=self.largest, key=key)
         units = _units(self.largest, setting["width"])
-        model = eqx.tree_at(lambda model: model.network, model, narrowed(model.network, operators["used"], units))
+        network = eqx.tree_at(lambda network: network.network, network, narrowed(network.network, used, units))
         inputs = features[order[: self.train]]
         return self.descent(
-            model, Supervised("mse"), inputs, lambda model: model(features)[:, 0], y, order, setting, key
+            network, Supervised("mse"), inputs, lambda model: model(features)[:, 0], y, order, setting, key
         )
 
 
