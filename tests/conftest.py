@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +15,15 @@ os.environ.pop("DYNASCOPE_EXPERIMENTS", None)
 
 import jax
 import pytest
+
+# While it imports one of our modules, the hook that checks types finds no module that Python has compiled already: what
+# ours import is translated anew, unless it is here before.
+for package in "distributed diffrax flax.nnx h5netcdf jinja2 networkx optax pandas plotly starlette typer uvicorn".split():
+    with suppress(ImportError):
+        import_module(package)
+for part in "fft integrate linalg optimize signal sparse.linalg special stats".split():
+    import_module(f"scipy.{part}")
+import_module("matplotlib.pyplot")
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment
