@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,17 +11,22 @@ os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DYNASCOPE_RUNS", None)
 os.environ.pop("DYNASCOPE_EXPERIMENTS", None)
 
+# What dynascope imports is imported before it: within its modules, the hook that checks types hides from Python what is
+# compiled already, and 1,700 modules of others would be translated anew.
+import diffrax  # noqa: F401
+import h5netcdf  # noqa: F401
 import jax
+import jinja2  # noqa: F401
+import matplotlib.pyplot  # noqa: F401
+import networkx  # noqa: F401
+import optax  # noqa: F401
 import pytest
-
-# While it imports one of our modules, the hook that checks types finds no module that Python has compiled already: what
-# ours import is translated anew, unless it is here before.
-for package in "distributed diffrax flax.nnx h5netcdf jinja2 networkx optax pandas plotly starlette typer uvicorn".split():
-    with suppress(ImportError):
-        import_module(package)
-for part in "fft integrate linalg optimize signal sparse.linalg special stats".split():
-    import_module(f"scipy.{part}")
-import_module("matplotlib.pyplot")
+import scipy.integrate
+import scipy.optimize
+import scipy.sparse.linalg
+import scipy.stats  # noqa: F401
+import typer  # noqa: F401
+import xarray  # noqa: F401
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment
