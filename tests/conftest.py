@@ -11,8 +11,22 @@ os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DYNASCOPE_RUNS", None)
 os.environ.pop("DYNASCOPE_EXPERIMENTS", None)
 
+# What dynascope imports is imported before it: within its modules, the hook that checks types hides from Python what is
+# compiled already, and 1,700 modules of others would be translated anew.
+import diffrax  # noqa: F401
+import h5netcdf  # noqa: F401
 import jax
+import jinja2  # noqa: F401
+import matplotlib.pyplot  # noqa: F401
+import networkx  # noqa: F401
+import optax  # noqa: F401
 import pytest
+import scipy.integrate
+import scipy.optimize
+import scipy.sparse.linalg
+import scipy.stats  # noqa: F401
+import typer  # noqa: F401
+import xarray  # noqa: F401
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import stdtrit
 
 from dynascope import checks
 
@@ -23,7 +23,7 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
         return {"mean": np.nan, "interval": [-np.inf, np.inf], "of": 0}
     half = np.inf
     if change.size > 1:
-        half = float(stats.t.ppf(0.975, change.size - 1) * change.std(ddof=1) / np.sqrt(change.size))
+        half = float(stdtrit(change.size - 1, 0.975) * change.std(ddof=1) / np.sqrt(change.size))
     return {"mean": change.mean(), "interval": [change.mean() - half, change.mean() + half], "of": change.size}
 
 
@@ -34,6 +34,8 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     The interval takes the points for independent. Points where either is NaN are left out; with fewer than four left,
     or with one of the arrays constant, the correlation is 0 and the interval all of [-1, 1].
     """
+    from scipy.stats import rankdata  # takes a second to import
+
     a, b = _pair(one=one, other=other)
     kept = np.isfinite(a) & np.isfinite(b)
     a, b = a[kept], b[kept]
@@ -41,7 +43,7 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
         return {"pearson": 0.0, "interval": [-1.0, 1.0], "spearman": 0.0, "points": a.size}
     pearson = float(np.corrcoef(a, b)[0, 1])
     center, half = np.arctanh(np.clip(pearson, -0.999999, 0.999999)), 1.96 / np.sqrt(a.size - 3)
-    spearman = float(np.corrcoef(stats.rankdata(a), stats.rankdata(b))[0, 1])
+    spearman = float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
     interval = [float(np.tanh(center - half)), float(np.tanh(center + half))]
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}
 

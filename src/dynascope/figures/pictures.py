@@ -69,7 +69,7 @@ def compressed(figure: Figure, dpi: int, **options: Any) -> bytes:
     if np.abs(np.asarray(picture, np.int16) - np.asarray(few, np.int16)).max(-1).mean() > SEEN:
         few = _with_colors(picture, MANY)
     out = io.BytesIO()
-    few.save(out, format="WEBP", lossless=True, quality=100, method=6)
+    few.save(out, format="WEBP", lossless=True, quality=100, method=4)  # 6: fifty times as long for 1 % fewer bytes
     return out.getvalue()
 
 

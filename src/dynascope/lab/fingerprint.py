@@ -136,15 +136,22 @@ def _used_members(node: ast.stmt, own: Mapping[str, object]) -> Iterator[str]:
 
 def _named(module: Module, node: ast.stmt) -> Iterator[tuple[Module, str, ast.stmt]]:
     """The definitions that the code names."""
-    local = {}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Import | ast.ImportFrom):
-            local |= _imports(part, module.name)
-    for first, *rest in _chains(node):
+    local, chains = _names(node, module.name)
+    for first, *rest in chains:
         if first in local or first in module.imported:
             yield from _resolve(".".join([local.get(first) or module.imported[first], *rest]))
         elif first in module.defined:
             yield module, first, module.defined[first]
+
+
+@cache  # most of what one step or one experiment reaches, another reaches too
+def _names(node: ast.stmt, package: str) -> tuple[dict[str, str], list[tuple[str, ...]]]:
+    """What the code imports by itself, by name, and its chains of names, each once."""
+    local: dict[str, str] = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Import | ast.ImportFrom):
+            local |= _imports(part, package)
+    return local, list(dict.fromkeys(map(tuple, _chains(node))))
 
 
 def _chains(node: ast.AST, local: frozenset[str] = frozenset()) -> Iterator[list[str]]:

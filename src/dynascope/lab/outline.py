@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from dynascope.lab.reading import PACKAGE, Entry, parse
 
 if TYPE_CHECKING:
@@ -95,6 +97,10 @@ class _Module:
         for needed in _names_needed(line):
             if needed not in self.names and not hasattr(builtins, needed):
                 self.value(needed)
+        if isinstance(line, ast.ClassDef) and self._has_fields(line):
+            # or pydantic looks for the strings below the fields in every file that is imported
+            line.keywords = [*line.keywords, ast.keyword("use_attribute_docstrings", ast.Constant(False))]
+            ast.fix_missing_locations(line)
         # compiled without `from __future__ import annotations`: annotations are values, of the names found above
         exec(compile(ast.Module([line], []), "<outline>", "exec", dont_inherit=True), self.names)
         if isinstance(line, ast.ClassDef):
@@ -102,6 +108,11 @@ class _Module:
             for field, words in _described(line):
                 if field in fields and fields[field].description is None:
                     fields[field].description = words
+
+    def _has_fields(self, line: ast.ClassDef) -> bool:
+        """Whether it is a model of pydantic's."""
+        bases = [self.names.get(base.id) for base in line.bases if isinstance(base, ast.Name)]
+        return any(inspect.isclass(base) and issubclass(base, BaseModel) for base in bases)
 
 
 class _Names:

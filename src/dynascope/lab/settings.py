@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import sys
 import threading
@@ -26,12 +27,12 @@ def precision(double: bool, matmul: str) -> Iterator[None]:
         yield
 
 
-MANY_MAPS = 20_000
-"""Linux allows a process 65,530 memory maps by default; a compiled program holds some dozens of them."""
+MANY_MAPS = 10_000
+"""Linux allows a process 65,530 memory maps by default. A compiled program holds some of them: so many, some 3 GB."""
 
 
 def make_room() -> None:
-    """Drop compiled programs where the process holds very many: XLA crashes when it runs out of memory maps.
+    """Drop compiled programs where the process holds very many: they take memory, and XLA crashes without maps.
 
     Programs that are needed again come from the compilation cache. Does nothing where there is no /proc, and looks at
     most once a second: little can be compiled in that time.
@@ -46,6 +47,14 @@ def make_room() -> None:
         return
     if maps.count(b"\n") > MANY_MAPS:
         jax.clear_caches()
+        _give_back()
+
+
+def _give_back() -> None:
+    """Have the C library return what was freed; by itself it keeps gigabytes that the programs took in small pieces."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+    if trim is not None:
+        trim(0)
 
 
 _looked = -1.0
