@@ -259,10 +259,7 @@ def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product:
     left = left.T if left.ndim == 2 and left_axis == 0 else left
     right = right.T if right.ndim == 2 and right_axis == 1 else right
     if left.ndim == right.ndim == 2 and min(*left.shape, *right.shape) >= SMALLEST:
-        import os
-        mode=os.environ.get("ORIENT","0")
-        flip = (mode=="1" and left.shape[0] < right.shape[1]) or (mode=="2" and left.shape[0] > right.shape[1]) or (mode=="3" and left.shape[1]<=left.shape[0])
-        if flip:
+        if left.shape[0] < right.shape[1]:  # the longer side first takes fewer registers
             return product(right.T, left.T, params["precision"]).T
         return product(left, right, params["precision"])
     rows = left if left.ndim == 2 else left[None]  # (m, k), and columns (k, n): one axis at least has length 1
