@@ -12,6 +12,8 @@ what it takes to generate 128 pictures in 100 steps, and what doing so at 60 che
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -131,57 +133,11 @@ def seconds(job: Callable[[], Any]) -> float:
     return statistics.median(times)
 
 
-def in_torch(given: Data, published: bool, steps: int = 2 * (IMAGES // BATCH)) -> float:
-    """Milliseconds a step of the same network in PyTorch: as the published program runs it, or as fast as it goes."""
-    import torch
-    from torch.utils.data import DataLoader, TensorDataset
-
-    from benchmarks.unet_torch import UNet
-
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = published, not published
-    torch.backends.cuda.matmul.allow_tf32 = not published
-    torch.backends.cudnn.allow_tf32 = True  # the default
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    pictures, told = (torch.tensor(np.asarray(each)) for each in given)
-    pictures, net = pictures.permute(0, 3, 1, 2).contiguous(), UNet(3, CONDITION).to(device)
-    schedule = torch.nn.Parameter(torch.tensor([LOW, HIGH - LOW], device=device))
-    parameters = [*net.parameters(), schedule]
-    rule = torch.optim.AdamW(parameters, RATE, weight_decay=0.01)
-    loader = DataLoader(TensorDataset(pictures, told), BATCH, shuffle=True, num_workers=4, drop_last=True)
-    images, conditions = pictures.to(device), told.to(device)
-
-    def batches() -> Any:
-        while True:
-            if published:
-                yield from loader
-            else:
-                for rows in torch.randperm(IMAGES, device=device)[: IMAGES // BATCH * BATCH].view(-1, BATCH):
-                    yield images[rows], conditions[rows]
-
-    def loss(x: Any, c: Any) -> Any:
-        e = torch.randn_like(x)
-        times = (torch.rand(1, device=device) + torch.arange(BATCH, device=device)) / BATCH
-        gamma = schedule[0] + schedule[1].abs() * times
-        column = gamma[:, None, None, None]
-        z = torch.sigmoid(-column).sqrt() * x + torch.sigmoid(column).sqrt() * e
-        v = torch.sigmoid(schedule.sum())
-        latent = v + (1 - v) * (x**2).mean() - v.log() - 1
-        errors = (e - net(z, gamma, c)) ** 2
-        return 0.5 * (schedule[1].abs() * errors.mean() + latent + schedule[0].exp() / NOISE**2) / np.log(2)
-
-    def job() -> None:
-        for _, (x, c) in zip(range(steps), batches(), strict=False):
-            value = loss(x.to(device), c.to(device))
-            rule.zero_grad(set_to_none=True)
-            value.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, 0.01)
-            rule.step()
-            if published:
-                value.item()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-
-    return 1e3 * seconds(job) / steps
+def in_torch(published: bool) -> float:
+    """Milliseconds a step of the same network in PyTorch, in a process of its own: JAX is no company for workers that
+    are forked."""
+    command = [sys.executable, "-m", "benchmarks.diffusion_torch", *(["published"] if published else [])]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def sampling(given: Data) -> float:
@@ -198,6 +154,7 @@ def peak_gigabytes() -> float:
 def main() -> None:
     if not on_accelerator("diffusion-step"):
         return
+    published, fast = in_torch(published=True), in_torch(published=False)
     given, rows = data(), []
 
     def add(what: str, value: float, unit: str, against: str = "") -> None:
@@ -213,10 +170,8 @@ def main() -> None:
     probed = in_the_library(given, STEPS, probed=True)
     add("a step with 60 checkpoints in 20,000", probed, "ms", f"adds {probed / ours - 1:.1%} to a run")
     add("most memory in use", peak_gigabytes(), "GiB")
-    peer = in_torch(given, published=True)
-    add("a step in PyTorch as the published program runs it", peer, "ms", f"PyTorch / library = {peer / ours:.1f}")
-    fast = in_torch(given, published=False)
-    add("a step in PyTorch, as fast as it goes eagerly", fast, "ms", f"PyTorch / library = {fast / ours:.1f}")
+    for what, peer in (("as the published program runs it", published), ("as fast as it goes eagerly", fast)):
+        add(f"a step in PyTorch, {what}", peer, "ms", f"PyTorch / library = {peer / ours:.1f}")
     tell(f"diffusion-step: U-Net of 10.6 M, batch {BATCH}, {jax.devices()[0].device_kind}", rows)
 
 
