@@ -6,7 +6,7 @@ The U-Net has 10.6 million parameters, batches have 128 pictures of 32 x 32 x 3.
 by hand around the same network. The PyTorch network runs twice: as the published program runs it (eagerly, with the
 defaults of PyTorch and deterministic convolutions, batches from a `DataLoader` with four workers, the loss read at
 every step), and as fast as it goes eagerly (TF32 everywhere, any algorithm, data on the device, nothing read). Then:
-what it takes to generate 128 pictures in 100 steps, and what doing so at 60 checkpoints adds to 20,000 steps of training.
+what it takes to generate 128 pictures in 100 steps, and what doing so at 60 checkpoints adds to a training of 20,000.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Many small trainings on the chip: the loop over steps as one GPU kernel, a program of its own for each member.
 
 The weights of a small network fit on one multiprocessor of a GPU. In the ordinary loop every operation of every step
-reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and the batches of
-the next steps, takes the steps without leaving the chip, and writes the state back. Batches are drawn before, by the
-ordinary program; probes run between kernels, as they do in the ordinary loop. The kernel's body is the process's own
-`step`, traced and evaluated on padded arrays (see `padded`).
+reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and what was drawn
+for the next steps (numbers of rows, or samples), takes the steps without leaving the chip, and writes the state back.
+Rows of the data are read from memory as a step needs them. Probes run between kernels, as they do in the ordinary loop.
+The kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dynascope.dynamics.process import Process, SteppedProcess
 LARGEST = 160 * 2**10
 """Bytes of a member's state, batch and constants up to which the kernel is faster than the ordinary loop."""
 DRAWN = 2**30
-"""Bytes of all members' batches that are drawn before a kernel starts."""
+"""Bytes of what is drawn for all members before a kernel starts."""
 MOST_STEPS = 1024
 """Steps in one kernel."""
 WARPS = (1, 2, 4, 8, 16)
@@ -77,7 +77,7 @@ class Fit(NamedTuple):
     reason: str | None
     """Why not."""
     drawn: int = 0
-    """Bytes of a member's batch."""
+    """Bytes of what is drawn for a member's step."""
     required: bool = False
     """Whether it was asked for."""
 
@@ -159,8 +159,8 @@ class _Step:
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
         self.leaves, self.structure = leaves, structure
         self.state = [leaves[k] for k in self.moved]
-        self.consts = [*map(jnp.asarray, self.known), *(leaves[k] for k in self.still)]
-        read_by = [gathers(self.jaxpr, variable) for variable in self.jaxpr.constvars]
+        self.consts = [*map(jnp.asarray, self.known.values()), *(leaves[k] for k in self.still)]
+        read_by = [gathers(self.jaxpr, variable) for variable in self.known]
         self.in_memory = {k for k, found in enumerate(read_by) if found}
         """Which constants stay in memory: data of which a step reads some rows."""
         self.loaded = [leaf for k, leaf in enumerate(self.consts) if k not in self.in_memory]

@@ -25,7 +25,7 @@ ELEMENTWISE = frozenset(
     abs add and ceil clamp convert_element_type cos div eq exp exp2 expm1 floor ge gt integer_pow is_finite le
     log log1p logistic lt max min mul ne neg not one_minus_square or pow rem rsqrt select_n shift_left
     shift_right_logical sign sin sqrt square sub tan tanh xor
-    """.split()
+    """.split()  # noqa: SIM905
 )
 """Operations that treat all numbers of an array alike, and that the kernel language has."""
 ENLARGING = frozenset({"broadcast_in_dim", "iota"})
@@ -78,9 +78,9 @@ def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
     return array[tuple(slice(size) for size in shape)]
 
 
-def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
-    """The part of a traced function that depends on its arguments, and the values of all that it needs besides: what
-    depends on constants alone is computed once, before the kernel, by ordinary operations."""
+def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, dict[Any, Any]]:
+    """The part of a traced function that depends on its arguments, and all that it needs besides, values by variables:
+    what depends on constants alone is computed once, before the kernel, by ordinary operations."""
     jaxpr, known, before, inside = traced.jaxpr, set(traced.jaxpr.constvars), [], []
     for equation in jaxpr.eqns:
         inputs = _variables(equation.invars)
@@ -96,7 +96,8 @@ def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
     wanted.update(variable for variable in jaxpr.outvars if not isinstance(variable, Literal))
     needed = sorted(wanted & known, key=[*jaxpr.constvars, *(v for e in before for v in e.outvars)].index)
     first = jaxpr.replace(eqns=before, invars=[], outvars=needed)
-    return jaxpr.replace(eqns=inside, constvars=needed), list(jaxpr_as_fun(ClosedJaxpr(first, traced.consts))())
+    values = jaxpr_as_fun(ClosedJaxpr(first, traced.consts))()
+    return jaxpr.replace(eqns=inside, constvars=needed), dict(zip(needed, values, strict=True))
 
 
 def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], product: Product) -> list[Any]:
