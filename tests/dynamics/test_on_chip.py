@@ -1,5 +1,6 @@
 """The loop as a kernel, interpreted on a CPU: its numbers are those of the ordinary loop."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,6 +81,20 @@ def test_a_kernel_takes_the_steps_of_the_ordinary_loop(name, interpreted):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
     for variable in loop.trace.data_vars:
         np.testing.assert_allclose(chip.trace[variable], loop.trace[variable], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sgd", "cross-entropy"])
+def test_the_kernel_is_given_the_numbers_of_rows_and_reads_them_itself(name, interpreted):
+    process = MEMBERS[name](0)
+    found = on_chip.fit(process, process.start(), required=True)
+    assert found.reason is None
+    assert found.drawn == 16 * 4  # six numbers, padded to sixteen
+    larger = eqx.tree_at(lambda each: each.objective.data, process, replace_fn=rows_of(100_000))
+    assert on_chip.fit(larger, larger.start(), required=True).reason is None
+
+
+def rows_of(count):
+    return lambda data: jax.tree.map(lambda leaf: jnp.zeros((count, *leaf.shape[1:]), leaf.dtype), data)
 
 
 @pytest.mark.long

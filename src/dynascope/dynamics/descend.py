@@ -93,8 +93,8 @@ class Descent(SteppedProcess):
 
     def advance(self, state: DescentState, now: Array, until: Array) -> DescentState:
         def following(t: Array, state: DescentState) -> DescentState:
-            order, batch = self._draw(t, state.order)
-            after = self.step(t, state, batch.data)
+            order, drawn = self._draw(t, state.order)
+            after = self.step(t, state, drawn)
             return DescentState(after.parameters, after.optimizer, order, after.diverged_at)
 
         return lax.fori_loop(now, until, following, state)
@@ -102,10 +102,11 @@ class Descent(SteppedProcess):
     def step(self, t: Array, state: DescentState, drawn: PyTree) -> DescentState:
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
         optimizer = optax.with_extra_args_support(self.optimizer)
+        batch = self._batch(drawn)
 
         def loss(parameters: PyTree) -> Array:
             model = eqx.combine(parameters, fixed)
-            return self.objective(model) if self.objective.batch is None else self.objective.on(model, drawn)
+            return self.objective(model) if self.objective.batch is None else self.objective.on(model, batch.data)
 
         value, gradient = jax.value_and_grad(loss)(state.parameters)
         with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes, also where its user forbids that
@@ -117,9 +118,7 @@ class Descent(SteppedProcess):
         return DescentState(optax.apply_updates(state.parameters, updates), memory, state.order, diverged_at)
 
     def drawn(self, t: Array) -> PyTree:
-        if self.objective.batch is None:
-            return None
-        return self._draw(t, self._order(t))[1].data
+        return self._draw(t, self._order(t))[1]
 
     def settled(self, state: DescentState, last: Array) -> DescentState:
         order = None if state.order is None else self._order(last)
@@ -133,25 +132,37 @@ class Descent(SteppedProcess):
         epoch = t // (self._rows() // self.objective.batch)
         return epoch_words(self.objective.key, epoch if self.reshuffle else jnp.zeros_like(epoch))
 
-    def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, Batch]:
-        """This step's batch, and the epoch's order it comes from: `order`, unless a new epoch begins."""
-        task, data, batch, key = self.objective.task, self.objective.data, self.objective.batch, self.objective.key
+    def _draw(self, t: Array, order: Array | None) -> tuple[Array | None, PyTree]:
+        """What step t is given: numbers of rows where there is data, else a sample; and the epoch's order they come
+        from: `order`, unless a new epoch begins."""
+        task, batch, key = self.objective.task, self.objective.batch, self.objective.key
         if batch is None:
-            return order, Batch(None, data)
+            return order, None
         assert key is not None  # checked when it was made
         if order is None:
-            return None, Batch(None, task.sample(jax.random.fold_in(key, t), batch))
+            return None, task.sample(jax.random.fold_in(key, t), batch)
         place = t % (self._rows() // batch)
         words = lax.cond(place == 0, lambda: self._order(t), lambda: order)
         rows = permuted(words, place * batch + jnp.arange(batch, dtype=jnp.int32), self._rows())
-        chosen = jax.tree.map(lambda leaf: leaf[rows], data)
         if isinstance(task, AugmentedTask):
-            chosen = task.augment(jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t), chosen)
-        return words, Batch(rows, chosen)
+            own = jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t)
+            return words, Batch(rows, task.augment(own, self._at(rows)))
+        return words, rows
+
+    def _batch(self, drawn: PyTree) -> Batch:
+        """The batch that was drawn."""
+        if self.objective.batch is None:
+            return Batch(None, self.objective.data)
+        if self.objective.data is None:
+            return Batch(None, drawn)
+        return drawn if isinstance(drawn, Batch) else Batch(drawn, self._at(drawn))
+
+    def _at(self, rows: Array) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[rows], self.objective.data)
 
     def snapshot(self, state: DescentState, now: Array) -> Snapshot:
         def batch() -> Batch:
-            return self._draw(now, state.order)[1]
+            return self._batch(self._draw(now, state.order)[1])
 
         model = eqx.combine(state.parameters, self.model)
         return Snapshot(model, now, self.objective, state.optimizer, batch)

@@ -1,10 +1,10 @@
 """Many small trainings on the chip: the loop over steps as one GPU kernel, a program of its own for each member.
 
 The weights of a small network fit on one multiprocessor of a GPU. In the ordinary loop every operation of every step
-reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and the batches of
-the next steps, takes the steps without leaving the chip, and writes the state back. Batches are drawn before, by the
-ordinary program; probes run between kernels, as they do in the ordinary loop. The kernel's body is the process's own
-`step`, traced and evaluated on padded arrays (see `padded`).
+reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and what was drawn
+for the next steps (numbers of rows, or samples), takes the steps without leaving the chip, and writes the state back.
+Rows of the data are read from memory as a step needs them. Probes run between kernels, as they do in the ordinary loop.
+The kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`).
 """
 
 from __future__ import annotations
@@ -26,16 +26,27 @@ import numpy as np
 from jax import lax
 from jaxtyping import PyTree
 
-from dynascope.dynamics.padded import NotInKernel, Product, before_and_inside, cut, evaluate, pad, padded_shape
+from dynascope.dynamics.padded import (
+    InMemory,
+    NotInKernel,
+    Product,
+    before_and_inside,
+    cut,
+    evaluate,
+    gathers,
+    pad,
+    pad_rows,
+    padded_shape,
+)
 from dynascope.dynamics.process import Process, SteppedProcess
 
 LARGEST = 160 * 2**10
 """Bytes of a member's state, batch and constants up to which the kernel is faster than the ordinary loop."""
 DRAWN = 2**30
-"""Bytes of all members' batches that are drawn before a kernel starts."""
+"""Bytes of what is drawn for all members before a kernel starts."""
 MOST_STEPS = 1024
 """Steps in one kernel."""
-WARPS = (1, 2, 4, 8)
+WARPS = (1, 2, 4, 8, 16)
 """Numbers of warps that are tried."""
 TF32_THRICE = lax.DotAlgorithmPreset.TF32_TF32_F32_X3
 BFLOAT16 = lax.DotAlgorithmPreset.BF16_BF16_F32
@@ -46,6 +57,8 @@ class Chip(NamedTuple):
 
     steps: int
     """Steps in one kernel, at most."""
+    whole: bool = False
+    """Whether these are all from one recording to the next."""
     warps: int = 4
     thrice: bool = False
     """Whether products at the highest precision are three of TF32 instead of float32's own."""
@@ -64,7 +77,7 @@ class Fit(NamedTuple):
     reason: str | None
     """Why not."""
     drawn: int = 0
-    """Bytes of a member's batch."""
+    """Bytes of what is drawn for a member's step."""
     required: bool = False
     """Whether it was asked for."""
 
@@ -90,11 +103,11 @@ def fit(process: Process, state: PyTree, required: bool) -> Fit:
     at = jnp.asarray(0, jnp.int32)
     try:
         step = _Step(process, state, process.drawn(at))
-        consts, leaves, batch = (list(map(pad, each)) for each in (step.consts, step.state, step.batch))
-        step.after(at, consts, leaves, batch, _product(Chip(1)))
+        leaves, batch = (list(map(pad, each)) for each in (step.state, step.batch))
+        step.after(at, step.padded(), leaves, batch, _product(Chip(1)))
     except NotInKernel as unknown:
         return Fit(f"the kernel language has no {unknown}")
-    size = sum(map(_bytes, (*step.consts, *step.state, *step.batch)))
+    size = sum(map(_bytes, (*step.loaded, *step.state, *step.batch)))
     if size > LARGEST:
         return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit")
     return Fit(None, sum(map(_bytes, step.batch)), required)
@@ -106,7 +119,8 @@ def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
         return None
     longest = int(np.diff(times, prepend=0).max())
     most = DRAWN // max(1, found.drawn * members)
-    return Chip(max(1, min(longest, MOST_STEPS, most)), required=found.required, interpret=interpreted())
+    steps = max(1, min(longest, MOST_STEPS, most))
+    return Chip(steps, steps >= longest, required=found.required, interpret=interpreted())
 
 
 def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: Chip) -> PyTree:
@@ -120,6 +134,8 @@ def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: 
         state = _Step(process, state, one).steps(t, count, drawn, chip)
         return t + count, process.settled(state, t + count - 1)
 
+    if chip.whole:
+        return some((now, state))[1]
     return lax.while_loop(lambda carry: carry[0] < until, some, (now, state))[1]
 
 
@@ -143,7 +159,13 @@ class _Step:
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
         self.leaves, self.structure = leaves, structure
         self.state = [leaves[k] for k in self.moved]
-        self.consts = [*map(jnp.asarray, self.known), *(leaves[k] for k in self.still)]
+        self.consts = [*map(jnp.asarray, self.known.values()), *(leaves[k] for k in self.still)]
+        read_by = [gathers(self.jaxpr, variable) for variable in self.known]
+        self.in_memory = {k for k, found in enumerate(read_by) if found}
+        """Which constants stay in memory: data of which a step reads some rows."""
+        self.loaded = [leaf for k, leaf in enumerate(self.consts) if k not in self.in_memory]
+        self.loaded += [each.outvars[0].aval for k in sorted(self.in_memory) for each in read_by[k] or ()]
+        """What else is on the chip besides the state: the other constants, and those rows."""
         for leaf in (*self.consts, *self.state, *self.batch):
             if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
                 raise NotInKernel("random keys")
@@ -161,18 +183,26 @@ class _Step:
         found = evaluate(self.jaxpr, consts[:count], [t, *given, *batch], product)
         return [found[k].astype(self.leaves[k].dtype) for k in self.moved]
 
+    def padded(self) -> list[Any]:
+        """The constants as `after` takes them."""
+        return [InMemory(pad_rows(leaf)) if k in self.in_memory else pad(leaf) for k, leaf in enumerate(self.consts)]
+
     def steps(self, t: Any, count: Any, drawn: PyTree, chip: Chip) -> PyTree:
         """The state after `count` steps from t on, by one kernel; `drawn` has a row for each."""
         from jax.experimental import pallas as pl
         from jax.experimental.pallas import triton
 
-        consts, state = ([_stored(pad(leaf)) for leaf in leaves] for leaves in (self.consts, self.state))
+        consts = [_stored(leaf.array if isinstance(leaf, InMemory) else leaf) for leaf in self.padded()]
+        state = [_stored(pad(leaf)) for leaf in self.state]
         batches = [_stored(jax.vmap(pad)(leaf)) for leaf in jax.tree.leaves(drawn)]
 
         def body(limits: Any, *refs: Any) -> None:
             ends = np.cumsum([0, len(consts), len(batches), len(state), len(state)])
             of_consts, of_batches, of_state, out = (refs[a:b] for a, b in pairwise(ends))
-            fixed = [_loaded(ref, leaf) for ref, leaf in zip(of_consts, self.consts, strict=True)]
+            fixed = [
+                InMemory(ref) if k in self.in_memory else _loaded(ref, leaf)
+                for k, (ref, leaf) in enumerate(zip(of_consts, self.consts, strict=True))
+            ]
             product = _product(chip)
 
             def step(k: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,52 +21,11 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 SMALLEST = 16
 """The smallest size of a matrix product."""
 ELEMENTWISE = frozenset(
-    {
-        "abs",
-        "add",
-        "and",
-        "ceil",
-        "clamp",
-        "convert_element_type",
-        "cos",
-        "div",
-        "eq",
-        "exp",
-        "exp2",
-        "expm1",
-        "floor",
-        "ge",
-        "gt",
-        "integer_pow",
-        "is_finite",
-        "le",
-        "log",
-        "log1p",
-        "logistic",
-        "lt",
-        "max",
-        "min",
-        "mul",
-        "ne",
-        "neg",
-        "not",
-        "one_minus_square",
-        "or",
-        "pow",
-        "rem",
-        "rsqrt",
-        "select_n",
-        "shift_left",
-        "shift_right_logical",
-        "sign",
-        "sin",
-        "sqrt",
-        "square",
-        "sub",
-        "tan",
-        "tanh",
-        "xor",
-    }
+    """
+    abs add and ceil clamp convert_element_type cos div eq exp exp2 expm1 floor ge gt integer_pow is_finite le
+    log log1p logistic lt max min mul ne neg not one_minus_square or pow rem rsqrt select_n shift_left
+    shift_right_logical sign sin sqrt square sub tan tanh xor
+    """.split()  # noqa: SIM905
 )
 """Operations that treat all numbers of an array alike, and that the kernel language has."""
 ENLARGING = frozenset({"broadcast_in_dim", "iota"})
@@ -82,6 +41,12 @@ ERF_BELOW += (-1.42647390514189e-02,)
 
 Product = Callable[[jax.Array, jax.Array, Any], jax.Array]
 """A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
+
+
+class InMemory(NamedTuple):
+    """An array that stays in the device's memory: a kernel reads rows of it. Its first axis is not padded."""
+
+    array: Any
 
 
 class NotInKernel(Exception):
@@ -103,14 +68,19 @@ def pad(array: jax.Array) -> jax.Array:
     return jnp.pad(array, [(0, padded_size(size) - size) for size in array.shape]) if array.ndim else array
 
 
+def pad_rows(array: jax.Array) -> jax.Array:
+    """The array padded along all axes but the first."""
+    return jax.vmap(pad)(array)
+
+
 def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
     """The array without its padding."""
     return array[tuple(slice(size) for size in shape)]
 
 
-def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
-    """The part of a traced function that depends on its arguments, and the values of all that it needs besides: what
-    depends on constants alone is computed once, before the kernel, by ordinary operations."""
+def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, dict[Any, Any]]:
+    """The part of a traced function that depends on its arguments, and all that it needs besides, values by variables:
+    what depends on constants alone is computed once, before the kernel, by ordinary operations."""
     jaxpr, known, before, inside = traced.jaxpr, set(traced.jaxpr.constvars), [], []
     for equation in jaxpr.eqns:
         inputs = _variables(equation.invars)
@@ -126,7 +96,8 @@ def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
     wanted.update(variable for variable in jaxpr.outvars if not isinstance(variable, Literal))
     needed = sorted(wanted & known, key=[*jaxpr.constvars, *(v for e in before for v in e.outvars)].index)
     first = jaxpr.replace(eqns=before, invars=[], outvars=needed)
-    return jaxpr.replace(eqns=inside, constvars=needed), list(jaxpr_as_fun(ClosedJaxpr(first, traced.consts))())
+    values = jaxpr_as_fun(ClosedJaxpr(first, traced.consts))()
+    return jaxpr.replace(eqns=inside, constvars=needed), dict(zip(needed, values, strict=True))
 
 
 def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], product: Product) -> list[Any]:
@@ -141,6 +112,23 @@ def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], prod
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
         values.update(zip(equation.outvars, found, strict=True))
     return [read(variable) for variable in jaxpr.outvars]
+
+
+def gathers(jaxpr: Jaxpr, variable: Any) -> list[Any] | None:
+    """The operations that read rows of a variable; None where it is used in another way too."""
+    found = []
+    for equation in jaxpr.eqns:
+        for place, used in enumerate(equation.invars):
+            if used is not variable:
+                continue
+            inner = _inner(equation)
+            if equation.primitive.name == "gather" and place == 0:
+                found.append(equation)
+            elif isinstance(inner, ClosedJaxpr) and (more := gathers(inner.jaxpr, inner.jaxpr.invars[place])):
+                found += more
+            else:
+                return None
+    return None if variable in jaxpr.outvars else found
 
 
 def _variables(terms: Sequence[Any]) -> list[Any]:
@@ -173,8 +161,8 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
         return [inputs[0] + inputs[1]]
     if name == "cond":
         return _chosen(equation, inputs, product)
-    inner = next((params[key] for key in INSIDE if key in params), None)
-    if inner is not None and name not in ("while", "scan"):
+    inner = _inner(equation)
+    if inner is not None:
         if isinstance(inner, ClosedJaxpr):
             return evaluate(inner.jaxpr, inner.consts, inputs, product)
         return evaluate(inner, [], inputs, product)
@@ -194,9 +182,17 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if name in ("reduce_and", "reduce_or"):
         kind = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
         return [_reduced(kind, inputs[0].astype(jnp.int32), shapes[0], params["axes"]) > 0]
+    if name == "gather" and isinstance(inputs[0], InMemory):
+        return [_rows(*inputs, shapes[0], equation)]
     if name == "dot_general":
         return [_dot(inputs, shapes, params, product).astype(equation.outvars[0].aval.dtype)]
     raise NotInKernel(name)
+
+
+def _inner(equation: Any) -> Any:
+    """The function that an operation calls once; None where it calls none."""
+    params = {} if equation.primitive.name in ("cond", "while", "scan") else equation.params
+    return next((params[key] for key in INSIDE if key in params), None)
 
 
 def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
@@ -234,6 +230,18 @@ def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -
     return array
 
 
+def _rows(memory: InMemory, indices: Any, shape: Sequence[int], equation: Any) -> Any:
+    """Rows of an array in memory; the padding reads some row."""
+    numbers, params, out = equation.params["dimension_numbers"], equation.params, equation.outvars[0].aval
+    plain = numbers.collapsed_slice_dims == numbers.start_index_map == (0,) and not numbers.operand_batching_dims
+    if not plain or tuple(params["slice_sizes"]) != (1, *shape[1:]) or out.ndim != len(shape) or indices.ndim != 2:
+        raise NotInKernel(f"gather from {tuple(shape)}")
+    if params["mode"] == lax.GatherScatterMode.FILL_OR_DROP:
+        raise NotInKernel("gather that fills in")
+    rows = jnp.clip(lax.reshape(indices, indices.shape[:1]), 0, shape[0] - 1)
+    return memory.array[rows].astype(out.dtype)
+
+
 def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
     """Axes of length 1 come and go; others only where nothing is padded."""
     if [size for size in shape if size > 1] == [size for size in to if size > 1]:
@@ -252,6 +260,8 @@ def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product:
     left = left.T if left.ndim == 2 and left_axis == 0 else left
     right = right.T if right.ndim == 2 and right_axis == 1 else right
     if left.ndim == right.ndim == 2 and min(*left.shape, *right.shape) >= SMALLEST:
+        if left.shape[0] < right.shape[1]:  # the longer side first takes fewer registers
+            return product(right.T, left.T, params["precision"]).T
         return product(left, right, params["precision"])
     rows = left if left.ndim == 2 else left[None]  # (m, k), and columns (k, n): one axis at least has length 1
     columns = right if right.ndim == 2 else right[:, None]

@@ -109,11 +109,11 @@ def test_super_critical_steps_are_counted_as_by_hand():
     np.testing.assert_allclose(measured.critical[0], critical(start.weights, x), rtol=1e-3)
     key = jax.random.fold_in(jax.random.key(0), 1)
     process = ds.Descent(start.weights, lambda w, b: 0.0, optax.sgd(0.1), data=(x, y), batch=3, key=key)
-    draw = jax.jit(lambda t, order: process._draw(t, order))
-    rate, weights, order, count = 0.9 * critical(start.weights, x), start.weights, jnp.zeros(8, jnp.uint32), [0]
+    draw = jax.jit(lambda t: process.drawn(t))
+    rate, weights, count = 0.9 * critical(start.weights, x), start.weights, [0]
     for t in range(RECORDINGS):
-        order, batch = draw(jnp.asarray(t, jnp.int32), order)
-        points, labels = batch.data
+        batch = draw(jnp.asarray(t, jnp.int32))
+        points, labels = x[batch], y[batch]
         count.append(count[-1] + int(critical(weights, points) < rate))
         gradient = slope(weights, points, labels)
         weights = jax.tree.map(lambda w, g: w - rate.astype(np.float32) * g, weights, gradient)
