@@ -183,7 +183,7 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
         kind = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
         return [_reduced(kind, inputs[0].astype(jnp.int32), shapes[0], params["axes"]) > 0]
     if name == "gather" and isinstance(inputs[0], InMemory):
-        return [_rows(*inputs, shapes[0], equation)]
+        return [_rows(inputs[0], inputs[1], shapes[0], equation)]
     if name == "dot_general":
         return [_dot(inputs, shapes, params, product).astype(equation.outvars[0].aval.dtype)]
     raise NotInKernel(name)
