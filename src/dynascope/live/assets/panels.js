@@ -164,7 +164,7 @@ function picture(view, row) {
   };
 }
 
-function sample(color, dash) {
+export function sample(color, dash) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 24 10");
   svg.setAttribute("aria-hidden", "true");
