@@ -92,7 +92,7 @@ def _error(lines: Mapping[str, str]) -> FieldError:
 
 
 def form(kind: type[Experiment]) -> dict[str, Any]:
-    """An experiment as its page needs it: its question and notes, as HTML, its fields, and their values in each preset and its control."""
+    """An experiment as its page needs it: its question and notes, its fields, and their values in each setting."""
     title = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
     reference = REFERENCES.get(kind.source.document)
     names = [*kind.presets, *(() if "full" in kind.presets else ("full",))]

@@ -83,9 +83,23 @@ def described(run: StoredRun) -> dict[str, Any]:
 
 def claim_row(claim: Claim) -> dict[str, Any]:
     """A claim for a reader: its numbers as text, its sentences as HTML."""
-    said = {name: words.human(value) for name, value in (("measured", claim.measured), ("expected", claim.expected))}
     row = claim.model_dump(mode="json")
-    return {**row, **said, **{name: prose(row[name]) for name in ("statement", "known", "printed") if row.get(name)}}
+    sentences = ("statement", "known", "printed", "post_hoc")
+    said = {name: said_of(row[name]) for name in ("measured", "expected")}
+    return {
+        **row,
+        **said,
+        **{name: prose(row[name]) for name in sentences if row.get(name)},
+    }
+
+
+def said_of(value: Any) -> Any:
+    """A number of a claim as text; pairs of label and text where it has labels (an object would lose their order)."""
+    if not words.is_table(value):
+        return words.human(value)
+    if isinstance(value, dict):
+        return {"pairs": [(words.label(key), said_of(item)) for key, item in value.items()]}
+    return [said_of(item) for item in value]
 
 
 def figure(run: StoredRun, name: str, kind: str) -> Path:

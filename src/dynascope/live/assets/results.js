@@ -13,6 +13,13 @@ export function mark(verdict, text) {
   return h("span", { class: `mark ${verdict}` }, svg, text);
 }
 
+// A number of a claim: on one line where that is enough, else labeled pairs.
+function value(item) {
+  if (typeof item === "string") return item;
+  if (Array.isArray(item)) return item.map((inner) => h("div", {}, value(inner)));
+  return h("dl", { class: "pairs" }, item.pairs.map(([key, inner]) => [h("dt", {}, key), h("dd", {}, value(inner))]).flat());
+}
+
 export function showClaims(claims) {
   const section = byId("verdicts");
   section.hidden = !claims.length;
@@ -21,9 +28,10 @@ export function showClaims(claims) {
     h("td", {}, mark(claim.verdict, claim.kind || claim.verdict)),
     h("td", {}, prose("span", claim.statement, { class: "statement" }), h("span", { class: "where" }, claim.source),
       claim.printed ? h("p", { class: "printed" }, "Printed: ", prose("q", claim.printed)) : null,
-      claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", prose("span", claim.known)) : null),
-    h("td", { class: "value", "data-label": "Measured" }, claim.measured),
-    h("td", { class: "value", "data-label": "Expected" }, claim.expected)));
+      claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", prose("span", claim.known)) : null,
+      claim.post_hoc ? h("p", { class: "post-hoc" }, "Settled after looking at results: ", prose("span", claim.post_hoc)) : null),
+    h("td", { class: "value", "data-label": "Measured" }, value(claim.measured)),
+    h("td", { class: "value", "data-label": "Expected" }, value(claim.expected))));
   fill(section, h("h2", {}, "Claims"), h("table", { class: "claims stack" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "c-verdict" }, "Verdict"), h("th", { scope: "col" }, "Claim"),
       h("th", { scope: "col", class: "c-value" }, "Measured"), h("th", { scope: "col", class: "c-value" }, "Expected"))),
