@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import re
 import shutil
 from pathlib import Path
 
@@ -52,7 +55,9 @@ def test_the_interactive_figure_is_there_where_plotly_is(site: Path):
         pytest.skip("plotly is not installed")
     (script,) = site.rglob("*.plotly.js")
     assert script.read_text(encoding="utf-8").startswith('document.currentScript.figure = {"data":')
-    assert (site / moving.SCRIPT).is_file()
+    kept = re.search(r'packed = "(.+)";', (site / moving.SCRIPT).read_text(encoding="ascii"))
+    assert kept is not None
+    assert gzip.decompress(base64.b64decode(kept[1])) == moving.plotly_script().read_bytes()
     assert "data-figure=" in page(site)
 
 
