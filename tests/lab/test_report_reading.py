@@ -115,5 +115,7 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
             tab.get_by_role("button", name="Interactive").click()
             tab.wait_for_selector(".moving .main-svg")
             tab.locator("a.sheet").wait_for(state="hidden")
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert tab.evaluate(wide) <= 0, "a wide figure scrolls by itself"
         assert errors == []
         browser.close()

@@ -76,7 +76,7 @@ for (const button of document.querySelectorAll("[data-figure]")) {
     still.hidden = true;
     const style = getComputedStyle(sheet);
     const room = sheet.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const width = Math.min(Math.max(room, 0.75 * layout.width), 1.25 * layout.width);
+    const width = Math.min(Math.max(room, layout.width), 1.25 * layout.width); // narrower it would overlap: it scrolls
     const sized = { ...layout, width, height: (layout.height * width) / layout.width };
     await window.Plotly.newPlot(place, data, sized, { displaylogo: false });
     return sheet;
