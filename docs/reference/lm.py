@@ -10,7 +10,7 @@ prompt, words = "Madrid is located in", (" Spain", " the")
 # %% LanguageModel
 import transformers
 
-config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=16)
+config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=16, bos_token_id=None, eos_token_id=None)
 tokenizer = lambda text: {"input_ids": [len(word) for word in text.split()]}
 model = lm.LanguageModel(transformers.GPT2LMHeadModel(config), tokenizer)
 with model.truncated(2, "out", rank=4):  # layers count from 1; at the end the old weights are back
@@ -47,7 +47,7 @@ lm.ratio_gain(full, cut)
 # %% truncation_table
 import transformers
 
-config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=16)
+config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=16, bos_token_id=None, eos_token_id=None)
 tokenizer = lambda text: {"input_ids": [len(word) for word in text.split()]}
 model = lm.LanguageModel(transformers.GPT2LMHeadModel(config), tokenizer)
 table = lm.truncation_table(model, [prompt], [words], ranks=(2, 8))

@@ -51,13 +51,14 @@ def test_the_originals_are_copied_with_the_data_only(site: Path, tmp_path: Path,
 
 
 def test_the_interactive_figure_is_there_where_plotly_is(site: Path):
-    if moving.plotly_script() is None:
+    plotly = moving.plotly_script()
+    if plotly is None:
         pytest.skip("plotly is not installed")
     (script,) = site.rglob("*.plotly.js")
     assert script.read_text(encoding="utf-8").startswith('document.currentScript.figure = {"data":')
     kept = re.search(r'packed = "(.+)";', (site / moving.SCRIPT).read_text(encoding="ascii"))
     assert kept is not None
-    assert gzip.decompress(base64.b64decode(kept[1])) == moving.plotly_script().read_bytes()
+    assert gzip.decompress(base64.b64decode(kept[1])) == plotly.read_bytes()
     assert "data-figure=" in page(site)
 
 
