@@ -59,8 +59,8 @@ def test_the_gallery_without_runs_has_every_experiment_with_its_claim_and_comman
 def test_the_gallery_has_the_figure_and_the_verdict_of_a_stored_run(tmp_path: Path):
     run(build(registry.load("graphs.pairs"), {}, preset="quick"), preset="quick", store=Store(tmp_path))
     page, pictures = make_gallery.gallery(tmp_path)
-    assert list(pictures) == ["graphs.pairs.webp"]
-    assert '<img src="gallery/graphs.pairs.webp"' in page
+    assert list(pictures) == ["graphs.pairs.webp", "graphs.pairs.card.webp"]
+    assert '<a href="gallery/graphs.pairs.webp"><img src="gallery/graphs.pairs.card.webp"' in page
 
 
 class TestPages:
