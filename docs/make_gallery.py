@@ -1,4 +1,4 @@
-"""The gallery: every experiment with its figure, its main claim and its command.
+"""The gallery: every experiment with the panel of its card, which leads to its figure, its main claim and its command.
 
 Pictures and verdicts are those of the stored runs of the quick presets, where there are any; the claims of the others
 are in `evidence.json`.
@@ -22,7 +22,7 @@ from make_reference import SYSTEMS
 
 DOCS = Path(__file__).parent
 WIDTH = 900
-"""Of a picture, in pixels; a card is half as wide."""
+"""Of a figure, in pixels."""
 VERDICTS = {"holds": "✓ holds", "fails": "✗ fails", "erratum": "! not as printed"}
 
 
@@ -37,8 +37,10 @@ def gallery(runs: Path | None) -> tuple[str, dict[str, bytes]]:
         for entry in registry.entries(f"{system}.*"):
             run = _stored(store, entry)
             picture = _picture(run)
+            small = next(run.folder.glob("figures/web/*.card.webp"), None) if run else None
             if picture:
                 pictures[f"{entry.id}.webp"] = picture
+                pictures[f"{entry.id}.card.webp"] = small.read_bytes() if small else picture
             claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
             parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
         parts.append("</div>")
@@ -49,7 +51,7 @@ def _introduction(store: Store | None) -> str:
     text = "Every experiment, with its question, its main claim, and the command that runs it in seconds to minutes."
     if store is None:
         return f"{text} `make docs RUNS=runs` adds the figures of stored runs."
-    return f"{text} Solid is what was measured, dashed what theory predicts. Click a figure to enlarge it."
+    return f"{text} Solid is what was measured, dashed what theory predicts. Click a panel for the whole figure."
 
 
 def _heading(system: str) -> str:
@@ -85,7 +87,8 @@ def _card(entry: Entry, claim: dict[str, Any] | None, pictured: bool) -> str:
     file = f"gallery/{entry.id}.webp"
     lines = ['<figure class="card" markdown="0">']
     if pictured:
-        lines.append(f'<a href="{file}"><img src="{file}" alt="{escape(entry.title)}" loading="lazy"></a>')
+        card = f"gallery/{entry.id}.card.webp"
+        lines.append(f'<a href="{file}"><img src="{card}" alt="{escape(entry.title)}" loading="lazy"></a>')
     lines += ["<figcaption>", f"<strong>{escape(entry.title)}</strong>"]
     if claim:
         lines.append(

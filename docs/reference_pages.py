@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,13 @@ def examples(room: str) -> Iterator[notebooks.Outcome]:
     common: dict[str, Any] = {"__name__": "__main__"}
     notebooks.run(first, common, script.name)
     for cell in rest:
-        yield notebooks.run(cell, dict(common), script.name)
+        yield notebooks.Outcome(cell) if missing(cell) else notebooks.run(cell, dict(common), script.name)
+
+
+def missing(cell: notebooks.Cell) -> list[str]:
+    """The packages that a cell imports and that are not installed: it is shown, and not run."""
+    packages = re.findall(r"^(?:from|import) (\w+)", cell.source, re.MULTILINE)
+    return [name for name in dict.fromkeys(packages) if find_spec(name) is None]
 
 
 def preamble(room: str) -> str:
@@ -62,7 +69,8 @@ def pages(outcomes: Mapping[str, list[notebooks.Outcome]]) -> dict[str, str | by
             parts.append(f"::: {path}")
             if name in shown:
                 text, pictures = notebooks.page([shown[name]], f"{room}-{name}")
-                parts.append(f"**Example**\n\n{text.strip()}")
+                needs = "".join(f" (needs {package})" for package in missing(shown[name].cell))
+                parts.append(f"**Example**{needs}\n\n{text.strip()}")
                 found |= pictures
         found[f"{room}.md"] = "\n\n".join(parts) + "\n"
     for system in listing.SYSTEMS:

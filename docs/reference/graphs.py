@@ -17,11 +17,22 @@ import networkx
 
 graphs.from_networkx(networkx.path_graph(3))
 
+# %% from_pyg
+from types import SimpleNamespace
+
+data = SimpleNamespace(edge_index=np.array([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)  # as a Data of PyG
+graphs.from_pyg(data)
+
 # %% from_scipy
 graphs.from_scipy(graphs.to_scipy(triangle))
 
 # %% to_networkx
 graphs.to_networkx(triangle).number_of_edges()
+
+# %% to_pyg
+from torch_geometric.data import Data  # needs PyTorch Geometric
+
+isinstance(graphs.to_pyg(triangle), Data)
 
 # %% to_scipy
 graphs.to_scipy(triangle).toarray()

@@ -102,6 +102,10 @@ model(tokens).shape
 model = ds.models.RecallTransformer(6, 8, dim=16, key=key)
 ds.models.without_feed(model, 1)(tokens).shape
 
+# %% SpectralGNN
+adjacency = jnp.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+ds.models.SpectralGNN(depth=2, out=2, key=key)(adjacency).shape  # (nodes, out)
+
 # %% WideResNet
 model = ds.models.WideResNet((8, 8, 3), widening=1, stem=4, key=key)
 model(jnp.zeros((8, 8, 3))).shape
@@ -125,6 +129,25 @@ ds.models.linearized(network)(jnp.ones(2)) - network(jnp.ones(2))
 # %% quadratic
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh")
 ds.models.quadratic(network)(jnp.ones(2)) - network(jnp.ones(2))
+
+# %% TorchModel
+import torch  # needs dynascope[torch]
+
+model = ds.models.from_torch(torch.nn.Linear(4, 2))
+jax.vmap(model)(jnp.ones((3, 4))).shape  # called on one example, as every model
+
+# %% from_torch
+import torch  # needs dynascope[torch]
+
+model = ds.models.from_torch(torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), jnp.ones(4))
+sorted(model.parameters)
+
+# %% to_torch
+import torch  # needs dynascope[torch]
+
+module = torch.nn.Linear(4, 2)
+trained = jax.tree.map(lambda leaf: 2 * leaf, ds.models.from_torch(module))  # or what `ds.descend` returns
+bool(torch.allclose(ds.models.to_torch(trained, module).weight, 2 * module.weight))
 
 # %% Attention
 ds.models.Attention(8, 2, key=key)(jnp.ones((3, 8))).shape

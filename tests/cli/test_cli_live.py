@@ -27,3 +27,10 @@ def test_a_port_that_is_taken_is_told(dynascope):
 def test_a_store_that_is_a_file_is_refused(dynascope, tmp_path):
     (tmp_path / "runs").write_text("")
     assert dynascope("live")[0] == 2
+
+
+def test_a_store_that_cannot_be_made_is_told_before_the_page_is_there(dynascope, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, out, lines = dynascope("live", "--runs", str(tmp_path / "file" / "runs"))
+    assert (status, out) == (2, "")
+    assert lines == [f"dynascope: --runs {tmp_path}/file/runs cannot be made (Not a directory): give another folder"]

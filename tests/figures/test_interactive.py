@@ -117,11 +117,37 @@ def test_a_long_curve_is_thinned_and_keeps_its_spike():
     assert 54_321 in kept
 
 
+def largest_gap(x: np.ndarray, y: np.ndarray, kept: np.ndarray) -> float:
+    """The largest distance of points of a curve from the segments between those that were kept."""
+    ends = np.linspace(0, len(kept) - 1, 20_000)
+    drawn = np.stack([np.interp(ends, np.arange(len(kept)), each[kept]) for each in (x, y)], -1)
+    some = np.unique(np.geomspace(1, len(x), 400).astype(int)) - 1
+    return max(float(np.hypot(*(drawn - point).T).min()) for point in np.stack([x, y], -1)[some])
+
+
 def test_a_curve_on_a_logarithmic_axis_is_thinned_as_it_lies_also_from_step_0():
     steps = np.arange(100_000.0)
     with np.errstate(divide="ignore"):
-        kept = thinned(np.log10(steps), np.exp(-steps / 30), 400)
-    assert np.sum((steps[kept] > 3) & (steps[kept] < 300)) > 60
+        x, y = np.log10(steps), np.exp(-steps / 30)
+    kept = thinned(x, y, 400)
+    assert kept[0] == 0, "step 0 is kept, though it is not on the page"
+    assert largest_gap(x[1:], y[1:], kept[1:] - 1) < 0.003 * np.ptp(x[1:])
+
+
+def test_a_path_that_slows_down_is_thinned_as_it_lies():
+    steps = np.arange(4000.0)
+    x, y = 1 - np.exp(-steps / 20), 1 - np.exp(-steps / 60)  # nearly all of its points are at its end
+    kept = thinned(x, y, 60)
+    assert len(kept) <= 60
+    assert largest_gap(x, y, kept) < 0.003
+
+
+def test_a_rough_path_is_thinned_along_its_way():
+    steps = np.arange(20_000.0)
+    size = np.exp(-steps / 300)  # all but the first points are at the origin
+    kept = thinned(size * np.cos(2 * steps), size * np.sin(2 * steps), 120)
+    assert len(kept) <= 150
+    assert np.sum(kept < 1500) > 60
 
 
 def test_an_artist_that_is_not_known_is_refused():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import re
 import shutil
 from pathlib import Path
 
@@ -48,11 +51,14 @@ def test_the_originals_are_copied_with_the_data_only(site: Path, tmp_path: Path,
 
 
 def test_the_interactive_figure_is_there_where_plotly_is(site: Path):
-    if moving.plotly_script() is None:
+    plotly = moving.plotly_script()
+    if plotly is None:
         pytest.skip("plotly is not installed")
     (script,) = site.rglob("*.plotly.js")
     assert script.read_text(encoding="utf-8").startswith('document.currentScript.figure = {"data":')
-    assert (site / moving.SCRIPT).is_file()
+    kept = re.search(r'packed = "(.+)";', (site / moving.SCRIPT).read_text(encoding="ascii"))
+    assert kept is not None
+    assert gzip.decompress(base64.b64decode(kept[1])) == plotly.read_bytes()
     assert "data-figure=" in page(site)
 
 
@@ -110,5 +116,7 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
             tab.get_by_role("button", name="Interactive").click()
             tab.wait_for_selector(".moving .main-svg")
             tab.locator("a.sheet").wait_for(state="hidden")
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert tab.evaluate(wide) <= 0, "a wide figure scrolls by itself"
         assert errors == []
         browser.close()

@@ -142,6 +142,8 @@ def stop(page) -> None:
 
 def test_an_experiment_is_picked_turned_run_and_judged(open_page, server):
     page = open_page()
+    assert "press Run" in page.inner_text("#head"), "a newcomer is told what to do"
+    assert page.locator(".starters a").count() == 6, "and where to begin"
     page.fill("#search", "spiral shrink")
     page.click(f"[data-id='{ID}']")
     page.wait_for_selector("#run")
@@ -262,6 +264,20 @@ def test_the_explorer_draws_and_downloads(open_page, tmp_path):
         with page.expect_download() as found:
             page.click(f"#downloads >> text={name}")
         assert Path(found.value.path()).read_bytes().startswith(start), name
+
+
+def test_an_experiment_of_which_nothing_moves_says_so_and_can_be_explored_at_once(open_page):
+    page = open_page("#/explore")
+    page.wait_for_selector("#explore-plots .main-svg")
+    page.evaluate("location.hash = '#/run/tiny.sums'")
+    page.wait_for_selector("#head h1 code:has-text('n')")
+    page.click("#run")
+    ended(page, "done")
+    page.wait_for_selector("[data-claim=square].is-holds sup")
+    assert "Nothing in this run moves with time" in page.inner_text("#panels")
+    page.click("tr[data-digest] a:has-text('Explore')")
+    page.wait_for_selector("#choice-experiment option[value='tiny.sums']", state="attached")
+    page.wait_for_selector("#explore-plots[data-lines='1'] .main-svg")
 
 
 def test_a_cell_of_a_sweep_leads_to_its_run(open_page):

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from dynascope.lab.claims import claim
+from dynascope.live.stored import claim_row
+
 ID = "tiny.spiral"
 
 
@@ -85,6 +88,17 @@ def test_a_run_has_its_claims_command_and_figures(client, stored):
     assert "script-src" not in figure.headers["content-security-policy"], "a figure runs nothing"
     for name in ("nothing.svg", "spiral.html", "manifest.json"):
         assert client.get(f"/api/runs/{ID}/{stored.digest}/figures/{name}").status_code == 404
+
+
+def test_the_sentences_of_a_claim_are_shown_as_meant_and_escaped():
+    row = claim_row(claim("a", "`rate` < 2, x^2 <b>", measured=1, expected=1, holds=False, post_hoc="see *there*"))
+    assert row["statement"] == "<code>rate</code> &lt; 2, x<sup>2</sup> &lt;b&gt;"
+    assert row["post_hoc"] == "see <em>there</em>"
+
+
+def test_labeled_numbers_keep_their_order():
+    row = claim_row(claim("a", "It falls", measured={"0.5": 3, "1": 2}, expected="falling", holds=True))
+    assert (row["measured"], row["expected"]) == ({"pairs": [("0.5", "3"), ("1", "2")]}, "falling")
 
 
 def test_the_views_of_a_run_are_its_curves(client, stored):

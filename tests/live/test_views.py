@@ -83,3 +83,11 @@ def test_a_picture_of_several_channels_shows_the_first():
     (found,) = drawn(xr.Dataset({"image": (("step", "channel", "row", "column"), values)}))
     sent = np.frombuffer(base64.b64decode(found["data"]), "<f4")
     np.testing.assert_allclose(sent, values[:, 0].ravel(), rtol=1e-6)
+
+
+def test_pictures_in_colors_lie_beside_and_below_one_another():
+    values = np.random.default_rng(0).integers(0, 256, size=(5, 4, 2, 8, 6, 3)).astype(np.uint8)
+    (found,) = drawn(xr.Dataset({"image": (("step", "prompt", "picture", "y", "x", "rgb"), values)}))
+    assert (found["kind"], found["shape"]) == ("picture", [32, 12, 3])
+    sent = np.frombuffer(base64.b64decode(found["data"]), "<f4").reshape(5, 32, 12, 3)
+    np.testing.assert_array_equal(sent[:, 8:16, 6:12], values[:, 1, 1])

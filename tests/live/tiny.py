@@ -1,4 +1,4 @@
-"""A tiny experiment that is recorded while it runs: points that spiral into the origin."""
+"""Tiny experiments: points that spiral into the origin, recorded while they run; and sums, of which nothing moves."""
 
 from __future__ import annotations
 
@@ -70,3 +70,28 @@ class Shrinks(Experiment):
         figure = Figure(figsize=(2, 2))
         figure.subplots().plot(measured.step, measured["size"].T)
         return {"spiral": figure}
+
+
+class Sums(Experiment):
+    """Is the sum of `n` odd numbers a square?"""
+
+    id = "tiny.sums"
+    source = Source("A book of numbers", "Theorem 1")
+    presets = {"quick": {}}
+    control = {"first": 2}
+
+    first: int = 1
+
+    def measure(self, seed: int) -> xr.Dataset:
+        return xr.Dataset({"total": ("count", np.cumsum(self.first + 2 * np.arange(5)))})
+
+    def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
+        return xr.Dataset({"root": np.sqrt(measured.total)})
+
+    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+        yield every("square", "The sum of `n` odd numbers is n^2", reduced.root == np.arange(1, 6))
+
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().plot(measured.total)
+        return {"sums": figure}

@@ -33,6 +33,10 @@ def live(
     from dynascope.lab.store import Store
 
     store = Store(runs)
+    try:
+        store.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--runs {store.root} cannot be made ({error.strerror}): give another folder") from None
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -27,7 +27,7 @@ def variables(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
             "name": name,
             "dims": [{"name": str(dim), "size": size} for dim, size in array.sizes.items()],
             "x": usual_axis(array),
-            "numbers": array.dtype.kind in "fiubc",
+            "numbers": array.dtype.kind in "fiub",
         }
         for name, array in traces(data).items()
     ]

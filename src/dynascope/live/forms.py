@@ -15,6 +15,7 @@ from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import FieldError, build, parsed
 from dynascope.lab.references import REFERENCES
+from dynascope.lab.report.prose import plain, prose
 from dynascope.lab.takes import limits, takes
 from dynascope.lab.terminal import typed
 
@@ -91,15 +92,15 @@ def _error(lines: Mapping[str, str]) -> FieldError:
 
 
 def form(kind: type[Experiment]) -> dict[str, Any]:
-    """An experiment as its page needs it: its question, its fields, and their values in each preset and its control."""
-    title, _, about = inspect.cleandoc(kind.__doc__ or "").partition("\n")
+    """An experiment as its page needs it: its question and notes, its fields, and their values in each setting."""
+    title = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
     reference = REFERENCES.get(kind.source.document)
     names = [*kind.presets, *(() if "full" in kind.presets else ("full",))]
     return {
         "id": kind.id,
-        "title": title,
-        "about": about.strip(),
-        "notes": inspect.cleandoc(kind.notes),
+        "title": plain(title),
+        "heading": prose(title),
+        "notes": [prose(part) for part in inspect.cleandoc(kind.notes).split("\n\n") if part],
         "document": kind.source.document,
         "place": kind.source.place,
         "url": reference.links[0][1] if reference and reference.links else "",

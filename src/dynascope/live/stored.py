@@ -14,6 +14,7 @@ from dynascope.lab.claims import Claim
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
+from dynascope.lab.report.prose import plain, prose
 from dynascope.lab.store import Store, StoredRun
 
 MOST_RUNS = 300
@@ -31,7 +32,7 @@ def experiments(store: Store) -> list[dict[str, Any]]:
     return [
         {
             "id": entry.id,
-            "title": entry.title,
+            "title": plain(entry.title),
             "system": words.system(entry.id),
             "place": entry.place,
             "document": entry.document,
@@ -81,9 +82,24 @@ def described(run: StoredRun) -> dict[str, Any]:
 
 
 def claim_row(claim: Claim) -> dict[str, Any]:
-    """A claim for a reader: its numbers as text."""
-    said = {name: words.human(value) for name, value in (("measured", claim.measured), ("expected", claim.expected))}
-    return {**claim.model_dump(mode="json"), **said}
+    """A claim for a reader: its numbers as text, its sentences as HTML."""
+    row = claim.model_dump(mode="json")
+    sentences = ("statement", "known", "printed", "post_hoc")
+    said = {name: said_of(row[name]) for name in ("measured", "expected")}
+    return {
+        **row,
+        **said,
+        **{name: prose(row[name]) for name in sentences if row.get(name)},
+    }
+
+
+def said_of(value: Any) -> Any:
+    """A number of a claim as text; pairs of label and text where it has labels (an object would lose their order)."""
+    if not words.is_table(value):
+        return words.human(value)
+    if isinstance(value, dict):
+        return {"pairs": [(words.label(key), said_of(item)) for key, item in value.items()]}
+    return [said_of(item) for item in value]
 
 
 def figure(run: StoredRun, name: str, kind: str) -> Path:

@@ -29,6 +29,8 @@ MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000
 MOST_CURVES = 8
 """The most numbers of its own that a variable has as curves; more are a profile at the clock."""
 LARGEST_PICTURE = 128 * 128
+COLORS = ("rgb", "channel", "color")
+"""The name of a last dimension of three numbers that are red, green and blue."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,25 @@ class Layout:
 
     @property
     def drawn_shape(self) -> tuple[int, ...]:
-        """The own dimensions as they are drawn: a picture is over the last two."""
-        return self.shape[-2:] if self.kind == "picture" else self.shape
+        """The own dimensions as they are drawn: a picture is over the last two. One in colors is over the two before
+        them, and those of other dimensions lie beside and below it."""
+        if self.kind != "picture":
+            return self.shape
+        if not self.colored:
+            return self.shape[-2:]
+        down, across = self._tiles
+        return (down * self.shape[-3], across * self.shape[-2], 3)
+
+    @property
+    def colored(self) -> bool:
+        """Whether it is a picture in colors."""
+        return self.kind == "picture" and len(self.shape) > 2 and self.shape[-1] == 3 and self.dims[-1] in COLORS
+
+    @property
+    def _tiles(self) -> tuple[int, int]:
+        """How many pictures in colors lie below and beside one another."""
+        *down, across = self.shape[:-3] or (1,)
+        return prod(down), across
 
     @property
     def members(self) -> np.ndarray:
@@ -99,6 +118,9 @@ class Layout:
 
     def narrowed(self, values: np.ndarray) -> np.ndarray:
         """The values (member, row, own dimensions) as they are drawn."""
+        if self.colored:
+            tiled = values.reshape(*values.shape[:2], *self._tiles, *self.shape[-3:]).swapaxes(3, 4)
+            return tiled.reshape(*values.shape[:2], *self.drawn_shape)
         extra = len(self.shape) - len(self.drawn_shape)
         return values[(slice(None), slice(None), *(0,) * extra)]
 

@@ -13,6 +13,13 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+// An element whose text the server has rendered, and escaped: code, emphasis, subscripts.
+export function prose(tag, html, attributes = {}) {
+  const element = h(tag, attributes);
+  element.innerHTML = html;
+  return element;
+}
+
 export const byId = (id) => document.getElementById(id);
 
 export function fill(element, ...children) {

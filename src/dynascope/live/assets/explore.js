@@ -2,6 +2,7 @@
 
 import { ask, byId, choice, decoded, fill, h, pathOf } from "./dom.js";
 import { config, groupColor, ink, layout, onThemeChange } from "./colors.js";
+import { sample } from "./panels.js";
 
 export class Explorer {
   constructor() {
@@ -11,9 +12,10 @@ export class Explorer {
   }
 
   async show(id, digest) {
-    this.experiments ??= (await ask("/api/experiments")).filter((one) => one.verdict);
+    this.experiments = (await ask("/api/experiments")).filter((one) => one.verdict);
     if (!this.experiments.length) {
       fill(byId("explore-form"));
+      fill(byId("explore-plots"));
       fill(byId("explore-head"), h("h1", {}, "Nothing is stored yet"), h("p", {}, "Run an experiment first: its traces can then be explored here."));
       return;
     }
@@ -28,6 +30,14 @@ export class Explorer {
 
   async variablesOf() {
     this.variables = (await ask(pathOf("runs", this.id, this.digest, "variables", this.chosen.trace))).filter((one) => one.numbers);
+    if (!this.variables.length) {
+      fill(byId("explore-head"), h("h1", {}, this.run.title), h("p", { class: "id" }, `${this.id}/${this.digest}`));
+      fill(byId("explore-plots"), h("p", { class: "empty" }, `The ${this.chosen.trace} trace of this run has no numbers to draw.`));
+      this.variable = { name: "", dims: [] };
+      byId("explore-legend").hidden = true;
+      this.form();
+      return;
+    }
     const known = this.variables.find((one) => one.name === this.chosen.variable) || this.variables.find((one) => one.dims.length) || this.variables[0];
     this.choose(known);
     this.form();
@@ -97,8 +107,17 @@ export class Explorer {
     });
     fill(byId("explore-plots"), panels.map((one) => one.element), found.left_out ? h("p", { class: "soft" }, `${found.left_out} further lines are not drawn.`) : null);
     for (const { plot, panel } of panels) Plotly.react(plot, panel.lines.map((line) => this.trace(line)), this.layout(), { ...config, displayModeBar: "hover" });
+    this.legend();
     this.downloads(panels.map((one) => one.plot));
     byId("explore-plots").dataset.lines = String(found.panels.reduce((all, panel) => all + panel.lines.length, 0));
+  }
+
+  // What the colors mean: all of them, or the first and the last of many.
+  legend() {
+    const { colors } = this.found;
+    const shown = colors.length > 8 ? [0, colors.length - 1] : [...colors.keys()];
+    byId("explore-legend").hidden = colors.length < 2;
+    fill(byId("explore-legend"), shown.map((k) => h("span", {}, sample(groupColor(k, colors.length), ""), `${this.chosen.color.replaceAll("_", " ")} ${colors[k]}`)));
   }
 
   trace(line) {

@@ -6,6 +6,7 @@ import { Picker } from "./picker.js";
 import { Runner } from "./runner.js";
 import { listen } from "./stream.js";
 import { Sweeps } from "./sweeps.js";
+import { welcome } from "./welcome.js";
 
 history.replaceState(null, "", `${location.pathname}${location.hash}`); // the token is in the cookie now
 
@@ -42,7 +43,7 @@ async function route() {
   document.querySelector("[data-page=run]").setAttribute("href", runner.id ? `#/run/${runner.id}` : "#/");
 }
 
-await picker.load().catch(problem);
+await picker.load().then(() => welcome(picker.experiments)).catch(problem);
 window.addEventListener("hashchange", route);
 await route();
 listen(runner.handlers());

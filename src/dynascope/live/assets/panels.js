@@ -153,18 +153,30 @@ function profiles(view, count, style) {
 }
 
 function picture(view, row) {
-  const [height, width] = view.header.shape;
+  const [height, width, colors] = view.header.shape;
   const values = view.row(0, row);
+  if (colors) return painting(view, row, values, height, width);
   const z = Array.from({ length: height }, (_, k) => values.slice(k * width, (k + 1) * width));
   const { dims, axis } = view.header;
+  const square = Math.max(height, width) < 5 * Math.min(height, width); // a few long rows fill the panel
   return {
     data: [{ type: "heatmap", z, colorscale: SCALE, colorbar: { thickness: 10, outlinewidth: 0 }, hovertemplate: "%{y}, %{x}: %{z:.4~g}<extra></extra>" }],
     extra: { xaxis: { title: { text: `${words(dims[1])}, at ${words(axis)} ${number(view.times[row])}` }, constrain: "domain" },
-      yaxis: { title: { text: words(dims[0]) }, autorange: "reversed", scaleanchor: "x", constrain: "domain" } },
+      yaxis: { title: { text: words(dims[0]) }, autorange: "reversed", constrain: "domain", ...(square ? { scaleanchor: "x" } : { dtick: height < 12 ? 1 : undefined }) } },
   };
 }
 
-function sample(color, dash) {
+// A picture in its own colors, from 0 to 1 or to 255.
+function painting(view, row, values, height, width) {
+  const scale = values.some((value) => value > 1.5) ? 1 : 255;
+  const color = (k) => values.slice(3 * k, 3 * k + 3).map((value) => Math.min(255, Math.max(0, scale * value)));
+  const z = Array.from({ length: height }, (_, i) => Array.from({ length: width }, (_, j) => color(i * width + j)));
+  const bare = { showgrid: false, showticklabels: false, ticks: "", zeroline: false, constrain: "domain" };
+  const title = { text: `at ${words(view.header.axis)} ${number(view.times[row])}` };
+  return { data: [{ type: "image", z, hoverinfo: "skip" }], extra: { xaxis: { ...bare, title }, yaxis: bare } };
+}
+
+export function sample(color, dash) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 24 10");
   svg.setAttribute("aria-hidden", "true");

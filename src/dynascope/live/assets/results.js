@@ -1,6 +1,6 @@
 // What a run gives: verdicts as the claims are judged, and the experiment's own figures.
 
-import { byId, fill, h, pathOf } from "./dom.js";
+import { byId, fill, h, pathOf, prose } from "./dom.js";
 
 const SIGNS = { holds: "M2.5 8.6l3.6 3.6 7.4-8.2", fails: "M3.5 3.5l9 9m0-9l-9 9", erratum: "M11.2 1.9l2.9 2.9-8.6 8.6-3.7.8.8-3.7z" };
 
@@ -13,17 +13,25 @@ export function mark(verdict, text) {
   return h("span", { class: `mark ${verdict}` }, svg, text);
 }
 
+// A number of a claim: on one line where that is enough, else labeled pairs.
+function value(item) {
+  if (typeof item === "string") return item;
+  if (Array.isArray(item)) return item.map((inner) => h("div", {}, value(inner)));
+  return h("dl", { class: "pairs" }, item.pairs.map(([key, inner]) => [h("dt", {}, key), h("dd", {}, value(inner))]).flat());
+}
+
 export function showClaims(claims) {
   const section = byId("verdicts");
   section.hidden = !claims.length;
   if (!claims.length) return;
   const rows = claims.map((claim) => h("tr", { class: `is-${claim.verdict}`, "data-claim": claim.id },
     h("td", {}, mark(claim.verdict, claim.kind || claim.verdict)),
-    h("td", {}, h("span", { class: "statement" }, claim.statement), h("span", { class: "where" }, claim.source),
-      claim.printed ? h("p", { class: "printed" }, "Printed: ", h("q", {}, claim.printed)) : null,
-      claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", claim.known) : null),
-    h("td", { class: "value", "data-label": "Measured" }, claim.measured),
-    h("td", { class: "value", "data-label": "Expected" }, claim.expected)));
+    h("td", {}, prose("span", claim.statement, { class: "statement" }), h("span", { class: "where" }, claim.source),
+      claim.printed ? h("p", { class: "printed" }, "Printed: ", prose("q", claim.printed)) : null,
+      claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", prose("span", claim.known)) : null,
+      claim.post_hoc ? h("p", { class: "post-hoc" }, "Settled after looking at results: ", prose("span", claim.post_hoc)) : null),
+    h("td", { class: "value", "data-label": "Measured" }, value(claim.measured)),
+    h("td", { class: "value", "data-label": "Expected" }, value(claim.expected))));
   fill(section, h("h2", {}, "Claims"), h("table", { class: "claims stack" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "c-verdict" }, "Verdict"), h("th", { scope: "col" }, "Claim"),
       h("th", { scope: "col", class: "c-value" }, "Measured"), h("th", { scope: "col", class: "c-value" }, "Expected"))),

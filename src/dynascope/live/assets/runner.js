@@ -1,6 +1,6 @@
 // The run page: an experiment, its form, the run under way or one that is stored, and everything that shows it.
 
-import { ask, byId, copyButton, fill, h, number, pathOf } from "./dom.js";
+import { ask, byId, copyButton, fill, h, number, pathOf, prose } from "./dom.js";
 import { Clock } from "./clock.js";
 import { onThemeChange } from "./colors.js";
 import { Form } from "./form.js";
@@ -21,7 +21,6 @@ export class Runner {
     this.form = new Form(byId("form"), () => this.run(), (code) => { this.code = code; this.showCode(); });
     this.runs = new Runs(() => this.redraw());
     this.controls();
-    this.empty("Choose an experiment, then run it.");
     onThemeChange(() => this.panels.draw());
   }
 
@@ -50,6 +49,9 @@ export class Runner {
   setBusy(busy) {
     this.busy = busy;
     this.pause.disabled = this.stop.disabled = !busy;
+    if (busy) this.began = performance.now();
+    clearInterval(this.ticking);
+    this.ticking = busy ? setInterval(() => this.tick(), 1000) : 0;
     byId("panels").dataset.busy = String(busy);
     if (!busy) this.setPaused(false);
   }
@@ -60,8 +62,15 @@ export class Runner {
     if (paused) this.say("paused");
   }
 
+  // Where nothing is heard for a while (it compiles, or has no steps to count), the seconds show that it is alive.
+  tick() {
+    const seconds = Math.round((performance.now() - this.began) / 1000);
+    if (!this.paused && performance.now() - this.said > 1500) this.output.textContent = `${this.text}, ${seconds} s so far`;
+  }
+
   say(text, share = null) {
-    this.output.textContent = text;
+    this.output.textContent = this.text = text;
+    this.said = performance.now();
     if (share !== null) this.bar.style.width = `${100 * share}%`;
   }
 
@@ -82,8 +91,8 @@ export class Runner {
     byId("controls").hidden = false;
     document.title = `${id} · dynascope live`;
     const source = [experiment.document, experiment.place].filter(Boolean).join(", ");
-    fill(byId("head"), h("h1", {}, experiment.title), h("p", { class: "soft" }, experiment.url ? h("a", { href: experiment.url, rel: "noreferrer", target: "_blank" }, source) : source),
-      h("p", { class: "soft" }, `Cost: ${experiment.cost}`), experiment.notes ? h("details", {}, h("summary", { class: "soft" }, "Notes"), h("p", {}, experiment.notes)) : null);
+    fill(byId("head"), prose("h1", experiment.heading), h("p", { class: "soft" }, experiment.url ? h("a", { href: experiment.url, rel: "noreferrer", target: "_blank" }, source) : source),
+      h("p", { class: "soft" }, `Cost: ${experiment.cost}`), experiment.notes.length ? h("details", {}, h("summary", { class: "soft" }, "Notes"), experiment.notes.map((part) => prose("p", part))) : null);
     this.form.show(experiment, set);
     if (other && this.running?.id !== id) {
       this.shown(fresh());
@@ -165,7 +174,8 @@ export class Runner {
         this.digest = "";
         showClaims([]);
         showFigures(null);
-        this.say("starting", 0);
+        if (!this.state.views.size) this.empty("Curves appear here as soon as something is recorded. An experiment that records none shows its claims and figures at the end.");
+        this.say("measuring", 0);
       },
       part: mine(({ variables }) => {
         this.begun();

@@ -55,13 +55,19 @@ const load = (address) => new Promise((resolve, reject) => {
   script.addEventListener("error", () => reject(new Error(`${address} cannot be loaded`)));
   document.head.append(script);
 });
+const unpack = async (text) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const script = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).blob();
+  const address = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  await load(address).finally(() => URL.revokeObjectURL(address));
+};
 for (const button of document.querySelectorAll("[data-figure]")) {
   const figure = button.closest("figure");
   const still = figure.querySelector(".sheet");
   let moving = null;
   const make = async () => {
     const { data, layout } = (await load(button.dataset.figure)).figure;
-    if (!window.Plotly) await load(button.dataset.plotly);
+    if (!window.Plotly) await unpack((await load(button.dataset.plotly)).packed);
     const sheet = document.createElement("div");
     sheet.className = "sheet moving";
     const place = document.createElement("div");
@@ -70,7 +76,7 @@ for (const button of document.querySelectorAll("[data-figure]")) {
     still.hidden = true;
     const style = getComputedStyle(sheet);
     const room = sheet.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const width = Math.min(Math.max(room, 0.75 * layout.width), 1.25 * layout.width);
+    const width = Math.min(Math.max(room, layout.width), 1.25 * layout.width); // narrower it would overlap: it scrolls
     const sized = { ...layout, width, height: (layout.height * width) / layout.width };
     await window.Plotly.newPlot(place, data, sized, { displaylogo: false });
     return sheet;
