@@ -79,9 +79,9 @@ def draw_learning(epochs: Mapping[str, int], errors: xr.DataArray, reduced: xr.D
             chosen = errors.sel(graph=which, model=name, split="test")
             curves = chosen.isel(setting=int(reduced.setting.sel(graph=which, model=name)))
             at = epochs[which] * curves.recording / (curves.sizes["recording"] - 1)
-            panel.plot(at, curves.transpose("recording", "seed"), color=color, alpha=0.8, label=name)
-        panel.set(yscale="log", xlabel="epoch", ylim=(None, 3))
+            panel.plot(at, curves.transpose("recording", "seed"), color=color, alpha=0.8)
+            panel.plot([], [], color=color, label=name)
+        panel.set(yscale="log", xlabel="epoch", ylim=(None, 3), xticks=np.linspace(0, epochs[which], 5))
         panel.set_title(f"{NAMES[which]}, test error")
-    entries = dict(zip(*reversed(axes[0][-1].get_legend_handles_labels()), strict=True))
-    axes[0][-1].legend(entries.values(), entries.keys())
+    legend_beside(axes[0][-1])
     return figure
