@@ -172,6 +172,33 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
         np.testing.assert_array_equal(resumed[name], undisturbed[name])
 
 
+def test_an_interrupt_between_two_slices_loses_nothing(monkeypatch):
+    monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)
+
+    def run():
+        return ds.ensemble(minibatches, {"seed": range(3)}, steps=400, record=10).trace
+
+    undisturbed, asked, search = run(), [], np.searchsorted
+
+    def interrupted(*given, **options):
+        asked.append(given)
+        if len(asked) == 20:
+            raise KeyboardInterrupt
+        return search(*given, **options)
+
+    monitor = Memory()
+    monitor.keep_every = 1e9  # nothing is kept but at the interrupt
+    monkeypatch.setattr(loop.np, "searchsorted", interrupted)
+    with pytest.raises(KeyboardInterrupt), ds.monitored_by(monitor):
+        run()
+    monkeypatch.setattr(loop.np, "searchsorted", search)
+    again = Memory()
+    again.kept = monitor.kept
+    with ds.monitored_by(again):
+        np.testing.assert_array_equal(run().w, undisturbed.w)
+    assert again.told[0] > 0.4  # it did not begin anew
+
+
 def test_every_finished_batch_is_kept():
     monitor = Memory()
     monitor.keep_every = 1e-3

@@ -53,6 +53,7 @@ def run_members(
     """The outcome of each batch: `width` members on each device, fewer if that many do not fit in its memory."""
     monitor = current_monitor()
     name, span = monitor.next_name(), float(plan.times[-1] - plan.since) or 1.0
+    unit = "steps" if plan.times.dtype.kind == "i" else "time"
     first, schedule, kept_names = 0, plan.schedule(), set(monitor.kept_names())
     if len(devices) > 1 and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
         setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
@@ -66,7 +67,7 @@ def run_members(
             if watch is not None:
                 watch.hand_out(progress, now, first, here, batched)
             done = now - float(plan.since)
-            monitor.progress(first * span + done * here, members * span, "steps")
+            monitor.progress(first * span + done * here, members * span, unit)
 
         def rows(tree: PyTree, chosen: np.ndarray = chosen, mesh: Mesh | None = mesh) -> PyTree:
             return laid_out(jax.tree.map(lambda leaf: leaf[chosen], tree), mesh)

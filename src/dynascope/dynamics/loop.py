@@ -293,30 +293,31 @@ def run_batch(
     found = checkpoint.restore(label, progress)
     if found is None and not checkpoint.usual:
         return None
-    done, progress = found or (0, progress)
-    _, diverged_at = advance(progress, done, done)
+    reached = found or (0, progress)  # what a checkpoint holds: both change at once, wherever an interrupt comes
+    _, diverged_at = advance(reached[1], reached[0], reached[0])
     kept_at, recordings, since = time.perf_counter(), len(plan.times), float(plan.since)
     budget = 64.0 if plan.times.dtype.kind == "i" else (float(plan.times[-1]) - since) / 64  # of the first slice
-    while done < recordings:
-        before, began = float(plan.times[done - 1]) if done else since, time.perf_counter()
-        end = max(done + 1, int(np.searchsorted(plan.times, before + budget, side="right")))
-        try:
+    try:
+        while reached[0] < recordings:
+            done, progress = reached
+            before, began = float(plan.times[done - 1]) if done else since, time.perf_counter()
+            end = max(done + 1, int(np.searchsorted(plan.times, before + budget, side="right")))
             progress, diverged_at = advance(progress, done, end)
-        except KeyboardInterrupt:
-            checkpoint.keep(progress, done, label)
-            raise
-        rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
-        budget = min(16 * budget, max(rate * min(SLICE_SECONDS, monitor.watch_every), 1e-12))
-        done = recordings if stop is not None and np.all(np.asarray(progress.stopped_at) >= 0) else end
-        try:
+            rate = (float(plan.times[end - 1]) - before) / max(time.perf_counter() - began, 1e-6)
+            budget = min(16 * budget, max(rate * min(SLICE_SECONDS, monitor.watch_every), 1e-12))
+            done = recordings if stop is not None and np.all(np.asarray(progress.stopped_at) >= 0) else end
+            reached = done, progress
             on_progress(float(plan.times[done - 1]), progress)
-        except KeyboardInterrupt:
-            checkpoint.keep(progress, done, label)
-            raise
-        interval = monitor.keep_every if done < recordings else monitor.keep_every / 10  # a finished batch: keep sooner
-        if time.perf_counter() - kept_at > interval:
-            checkpoint.keep(progress, done, label)
-            kept_at = time.perf_counter()
+            last = done == recordings
+            interval = monitor.keep_every / 10 if last else monitor.keep_every  # a finished batch: keep sooner
+            if time.perf_counter() - kept_at > interval:
+                checkpoint.keep(progress, done, label)
+                kept_at = time.perf_counter()
+    except KeyboardInterrupt:
+        done, progress = reached
+        checkpoint.keep(progress, done, label)
+        raise
+    progress = reached[1]
     axis = 1 if batched else 0
     records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
     ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
