@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab import files, registry, run as run_module, settings
+from dynascope.lab import files, registry, run as run_module, settings, steps
 from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
@@ -163,6 +163,18 @@ def test_a_crash_after_measuring_keeps_the_measurement(walk, store: Store, where
         "predicted.nc",
         "reduced.nc",
     ]
+
+
+def test_a_run_that_is_judged_again_names_the_versions_that_measured_it(walk, store: Store, monkeypatch):
+    first = run(walk(), store=store, draw=False)
+    path = first.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["code"]["judge"] = "another"
+    path.write_text(json.dumps(manifest))
+    monkeypatch.setattr(steps, "package_versions", lambda: {"jax": "99.0"})
+    again = run(walk(), store=store, draw=False)
+    assert not again.reused
+    assert again.manifest["versions"] == first.manifest["versions"]
 
 
 def test_a_forced_run_replaces_only_when_complete(walk, store: Store, monkeypatch: pytest.MonkeyPatch):

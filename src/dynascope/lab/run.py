@@ -148,7 +148,7 @@ def _current(
                 (draft.folder / name).parent.mkdir(parents=True, exist_ok=True)  # figures
                 shutil.copyfile(stored.folder / name, draft.folder / name)
             done[step] = {name: stored.manifest["files"][name] for name in names}
-        known_facts = ("device", "started", "resumed", SHARED, *TIMINGS)
+        known_facts = ("device", "versions", "started", "resumed", SHARED, *TIMINGS)
         facts = {key: stored.manifest[key] for key in known_facts if key in stored.manifest}
         draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return None

@@ -121,6 +121,7 @@ class Steps:
             lasting=seconds > SLOW_SECONDS,
             started=started,
             device=device_name(),
+            versions=package_versions(),
             compile_seconds=None if compiling is None else round(float(compiling), 3),
             run_seconds=round(seconds, 3),
             resumed=monitor.restored,
@@ -179,10 +180,10 @@ class Steps:
                     "errata": dict(kinds),
                 },
                 "figures": [name.removeprefix("figures/").removesuffix(".png") for name in figures],
+                "versions": package_versions(),
                 **state["facts"],
                 "judge_seconds": seconds,
                 "finished": _now(),
-                "versions": package_versions(),
                 "code": state["code"],
             }
         )
