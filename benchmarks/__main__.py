@@ -15,7 +15,7 @@ ON_ONE_THREAD = (
     "tangent_kernel",
     "top_eigenvalue",
 )
-ON_AN_ACCELERATOR = ("diffusion_step", "gpu_ensemble", "gpu_kernel", "vision_step")
+ON_AN_ACCELERATOR = ("diffusion_step", "gpu_ensemble", "gpu_kernel", "on_chip", "vision_step")
 AS_IT_IS = ("live_latency", "sweep_cost")
 RACES = ON_ONE_THREAD + AS_IT_IS + ON_AN_ACCELERATOR
 
