@@ -58,8 +58,8 @@ class WalkCounting(ComposedExperiment):
     }
     control = {"shuffled": True}
     known_failures = {
-        "quick/messages-count-cora": """On Cora message passing takes the document's 20,000 epochs; after 100 of them its
-        test error is still near that of A's powers.""",
+        "quick/messages-count-cora": """On Cora message passing takes the document's 20,000 epochs; after 100 of them
+        its test error is still near that of A's powers.""",
         "quick/normalized-behind": """On a regular graph powers of A and of Ã(1) have the same span, hence the same
         classes, and here they are trained to the same error. The table's gap is one of optimization.""",
         "full/messages-count": """The least training error of the grid, 3e-8, is that of GIN of width 256 at rate 0.001,
