@@ -55,8 +55,17 @@ def logistic(seed):
     return ds.Map(lambda x: 3.7 * x * (1 - x), jnp.asarray([0.3, 0.4, 0.5]) + 0.01 * jnp.asarray(seed, float))
 
 
+def wide(seed):
+    """Fewer rows in a batch than units in the layer: products of both orientations."""
+    x = jax.random.normal(jax.random.key(seed), (40, 3))
+    model = ds.models.MLP(3, 2, out=3, width=40, key=jax.random.key(seed))
+    data = x, x[:, ::-1]
+    return ds.Descent(model, ds.tasks.Supervised("mse"), optax.sgd(0.1), data=data, batch=20, key=jax.random.key(1))
+
+
 MEMBERS = {
     "sgd": sim(optax.sgd(0.1)),
+    "a wide layer": wide,
     "momentum, ReLU, biases": sim(optax.sgd(0.05, momentum=0.9), activation="relu", bias=True),
     "Adam, tanh": sim(optax.adam(0.02), activation="tanh"),
     "AdamW, GELU, biases": sim(optax.adamw(0.02), activation="gelu", bias=True),
@@ -65,7 +74,7 @@ MEMBERS = {
     "cross-entropy": classes,
     "a map": logistic,
 }
-CHEAP = ("sgd", "population", "cross-entropy", "a map")
+CHEAP = ("sgd", "a wide layer", "population", "cross-entropy", "a map")
 
 
 @pytest.mark.parametrize(
