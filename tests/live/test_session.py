@@ -16,7 +16,7 @@ from dynascope.lab.store import Store
 from dynascope.live.session import Session
 
 TINY = f"{Path(__file__).parent / 'tiny.py'}::tiny.spiral"
-LONG = 200_000_000  # steps: minutes
+LONG = 200_000_000  # steps: minutes of turning
 
 
 class Follower:

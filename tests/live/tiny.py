@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -19,12 +20,18 @@ from dynascope.lab.criteria import every
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.probes.probe import Snapshot, probe
 
+TURNS = 100
+
 
 class Spiral(eqx.Module):
-    """A point that is turned and shrunk at each step."""
+    """A point that is turned and shrunk at each step; in many small turns, so that a long run lasts minutes."""
 
     def __call__(self, start: Array, rate: Array) -> ds.Map:
-        turn = jnp.array([[jnp.cos(0.2), -jnp.sin(0.2)], [jnp.sin(0.2), jnp.cos(0.2)]])
+        angle = 0.2 / TURNS
+        turn = jnp.array([[jnp.cos(angle), -jnp.sin(angle)], [jnp.sin(angle), jnp.cos(angle)]])
+
+        def step(x: Array) -> Array:
+            return rate * jax.lax.fori_loop(0, TURNS, lambda _, y: turn @ y, x)
 
         def place(snapshot: Snapshot) -> Array:
             return snapshot.model
@@ -33,7 +40,7 @@ class Spiral(eqx.Module):
             return jnp.sum(snapshot.model**2)
 
         probes = {"place": probe(place, dims=("concept",), coords={"concept": [1, 2]}), "size": probe(size)}
-        return ds.Map(lambda x: rate * (turn @ x), jnp.array([start, 0.0]), probes=probes)
+        return ds.Map(step, jnp.array([start, 0.0]), probes=probes)
 
 
 class Shrinks(Experiment):
@@ -54,7 +61,8 @@ class Shrinks(Experiment):
     def measure(self, seed: int) -> xr.Dataset:
         over = {"start": np.asarray(self.starts, np.float32)}
         fixed = {"rate": np.float32(self.rate)}
-        return ds.ensemble(Spiral(), over, steps=self.steps, record=max(1, self.steps // 100), fixed=fixed).trace
+        record = max(1, min(self.steps // 100, 20_000))
+        return ds.ensemble(Spiral(), over, steps=self.steps, record=record, fixed=fixed).trace
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         size = measured.start.astype(float) ** 2 * self.rate ** (2 * measured.step.astype(float))
