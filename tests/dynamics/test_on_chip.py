@@ -63,6 +63,12 @@ def wide(seed):
     return ds.Descent(model, ds.tasks.Supervised("mse"), optax.sgd(0.1), data=data, batch=20, key=jax.random.key(1))
 
 
+def deep(seed):
+    task = ds.tasks.StructuredIdentity((1.0, 2.0, 3.0), 0.05, 4)
+    model = ds.models.MLP(4, 6, key=jax.random.key(seed))
+    return ds.Descent(model, task, optax.sgd(0.02), probes={"test_loss": task.test_loss})
+
+
 MEMBERS = {
     "sgd": sim(optax.sgd(0.1)),
     "a wide layer": wide,
@@ -74,6 +80,7 @@ MEMBERS = {
     "cross-entropy": classes,
     "a map": logistic,
 }
+TEN = {**MEMBERS, "a deep network": deep}
 CHEAP = ("sgd", "a wide layer", "population", "cross-entropy", "a map")
 
 
@@ -90,6 +97,17 @@ def test_a_kernel_takes_the_steps_of_the_ordinary_loop(name, interpreted):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
     for variable in loop.trace.data_vars:
         np.testing.assert_allclose(chip.trace[variable], loop.trace[variable], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TEN)
+def test_after_300_steps_the_traces_are_those_of_the_ordinary_loop(name, interpreted):
+    run = {"steps": 300, "record": 20}
+    with jax.default_matmul_precision("highest"):
+        chip, loop = (ds.ensemble(TEN[name], {"seed": [0, 1]}, on_chip=on, **run).trace for on in (True, False))
+    for variable in loop.data_vars:
+        largest = float(np.abs(loop[variable]).max())
+        np.testing.assert_allclose(chip[variable], loop[variable], rtol=1e-5, atol=1e-6 * largest)
 
 
 @pytest.mark.parametrize("name", ["sgd", "cross-entropy"])
@@ -188,13 +206,25 @@ def test_the_fastest_kernel_is_found_once(monkeypatch, tmp_path):
     tried = []
 
     def trial(chip):
-        return lambda: "a program", lambda: tried.append(chip.warps)
+        return lambda: "a program", lambda: tried.append(chip.warps if chip else 10)
 
     monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), abs(tried[-1] - 2))[1])
     assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
     monkeypatch.setattr(on_chip, "_FOUND", {})
     assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
-    assert len(tried) == len(on_chip.WARPS)
+    assert len(tried) == len(on_chip.WARPS) + 1
+
+
+def test_where_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_asked_for(monkeypatch):
+    monkeypatch.setattr(on_chip, "_FOUND", {})
+    monkeypatch.setattr(on_chip, "_file", lambda: None)
+    monkeypatch.setattr(on_chip, "_seconds", lambda run: run())
+
+    def trial(chip):
+        return lambda: "a program", lambda: 1 / chip.warps if chip else 0.01
+
+    assert on_chip.fastest(Chip(4), trial) == (None, "measured to be faster than the kernel")
+    assert on_chip.fastest(Chip(4, required=True), trial)[0] == Chip(4, warps=16, required=True)
 
 
 def test_sizes_are_padded_to_powers_of_two():

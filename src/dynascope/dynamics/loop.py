@@ -134,11 +134,7 @@ def _advance(
 
         def recording(k: jax.Array, progress: Progress) -> Progress:
             before = jnp.where(k > 0, times[jnp.maximum(k - 1, 0)], since)
-            if chip is None:
-                state = process.advance(progress.state, before, times[k])
-            else:
-                assert isinstance(process, SteppedProcess)  # a chip is chosen for no others
-                state = on_chip.advance(process, progress.state, before, times[k], chip)
+            state = _moved(process, progress.state, before, times[k], chip)
             snapshot = process.snapshot(state, times[k])
             states, records = dict(progress.probe_states), dict(progress.records)
             ends, stopped_at = False, progress.stopped_at
@@ -179,16 +175,30 @@ def _advance(
 
 @eqx.filter_jit
 def _some_steps(
-    member: Member, settings: PyTree, fixed: PyTree, arrays: PyTree, state: PyTree, mesh: Mesh | None, chip: Chip
+    member: Member,
+    settings: PyTree,
+    fixed: PyTree,
+    arrays: PyTree,
+    state: PyTree,
+    steps: jax.Array,
+    mesh: Mesh | None,
+    chip: Chip | None,
 ) -> PyTree:
-    """A kernel's steps from the start, to be timed."""
+    """Steps from the start, to be timed."""
 
     def one(setting: PyTree, arrays: PyTree, state: PyTree) -> PyTree:
         process = eqx.combine(arrays, member(**setting, **fixed))
-        assert isinstance(process, SteppedProcess)
-        return on_chip.advance(process, state, jnp.asarray(0, jnp.int32), jnp.asarray(chip.steps, jnp.int32), chip)
+        return _moved(process, state, jnp.zeros_like(steps), steps, chip)
 
     return _per_member(one, True, mesh)(settings, arrays, state)
+
+
+def _moved(process: Process, state: PyTree, now: jax.Array, until: jax.Array, chip: Chip | None) -> PyTree:
+    """The state at `until`, from the one at `now`, on the chip or by the process itself."""
+    if chip is None:
+        return process.advance(state, now, until)
+    assert isinstance(process, SteppedProcess)  # a chip is chosen for no others
+    return on_chip.advance(process, state, now, until, chip)
 
 
 @eqx.filter_jit
@@ -270,9 +280,10 @@ def run_batch(
     begun = progress.state, progress.probe_states
     why = ""
     if chip is not None and not chip.interpret:
+        steps = jnp.asarray(chip.steps, jnp.int32)
 
-        def trial(chip: Chip) -> tuple[Callable[[], str], Callable[[], PyTree]]:
-            given = member, settings, fixed, arrays, progress.state, mesh, chip
+        def trial(chip: Chip | None) -> tuple[Callable[[], str], Callable[[], PyTree]]:
+            given = member, settings, fixed, arrays, progress.state, steps, mesh, chip
             return lambda: _some_steps.lower(*given).as_text(), lambda: _some_steps(*given)  # pyright: ignore[reportFunctionMemberAccess]
 
         chip, why = on_chip.fastest(chip, trial)

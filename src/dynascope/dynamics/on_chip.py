@@ -41,7 +41,7 @@ from dynascope.dynamics.padded import (
 from dynascope.dynamics.process import Process, SteppedProcess
 
 LARGEST = 160 * 2**10
-"""Bytes of a member's state, batch and constants up to which the kernel is faster than the ordinary loop."""
+"""Bytes of a member's state, batch and constants up to which a kernel is tried."""
 DRAWN = 2**30
 """Bytes of what is drawn for all members before a kernel starts."""
 MOST_STEPS = 1024
@@ -98,8 +98,6 @@ def fit(process: Process, state: PyTree, required: bool) -> Fit:
         return Fit(f"{type(process).__name__} does not move in steps")
     if find_spec("jax.experimental.pallas.triton") is None:
         return Fit(f"JAX {jax.__version__} has no Pallas for Triton")
-    if _precision() in ("highest", "float32") and not required:
-        return Fit("at the highest precision the ordinary loop is faster")
     at = jnp.asarray(0, jnp.int32)
     try:
         step = _Step(process, state, process.drawn(at))
@@ -260,30 +258,31 @@ def _precision() -> str | None:
     return jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
 
 
-Trial = Callable[[Chip], tuple[Callable[[], str], Callable[[], Any]]]
-"""For a way to make the kernel two functions: the text of the program, and a run of it."""
+Trial = Callable[[Chip | None], tuple[Callable[[], str], Callable[[], Any]]]
+"""For a way to make the kernel, or None for the ordinary loop, two functions: the text of the program, a run of it."""
 
 
 def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
-    """The fastest way to make the kernel on this device, found by trying; or None, and why none of them works.
+    """The fastest way to take the steps on this device, found by trying; where that is no kernel, None and why.
 
     What was found is kept beside JAX's compiled programs, where these are kept.
     """
     ways = (False, True) if _precision() in ("highest", "float32") else (False,)
-    chips = [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+    kernels = [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+    tried = kernels if chip.required else [*kernels, None]
     try:
-        text = trial(chips[0])[0]()
+        text = trial(kernels[0])[0]()
     except Exception as error:  # the kernel language's own, of several kinds
         return _none(chip, error)
-    key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {chips} {text}".encode()).hexdigest()
+    key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {tried} {text}".encode()).hexdigest()
     known = _known()
     if key not in known:
-        seconds = [_seconds(trial(each)[1]) for each in chips]
-        if all(isinstance(each, Exception) for each in seconds):
+        seconds = [_seconds(trial(each)[1]) for each in tried]
+        if all(isinstance(each, Exception) for each in seconds[: len(kernels)]):
             return _none(chip, seconds[0])
-        known[key] = min(range(len(chips)), key=lambda k: math.inf if isinstance(seconds[k], Exception) else seconds[k])
+        known[key] = min(range(len(tried)), key=lambda k: math.inf if isinstance(seconds[k], Exception) else seconds[k])
         _keep(known)
-    return chips[known[key]], ""
+    return tried[known[key]], "measured to be faster than the kernel"
 
 
 def _seconds(run: Callable[[], Any]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import orbits
@@ -44,7 +44,7 @@ class Product(EdgeExperiment):
 
     rates: tuple[float, float] = (1.05, 1.25)
     start: tuple[float, float] = (1.5, 0.8)
-    steps: PositiveInt = 400
+    steps: int = Field(400, ge=4)
     low_rate: float = 0.1
     """The rate to which the first is lowered after `steps`, and the rate of a run that never oscillates."""
     draws: PositiveInt = 20_000
@@ -98,7 +98,8 @@ class Product(EdgeExperiment):
         )
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        gap, early, late = np.abs(measured.factors.diff("which")).isel(which=0, drop=True), 100, min(300, self.steps)
+        gap = np.abs(measured.factors.diff("which")).isel(which=0, drop=True)
+        early, late = min(100, self.steps // 4), min(300, 3 * self.steps // 4)
         decay = (gap.sel(step=late, drop=True) / gap.sel(step=early, drop=True)) ** (2 / (late - early))
         product = measured.settled.prod("which")
         cycle = xr.DataArray(np.sort(product[:, -2:]), dims=("rate", "point"))
