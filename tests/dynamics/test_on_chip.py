@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import dynascope as ds
 from dynascope.dynamics import on_chip
@@ -141,13 +142,15 @@ def test_a_run_on_the_chip_diverges_where_the_ordinary_loop_does(interpreted):
     assert chip.diverged_at.item() == loop.diverged_at.item() >= 0
 
 
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated")
 @pytest.mark.parametrize("precision", [None, "highest", "bfloat16"])
 def test_the_kernel_is_lowered_for_a_gpu(precision):
     def run(seed):
         process = MEMBERS["AdamW, GELU, biases"](seed)
         return on_chip.advance(process, process.start(), jnp.int32(0), jnp.int32(5), Chip(5, 4, thrice=True))
 
-    with jax.default_matmul_precision(precision):
+    gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
+    with jax.default_matmul_precision(precision), use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
         lowered = jax.jit(jax.vmap(run)).trace(jnp.arange(2)).lower(lowering_platforms=("cuda",))
     assert "triton" in lowered.as_text()
 

@@ -86,5 +86,5 @@ def test_what_a_method_may_not_return_is_one_line(
     walk, store: Store, monkeypatch, method: str, answer: Callable[..., Any], line: str
 ):
     monkeypatch.setattr(walk, method, answer)
-    with pytest.raises(ExperimentCrash, match=rf"toy.walk: \w+: {line}"):
+    with pytest.raises(ExperimentCrash, match=rf"toy.walk: {method} failed: \w+: {line}"):
         run(walk(), store=store)

@@ -145,7 +145,8 @@ def test_only_the_steps_whose_code_has_changed_run_again(tmp_path: Path, store: 
 
 @pytest.mark.parametrize("where", ["predict", "reduce", "judge", "draw"])
 def test_a_crash_after_measuring_keeps_the_measurement(walk, store: Store, where: str, monkeypatch):
-    with pytest.raises(ExperimentCrash, match=rf"^toy.walk: RuntimeError: told to crash in {where} \(traceback in "):
+    line = rf"^toy.walk: {where} failed: RuntimeError: told to crash in {where} \(traceback in "
+    with pytest.raises(ExperimentCrash, match=line):
         run(walk(crash_in=where), store=store)
     (unfinished,) = (store.root / "toy.walk").iterdir()
     assert unfinished.name.endswith(".unfinished")

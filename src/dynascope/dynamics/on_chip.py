@@ -4,7 +4,8 @@ The weights of a small network fit on one multiprocessor of a GPU. In the ordina
 reads them from memory and writes them back. Here one kernel (Pallas, Triton) takes a member's state and what was drawn
 for the next steps (numbers of rows, or samples), takes the steps without leaving the chip, and writes the state back.
 Rows of the data are read from memory as a step needs them. Probes run between kernels, as they do in the ordinary loop.
-The kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`).
+The kernel's body is the process's own `step`, traced and evaluated on padded arrays (see `padded`). JAX has deprecated
+Pallas's Triton backend (0.11); where a later JAX has none, the ordinary loop runs.
 """
 
 from __future__ import annotations

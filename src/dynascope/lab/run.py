@@ -74,10 +74,10 @@ def run(
                 return stored if of_sweep else draft.released(stored)
             of_sweep = of_sweep and not draft.run_by_itself()
             _open(draft, code, force)
+            work = Steps(experiment, draft, draw, data, store, of_sweep, watcher)
             try:
                 shares = isinstance(experiment, ComposedExperiment)
                 with reserved(experiment, seed, store, data) if shares else nullcontext():
-                    work = Steps(experiment, draft, draw, data, store, of_sweep, watcher)
                     return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
@@ -89,7 +89,9 @@ def run(
                     raise
                 log = draft.folder / "crash.log"
                 write_whole(log, traceback.format_exc())
-                raise ExperimentCrash(f"{experiment.id}: {one_line(error)} (traceback in {log})") from error
+                raise ExperimentCrash(
+                    f"{experiment.id}: {work.doing} failed: {one_line(error)} (traceback in {log})"
+                ) from error
     except ReadOnlyError as error:
         stored = None if force else store.find(experiment.id, run_digest(experiment, seed, data))
         if stored and _by_this_code(stored, fingerprints(type(experiment))):

@@ -58,6 +58,8 @@ class Steps:
     ):
         self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
         self.watcher = watcher
+        self.doing = "measure"
+        """The step under way."""
         self.marks = {OF_SWEEP: True} if of_sweep else {}
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
@@ -84,6 +86,7 @@ class Steps:
                     if not self._done(step):
                         if on_progress:
                             on_progress(Progress(DOING[step], 0.0, 0.0, 0.0, float("inf")))
+                        self.doing = step
                         self.draft.drop(FILES[step])
                         self._keep(step, getattr(self, f"_{step}")())
         return self._finish(preset, round(time.perf_counter() - clock, 3))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals
@@ -77,6 +78,8 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _checked(name: str, value: Any, hint: Any, sizes: dict[str, tuple[Any, str]]) -> Any:
+    if hint == ArrayLike:  # the function checks it itself
+        return value
     members, rules = _parts(hint)
     kinds = {get_origin(member) or member for member in members}
     item = next((get_args(member)[0] for member in members if get_origin(member) in (list, Sequence)), None)
