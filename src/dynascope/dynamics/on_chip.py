@@ -150,16 +150,16 @@ class _Step:
             return jax.tree.leaves(after)
 
         traced = jax.make_jaxpr(flat)(jnp.asarray(0, jnp.int32), leaves, self.batch)
-        self.jaxpr, self.known = before_and_inside(traced)
+        self.program, self.known = before_and_inside(traced)
         inputs = traced.jaxpr.invars[1 : 1 + len(leaves)]
-        read = {id(variable) for equation in self.jaxpr.eqns for variable in equation.invars}
-        self.moved = [k for k, old in enumerate(inputs) if self.jaxpr.outvars[k] is not old]
+        read = {id(variable) for equation in self.program.equations for variable in equation.invars}
+        self.moved = [k for k, old in enumerate(inputs) if self.program.outputs[k] is not old]
         """Which leaves of the state a step changes; and those that it reads only."""
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
         self.leaves, self.structure = leaves, structure
         self.state = [leaves[k] for k in self.moved]
         self.consts = [*map(jnp.asarray, self.known.values()), *(leaves[k] for k in self.still)]
-        read_by = [gathers(self.jaxpr, variable) for variable in self.known]
+        read_by = [gathers(self.program, variable) for variable in self.known]
         self.in_memory = {k for k, found in enumerate(read_by) if found}
         """Which constants stay in memory: data of which a step reads some rows."""
         self.loaded = [leaf for k, leaf in enumerate(self.consts) if k not in self.in_memory]
@@ -179,7 +179,7 @@ class _Step:
         count = len(self.known)
         for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
             given[place] = leaf
-        found = evaluate(self.jaxpr, consts[:count], [t, *given, *batch], product)
+        found = evaluate(self.program, [*consts[:count], t, *given, *batch], product)
         return [found[k].astype(self.leaves[k].dtype) for k in self.moved]
 
     def padded(self) -> list[Any]:

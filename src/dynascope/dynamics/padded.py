@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.core import Tracer, eval_jaxpr
+from jax.extend.core import Literal
 
 SMALLEST = 16
 """The smallest size of a matrix product."""
@@ -49,6 +49,15 @@ class InMemory(NamedTuple):
     array: Any
 
 
+class Program(NamedTuple):
+    """A traced function."""
+
+    inputs: Sequence[Any]
+    """Its variables: constants first, then arguments."""
+    equations: Sequence[Any]
+    outputs: Sequence[Any]
+
+
 class NotInKernel(Exception):
     """An operation that this evaluation, or the kernel language, does not know."""
 
@@ -78,57 +87,52 @@ def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
     return array[tuple(slice(size) for size in shape)]
 
 
-def before_and_inside(traced: ClosedJaxpr) -> tuple[Jaxpr, dict[Any, Any]]:
+def before_and_inside(traced: Any) -> tuple[Program, dict[Any, Any]]:
     """The part of a traced function that depends on its arguments, and all that it needs besides, values by variables:
     what depends on constants alone is computed once, before the kernel, by ordinary operations."""
-    jaxpr, known, before, inside = traced.jaxpr, set(traced.jaxpr.constvars), [], []
+    jaxpr, known, before, inside = traced.jaxpr, dict.fromkeys(traced.jaxpr.constvars), [], []
     for equation in jaxpr.eqns:
         inputs = _variables(equation.invars)
-        if inputs and known.issuperset(inputs) and equation.primitive.name not in ENLARGING:
+        if inputs and known.keys() >= set(inputs) and equation.primitive.name not in ENLARGING:
             before.append(equation)
-            known.update(equation.outvars)
+            known.update(dict.fromkeys(equation.outvars))
         else:
             inside.append(equation)
-    kernel = jaxpr.replace(eqns=inside, constvars=[])
-    wanted = {
-        variable for equation in _needed(kernel) for variable in equation.invars if not isinstance(variable, Literal)
-    }
-    wanted.update(variable for variable in jaxpr.outvars if not isinstance(variable, Literal))
-    needed = sorted(wanted & known, key=[*jaxpr.constvars, *(v for e in before for v in e.outvars)].index)
-    first = jaxpr.replace(eqns=before, invars=[], outvars=needed)
-    values = jaxpr_as_fun(ClosedJaxpr(first, traced.consts))()
-    return jaxpr.replace(eqns=inside, constvars=needed), dict(zip(needed, values, strict=True))
+    read = {variable for equation in _needed(inside, jaxpr.outvars) for variable in _variables(equation.invars)}
+    needed = [variable for variable in known if variable in read.union(_variables(jaxpr.outvars))]
+    values = eval_jaxpr(jaxpr.replace(eqns=before, invars=[], outvars=needed), traced.consts)
+    return Program([*needed, *jaxpr.invars], inside, jaxpr.outvars), dict(zip(needed, values, strict=True))
 
 
-def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any], product: Product) -> list[Any]:
+def evaluate(program: Program, given: Sequence[Any], product: Product) -> list[Any]:
     """The outputs of a traced function, all arrays padded. Operations whose result nobody needs are left out."""
-    values: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+    values: dict[Any, Any] = dict(zip(program.inputs, given, strict=True))
 
     def read(variable: Any) -> Any:
         literal: Any = variable.aval
         return np.asarray(variable.val, literal.dtype) if isinstance(variable, Literal) else values[variable]
 
-    for equation in _needed(jaxpr):
+    for equation in _needed(program.equations, program.outputs):
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
         values.update(zip(equation.outvars, found, strict=True))
-    return [read(variable) for variable in jaxpr.outvars]
+    return [read(variable) for variable in program.outputs]
 
 
-def gathers(jaxpr: Jaxpr, variable: Any) -> list[Any] | None:
+def gathers(program: Program, variable: Any) -> list[Any] | None:
     """The operations that read rows of a variable; None where it is used in another way too."""
     found = []
-    for equation in jaxpr.eqns:
+    for equation in program.equations:
         for place, used in enumerate(equation.invars):
             if used is not variable:
                 continue
-            inner = _inner(equation)
+            inner, consts = _inner(equation)
             if equation.primitive.name == "gather" and place == 0:
                 found.append(equation)
-            elif isinstance(inner, ClosedJaxpr) and (more := gathers(inner.jaxpr, inner.jaxpr.invars[place])):
+            elif inner and (more := gathers(inner, inner.inputs[len(consts) + place])):
                 found += more
             else:
                 return None
-    return None if variable in jaxpr.outvars else found
+    return None if variable in program.outputs else found
 
 
 def _variables(terms: Sequence[Any]) -> list[Any]:
@@ -136,10 +140,10 @@ def _variables(terms: Sequence[Any]) -> list[Any]:
     return [term for term in terms if not isinstance(term, Literal)]
 
 
-def _needed(jaxpr: Jaxpr) -> list[Any]:
+def _needed(equations: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """The equations on which an output depends."""
-    wanted, kept = set(_variables(jaxpr.outvars)), []
-    for equation in reversed(jaxpr.eqns):
+    wanted, kept = set(_variables(outputs)), []
+    for equation in reversed(equations):
         if wanted.intersection(equation.outvars):
             kept.append(equation)
             wanted.update(_variables(equation.invars))
@@ -161,11 +165,9 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
         return [inputs[0] + inputs[1]]
     if name == "cond":
         return _chosen(equation, inputs, product)
-    inner = _inner(equation)
-    if inner is not None:
-        if isinstance(inner, ClosedJaxpr):
-            return evaluate(inner.jaxpr, inner.consts, inputs, product)
-        return evaluate(inner, [], inputs, product)
+    inner, consts = _inner(equation)
+    if inner:
+        return evaluate(inner, [*consts, *inputs], product)
     if name in ("erf", "erfc"):
         erf = _erf(inputs[0])
         return [erf if name == "erf" else 1 - erf]
@@ -189,18 +191,23 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     raise NotInKernel(name)
 
 
-def _inner(equation: Any) -> Any:
-    """The function that an operation calls once; None where it calls none."""
+def _inner(equation: Any) -> tuple[Program | None, Sequence[Any]]:
+    """The function that an operation calls once, and its constants; None where it calls none."""
     params = {} if equation.primitive.name in ("cond", "while", "scan") else equation.params
-    return next((params[key] for key in INSIDE if key in params), None)
+    return next((_opened(params[key]) for key in INSIDE if key in params), (None, ()))
+
+
+def _opened(closed: Any) -> tuple[Program, Sequence[Any]]:
+    jaxpr = getattr(closed, "jaxpr", closed)
+    return Program([*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars), getattr(closed, "consts", ())
 
 
 def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     """All branches of a condition, of which one is taken: branches on a chip are short."""
     index, *arguments = inputs
-    found = [evaluate(branch.jaxpr, branch.consts, arguments, product) for branch in equation.params["branches"]]
-    chosen = found[0]
-    for number, branch in enumerate(found[1:], 1):
+    opened = map(_opened, equation.params["branches"])
+    chosen, *others = [evaluate(branch, [*consts, *arguments], product) for branch, consts in opened]
+    for number, branch in enumerate(others, 1):
         taken = index.astype(jnp.int32) == number
         chosen = [jnp.where(taken, one, other) for one, other in zip(branch, chosen, strict=True)]
     return chosen

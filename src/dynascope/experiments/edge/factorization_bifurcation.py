@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -76,7 +76,7 @@ class FactorizationBifurcation(EdgeExperiment):
             {"K": rates, "ratio": list(RATIOS), "coarse_K": coarse},
         )
 
-    def _orbits(self, settings: list[tuple[float, float]], seed: list[int]) -> dict[str, np.ndarray]:
+    def _orbits(self, settings: Sequence[tuple[float, float]], seed: list[int]) -> dict[str, np.ndarray]:
         """The last iterates for every (K, σ₂²/σ₁²), from one start: sizes along u, largest singular values."""
         starts = generic_starts(np.random.default_rng(seed), 1, self.dim, self.scale)
         start = {name: factor[0] for name, factor in starts.items()}

@@ -41,8 +41,9 @@ def best_iterate(trace: xr.Dataset) -> xr.Dataset:
 
 
 def with_results(reduced: xr.Dataset) -> xr.Dataset:
-    """The seeds in which every run has a result."""
-    return reduced.dropna("seed", subset=["test"])
+    """The seeds in which every run has a result. Where there is none, NaN for all: claims about them fail."""
+    found = reduced.dropna("seed", subset=["test"])
+    return found if found.sizes["seed"] else reduced.where(False)
 
 
 def results(reduced: xr.Dataset, at_least: float = 0.8) -> Claim:

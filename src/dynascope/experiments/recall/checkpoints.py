@@ -113,7 +113,7 @@ class Checkpoints(OptionalExperiment):
             for name, ids in (("word", asked.prepositions), ("other", asked.others))
         }
         is_article = ("question", np.asarray(asked.after.label) == asked.article)
-        return trace.assign(**counted, is_article=is_article, frequency=np.mean(tokens[:cut] == asked.article))
+        return trace.assign(counted).assign(is_article=is_article, frequency=np.mean(tokens[:cut] == asked.article))
 
     def _train(self, seed: int, task: NextToken, asked: TextQuestions, vocabulary: int) -> xr.Dataset:
         size: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "depth", "heads", "hidden", "compute")}
