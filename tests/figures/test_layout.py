@@ -12,7 +12,7 @@ from dynascope.figures import legend_beside, panels
 from dynascope.figures.extents import extent
 from dynascope.figures.layout import CARD, NARROW, alone, find_panels, stack
 from dynascope.figures.pictures import chosen_panel, web_files
-from dynascope.lab.files import house_style
+from dynascope.lab.files import drawn, house_style
 
 LEGIBLE = 9.0
 """Pixels of the smallest letters."""
@@ -76,12 +76,22 @@ def test_twins_and_color_bars_belong_to_their_panel(figure: Figure):
     assert (len(found[0].over), len(found[2].bars)) == (1, 1)
 
 
-def test_a_card_that_names_no_figure_or_panel_is_refused(figure: Figure):
+def test_a_card_names_a_figure_and_a_panel_or_the_last_one_where_there_are_fewer(figure: Figure):
     assert chosen_panel("", {"a": figure}) == ("a", 0)
+    assert chosen_panel(("a", 1), {"a": figure}) == ("a", 1)
+    assert chosen_panel(("a", 3), {"a": figure}) == ("a", 2)
     with pytest.raises(ValueError, match="figure 'b', which draw does not return; it returns a"):
         chosen_panel("b", {"a": figure})
-    with pytest.raises(ValueError, match="panel 3 of the figure 'a', which has the panels 0 to 2"):
-        chosen_panel(("a", 3), {"a": figure})
+
+
+def test_a_logarithmic_axis_of_a_diverged_run_can_be_drawn():
+    def draw():
+        figure, axes = panels(2)
+        axes[0].semilogy([0, 1, 2], [1e-3, 1.0, 1e299])
+        axes[1].loglog([1e-290, 1.0], [1e-3, 2e-3])
+        return {"wild": figure}
+
+    assert drawn(draw)["figures/wild.png"]
 
 
 def test_the_files_for_the_web_are_small(figure: Figure):

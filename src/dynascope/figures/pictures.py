@@ -25,19 +25,29 @@ Card = str | tuple[str, int]
 FEW, MANY = 16, 48
 """The colors of a picture: many, where few would change them by more than `SEEN`, a mean over its pixels."""
 SEEN = 4.0
+SMALLEST, LARGEST = 1e-200, 1e200
+"""The range of a logarithmic axis: a tick may lie many decades beyond it, and has to be a number."""
 DPI = {"wide": 105, "narrow": 108, "card": 165}
 
 
 def chosen_panel(card: Card, figures: Mapping[str, Figure]) -> tuple[str, int]:
-    """The figure and the panel that go on the card: by default the first of the first."""
+    """The figure and the panel that go on the card: by default the first of the first. Where the settings leave fewer
+    panels, the last one."""
     name, number = card if isinstance(card, tuple) else (card, 0)
     name = name or next(iter(figures))
     if name not in figures:
         raise ValueError(f"card names the figure {name!r}, which draw does not return; it returns {', '.join(figures)}")
-    count = len(find_panels(figures[name]))
-    if count and not 0 <= number < count:
-        raise ValueError(f"card names the panel {number} of the figure {name!r}, which has the panels 0 to {count - 1}")
-    return name, number
+    return name, min(number, max(0, len(find_panels(figures[name])) - 1))
+
+
+def keep_in_range(figure: Figure) -> None:
+    """Cut logarithmic axes off where a diverged run would take them out of the range of floating-point numbers."""
+    for axes in figure.axes:
+        for axis, change in ((axes.xaxis, axes.set_xlim), (axes.yaxis, axes.set_ylim)):
+            with np.errstate(over="ignore"):
+                low, high = axis.get_view_interval()
+            if axis.get_scale() == "log" and not (low >= SMALLEST and high <= LARGEST):
+                change(max(low, SMALLEST), min(high, LARGEST))
 
 
 def web_files(name: str, figure: Figure, *, main: bool, panel: int | None) -> dict[str, bytes]:

@@ -118,7 +118,7 @@ def drawn(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, by
     report in `figures/web/`, with the panel that goes on the `card`."""
     from matplotlib import pyplot
 
-    from dynascope.figures.pictures import chosen_panel
+    from dynascope.figures.pictures import chosen_panel, keep_in_range
 
     files: dict[str, bytes] = {}
     with drawing():
@@ -130,6 +130,7 @@ def drawn(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, by
             for name, figure in figures.items():
                 if "/" in name or name.startswith("."):
                     raise ValueError(f"a figure's name is a file name without a leading dot; got {name!r}")
+                keep_in_range(figure)
                 for kind, metadata in _KINDS.items():
                     buffer = io.BytesIO()
                     figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)

@@ -17,7 +17,7 @@ from dynascope.experiments.features.gradient_descent import CatapultsTeachFeatur
 from dynascope.experiments.features.learning_rate import SmallRatesForgetBatches
 from dynascope.experiments.features.near_zero import NearZero
 from dynascope.experiments.features.optimizers import TABLE, OptimizersAlign
-from dynascope.experiments.features.outcomes import best_iterate
+from dynascope.experiments.features.outcomes import best_iterate, larger, with_results
 from dynascope.lab import registry
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
@@ -46,6 +46,14 @@ def test_it_is_not_taken_from_within_a_catapult():
     settled, raised = rates.SETTLED, rates.RAISED
     trace = made([1, 0.5, 0.2, 0.1], [1, 0.3, 0.1, 0.4], [settled, settled, raised, settled])
     assert best_iterate(trace)["at"].item() == 10
+
+
+def test_seeds_without_a_result_are_left_out_and_claims_about_none_fail():
+    found = xr.Dataset({"test": (("start", "seed"), [[0.1, np.nan], [0.2, 0.3]])})
+    assert with_results(found).test.values.tolist() == [[0.1], [0.2]]
+    none = with_results(found.where(found.seed < 0))
+    claim = larger("larger", "The second is larger", none.test[1], none.test[0])
+    assert claim.verdict == "fails"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import PositiveInt
+from pydantic import Field
 
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
@@ -47,7 +47,7 @@ class Errata(Experiment):
     precision: Literal["float32", "float64"] = "float64"
     curvature: float = 1.0
     """Of the random quadratic model on which (3.16) is tried."""
-    width: PositiveInt = 2000
+    width: int = Field(2000, ge=100)
     """Of the run just above the critical rate that is drawn."""
 
     def measure(self, seed: int) -> xr.DataTree:

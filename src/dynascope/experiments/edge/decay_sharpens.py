@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
 from dynascope.experiments.edge.edge_experiment import DOCUMENT
@@ -45,6 +46,12 @@ class DecaySharpens(DigitExperiment):
     drops: tuple[int, ...] = (20, 100)
     """Steps at which the rate is lowered, one run for each, in ascending order."""
     steps: PositiveInt = 500
+
+    @model_validator(mode="after")
+    def _drops_come_before_the_end(self) -> Any:
+        if not self.drops or not 0 < min(self.drops) <= max(self.drops) < self.steps:
+            raise ValueError(f"drops must be one step or more between 0 and steps ({self.steps}); got {self.drops}")
+        return self
 
     def measure(self, seed: int) -> xr.Dataset:
         kept = (self.learning_rate, self.learning_rate, 0)

@@ -75,7 +75,8 @@ def follow_random_starts(seed: int, draws: int, sweep: Sequence[float]) -> xr.Da
         found = {
             name: np.asarray(value)[:distinct] for name, value in _follow(jnp.asarray(chosen), jnp.asarray(K)).items()
         }
-        largest = {name: np.max(found[name]) for name in (*IDENTITIES, "last_gap", "orbit_error")}
+        names = (*IDENTITIES, "last_gap", "orbit_error")
+        largest = {name: np.max(found[name]) if distinct else np.nan for name in names}
         counts = {name: np.sum(found[name]) for name in ("rises", "above", "below", "pairs")}
         rows.append(largest | counts | {"kept_starts": distinct})
     table = {name: ("K", np.array([row[name] for row in rows], float)) for name in rows[0]}

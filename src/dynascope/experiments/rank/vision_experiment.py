@@ -23,6 +23,7 @@ from dynascope.tasks.data import images
 from dynascope.tasks.data.digit_pairs import digit_pairs
 from dynascope.tasks.data.image_folder import image_folder
 
+NO_FOLDER = "data=folder needs folder=, the path of a folder with one subfolder of pictures per class"
 BODY = {"data": "digit-pairs", "dim": 64, "head_dim": 32, "hidden": 64}
 QUICK = BODY | {"images": 2000, "depth": 2, "heads": 2, "batch": 100, "epochs": 12, "warmup_epochs": 2}
 SMALL = BODY | {"depth": 4, "heads": 4, "batch": 200, "epochs": 40, "warmup_epochs": 5, "recorded": 60}
@@ -54,7 +55,7 @@ def image_set(data: Data, count: int | None, folder: str = "", pixels: int | Non
         found, name = digit_pairs(count or 6000)
     elif data == "folder":
         if not folder:
-            raise ValueError("data=folder needs folder=, the path of a folder with one subfolder of pictures per class")
+            raise ValueError(NO_FOLDER)
         found, name = image_folder(folder, pixels), f"images of the pictures of {folder}"
         order = np.random.default_rng(0).permutation(len(found.x_train))
         found = found._replace(x_train=found.x_train[order], y_train=found.y_train[order])
@@ -140,7 +141,9 @@ class VisionExperiment(Experiment):
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")
-    def _pixels_are_of_a_folder(self) -> Any:
+    def _folder_and_pixels_go_together(self) -> Any:
+        if self.data == "folder" and not self.folder:
+            raise ValueError(NO_FOLDER)
         if self.pixels is not None and self.data != "folder":
             raise ValueError(f"pixels is for data=folder only; got data={self.data}")
         return self
