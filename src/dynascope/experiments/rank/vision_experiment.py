@@ -141,14 +141,14 @@ class VisionExperiment(Experiment):
     seeds: PositiveInt = 1
 
     @model_validator(mode="after")
-    def _folder_and_pixels_go_together(self) -> Any:
-        if self.data == "folder" and not self.folder:
-            raise ValueError(NO_FOLDER)
+    def _pixels_are_of_a_folder(self) -> Any:
         if self.pixels is not None and self.data != "folder":
             raise ValueError(f"pixels is for data=folder only; got data={self.data}")
         return self
 
     def data_sets(self) -> tuple[str, ...]:
+        if self.data == "folder" and not self.folder:
+            raise FileNotFoundError(NO_FOLDER)
         return (self.folder if self.data == "folder" else SOURCES.get(self.data, self.data),)
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
