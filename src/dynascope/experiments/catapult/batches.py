@@ -121,7 +121,7 @@ class Batches(StochasticExperiment):
     low: float = Field(0.3, gt=0)
     high: float = Field(0.8, gt=0)
     """The two rates, over the mean critical rate of batches at the start."""
-    steps: PositiveInt = 250
+    steps: int = Field(250, ge=20)
 
     def measure(self, seed: int) -> xr.Dataset:
         ratios = np.asarray([self.high, self.low], np.dtype(self.precision))
