@@ -199,6 +199,13 @@ def test_more_than_two_classes_are_held_to_the_same_rules(folder):
         datasets.some_classes("mine", (0, 1, 2), 7, None, jax.random.key(0))
 
 
+def test_no_test_examples_may_be_asked_for(folder):
+    pictures = np.arange(16.0).reshape(4, 2, 2)
+    np.savez(folder / "toy.npz", x_train=pictures, y_train=[0, 1, 0, 1], x_test=pictures, y_test=[0, 1, 0, 1])
+    found = datasets.two_classes("toy", (0, 1), 4, 0, jax.random.key(0))
+    assert (found.x.shape, found.x_test.shape, found.y_test.shape) == ((4, 4), (0, 4), (0,))
+
+
 def test_where_there_are_no_pictures_none_are_given(folder):
     np.savez(folder / "mine.npz", x_train=np.eye(4), y_train=[0, 1] * 2, x_test=np.eye(4), y_test=[0, 1] * 2)
     with pytest.raises(ValueError, match="flat must be True for mine, whose examples are vectors of 4 numbers"):

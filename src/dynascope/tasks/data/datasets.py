@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ def some_classes(
         center, spread = x.mean(axis=axes), x.std(axis=axes)
         x, x_test = ((part - center) / np.where(spread > 0, spread, 1) for part in (x, x_test))
     if flat:
-        x, x_test = (part.reshape(len(part), -1) for part in (x, x_test))
+        x, x_test = (part.reshape(len(part), math.prod(part.shape[1:])) for part in (x, x_test))
     elif x.ndim != 4:
         raise ValueError(f"flat must be True for {name}, whose examples are vectors of {x.shape[1]} numbers")
     return Classes(x, y, x_test, y_test)
