@@ -50,7 +50,7 @@ def test_each_gap_is_named_and_debug_prints_its_traceback(dynascope):
     status, _, lines = dynascope(*words)
     assert status == 1
     assert [line.partition(" (")[0] for line in lines[1:]] == [
-        f"dynascope: gap: crash_in={step}, seed 0: toy.walk: RuntimeError: told to crash in {step}"
+        f"dynascope: gap: crash_in={step}, seed 0: toy.walk: {step} failed: RuntimeError: told to crash in {step}"
         for step in ("judge", "measure")
     ]
     lines = dynascope(*words, "--debug")[2]
