@@ -147,7 +147,7 @@ def test_a_run_on_the_chip_diverges_where_the_ordinary_loop_does(interpreted):
 def test_the_kernel_is_lowered_for_a_gpu(precision):
     def run(seed):
         process = MEMBERS["AdamW, GELU, biases"](seed)
-        return on_chip.advance(process, process.start(), jnp.int32(0), jnp.int32(5), Chip(5, 4, thrice=True))
+        return on_chip.advance(process, process.start(), jnp.int32(0), jnp.int32(5), Chip(5, 4, split=True))
 
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     with jax.default_matmul_precision(precision), use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
@@ -212,10 +212,10 @@ def test_the_fastest_kernel_is_found_once(monkeypatch, tmp_path):
         return lambda: "a program", lambda: tried.append(chip.warps if chip else 10)
 
     monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), abs(tried[-1] - 2))[1])
-    assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
+    assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
     monkeypatch.setattr(on_chip, "_FOUND", {})
-    assert on_chip.fastest(Chip(4), trial)[0] == Chip(4, warps=2)
-    assert len(tried) == len(on_chip.WARPS) + 1
+    assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
+    assert tried == [1, 2, 4, 2, 4, 10]  # four warps are slower: eight are not tried; then with split products
 
 
 def test_where_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_asked_for(monkeypatch):
@@ -228,6 +228,16 @@ def test_where_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_asked_for(
 
     assert on_chip.fastest(Chip(4), trial) == (None, "measured to be faster than the kernel")
     assert on_chip.fastest(Chip(4, required=True), trial)[0] == Chip(4, warps=16, required=True)
+
+
+@pytest.mark.parametrize(("parts", "bits"), [(1, 8), (2, 15), (3, 22)])
+def test_products_of_more_parts_have_more_bits(parts, bits):
+    left, right = np.random.default_rng(0).normal(size=(2, 64, 64)).astype(np.float32)
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    size = np.abs(left).astype(np.float64) @ np.abs(right)
+    found = on_chip.split_product(jnp.asarray(left), jnp.asarray(right), parts)
+    error = np.max(np.abs(found - exact) / size)
+    assert 2.0 ** -(bits + 4) < error < 2.0**-bits
 
 
 def test_sizes_are_padded_to_powers_of_two():

@@ -94,15 +94,19 @@ class Descent(SteppedProcess):
     def advance(self, state: DescentState, now: Array, until: Array) -> DescentState:
         def following(t: Array, state: DescentState) -> DescentState:
             order, drawn = self._draw(t, state.order)
-            after = self.step(t, state, drawn)
+            after = self.step(t, state, drawn, self.read(drawn))
             return DescentState(after.parameters, after.optimizer, order, after.diverged_at)
 
         return lax.fori_loop(now, until, following, state)
 
-    def step(self, t: Array, state: DescentState, drawn: PyTree) -> DescentState:
+    def source(self) -> PyTree:
+        batches_are_drawn = self.objective.batch is None or isinstance(self.objective.task, AugmentedTask)
+        return None if batches_are_drawn else self.objective.data
+
+    def step(self, t: Array, state: DescentState, drawn: PyTree, rows: PyTree) -> DescentState:
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
         optimizer = optax.with_extra_args_support(self.optimizer)
-        batch = self._batch(drawn)
+        batch = self._batch(drawn, rows)
 
         def loss(parameters: PyTree) -> Array:
             model = eqx.combine(parameters, fixed)
@@ -146,23 +150,22 @@ class Descent(SteppedProcess):
         rows = permuted(words, place * batch + jnp.arange(batch, dtype=jnp.int32), self._rows())
         if isinstance(task, AugmentedTask):
             own = jax.random.fold_in(jax.random.fold_in(key, NO_EPOCH), t)
-            return words, Batch(rows, task.augment(own, self._at(rows)))
+            picked = jax.tree.map(lambda leaf: leaf[rows], self.objective.data)
+            return words, Batch(rows, task.augment(own, picked))
         return words, rows
 
-    def _batch(self, drawn: PyTree) -> Batch:
+    def _batch(self, drawn: PyTree, rows: PyTree) -> Batch:
         """The batch that was drawn."""
         if self.objective.batch is None:
             return Batch(None, self.objective.data)
-        if self.objective.data is None:
-            return Batch(None, drawn)
-        return drawn if isinstance(drawn, Batch) else Batch(drawn, self._at(drawn))
-
-    def _at(self, rows: Array) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[rows], self.objective.data)
+        if isinstance(drawn, Batch):
+            return drawn
+        return Batch(None, drawn) if rows is None else Batch(drawn, rows)
 
     def snapshot(self, state: DescentState, now: Array) -> Snapshot:
         def batch() -> Batch:
-            return self._batch(self._draw(now, state.order)[1])
+            drawn = self._draw(now, state.order)[1]
+            return self._batch(drawn, self.read(drawn))
 
         model = eqx.combine(state.parameters, self.model)
         return Snapshot(model, now, self.objective, state.optimizer, batch)

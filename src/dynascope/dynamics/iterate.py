@@ -63,12 +63,12 @@ class Map(SteppedProcess):
         return self.initial, jnp.asarray(-1, jnp.int32)
 
     def advance(self, state: Any, now: Array, until: Array) -> Any:
-        return lax.fori_loop(now, until, lambda t, state: self.step(t, state, None), state)
+        return lax.fori_loop(now, until, lambda t, state: self.step(t, state, None, None), state)
 
     def drawn(self, t: Array) -> None:
         return None
 
-    def step(self, t: Array, state: Any, drawn: None) -> Any:
+    def step(self, t: Array, state: Any, drawn: None, rows: None) -> Any:
         here, diverged_at = state
         there = self.rule(here)
         finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(there)])

@@ -329,8 +329,8 @@ def run_batch(
         checkpoint.keep(progress, done, label)
         raise
     progress = reached[1]
-    axis = 1 if batched else 0
-    records = jax.tree.map(lambda leaf: np.asarray(leaf).take(range(leaf.shape[axis] - 1), axis), progress.records)
+    used = (slice(None), slice(-1)) if batched else slice(-1)  # without the spare row
+    records = jax.tree.map(lambda leaf: np.asarray(leaf)[used], progress.records)
     ends = np.asarray(diverged_at), np.asarray(progress.stopped_at)
     state = progress.state, progress.probe_states
     devices = 1 if mesh is None else mesh.size

@@ -10,6 +10,7 @@ Pallas's Triton backend (0.11); where a later JAX has none, the ordinary loop ru
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -28,15 +29,12 @@ from jax import lax
 from jaxtyping import PyTree
 
 from dynascope.dynamics.padded import (
-    InMemory,
     NotInKernel,
     Product,
     before_and_inside,
     cut,
     evaluate,
-    gathers,
     pad,
-    pad_rows,
     padded_shape,
 )
 from dynascope.dynamics.process import Process, SteppedProcess
@@ -49,8 +47,8 @@ MOST_STEPS = 1024
 """Steps in one kernel."""
 WARPS = (1, 2, 4, 8, 16)
 """Numbers of warps that are tried."""
-TF32_THRICE = lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-BFLOAT16 = lax.DotAlgorithmPreset.BF16_BF16_F32
+REGISTERS = 1024 * 32
+"""Bytes that a warp's registers hold: with fewer of them, a member's numbers are moved to and fro."""
 
 
 class Chip(NamedTuple):
@@ -61,15 +59,15 @@ class Chip(NamedTuple):
     whole: bool = False
     """Whether these are all from one recording to the next."""
     warps: int = 4
-    thrice: bool = False
-    """Whether products at the highest precision are three of TF32 instead of float32's own."""
+    split: bool = False
+    """Whether the factors of matrix products are split into numbers of bfloat16."""
     required: bool = False
     """Whether the ordinary loop may not take its place."""
     interpret: bool = False
     """Run it as ordinary operations, for tests without a GPU."""
 
     def __str__(self) -> str:
-        return f"on chip, {self.warps} warps{', 3xTF32' if self.thrice else ''}"
+        return f"on chip, {self.warps} warp{'s' * (self.warps > 1)}{', split products' * self.split}"
 
 
 class Fit(NamedTuple):
@@ -77,6 +75,8 @@ class Fit(NamedTuple):
 
     reason: str | None
     """Why not."""
+    size: int = 0
+    """Bytes of a member's state, batch and constants."""
     drawn: int = 0
     """Bytes of what is drawn for a member's step."""
     required: bool = False
@@ -102,14 +102,14 @@ def fit(process: Process, state: PyTree, required: bool) -> Fit:
     at = jnp.asarray(0, jnp.int32)
     try:
         step = _Step(process, state, process.drawn(at))
-        leaves, batch = (list(map(pad, each)) for each in (step.state, step.batch))
-        step.after(at, step.padded(), leaves, batch, _product(Chip(1)))
+        blank = [[jnp.zeros(padded_shape(leaf.shape), leaf.dtype) for leaf in each] for each in step.arrays()]
+        step.after(at, *blank, _product(Chip(1)))
     except NotInKernel as unknown:
         return Fit(f"the kernel language has no {unknown}")
-    size = sum(map(_bytes, (*step.loaded, *step.state, *step.batch)))
+    size = sum(_bytes(leaf) for each in step.arrays() for leaf in each)
     if size > LARGEST:
         return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit")
-    return Fit(None, sum(map(_bytes, step.batch)), required)
+    return Fit(None, size, sum(map(_bytes, step.drawn)), required)
 
 
 def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
@@ -119,7 +119,8 @@ def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
     longest = int(np.diff(times, prepend=0).max())
     most = DRAWN // max(1, found.drawn * members)
     steps = max(1, min(longest, MOST_STEPS, most))
-    return Chip(steps, steps >= longest, required=found.required, interpret=interpreted())
+    warps = next(each for each in WARPS if found.size <= each * REGISTERS)
+    return Chip(steps, steps >= longest, warps, required=found.required, interpret=interpreted())
 
 
 def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: Chip) -> PyTree:
@@ -139,77 +140,85 @@ def advance(process: SteppedProcess, state: PyTree, now: Any, until: Any, chip: 
 
 
 class _Step:
-    """One step of a process as a traced function of flat arrays: its constants, the state it changes, and a batch."""
+    """One step of a process as a traced function of flat arrays."""
 
     def __init__(self, process: SteppedProcess, state: PyTree, drawn: PyTree):
-        leaves, structure = jax.tree.flatten(state)
-        self.batch, batch = jax.tree.flatten(drawn)
+        self.leaves, self.structure = jax.tree.flatten(state)
+        self.source = jax.tree.leaves(process.source())
+        self.drawn, batch = jax.tree.flatten(drawn)
+        self.rows, rows = jax.tree.flatten(jax.eval_shape(process.read, drawn))
+        """What a step is given: what was drawn, and rows of the source."""
 
-        def flat(t: Any, leaves: Sequence[Any], drawn: Sequence[Any]) -> list[Any]:
-            after = process.step(t, jax.tree.unflatten(structure, leaves), jax.tree.unflatten(batch, drawn))
+        def flat(t: Any, leaves: Sequence[Any], drawn: Sequence[Any], read: Sequence[Any]) -> list[Any]:
+            state = jax.tree.unflatten(self.structure, leaves)
+            after = process.step(t, state, jax.tree.unflatten(batch, drawn), jax.tree.unflatten(rows, read))
             return jax.tree.leaves(after)
 
-        traced = jax.make_jaxpr(flat)(jnp.asarray(0, jnp.int32), leaves, self.batch)
-        self.program, self.known = before_and_inside(traced)
-        inputs = traced.jaxpr.invars[1 : 1 + len(leaves)]
+        traced = jax.make_jaxpr(flat)(jnp.asarray(0, jnp.int32), self.leaves, self.drawn, self.rows)
+        self.program, known = before_and_inside(traced)
+        self.known = list(map(jnp.asarray, known.values()))
+        inputs = traced.jaxpr.invars[1 : 1 + len(self.leaves)]
         read = {id(variable) for equation in self.program.equations for variable in equation.invars}
         self.moved = [k for k, old in enumerate(inputs) if self.program.outputs[k] is not old]
         """Which leaves of the state a step changes; and those that it reads only."""
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
-        self.leaves, self.structure = leaves, structure
-        self.state = [leaves[k] for k in self.moved]
-        self.consts = [*map(jnp.asarray, self.known.values()), *(leaves[k] for k in self.still)]
-        read_by = [gathers(self.program, variable) for variable in self.known]
-        self.in_memory = {k for k, found in enumerate(read_by) if found}
-        """Which constants stay in memory: data of which a step reads some rows."""
-        self.loaded = [leaf for k, leaf in enumerate(self.consts) if k not in self.in_memory]
-        self.loaded += [each.outvars[0].aval for k in sorted(self.in_memory) for each in read_by[k] or ()]
-        """What else is on the chip besides the state: the other constants, and those rows."""
-        for leaf in (*self.consts, *self.state, *self.batch):
+        for leaf in (*(leaf for each in self.arrays() for leaf in each), *self.source):
             if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
                 raise NotInKernel("random keys")
             if leaf.dtype.itemsize > 4:
                 raise NotInKernel(str(leaf.dtype))
 
+    def arrays(self) -> tuple[Sequence[Any], ...]:
+        """What a step has on the chip: constants, the state it changes, what was drawn, rows of the source."""
+        consts = [*self.known, *(self.leaves[k] for k in self.still)]
+        return consts, [self.leaves[k] for k in self.moved], self.drawn, self.rows
+
     def after(
-        self, t: Any, consts: Sequence[Any], state: Sequence[Any], batch: Sequence[Any], product: Product
+        self,
+        t: Any,
+        consts: Sequence[Any],
+        state: Sequence[Any],
+        drawn: Sequence[Any],
+        rows: Sequence[Any],
+        product: Product,
     ) -> list[Any]:
         """What a step makes of the state, all arrays padded."""
-        given = [jnp.asarray(0, leaf.dtype) if k not in self.still else None for k, leaf in enumerate(self.leaves)]
+        given = [jnp.asarray(0, leaf.dtype) for leaf in self.leaves]
         count = len(self.known)
         for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
             given[place] = leaf
-        found = evaluate(self.program, [*consts[:count], t, *given, *batch], product)
+        found = evaluate(self.program, [*consts[:count], t, *given, *drawn, *rows], product)
         return [found[k].astype(self.leaves[k].dtype) for k in self.moved]
-
-    def padded(self) -> list[Any]:
-        """The constants as `after` takes them."""
-        return [InMemory(pad_rows(leaf)) if k in self.in_memory else pad(leaf) for k, leaf in enumerate(self.consts)]
 
     def steps(self, t: Any, count: Any, drawn: PyTree, chip: Chip) -> PyTree:
         """The state after `count` steps from t on, by one kernel; `drawn` has a row for each."""
         from jax.experimental import pallas as pl
         from jax.experimental.pallas import triton
 
-        consts = [_stored(leaf.array if isinstance(leaf, InMemory) else leaf) for leaf in self.padded()]
-        state = [_stored(pad(leaf)) for leaf in self.state]
-        batches = [_stored(jax.vmap(pad)(leaf)) for leaf in jax.tree.leaves(drawn)]
+        consts, moved, _, _ = self.arrays()
+        state = [_stored(pad(leaf)) for leaf in moved]
+        rows = [_stored(jax.vmap(pad)(leaf)) for leaf in (*jax.tree.leaves(drawn), *self.source)]
 
         def body(limits: Any, *refs: Any) -> None:
-            ends = np.cumsum([0, len(consts), len(batches), len(state), len(state)])
-            of_consts, of_batches, of_state, out = (refs[a:b] for a, b in pairwise(ends))
-            fixed = [
-                InMemory(ref) if k in self.in_memory else _loaded(ref, leaf)
-                for k, (ref, leaf) in enumerate(zip(of_consts, self.consts, strict=True))
-            ]
-            product = _product(chip)
+            ends = np.cumsum([0, len(consts), len(state), len(self.drawn), len(self.source), len(state)])
+            of_consts, of_state, of_drawn, of_source, out = (refs[a:b] for a, b in pairwise(ends))
+            fixed, product = _loaded(of_consts, consts), _product(chip)
 
-            def step(k: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-                batch = [ref[k].astype(leaf.dtype) for ref, leaf in zip(of_batches, self.batch, strict=True)]
-                return tuple(self.after(limits[0] + k, fixed, state, batch, product))
+            def drawn(k: Any) -> list[Any]:
+                return _loaded(of_drawn, self.drawn, jnp.minimum(k, chip.steps - 1))
 
-            start = tuple(_loaded(ref, leaf) for ref, leaf in zip(of_state, self.state, strict=True))
-            for ref, leaf in zip(out, lax.fori_loop(0, limits[1], step, start), strict=True):
+            def numbers(k: Any) -> list[Any]:
+                return drawn(k) if of_source else []
+
+            def step(k: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+                """Reads the rows of the next step too, whose numbers the step before has read: memory is slow."""
+                state, following, rows = carry
+                ahead = numbers(k + 2), _loaded(of_source, self.rows, *following)
+                return self.after(limits[0] + k, fixed, state, drawn(k), rows, product), *ahead
+
+            start = _loaded(of_state, moved), numbers(1), _loaded(of_source, self.rows, *numbers(0))
+            end, *_ = lax.fori_loop(0, limits[1], step, start)
+            for ref, leaf in zip(out, end, strict=True):
                 ref[... if leaf.ndim else 0] = leaf.astype(ref.dtype)
 
         run = pl.pallas_call(
@@ -221,7 +230,8 @@ class _Step:
         )
         limits = jnp.stack([jnp.asarray(t, jnp.int32), jnp.asarray(count, jnp.int32)])
         leaves = list(self.leaves)
-        for place, found in zip(self.moved, run(limits, *consts, *batches, *state), strict=True):
+        fixed = [_stored(pad(leaf)) for leaf in consts]
+        for place, found in zip(self.moved, run(limits, *fixed, *state, *rows), strict=True):
             like = leaves[place]
             leaves[place] = (cut(found, like.shape) if like.ndim else found[0]).astype(like.dtype)
         return jax.tree.unflatten(self.structure, leaves)
@@ -233,8 +243,11 @@ def _stored(leaf: jax.Array) -> jax.Array:
     return leaf if leaf.ndim else leaf[None]
 
 
-def _loaded(ref: Any, like: jax.Array) -> Any:
-    return ref[... if like.ndim else 0].astype(like.dtype)
+def _loaded(refs: Sequence[Any], like: Sequence[Any], rows: Any = None) -> list[Any]:
+    """Arrays in memory, or rows of them, on the chip."""
+    if rows is not None:
+        return [ref[rows].astype(leaf.dtype) for ref, leaf in zip(refs, like, strict=True)]
+    return [ref[... if leaf.ndim else 0].astype(leaf.dtype) for ref, leaf in zip(refs, like, strict=True)]
 
 
 def _bytes(leaf: Any) -> int:
@@ -247,11 +260,34 @@ def _product(chip: Chip) -> Product:
 
     def product(left: jax.Array, right: jax.Array, precision: Any) -> jax.Array:
         highest = precision is not None and lax.Precision.HIGHEST in precision
-        if not chip.interpret and left.dtype == jnp.float32 and (half or (highest and chip.thrice)):
-            precision = BFLOAT16 if half and not highest else TF32_THRICE
+        if left.dtype == jnp.float32 and (chip.split or (half and not highest)):
+            return split_product(left, right, parts=3 if highest else 1 if half else 2)
         return lax.dot(left, right, precision=precision, preferred_element_type=jnp.float32)
 
     return product
+
+
+def split_product(left: jax.Array, right: jax.Array, parts: int) -> jax.Array:
+    """The product of matrices whose numbers are sums of `parts` numbers of bfloat16, which has units of its own.
+
+    One part is bfloat16's precision. Two give 16 bits, more than TF32's 11; three give the 24 of float32. Products of
+    parts that are smaller than that are left out.
+    """
+    lefts, rights = _in_bfloat16(left, parts), _in_bfloat16(right, parts)
+    pairs = [(i, k - i) for k in reversed(range(parts)) for i in range(k + 1)]  # the smallest first
+    dots = [lax.dot(lefts[i], rights[j], preferred_element_type=jnp.float32) for i, j in pairs]
+    return functools.reduce(jnp.add, dots)
+
+
+def _in_bfloat16(x: jax.Array, parts: int) -> list[jax.Array]:
+    """Numbers of bfloat16 whose sum is x: the upper 8 bits of what is left, and the rest rounded."""
+    found = []
+    for _ in range(parts - 1):
+        upper = lax.bitcast_convert_type(x, jnp.int32) & jnp.int32(-(2**16))
+        part = lax.bitcast_convert_type(upper, jnp.float32)
+        found.append(part.astype(jnp.bfloat16))
+        x = x - part
+    return [*found, x.astype(jnp.bfloat16)]
 
 
 def _precision() -> str | None:
@@ -268,8 +304,8 @@ def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
 
     What was found is kept beside JAX's compiled programs, where these are kept.
     """
-    ways = (False, True) if _precision() in ("highest", "float32") else (False,)
-    kernels = [chip._replace(warps=warps, thrice=thrice) for thrice in ways for warps in WARPS]
+    ways = (False,) if _precision() == "bfloat16" else (False, True)
+    kernels = [chip._replace(warps=warps, split=split) for split in ways for warps in WARPS if warps >= chip.warps]
     tried = kernels if chip.required else [*kernels, None]
     try:
         text = trial(kernels[0])[0]()
@@ -278,12 +314,31 @@ def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
     key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {tried} {text}".encode()).hexdigest()
     known = _known()
     if key not in known:
-        seconds = [_seconds(trial(each)[1]) for each in tried]
-        if all(isinstance(each, Exception) for each in seconds[: len(kernels)]):
-            return _none(chip, seconds[0])
-        known[key] = min(range(len(tried)), key=lambda k: math.inf if isinstance(seconds[k], Exception) else seconds[k])
+        seconds = _seconds_of(kernels, trial)
+        if all(isinstance(taken, Exception) for taken in seconds.values()):
+            return _none(chip, seconds[kernels[0]])
+        if not chip.required:
+            seconds[None] = _seconds(trial(None)[1])
+        worked = {each: taken for each, taken in seconds.items() if not isinstance(taken, Exception)}
+        known[key] = tried.index(min(worked, key=lambda each: worked[each]))
         _keep(known)
     return tried[known[key]], "measured to be faster than the kernel"
+
+
+def _seconds_of(kernels: Sequence[Chip], trial: Trial) -> dict[Chip | None, Any]:
+    """What the kernels take; more warps are tried as long as that gains, beginning with the best known number."""
+    found: dict[Chip | None, Any] = {}
+    fewest = kernels[0].warps
+    for split in (False, True):
+        least = math.inf
+        for kernel in (each for each in kernels if each.split == split and each.warps >= fewest):
+            found[kernel] = taken = _seconds(trial(kernel)[1])
+            if isinstance(taken, Exception):
+                continue
+            if taken > least:
+                break
+            least, fewest = taken, kernel.warps
+    return found
 
 
 def _seconds(run: Callable[[], Any]) -> Any:

@@ -43,12 +43,6 @@ Product = Callable[[jax.Array, jax.Array, Any], jax.Array]
 """A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
 
 
-class InMemory(NamedTuple):
-    """An array that stays in the device's memory: a kernel reads rows of it. Its first axis is not padded."""
-
-    array: Any
-
-
 class Program(NamedTuple):
     """A traced function."""
 
@@ -75,11 +69,6 @@ def padded_shape(shape: Sequence[int]) -> tuple[int, ...]:
 def pad(array: jax.Array) -> jax.Array:
     """The array with zeros up to its padded shape."""
     return jnp.pad(array, [(0, padded_size(size) - size) for size in array.shape]) if array.ndim else array
-
-
-def pad_rows(array: jax.Array) -> jax.Array:
-    """The array padded along all axes but the first."""
-    return jax.vmap(pad)(array)
 
 
 def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
@@ -116,23 +105,6 @@ def evaluate(program: Program, given: Sequence[Any], product: Product) -> list[A
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
         values.update(zip(equation.outvars, found, strict=True))
     return [read(variable) for variable in program.outputs]
-
-
-def gathers(program: Program, variable: Any) -> list[Any] | None:
-    """The operations that read rows of a variable; None where it is used in another way too."""
-    found = []
-    for equation in program.equations:
-        for place, used in enumerate(equation.invars):
-            if used is not variable:
-                continue
-            inner, consts = _inner(equation)
-            if equation.primitive.name == "gather" and place == 0:
-                found.append(equation)
-            elif inner and (more := gathers(inner, inner.inputs[len(consts) + place])):
-                found += more
-            else:
-                return None
-    return None if variable in program.outputs else found
 
 
 def _variables(terms: Sequence[Any]) -> list[Any]:
@@ -184,8 +156,6 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if name in ("reduce_and", "reduce_or"):
         kind = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
         return [_reduced(kind, inputs[0].astype(jnp.int32), shapes[0], params["axes"]) > 0]
-    if name == "gather" and isinstance(inputs[0], InMemory):
-        return [_rows(inputs[0], inputs[1], shapes[0], equation)]
     if name == "dot_general":
         return [_dot(inputs, shapes, params, product).astype(equation.outvars[0].aval.dtype)]
     raise NotInKernel(name)
@@ -235,18 +205,6 @@ def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -
     for axis in sorted(axes, reverse=True):
         array = reduce(array, axis=axis)
     return array
-
-
-def _rows(memory: InMemory, indices: Any, shape: Sequence[int], equation: Any) -> Any:
-    """Rows of an array in memory; the padding reads some row."""
-    numbers, params, out = equation.params["dimension_numbers"], equation.params, equation.outvars[0].aval
-    plain = numbers.collapsed_slice_dims == numbers.start_index_map == (0,) and not numbers.operand_batching_dims
-    if not plain or tuple(params["slice_sizes"]) != (1, *shape[1:]) or out.ndim != len(shape) or indices.ndim != 2:
-        raise NotInKernel(f"gather from {tuple(shape)}")
-    if params["mode"] == lax.GatherScatterMode.FILL_OR_DROP:
-        raise NotInKernel("gather that fills in")
-    rows = jnp.clip(lax.reshape(indices, indices.shape[:1]), 0, shape[0] - 1)
-    return memory.array[rows].astype(out.dtype)
 
 
 def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:

@@ -306,7 +306,7 @@ def grid_labels(grid: Mapping[str, PyTree], dims: Mapping[str, int]) -> dict[str
 
 def _stack(pieces: list[np.ndarray], dims: Mapping[str, int]) -> np.ndarray:
     if not dims:
-        return np.asarray(pieces[0])
+        return np.array(pieces[0])
     whole = np.concatenate(pieces)
     return whole.reshape(*dims.values(), *whole.shape[1:])
 

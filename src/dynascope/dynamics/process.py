@@ -59,18 +59,26 @@ class Process(eqx.Module):
 
 
 class SteppedProcess(Process):
-    """A process in steps, each of which draws what it needs by its number alone and then changes the state.
+    """A process in steps. Each draws what it needs by its number alone, reads rows of a source, changes the state.
 
-    The two can run apart: a kernel that takes many steps is given what was drawn for all of them.
+    These can run apart: a kernel that takes many steps is given what was drawn for all of them, and reads the rows.
     """
 
     @abstractmethod
     def drawn(self, t: Any) -> PyTree:
-        """What step t takes besides the state: a batch, or None."""
+        """What step t takes besides the state: numbers of the source's rows, where there is one; a batch; or None."""
+
+    def source(self) -> PyTree:
+        """Arrays of which a step reads the rows that were drawn; None where it reads none."""
+        return None
+
+    def read(self, drawn: PyTree) -> PyTree:
+        """The rows of the source that were drawn."""
+        return jax.tree.map(lambda leaf: leaf[drawn], self.source())
 
     @abstractmethod
-    def step(self, t: Any, state: Any, drawn: PyTree) -> Any:
-        """The state after step t."""
+    def step(self, t: Any, state: Any, drawn: PyTree, rows: PyTree) -> Any:
+        """The state after step t, of what was drawn and the rows that were read."""
 
     def settled(self, state: Any, last: Any) -> Any:
         """The state as `advance` leaves it after step `last`, where that holds more than steps change."""
