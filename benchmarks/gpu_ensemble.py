@@ -73,11 +73,11 @@ def by_hand() -> tuple[float, float]:
     return compile_seconds, min(seconds)
 
 
-def main() -> None:
+def main(precisions: tuple[str, ...] = ("default", "bfloat16", "highest")) -> None:
     if not on_accelerator("gpu-ensemble"):
         return
     rows = []
-    for precision in ("default", "bfloat16", "highest"):
+    for precision in precisions:
         contenders = {}
         with jax.default_matmul_precision(precision):
             for on_chip in (False, None):

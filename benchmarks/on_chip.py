@@ -19,15 +19,16 @@ import dynascope as ds
 from benchmarks.timing import on_accelerator, tell
 
 BATCH, STEPS, ROWS = 128, 1000, 10_000
-SIZES = [(d, 4, 1024) for d in (4, 16, 32, 64, 128)]
-SIZES += [(64, layers, 1024) for layers in (1, 2, 6)]
-SIZES += [(64, 4, members) for members in (64, 256, 4096)]
-SIZES += [(16, 4, members) for members in (64, 4096, 16_384)]
+SIZES = [(16, 4, 16_384), (64, 4, 1024)]
+OTHERS = [(d, 4, 1024) for d in (4, 16, 32, 128)]
+OTHERS += [(64, layers, 1024) for layers in (1, 2, 6)]
+OTHERS += [(64, 4, members) for members in (64, 4096)]
+OTHERS += [(16, 4, members) for members in (64, 4096)]
 """Dimension, layers and members of each row."""
 
 
 def seconds(d: int, layers: int, members: int, on_chip: bool) -> tuple[float, str]:
-    """Of the second of two runs, and how the members were advanced."""
+    """Of the fastest of three runs, and how the members were advanced."""
 
     def member(seed: Any) -> ds.Descent:
         init, draw, order = jax.random.split(jax.random.key(seed), 3)
@@ -37,9 +38,8 @@ def seconds(d: int, layers: int, members: int, on_chip: bool) -> tuple[float, st
         return ds.Descent(model, task, optax.sgd(0.1), data=data, batch=BATCH, key=order, probes=probes)
 
     run = {"steps": STEPS, "record": 20, "on_chip": None if on_chip else False}
-    for _ in range(2):
-        trace = ds.ensemble(member, {"seed": range(members)}, **run).trace
-    return trace.run_seconds, trace.attrs["loop"]
+    traces = [ds.ensemble(member, {"seed": range(members)}, **run).trace for _ in range(3)]
+    return min(trace.run_seconds for trace in traces), traces[0].attrs["loop"]
 
 
 def teraflops(d: int, layers: int, members: int, taken: float) -> float:
@@ -63,10 +63,10 @@ def main() -> None:
     if not on_accelerator("on-chip"):
         return
     rows = []
-    for precision in ("default", "bfloat16"):
+    for precision, sizes in {"default": SIZES + OTHERS, "bfloat16": SIZES, "highest": SIZES}.items():
         with jax.default_matmul_precision(precision):
             most = limit()
-            for d, layers, members in SIZES:
+            for d, layers, members in sizes:
                 ordinary, _ = seconds(d, layers, members, on_chip=False)
                 ours, loop = seconds(d, layers, members, on_chip=True)
                 rows.append(

@@ -211,7 +211,7 @@ def test_the_fastest_kernel_is_found_once(monkeypatch, tmp_path):
     def trial(chip):
         return lambda: "a program", lambda: tried.append(chip.warps if chip else 10)
 
-    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), abs(tried[-1] - 2))[1])
+    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), float(abs(tried[-1] - 2)))[1])
     assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
     monkeypatch.setattr(on_chip, "_FOUND", {})
     assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
@@ -228,6 +228,20 @@ def test_where_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_asked_for(
 
     assert on_chip.fastest(Chip(4), trial) == (None, "measured to be faster than the kernel")
     assert on_chip.fastest(Chip(4, required=True), trial)[0] == Chip(4, warps=16, required=True)
+
+
+def test_where_no_kernel_runs_none_is_tried_again_in_this_process(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_chip, "_FOUND", {})
+    monkeypatch.setattr(on_chip, "_file", lambda: tmp_path / "found.json")
+    tried = []
+    trial = lambda chip: (lambda: "a program", lambda: tried.append(chip))  # noqa: E731
+    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), RuntimeError("too much shared memory"))[1])
+    reason = "the kernel does not compile (too much shared memory)"
+    assert on_chip.fastest(Chip(4, warps=8), trial) == (None, reason)
+    assert len(tried) == 4  # 8 and 16 warps, both kinds of products
+    assert on_chip.fastest(Chip(4, warps=8), trial) == (None, reason)
+    assert len(tried) == 4
+    assert (tmp_path / "found.json").read_text() == "{}"  # another process, with more memory, may do better
 
 
 @pytest.mark.parametrize(("parts", "bits"), [(1, 8), (2, 15), (3, 22)])

@@ -315,14 +315,14 @@ def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
     known = _known()
     if key not in known:
         seconds = _seconds_of(kernels, trial)
-        if all(isinstance(taken, Exception) for taken in seconds.values()):
-            return _none(chip, seconds[kernels[0]])
-        if not chip.required:
+        if not chip.required and any(isinstance(taken, float) for taken in seconds.values()):
             seconds[None] = _seconds(trial(None)[1])
-        worked = {each: taken for each, taken in seconds.items() if not isinstance(taken, Exception)}
-        known[key] = tried.index(min(worked, key=lambda each: worked[each]))
+        worked = [each for each, taken in seconds.items() if isinstance(taken, float)]
+        best = min(worked, key=lambda each: seconds[each]) if worked else None
+        known[key] = tried.index(best) if worked else str(seconds[kernels[0]])
         _keep(known)
-    return tried[known[key]], "measured to be faster than the kernel"
+    found = known[key]
+    return _none(chip, found) if isinstance(found, str) else (tried[found], "measured to be faster than the kernel")
 
 
 def _seconds_of(kernels: Sequence[Chip], trial: Trial) -> dict[Chip | None, Any]:
@@ -359,7 +359,8 @@ def _none(chip: Chip, error: Any) -> tuple[None, str]:
     return None, reason
 
 
-_FOUND: dict[str, int] = {}
+_FOUND: dict[str, int | str] = {}
+"""For programs the number of their fastest kernel, or why none of them runs."""
 
 
 def _file() -> Path | None:
@@ -367,7 +368,7 @@ def _file() -> Path | None:
     return Path(folder) / "dynascope-on-chip.json" if folder and os.path.isdir(folder) else None
 
 
-def _known() -> dict[str, int]:
+def _known() -> dict[str, int | str]:
     path = _file()
     try:
         return {**(json.loads(path.read_text()) if path else {}), **_FOUND}
@@ -375,13 +376,13 @@ def _known() -> dict[str, int]:
         return dict(_FOUND)
 
 
-def _keep(known: dict[str, int]) -> None:
+def _keep(known: dict[str, int | str]) -> None:
     _FOUND.update(known)
     path = _file()
     if path is not None:
         try:
             fresh = path.with_suffix(f".{os.getpid()}")
-            fresh.write_text(json.dumps(known))
+            fresh.write_text(json.dumps({key: best for key, best in known.items() if not isinstance(best, str)}))
             fresh.replace(path)
         except OSError:
             pass  # it is measured again next time
