@@ -103,7 +103,7 @@ def fit(process: Process, state: PyTree, required: bool) -> Fit:
     try:
         step = _Step(process, state, process.drawn(at))
         blank = [[jnp.zeros(padded_shape(leaf.shape), leaf.dtype) for leaf in each] for each in step.arrays()]
-        step.after(at, *blank, _product(Chip(1)))
+        step.after(at, blank, _product(Chip(1)))
     except NotInKernel as unknown:
         return Fit(f"the kernel language has no {unknown}")
     size = sum(_bytes(leaf) for each in step.arrays() for leaf in each)
@@ -168,21 +168,14 @@ class _Step:
             if leaf.dtype.itemsize > 4:
                 raise NotInKernel(str(leaf.dtype))
 
-    def arrays(self) -> tuple[Sequence[Any], ...]:
+    def arrays(self) -> Sequence[Sequence[Any]]:
         """What a step has on the chip: constants, the state it changes, what was drawn, rows of the source."""
         consts = [*self.known, *(self.leaves[k] for k in self.still)]
         return consts, [self.leaves[k] for k in self.moved], self.drawn, self.rows
 
-    def after(
-        self,
-        t: Any,
-        consts: Sequence[Any],
-        state: Sequence[Any],
-        drawn: Sequence[Any],
-        rows: Sequence[Any],
-        product: Product,
-    ) -> list[Any]:
-        """What a step makes of the state, all arrays padded."""
+    def after(self, t: Any, arrays: Sequence[Sequence[Any]], product: Product) -> list[Any]:
+        """What a step makes of the state, of arrays as above, padded."""
+        consts, state, drawn, rows = arrays
         given = [jnp.asarray(0, leaf.dtype) for leaf in self.leaves]
         count = len(self.known)
         for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
@@ -214,7 +207,7 @@ class _Step:
                 """Reads the rows of the next step too, whose numbers the step before has read: memory is slow."""
                 state, following, rows = carry
                 ahead = numbers(k + 2), _loaded(of_source, self.rows, *following)
-                return self.after(limits[0] + k, fixed, state, drawn(k), rows, product), *ahead
+                return self.after(limits[0] + k, (fixed, state, drawn(k), rows), product), *ahead
 
             start = _loaded(of_state, moved), numbers(1), _loaded(of_source, self.rows, *numbers(0))
             end, *_ = lax.fori_loop(0, limits[1], step, start)
@@ -306,7 +299,7 @@ def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
     """
     ways = (False,) if _precision() == "bfloat16" else (False, True)
     kernels = [chip._replace(warps=warps, split=split) for split in ways for warps in WARPS if warps >= chip.warps]
-    tried = kernels if chip.required else [*kernels, None]
+    tried: list[Chip | None] = [*kernels, *([] if chip.required else [None])]
     try:
         text = trial(kernels[0])[0]()
     except Exception as error:  # the kernel language's own, of several kinds
