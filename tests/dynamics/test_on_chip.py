@@ -70,6 +70,24 @@ def deep(seed):
     return ds.Descent(model, task, optax.sgd(0.02), probes={"test_loss": task.test_loss})
 
 
+def flow(seed):
+    """Gradient flow by the classical Runge-Kutta method with a fixed step: a map."""
+    velocity = jax.grad(lambda weights: -TASK.population_loss(ds.models.MLP.from_weights(weights)))
+
+    def rule(weights, h=0.05):
+        moved = lambda by, slope: jax.tree.map(lambda w, s: w + by * s, weights, slope)  # noqa: E731
+        first = velocity(weights)
+        second = velocity(moved(h / 2, first))
+        third = velocity(moved(h / 2, second))
+        fourth = velocity(moved(h, third))
+        mean = jax.tree.map(lambda a, b, c, d: (a + 2 * b + 2 * c + d) / 6, first, second, third, fourth)
+        return moved(h, mean)
+
+    return ds.Map(
+        rule, ds.models.MLP(3, 2, key=jax.random.key(seed)).weights, probes={"first": lambda weights: weights[0]}
+    )
+
+
 MEMBERS = {
     "sgd": sim(optax.sgd(0.1)),
     "a wide layer": wide,
@@ -80,8 +98,9 @@ MEMBERS = {
     "fresh samples": fresh,
     "cross-entropy": classes,
     "a map": logistic,
+    "a flow in fixed steps": flow,
 }
-TEN = {**MEMBERS, "a deep network": deep}
+SETTINGS = {**MEMBERS, "a deep network": deep}
 CHEAP = ("sgd", "a wide layer", "population", "cross-entropy", "a map")
 
 
@@ -101,11 +120,11 @@ def test_a_kernel_takes_the_steps_of_the_ordinary_loop(name, interpreted):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TEN)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_after_300_steps_the_traces_are_those_of_the_ordinary_loop(name, interpreted):
     run = {"steps": 300, "record": 20}
     with jax.default_matmul_precision("highest"):
-        chip, loop = (ds.ensemble(TEN[name], {"seed": [0, 1]}, on_chip=on, **run).trace for on in (True, False))
+        chip, loop = (ds.ensemble(SETTINGS[name], {"seed": [0, 1]}, on_chip=on, **run).trace for on in (True, False))
     for variable in loop.data_vars:
         largest = float(np.abs(loop[variable]).max())
         np.testing.assert_allclose(chip[variable], loop[variable], rtol=1e-5, atol=1e-6 * largest)
