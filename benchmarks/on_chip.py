@@ -76,7 +76,7 @@ def main() -> None:
                         "layers": layers,
                         "members": members,
                         "ordinary s": round(ordinary, 3),
-                        "by itself s": round(ours, 3),
+                        "on chip s": round(ours, 3),
                         "loop": loop,
                         "gain": round(ordinary / ours, 1),
                         "TFLOP/s": round(teraflops(d, layers, members, ours), 1),

@@ -83,7 +83,7 @@ def run_members(
                 state=rows(state) if batched and state is not None else state,
                 batched=batched,
                 mesh=mesh,
-                chip=chip_of(on_chip, plan.times, batch.layout.width) if batched else None,
+                chip=chip_of(on_chip, plan.since, plan.times, batch.layout.width) if batched else None,
                 checkpoint=batch.checkpoint,
                 on_progress=on_progress,
             )

@@ -83,12 +83,12 @@ class Fit(NamedTuple):
     """Whether it was asked for."""
 
 
-FORBIDDEN = Fit("one member, or on_chip=False")
+FORBIDDEN = Fit("a single run, or on_chip=False")
 
 
 def interpreted() -> bool:
     """Whether kernels run as ordinary operations, for tests without a GPU ($DYNASCOPE_INTERPRET_KERNELS)."""
-    return bool(os.environ.get("DYNASCOPE_INTERPRET_KERNELS"))
+    return os.environ.get("DYNASCOPE_INTERPRET_KERNELS", "") not in ("", "0")
 
 
 def fit(process: Process, state: PyTree, required: bool) -> Fit:
@@ -105,20 +105,26 @@ def fit(process: Process, state: PyTree, required: bool) -> Fit:
         blank = [[jnp.zeros(padded_shape(leaf.shape), leaf.dtype) for leaf in each] for each in step.arrays()]
         step.after(at, blank, _product(Chip(1)))
     except NotInKernel as unknown:
-        return Fit(f"the kernel language has no {unknown}")
+        return Fit(f"the kernel has no {unknown}")
+    except Exception as error:
+        if required:
+            raise
+        return Fit(f"its step cannot be made a kernel ({_line(error)})")
     size = sum(_bytes(leaf) for each in step.arrays() for leaf in each)
     if size > LARGEST:
         return Fit(f"a member takes {size / 1024:.0f} KiB, and {LARGEST // 1024} fit")
     return Fit(None, size, sum(map(_bytes, step.drawn)), required)
 
 
-def chip_of(found: Fit, times: np.ndarray, members: int) -> Chip | None:
-    """How so many members run on a chip that records at these times, before anything is measured; None: they do not."""
+def chip_of(found: Fit, since: Any, times: np.ndarray, members: int) -> Chip | None:
+    """How so many members run from `since` on, recorded at these times, before anything is measured; None: not on a
+    chip."""
     if found.reason is not None:
         return None
-    longest = int(np.diff(times, prepend=0).max())
+    intervals = np.diff(times, prepend=since)
+    longest, usual = int(intervals.max()), math.ceil(intervals.mean())
     most = DRAWN // max(1, found.drawn * members)
-    steps = max(1, min(longest, MOST_STEPS, most))
+    steps = max(1, min(longest if longest <= 2 * usual else usual, MOST_STEPS, most))
     warps = next(each for each in WARPS if found.size <= each * REGISTERS)
     return Chip(steps, steps >= longest, warps, required=found.required, interpret=interpreted())
 
@@ -158,8 +164,9 @@ class _Step:
         self.program, known = before_and_inside(traced)
         self.known = list(map(jnp.asarray, known.values()))
         inputs = traced.jaxpr.invars[1 : 1 + len(self.leaves)]
-        read = {id(variable) for equation in self.program.equations for variable in equation.invars}
         self.moved = [k for k, old in enumerate(inputs) if self.program.outputs[k] is not old]
+        read = {id(variable) for equation in self.program.equations for variable in equation.invars}
+        read |= {id(self.program.outputs[k]) for k in self.moved}
         """Which leaves of the state a step changes; and those that it reads only."""
         self.still = [k for k, old in enumerate(inputs) if k not in self.moved and id(old) in read]
         for leaf in (*(leaf for each in self.arrays() for leaf in each), *self.source):
@@ -176,7 +183,7 @@ class _Step:
     def after(self, t: Any, arrays: Sequence[Sequence[Any]], product: Product) -> list[Any]:
         """What a step makes of the state, of arrays as above, padded."""
         consts, state, drawn, rows = arrays
-        given = [jnp.asarray(0, leaf.dtype) for leaf in self.leaves]
+        given: list[Any] = [None] * len(self.leaves)  # those that it does not look at
         count = len(self.known)
         for place, leaf in zip([*self.moved, *self.still], [*state, *consts[count:]], strict=True):
             given[place] = leaf
@@ -197,19 +204,19 @@ class _Step:
             of_consts, of_state, of_drawn, of_source, out = (refs[a:b] for a, b in pairwise(ends))
             fixed, product = _loaded(of_consts, consts), _product(chip)
 
-            def drawn(k: Any) -> list[Any]:
+            def drawn_at(k: Any) -> list[Any]:
                 return _loaded(of_drawn, self.drawn, jnp.minimum(k, chip.steps - 1))
 
-            def numbers(k: Any) -> list[Any]:
-                return drawn(k) if of_source else []
+            def row_numbers(k: Any) -> list[Any]:
+                return drawn_at(k) if of_source else []
 
             def step(k: Any, carry: tuple[Any, ...]) -> tuple[Any, ...]:
                 """Reads the rows of the next step too, whose numbers the step before has read: memory is slow."""
                 state, following, rows = carry
-                ahead = numbers(k + 2), _loaded(of_source, self.rows, *following)
-                return self.after(limits[0] + k, (fixed, state, drawn(k), rows), product), *ahead
+                ahead = row_numbers(k + 2), _loaded(of_source, self.rows, *following)
+                return self.after(limits[0] + k, (fixed, state, drawn_at(k), rows), product), *ahead
 
-            start = _loaded(of_state, moved), numbers(1), _loaded(of_source, self.rows, *numbers(0))
+            start = _loaded(of_state, moved), row_numbers(1), _loaded(of_source, self.rows, *row_numbers(0))
             end, *_ = lax.fori_loop(0, limits[1], step, start)
             for ref, leaf in zip(out, end, strict=True):
                 ref[... if leaf.ndim else 0] = leaf.astype(ref.dtype)
@@ -252,9 +259,10 @@ def _product(chip: Chip) -> Product:
     half = _precision() == "bfloat16"
 
     def product(left: jax.Array, right: jax.Array, precision: Any) -> jax.Array:
-        highest = precision is not None and lax.Precision.HIGHEST in precision
-        if left.dtype == jnp.float32 and (chip.split or (half and not highest)):
-            return split_product(left, right, parts=3 if highest else 1 if half else 2)
+        asked = {lax.Precision.DEFAULT} if precision is None else set(precision if isinstance(precision, tuple) else ())
+        coarse = half and asked == {lax.Precision.DEFAULT}
+        if left.dtype == jnp.float32 and asked and (chip.split or coarse):
+            return split_product(left, right, parts=1 if coarse else 3 if lax.Precision.HIGHEST in asked else 2)
         return lax.dot(left, right, precision=precision, preferred_element_type=jnp.float32)
 
     return product
@@ -305,16 +313,15 @@ def fastest(chip: Chip, trial: Trial) -> tuple[Chip | None, str]:
     except Exception as error:  # the kernel language's own, of several kinds
         return _none(chip, error)
     key = hashlib.sha256(f"{jax.devices()[0].device_kind} {jax.__version__} {tried} {text}".encode()).hexdigest()
-    known = _known()
-    if key not in known:
+    found = _known().get(key)
+    if not isinstance(found, str) and not (type(found) is int and 0 <= found < len(tried)):
         seconds = _seconds_of(kernels, trial)
         if not chip.required and any(isinstance(taken, float) for taken in seconds.values()):
             seconds[None] = _seconds(trial(None)[1])
         worked = [each for each, taken in seconds.items() if isinstance(taken, float)]
         best = min(worked, key=lambda each: seconds[each]) if worked else None
-        known[key] = tried.index(best) if worked else str(seconds[kernels[0]])
-        _keep(known)
-    found = known[key]
+        found = tried.index(best) if worked else str(seconds[kernels[0]])
+        _keep(key, found)
     return _none(chip, found) if isinstance(found, str) else (tried[found], "measured to be faster than the kernel")
 
 
@@ -335,18 +342,25 @@ def _seconds_of(kernels: Sequence[Chip], trial: Trial) -> dict[Chip | None, Any]
 
 
 def _seconds(run: Callable[[], Any]) -> Any:
-    """Of a run that is compiled; or why it fails, such as with too little shared memory for so many warps."""
+    """Of a run that is compiled; or why it fails, such as with too little shared memory for so many warps. Where the
+    device's memory is full, fewer members must run at once: that is not caught here."""
     try:
         jax.block_until_ready(run())
         begin = time.perf_counter()
         jax.block_until_ready(run())
         return time.perf_counter() - begin
-    except jax.errors.JaxRuntimeError as error:
+    except Exception as error:
+        if "RESOURCE_EXHAUSTED" in str(error) and "hared memory" not in str(error):
+            raise
         return error
 
 
+def _line(error: Any) -> str:
+    return str(error).partition("\n")[0][:120]
+
+
 def _none(chip: Chip, error: Any) -> tuple[None, str]:
-    reason = f"the kernel does not compile ({str(error).partition(chr(10))[0][:120]})"
+    reason = f"the kernel does not compile ({_line(error)})"
     if chip.required:
         raise ValueError(f"on_chip: the members cannot run on a chip: {reason}")
     return None, reason
@@ -361,21 +375,22 @@ def _file() -> Path | None:
     return Path(folder) / "dynascope-on-chip.json" if folder and os.path.isdir(folder) else None
 
 
-def _known() -> dict[str, int | str]:
+def _known() -> dict[str, Any]:
     path = _file()
     try:
-        return {**(json.loads(path.read_text()) if path else {}), **_FOUND}
+        kept = json.loads(path.read_text()) if path else {}
     except (OSError, ValueError):
-        return dict(_FOUND)
+        kept = {}
+    return {**(kept if isinstance(kept, dict) else {}), **_FOUND}
 
 
-def _keep(known: dict[str, int | str]) -> None:
-    _FOUND.update(known)
+def _keep(key: str, found: int | str) -> None:
+    _FOUND[key] = found
     path = _file()
-    if path is not None:
+    if path is not None and not isinstance(found, str):  # another process, with more memory, may do better
         try:
             fresh = path.with_suffix(f".{os.getpid()}")
-            fresh.write_text(json.dumps({key: best for key, best in known.items() if not isinstance(best, str)}))
+            fresh.write_text(json.dumps({key: best for key, best in _known().items() if not isinstance(best, str)}))
             fresh.replace(path)
         except OSError:
             pass  # it is measured again next time

@@ -30,14 +30,20 @@ ELEMENTWISE = frozenset(
 """Operations that treat all numbers of an array alike, and that the kernel language has."""
 ENLARGING = frozenset({"broadcast_in_dim", "iota"})
 """Operations that are cheaper inside the kernel than what they make is to read."""
-INSIDE = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""Where operations that call a function hold it."""
-SAME = frozenset({"copy", "copy_p", "optimization_barrier", "stop_gradient", "reduce_precision"})
+CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"})
+"""Operations that call a function once; and where they hold it."""
+HELD = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+SAME = frozenset({"copy", "copy_p", "optimization_barrier", "stop_gradient"})
+LOSES_NAN = frozenset({"max", "min", "clamp"})
+"""Operations that pass over a NaN in the kernel language; in JAX they keep it."""
 ERF_ABOVE = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05)
 ERF_ABOVE += (-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02)
 ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03)
 ERF_BELOW += (-1.42647390514189e-02,)
 """A rational approximation of erf(x) / x in x^2, for |x| <= 4, to float32 precision."""
+ERFC = (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196, 1.00002368)
+ERFC += (-1.26551223,)
+"""log(erfc(x) / t) + x^2 as a polynomial in t = 1 / (1 + x / 2), for x >= 0 (Press et al., Numerical Recipes)."""
 
 Product = Callable[[jax.Array, jax.Array, Any], jax.Array]
 """A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
@@ -128,10 +134,10 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     to = tuple(equation.outvars[0].aval.shape)
     if name in ELEMENTWISE:
         if any(isinstance(value, Tracer) for value in inputs):
-            return [equation.primitive.bind(*inputs, **params)]
+            return [_with_nan(name, equation.primitive.bind(*inputs, **params), inputs)]
         with jax.ensure_compile_time_eval():  # of literals alone
             return [np.asarray(equation.primitive.bind(*inputs, **params))]
-    if name in SAME:
+    if name in SAME or (name == "reduce_precision" and _keeps_all(params, inputs[0].dtype)):
         return inputs
     if name == "add_any":
         return [inputs[0] + inputs[1]]
@@ -141,8 +147,8 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if inner:
         return evaluate(inner, [*consts, *inputs], product)
     if name in ("erf", "erfc"):
-        erf = _erf(inputs[0])
-        return [erf if name == "erf" else 1 - erf]
+        exact = (_erf if name == "erf" else _erfc)(inputs[0].astype(jnp.float32))
+        return [exact.astype(inputs[0].dtype)]
     if name == "broadcast_in_dim":
         return [lax.broadcast_in_dim(inputs[0], padded_shape(to), params["broadcast_dimensions"])]
     if name in ("reshape", "squeeze", "expand_dims"):
@@ -154,22 +160,25 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if name in ("reduce_sum", "reduce_max", "reduce_min"):
         return [_reduced(name, inputs[0], shapes[0], params["axes"])]
     if name in ("reduce_and", "reduce_or"):
-        kind = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
-        return [_reduced(kind, inputs[0].astype(jnp.int32), shapes[0], params["axes"]) > 0]
+        name = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
+        return [_reduced(name, inputs[0], shapes[0], params["axes"])]
     if name == "dot_general":
-        return [_dot(inputs, shapes, params, product).astype(equation.outvars[0].aval.dtype)]
+        return [_dot(inputs, shapes, params, product, equation.outvars[0].aval.dtype)]
     raise NotInKernel(name)
 
 
 def _inner(equation: Any) -> tuple[Program | None, Sequence[Any]]:
     """The function that an operation calls once, and its constants; None where it calls none."""
-    params = {} if equation.primitive.name in ("cond", "while", "scan") else equation.params
-    return next((_opened(params[key]) for key in INSIDE if key in params), (None, ()))
+    if equation.primitive.name not in CALLS:
+        return None, ()
+    return next((_opened(equation.params[key]) for key in HELD if key in equation.params), (None, ()))
 
 
 def _opened(closed: Any) -> tuple[Program, Sequence[Any]]:
-    jaxpr = getattr(closed, "jaxpr", closed)
-    return Program([*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars), getattr(closed, "consts", ())
+    jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+    if any(np.ndim(const) for const in consts):
+        raise NotInKernel("arrays that a compiled function holds")
+    return Program([*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars), consts
 
 
 def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
@@ -192,19 +201,38 @@ def _masked(array: Any, shape: Sequence[int], axes: Sequence[int], fill: Any) ->
     return array
 
 
+def _with_nan(name: str, found: Any, inputs: list[Any]) -> Any:
+    """What an operation found, with the NaN that the kernel language passes over."""
+    if name in LOSES_NAN and jnp.issubdtype(found.dtype, jnp.floating):
+        for value in inputs[1:2] if name == "clamp" else inputs:
+            if isinstance(value, Tracer):
+                found = jnp.where(value != value, value, found)
+    return found
+
+
+def _keeps_all(params: Any, dtype: Any) -> bool:
+    """Whether a rounding to so many bits changes nothing."""
+    exact = jnp.finfo(dtype)
+    return params["exponent_bits"] >= exact.nexp and params["mantissa_bits"] >= exact.nmant
+
+
 def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    exact = jnp.finfo(array.dtype) if jnp.issubdtype(array.dtype, jnp.floating) else jnp.iinfo(array.dtype)
-    infinite = isinstance(exact, jnp.finfo)
-    low, high = (-math.inf, math.inf) if infinite else (exact.min, exact.max)
+    if array.dtype == bool:
+        return _reduced(name, array.astype(jnp.int32), shape, axes) > 0
+    floating = jnp.issubdtype(array.dtype, jnp.floating)
+    exact: Any = None if floating else jnp.iinfo(array.dtype)
+    low, high = (-math.inf, math.inf) if floating else (exact.min, exact.max)
     fill, reduce = {
         "reduce_sum": (0, jnp.sum),
         "reduce_max": (low, jnp.max),
         "reduce_min": (high, jnp.min),
     }[name]
-    array = _masked(array, shape, axes, fill)
+    found = _masked(array, shape, axes, fill)
     for axis in sorted(axes, reverse=True):
-        array = reduce(array, axis=axis)
-    return array
+        found = reduce(found, axis=axis)
+    if floating and name != "reduce_sum":
+        found = jnp.where(_reduced("reduce_max", array != array, shape, axes), math.nan, found)
+    return found
 
 
 def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
@@ -216,18 +244,21 @@ def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
     raise NotInKernel(f"reshape from {tuple(shape)} to {tuple(to)}")
 
 
-def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product: Product) -> Any:
+def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product: Product, dtype: Any) -> Any:
     (left_axes, right_axes), batch = params["dimension_numbers"]
     if any(batch) or len(left_axes) != 1 or any(not 1 <= len(shape) <= 2 for shape in shapes):
-        raise NotInKernel(f"a product of {shapes[0]} and {shapes[1]}")
+        raise NotInKernel(f"product of arrays of shapes {shapes[0]} and {shapes[1]}")
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise NotInKernel(f"product of {dtype}")
     (left_axis,), (right_axis,) = left_axes, right_axes
     left, right = _masked(inputs[0], shapes[0], left_axes, 0), _masked(inputs[1], shapes[1], right_axes, 0)
     left = left.T if left.ndim == 2 and left_axis == 0 else left
     right = right.T if right.ndim == 2 and right_axis == 1 else right
     if left.ndim == right.ndim == 2 and min(*left.shape, *right.shape) >= SMALLEST:
         if left.shape[0] < right.shape[1]:  # the longer side first takes fewer registers
-            return product(right.T, left.T, params["precision"]).T
-        return product(left, right, params["precision"])
+            return product(right.T, left.T, params["precision"]).T.astype(dtype)
+        return product(left, right, params["precision"]).astype(dtype)
+    left, right = left.astype(dtype), right.astype(dtype)
     rows = left if left.ndim == 2 else left[None]  # (m, k), and columns (k, n): one axis at least has length 1
     columns = right if right.ndim == 2 else right[:, None]
     if rows.shape[1] == 1:
@@ -241,10 +272,15 @@ def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product:
 
 
 def _erf(x: Any) -> Any:
-    x = jnp.clip(x, -4, 4)
-    square = x * x
-    above, below = (_polynomial(square, numbers) for numbers in (ERF_ABOVE, ERF_BELOW))
-    return x * above / below
+    near = jnp.clip(x, -4, 4)
+    above, below = (_polynomial(near * near, numbers) for numbers in (ERF_ABOVE, ERF_BELOW))
+    return jnp.where(x != x, x, near * above / below)
+
+
+def _erfc(x: Any) -> Any:
+    t = 1 / (1 + 0.5 * jnp.abs(x))
+    upper = t * jnp.exp(_polynomial(t, ERFC) - x * x)
+    return jnp.where(x < 0, 2 - upper, upper)
 
 
 def _polynomial(x: Any, numbers: Sequence[float]) -> Any:
