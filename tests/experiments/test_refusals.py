@@ -9,6 +9,8 @@ REFUSED = [
     ("edge.decay-sharpens", {"drops": [400], "steps": "400"}, "drops must be one step or more between 0 and steps"),
     ("edge.factorization-bifurcation", {"lowest": "2", "highest": "1"}, "lowest must be below highest"),
     ("edge.factorization-bifurcation", {"steps": "1"}, "steps must be an integer ≥ 64"),
+    ("concept.terminal-slowdown", {"activation": "tanh"}, "the network must be linear without biases"),
+    ("concept.image-data", {"pixels": "1"}, "pixels must be an integer from 2 to 1024"),
     ("catapult.batches", {"steps": "19"}, "steps must be an integer ≥ 20"),
     ("catapult.errata", {"width": "99"}, "width must be an integer ≥ 100"),
     ("rank.language", {"since": "10", "steps": "10"}, "since must be less than steps"),

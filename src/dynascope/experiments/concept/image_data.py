@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.figures import PALETTE, THEORY, panels
@@ -45,7 +45,7 @@ class ImageData(Experiment):
     size_separations: tuple[float, float] = (0.2, 0.4)
     scanned: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     """Color separations whose signals are measured, at the size separation of the second data set."""
-    pixels: PositiveInt = 32
+    pixels: int = Field(32, ge=2, le=1024)
     pictures: int = Field(1024, ge=16)
     """Pictures of each class."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
@@ -14,7 +14,7 @@ import optax
 import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.curves.order import hierarchy as hierarchy_nodes
@@ -140,6 +140,15 @@ class SimExperiment(Experiment):
     learning_rate: float = Field(0.1, gt=0)
     epochs: PositiveInt = 40
     seeds: PositiveInt = 10
+
+    descends_population: ClassVar[bool] = False
+    """Whether it descends the population loss too, whatever its fields say."""
+
+    @model_validator(mode="after")
+    def _has_a_population_loss(self) -> Any:
+        if (self.samples is None or self.descends_population) and (self.activation != "linear" or self.bias):
+            raise ValueError("the network must be linear without biases: only that has a population loss")
+        return self
 
     def steps(self, concepts: int) -> int:
         """Gradient steps of the run: `epochs` passes over the points, 5000 per cluster for a population run."""

@@ -64,6 +64,7 @@ class TerminalSlowdown(SimExperiment):
     η min a for one layer, with η the learning rate times 2/d, and by 4 η min a for the symmetric model; gradient
     descent replaces these by -log(1 - η a) and -log(1 - 4 η a). The control trains with Adam, whose memory of gradients
     sets the end, not the data."""
+    descends_population = True
 
     precision: Literal["float32", "float64"] = "float64"
     signals: tuple[Signal, ...] = (
