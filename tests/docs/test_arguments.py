@@ -1,0 +1,153 @@
+"""Every argument of every public name is described, and no section describes one that does not exist.
+
+Public are the names that the packages re-export, the functions and classes of modules that they re-export, those of the
+theory, and the names of the lab that the reference lists. A docstring names arguments in its section `Args:` and what
+is returned in `Returns:` (or `Yields:`). A field of a class may have a string below it instead, and a method that
+overrides another may leave both to that one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import make_reference as listing
+
+PACKAGE = listing.SOURCE / "dynascope"
+ROOMS = (*listing.ROOMS, *(f"theory.{system}" for system in listing.SYSTEMS), "lab")
+TO_DO = frozenset(ROOMS)  # rooms whose sections are not written yet
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in TO_DO])
+def test_every_argument_of_a_public_name_is_described(room: str):
+    assert set(complaints(room)) == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ('def f(x): "F.\\n\\nArgs:\\n    x: It."', []),
+        ('def f(x, *more): "F.\\n\\nArgs:\\n    x: It."', ["f: *more is not described"]),
+        ('def f(x): "F of x."', ["f: x is not described"]),
+        ('def f(x): "F.\\n\\nArgs:\\n    x: It, with\\n        y: this.\\n    y: No."', ["f: there is no argument y"]),
+        ('def f() -> int: "F."', ["f: Returns is missing"]),
+        ('def f() -> int: "F.\\n\\nReturns:\\n    One."', []),
+        ("class F:\n    x: int\n    y: int\n    'That.'", ["F: x is not described"]),
+        (
+            'class F:\n    "F.\\n\\n    Args:\\n        x: It."\n    def __init__(self, x, *, y): ...',
+            ["F: y is not described"],
+        ),
+        ("class F:\n    def g(self, x): 'G.'\n    def _h(self, x): 'H.'", ["F.g: x is not described"]),
+        ("class F:\n    @property\n    def g(self) -> int: 'G.'", []),
+    ],
+)
+def test_the_check_finds_what_is_missing(source: str, complaint: list[str]):
+    (node,) = ast.parse(source).body
+    assert isinstance(node, Function | ast.ClassDef)
+    assert list(complaints_about(node, node.name)) == complaint
+
+
+def complaints(room: str) -> Iterator[str]:
+    """What the docstrings of a room leave out."""
+    for file, name in public_names(room):
+        for node in module(file).body:
+            if isinstance(node, Function | ast.ClassDef) and (node.name == name or (not name and node.name[0] != "_")):
+                yield from complaints_about(node, f"{file.relative_to(PACKAGE)}: {node.name}")
+
+
+def public_names(room: str) -> Iterator[tuple[Path, str | None]]:
+    """Files and the public name in each of them, or None where every name is public."""
+    if room == "lab":
+        for path, names in listing.LAB.items():
+            yield from ((PACKAGE.joinpath("lab", *path.split(".")).with_suffix(".py"), name) for name in names)
+    elif room.startswith("theory."):
+        yield from ((file, None) for file in sorted(PACKAGE.joinpath(*room.split(".")).glob("[a-z]*.py")))
+    else:
+        for _, _, path in listing.exported(f"dynascope.{room}"):
+            *home, name = path.split(".")
+            whole = listing.SOURCE.joinpath(*home, f"{name}.py")
+            yield (whole, None) if whole.is_file() else (listing.SOURCE.joinpath(*home).with_suffix(".py"), name)
+
+
+def complaints_about(node: Function | ast.ClassDef, title: str) -> Iterator[str]:
+    if isinstance(node, ast.ClassDef):
+        yield from complaints_about_class(node, title)
+        return
+    yield from compare(arguments(node), described(node), title)
+    nothing = node.returns is None or ast.unparse(node.returns) in ("None", "NoReturn", "Never")
+    if not nothing and not re.search(r"^(Returns|Yields):\n", ast.get_docstring(node) or "", re.MULTILINE):
+        yield f"{title}: Returns is missing"
+
+
+def complaints_about_class(node: ast.ClassDef, title: str) -> Iterator[str]:
+    methods = {member.name: member for member in node.body if isinstance(member, Function)}
+    own = fields(node)
+    needed = arguments(methods["__init__"]) if "__init__" in methods else list(own)
+    known = described(node) + (described(methods["__init__"]) if "__init__" in methods else [])
+    inherited = [name for base in bases(node) for name in fields(base)]
+    yield from compare(needed, known + [name for name, text in own.items() if text], title, [*own, *inherited])
+    for name, method in methods.items():
+        marks = {ast.unparse(mark).rpartition(".")[2] for mark in method.decorator_list}
+        public = not name.startswith("_") or name == "__call__"
+        if public and not marks & {"property", "cached_property", "setter", "overload"}:
+            overridden = any(
+                isinstance(other, Function) and other.name == name for base in bases(node) for other in base.body
+            )
+            if not overridden or described(method):
+                yield from complaints_about(method, f"{title}.{name}")
+
+
+def compare(needed: list[str], known: list[str], title: str, more: list[str] | tuple[()] = ()) -> Iterator[str]:
+    yield from (f"{title}: {name} is not described" for name in needed if name not in known)
+    yield from (f"{title}: there is no argument {name}" for name in known if name not in (*needed, *more))
+
+
+def arguments(node: Function) -> list[str]:
+    """The names of a function's arguments, with stars, without those that begin with an underscore."""
+    given = node.args
+    names = [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    names += [f"*{given.vararg.arg}"] if given.vararg else []
+    names += [f"**{given.kwarg.arg}"] if given.kwarg else []
+    return [name for name in names if name not in ("self", "cls") and not name.startswith("_")]
+
+
+def fields(node: ast.ClassDef) -> dict[str, bool]:
+    """The public fields of a class; True if a string below describes it."""
+    body = [*node.body, None]
+    return {
+        member.target.id: isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        for member, after in zip(node.body, body[1:], strict=True)
+        if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name)
+        if not member.target.id.startswith("_") and "ClassVar" not in ast.unparse(member.annotation)
+    }
+
+
+def described(node: Function | ast.ClassDef) -> list[str]:
+    """The names in the section `Args:` of a docstring; one line may name several."""
+    section = re.search(r"^Args:\n((?:    .*\n|\n)*)", (ast.get_docstring(node) or "") + "\n", re.MULTILINE)
+    entries = re.findall(r"^    (\**\w+(?:, \**\w+)*):\s", section[1] if section else "", re.MULTILINE)
+    return [name for entry in entries for name in entry.split(", ")]
+
+
+def bases(node: ast.ClassDef) -> list[ast.ClassDef]:
+    """The classes of dynascope that a class is derived from, nearest first."""
+    names = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+    parents = [classes()[name] for name in names if name in classes()]
+    return parents + [more for parent in parents for more in bases(parent)]
+
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    trees = [module(file) for file in PACKAGE.rglob("*.py") if "experiments" not in file.parts]
+    return {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+@cache
+def module(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
