@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dynascope.lab import registry
-from dynascope.lab.experiment import OptionalExperiment
+from dynascope.lab.experiment import Experiment, OptionalExperiment
 from dynascope.lab.fields import build
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.run import run
@@ -98,6 +98,16 @@ def test_its_card_is_complete(id):
     assert settings <= {"", "full", *experiment.presets}, "what is known to fail names a setting that there is not"
     for name, field in experiment.model_fields.items():
         assert not field.is_required(), f"{name} has no default: the full setting is the document's"
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_field_that_is_declared_again_keeps_its_bounds(id):
+    for kind in registry.load(id).__mro__:
+        for base in kind.__mro__[1:] if issubclass(kind, Experiment) else ():
+            for name, inherited in getattr(base, "model_fields", {}).items():
+                field = kind.model_fields[name]
+                kept = field.annotation != inherited.annotation or field.metadata == inherited.metadata
+                assert kept, f"{kind.__name__}.{name} has lost its bounds: change its default in `defaults`"
 
 
 @pytest.mark.parametrize(("system", "figures"), FIGURES.items())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dynascope.lab.claims import Claim
 
@@ -46,6 +47,8 @@ class Experiment(BaseModel, ABC):
 
     id: ClassVar[str]
     source: ClassVar[Source]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Other defaults for inherited fields, which keep their bounds and descriptions."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     control: ClassVar[Mapping[str, Any]]
     cost: ClassVar[Mapping[str, float]] = {}
@@ -60,6 +63,24 @@ class Experiment(BaseModel, ABC):
     """Shown beside the figures: what a preset changes, what was chosen and why."""
 
     precision: Literal["float32", "float64"] = "float32"
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Apply the `defaults` that this class itself declares."""
+        super().__pydantic_init_subclass__(**kwargs)
+        changed = cls.__dict__.get("defaults", {})
+        for name, value in changed.items():
+            if name not in cls.model_fields:
+                raise TypeError(f"{cls.__name__}.defaults has {name!r}, which is not a field")
+            field = copy(cls.model_fields[name])
+            hint: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+            try:
+                field.default = TypeAdapter(hint).validate_python(value)
+            except ValidationError as error:
+                raise TypeError(f"{cls.__name__}.defaults has {name}={value!r}: {error.errors()[0]['msg']}") from None
+            cls.model_fields[name] = field
+        if changed:
+            cls.model_rebuild(force=True)
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset | xr.DataTree:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 import dynascope as ds
 from dynascope.dynamics import rates
@@ -117,7 +117,8 @@ class Batches(StochasticExperiment):
     higher rate is a tenth of the mean, below every batch's. Steps after the loss has been below 0.001 are not counted.
     The caption of Figure 4.6 splits the loss by the top 5 eigenvectors, the text by the first: both are asked."""
 
-    depth: PositiveInt = Field(2, ge=2)
+    defaults = {"depth": 2}
+
     low: float = Field(0.3, gt=0)
     high: float = Field(0.8, gt=0)
     """The two rates, over the mean critical rate of batches at the start."""

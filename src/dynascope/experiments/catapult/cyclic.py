@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves import largest_rise
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.catapult.deep_experiment import DIGITS, Architecture, Learner
+from dynascope.experiments.catapult.deep_experiment import DIGITS, Learner
 from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
@@ -38,9 +38,8 @@ class Cyclic(StochasticExperiment):
     control the whole triangle is far below the critical rate. The full setting, WRN-10-10 on images of 32 x 32 pixels,
     is for a GPU."""
 
-    architecture: Architecture = "residual"
-    depth: PositiveInt = Field(10, ge=2)
-    width: PositiveInt = 10
+    defaults = {"architecture": "residual", "depth": 10, "width": 10}
+
     low: float = Field(0.5, gt=0)
     high: float = Field(2.0, gt=0)
     """The rate at the bottom and the top of the triangle, over the critical one at the start."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +44,8 @@ class Errata(Experiment):
     critical rate of its rank-2 data is about 6 without, 0.5 with N(0, 1) biases). The control takes the curvature out
     of the random model, whose kernel is then constant: (3.16) holds there."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     curvature: float = 1.0
     """Of the random quadratic model on which (3.16) is tried."""
     width: int = Field(2000, ge=100)

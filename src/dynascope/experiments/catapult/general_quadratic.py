@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -89,7 +89,8 @@ class GeneralQuadratic(TwoClasses):
     of MNIST, averaged to 7 × 7. One program serves all widths: units beyond a width are zero and stay so. The control
     takes rates below the critical one."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64", "samples": 20}
+
     dim: PositiveInt = 100
     rate: float = Field(2.8, gt=0)
     """The rate at which γ is varied."""
@@ -99,7 +100,6 @@ class GeneralQuadratic(TwoClasses):
     rates: Values = (1.9, 2.2, 2.5, 2.8, 3.2, 3.9, 4.2)
     steps: PositiveInt = 300
     seeds: PositiveInt = 10
-    samples: PositiveInt = 20
     widths: tuple[PositiveInt, ...] = (500, 2000, 10_000)
     ratios: Values = (0.9, 1.2, 1.4, 1.8)
     """Learning rates of the networks over the critical one at initialization."""

@@ -103,8 +103,8 @@ class Generalization(TwoClassImages):
     takes 0 to 19 only has 180, for which set samples=180. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In
     the control no rate is above the critical one: there is nothing in which the linear model differs."""
 
-    data: str = "mnist"
-    classes: tuple[int, int] = (0, 1)
+    defaults = {"data": "mnist", "classes": (0, 1)}
+
     activation: Literal["relu", "tanh", "swish"] = "relu"
     depth: PositiveInt = 2
     """Layers of weights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -109,7 +109,8 @@ class QuadraticEigenvalues(Experiment):
     floor, the part of the labels beside the two directions. The control is the linearized network: its kernel cannot
     fall."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     models: tuple[Kind, ...] = ("quadratic", "network")
     """The first one is judged, the others beside it."""
     samples: PositiveInt = 128

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -102,7 +102,8 @@ class Regimes(Experiment):
     below its start, a catapult otherwise. The control is the linearized network: it has no catapult, and its second
     boundary falls together with the first."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     model: two_layers.Kind = "quadratic"
     dim: PositiveInt = 5
     width: PositiveInt = 10_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -87,7 +86,6 @@ class SingleExample(Experiment):
     "exactly" needs a size: a spike is a step that multiplies the loss on all the data by more than 1.3. The control is
     a rate below all critical ones."""
 
-    precision: Literal["float32", "float64"] = "float32"
     samples: PositiveInt = Field(100, ge=2)
     dim: PositiveInt = 100
     width: PositiveInt = 1000

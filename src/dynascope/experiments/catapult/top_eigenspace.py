@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -100,7 +100,8 @@ class TopEigenspace(TwoClassImages):
     panels with digits 0 and 2 of SVHN and those with a convolution of 1024 channels. The control takes half the
     critical rate: there is no spike to carry."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     models: tuple[Kind, ...] = ("quadratic", "network")
     width: PositiveInt = 2048
     """Two layers: so many units, or channels of a 3 x 3 convolution, and a linear map."""

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
@@ -18,7 +18,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import About, agrees, below, every, same_shares
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Source
 from dynascope.theory.concept.stage_times import half_steps, plateau_length
 from dynascope.theory.concept.staged_path import predicted_runs
 
@@ -42,10 +42,8 @@ class FailureMode(SymmetricExperiment):
     from a chosen start (NumPy seed 1370); about one Gaussian start in 500 is still on it after 400 steps. The control
     gives the narrow model its third column, and nothing fails."""
 
-    mu: Values = (0.7, 1.7, 3.0)
-    sigma: Values = (0.05, 0.05, 0.05)
-    scale: float = Field(0.3, gt=0)
-    learning_rate: float = Field(0.05, gt=0)
+    defaults = {"mu": (0.7, 1.7, 3.0), "sigma": (0.05, 0.05, 0.05), "scale": 0.3, "learning_rate": 0.05}
+
     steps: PositiveInt = 400
     """The horizon at which the figure stops."""
     shown_seed: int = 1370

@@ -48,14 +48,12 @@ class LowDimension(SimExperiment):
     authors' published program runs: learning rate 0.01, a third cluster at the origin, σ read as a variance, biases,
     one shuffle, a test cluster. With its smaller steps the large signals lose their surplus."""
 
+    defaults = {"dim": 3, "depth": 3, "rotate": False, "seeds": 100}
+
     mu: tuple[float, float] = (1.0, 2.0)
     factor: float = Field(2.0, gt=1)
     """The ratio of the large signals to the small ones."""
     sigma: tuple[float, float] = (0.05, 0.05)
-    dim: PositiveInt = 3
-    depth: PositiveInt = 3
-    rotate: bool = False
-    seeds: PositiveInt = 100
     population_seeds: int = Field(400, ge=0)
     """Starts in each share of the population gradient; 0 leaves these out."""
     slow_seeds: PositiveInt = 200

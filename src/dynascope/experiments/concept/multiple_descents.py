@@ -19,7 +19,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, above, agrees, below, every, rising, same_shares
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Source
 from dynascope.theory.concept.staged_path import predicted_runs
 from dynascope.theory.concept.starts import random_factor
 
@@ -204,11 +204,7 @@ class TripleDescent(MultipleDescents):
         Occurrence(0.5, 0.03, 0.005, 334, 500),
     )
 
-    mu: Values = (1.0, 1.5, 2.2)
-    sigma: Values = (0.05, 0.05, 0.05)
-    steps: int = 6000
-    shown_seed: int = 62
-    starts: int = 20_000
+    defaults = {"mu": (1.0, 1.5, 2.2), "sigma": (0.05, 0.05, 0.05), "steps": 6000, "shown_seed": 62, "starts": 20_000}
 
 
 class QuadrupleDescent(MultipleDescents):
@@ -237,10 +233,12 @@ class QuadrupleDescent(MultipleDescents):
         Occurrence(0.5, 0.03, 0.005, 165, 500),
     )
 
-    mu: Values = (1.0, 1.5, 2.2, 2.7)
-    sigma: Values = (0.05, 0.05, 0.05, 0.5)
-    scale: float = 0.2
-    steps: int = 9000
-    shown_seed: int = 10440
-    starts: int = 40_000
-    reference_tolerance: float = 0.002
+    defaults = {
+        "mu": (1.0, 1.5, 2.2, 2.7),
+        "sigma": (0.05, 0.05, 0.05, 0.5),
+        "scale": 0.2,
+        "steps": 9000,
+        "shown_seed": 10440,
+        "starts": 40_000,
+        "reference_tolerance": 0.002,
+    }

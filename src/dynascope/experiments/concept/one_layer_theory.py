@@ -93,7 +93,8 @@ class OneLayerTheory(SimExperiment):
     (d = 64, SGD on samples). Gradient descent obeys it with (1 - η a)ⁿ instead of e^(-a t). The control trains two
     layers, which the theorem does not cover."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
     diverse: tuple[float, float] = (1.0, 0.5)

@@ -45,17 +45,17 @@ class OutOfDistribution(SimExperiment):
     the clusters by 0.5, and training points lie around the test point. Theory: a point falls within r of the test point
     with the probability that its Gaussian gives to that disc."""
 
+    defaults = {"depth": 4, "seeds": 50}
+
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
     wide_sigma: float = Field(0.3, gt=0)
     """A spread at which truncation rejects some points."""
     radius: float = Field(0.5, gt=0)
     """Training points nearer than this to the test point are redrawn."""
-    depth: PositiveInt = 4
     dim: PositiveInt = 64
     """The high dimension."""
     low_dim: PositiveInt = 2
-    seeds: PositiveInt = 50
     high_seeds: PositiveInt = 10
 
     def spreads(self) -> list[tuple[float, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -49,7 +49,8 @@ class PublishedFigures(Experiment):
     unsquared, where nothing differs. concept.triple-descent and concept.quadruple-descent show large detours of the
     printed equation, from other starts, and how rare they are."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     power: float = Field(2.0, gt=0)
     """The power of A in the published program."""
     tolerance: float = Field(1e-4, gt=0, lt=1)

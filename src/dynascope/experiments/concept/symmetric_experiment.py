@@ -7,7 +7,7 @@ Steps are those of gradient descent on U with the given learning rate on the los
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -65,7 +65,8 @@ class StartScan(eqx.Module):
 class SymmetricExperiment(Experiment):
     """Fields that every experiment on the symmetric model has."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     mu: Values = (1.0, 2.0)
     sigma: Values = (0.05, 0.05)
     scale: float = Field(0.1, gt=0)

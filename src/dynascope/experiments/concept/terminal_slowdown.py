@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -66,7 +65,8 @@ class TerminalSlowdown(SimExperiment):
     sets the end, not the data."""
     descends_population = True
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     signals: tuple[Signal, ...] = (
         ((1.0, 2.0), (0.05, 0.05)),
         ((1.0, 2.0), (0.5, 0.05)),

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.cube import deficits, draw_cube, out_of_order
-from dynascope.experiments.concept.diffusion_experiment import ConceptName, DiffusionExperiment
+from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment
 from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, rising, share
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Source
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.theory.concept.one_layer import strengths
 
@@ -68,8 +68,7 @@ class ThreeConcepts(DiffusionExperiment):
     its 1,000 steps are enough for the first concept alone, beside which the others come much later. Other presets have
     not been run."""
 
-    separations: Values = (0.4,)
-    concepts: tuple[ConceptName, ...] = ("size", "shape", "color")
+    defaults = {"separations": (0.4,), "concepts": ("size", "shape", "color")}
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(seed)

@@ -16,7 +16,6 @@ from dynascope.figures import FAINT, INK, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, below, share, within
 from dynascope.lab.experiment import Source, Values
-from dynascope.models.mlp import Activation
 
 LEARNED = 1.0
 """The loss below which a combination counts as learned, and at which the figure cuts its colors off."""
@@ -47,10 +46,10 @@ class TopologicalOrder(SimExperiment):
     lists first: one linear layer, not two with ReLU; σ = 0.5 read as a variance; biases; a cluster at the origin; test
     clusters instead of points. With its biases it fails at the bottom as the control does."""
 
+    defaults = {"depth": 2, "activation": "relu"}
+
     mu: Values = (1.0, 2.0, 3.0, 4.0)
     sigma: Values = (0.5, 0.5, 0.5, 0.5)
-    depth: int = 2
-    activation: Activation = "relu"
     judged_epochs: tuple[int, ...] = (1, 3, 5)
     """Epochs at which the order is judged."""
 

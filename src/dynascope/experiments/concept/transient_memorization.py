@@ -54,16 +54,16 @@ class TransientMemorization(SimExperiment):
     learning rate of 0.01. The effect stays. The cluster at the origin is needed there: without it the biases can
     replace the concepts."""
 
+    defaults = {"depth": 4, "seeds": 100}
+
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
-    depth: PositiveInt = 4
     dim: PositiveInt = 64
     """The high dimension."""
     low_dim: PositiveInt = 2
     low_width: PositiveInt | None = None
     low_learning_rate: float | None = Field(None, gt=0)
     """Hidden width and learning rate in low dimension, where they differ."""
-    seeds: PositiveInt = 100
     high_seeds: PositiveInt = 20
     dims: tuple[PositiveInt, ...] = (2, 3, 4, 8, 16, 64)
     depths: tuple[PositiveInt, ...] = (1, 2, 3, 4, 5)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import PositiveInt
 
 from dynascope.curves import stages
 from dynascope.experiments.concept import learning_order
@@ -43,7 +42,8 @@ class TwoLayerOrder(SimExperiment):
     the origin, σ₁ in {.1, .5, 1, 2} and σ₂ = .05 read as variances, biases, one shuffle for all epochs, a test
     cluster."""
 
-    depth: PositiveInt = 2
+    defaults = {"depth": 2}
+
     first_signals: Values = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
     """μ₁ of the settings with σ = (σ₂, σ₂)."""
     first_spreads: Values = (0.5, 1.0, 1.5, 2.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from dynascope.lab.experiment import Experiment
 
 DOCUMENT = "Simple structures in neural networks: on expressiveness, optimization and data distribution"
@@ -12,4 +10,4 @@ DOCUMENT = "Simple structures in neural networks: on expressiveness, optimizatio
 class EdgeExperiment(Experiment):
     """An experiment whose orbits need double precision."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}

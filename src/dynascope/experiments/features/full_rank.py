@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
 
 from dynascope.curves import paired_difference
 from dynascope.experiments.features.feature_drawing import draw_curves, draw_outcomes
 from dynascope.experiments.features.feature_experiment import THESIS, CatapultExperiment
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
-from dynascope.experiments.features.problems import Name
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
 from dynascope.lab.experiment import Source
@@ -37,10 +35,7 @@ class NothingToAlign(CatapultExperiment):
     directions: 128 examples are too few to learn it well, but catapults raise its alignment (at quick's 30 dimensions;
     in 100 it is not learned at all)."""
 
-    data: Name = "full-rank"
-    samples: PositiveInt = Field(128, ge=10)
-    held_out: PositiveInt = 2000
-    steps: PositiveInt = 600
+    defaults = {"data": "full-rank", "samples": 128, "held_out": 2000, "steps": 600}
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         found = with_results(reduced)

@@ -53,6 +53,8 @@ class OptimizersAlign(FeatureExperiment):
     left out of the correlation. The points of one optimizer are not independent, so the interval is too narrow. In the
     control no direction matters more than others."""
 
+    defaults = {"seeds": 3}
+
     optimizers: tuple[str, ...] = Field(
         ("gd", "sgd", "momentum", "rmsprop", "adagrad", "adadelta", "adam"), min_length=2
     )
@@ -60,7 +62,6 @@ class OptimizersAlign(FeatureExperiment):
     steps: PositiveInt = 6000
     recordings: PositiveInt = 50
     """Recorded steps in a run."""
-    seeds: PositiveInt = 3
 
     @model_validator(mode="after")
     def _known(self) -> Any:

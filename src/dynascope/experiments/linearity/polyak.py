@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import xarray as xr
@@ -43,7 +43,8 @@ class Polyak(Experiment):
     own kernel is small where it starts saturated and grows by orders. In the control one point appears twice, with both
     labels: K is singular, and no descent can fit it."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     data: Data = "cifar10"
     samples: PositiveInt = Field(10, ge=2)
     repeated: NonNegativeInt = 0

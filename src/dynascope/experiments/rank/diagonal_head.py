@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import equinox as eqx
 import jax
@@ -60,7 +60,8 @@ class HeadMember(eqx.Module):
 class HeadExperiment(Experiment):
     """Fields common to the experiments on the diagonal head, with Appendix A's values where it states them."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     dim: PositiveInt = 50
     tokens: PositiveInt = 10
     samples: PositiveInt = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,8 @@ class DiagonalTransformerRank(Experiment):
     scale is so small since the stages of such a network are close together. Every claim is about one teacher and one
     start, those of the run's seed."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     dim: PositiveInt = Field(4, ge=2)
     tokens: PositiveInt = Field(4, ge=2)
     depth: PositiveInt = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,7 +48,8 @@ class RankErrata(Experiment):
     w for log_alpha w; in D.7 u u for u v and K_R for R; in Appendix A a reversed set difference. The control starts
     Algorithm 1 at b = 1, as it should."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     scale: Scale = 1e-32
     printed_start: float = Field(0.0, ge=0, le=2)
     """The initial b, as printed in line 1 of Algorithm 1."""

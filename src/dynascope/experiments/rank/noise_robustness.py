@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.perturbed_diagonal_head import PerturbedHeadExperiment, draw_events
@@ -35,7 +34,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
     from beta^(k+1) within the window. It is judged where the window is long enough for the plateau's rate. In the
     control the negligible weights get noise too, which switches on coordinates before their time."""
 
-    spread: float = Field(0.01, gt=0)
+    defaults = {"spread": 0.01}
 
     def measure(self, seed: int) -> xr.Dataset:
         runs, rng = self.flow(seed, [self.scale]).isel(scale=0), np.random.default_rng(2000 + seed)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 from dynascope.experiments.rank.diagonal_head import ACTIVE, regression
 from dynascope.experiments.rank.paper import PAPER
@@ -44,7 +44,8 @@ class PerturbationStability(PerturbedHeadExperiment):
     window are not judged. The control perturbs the negligible weights too: these are at a saddle, not at a minimum, and
     start growing at once."""
 
-    window: float = Field(25.0, gt=0)
+    defaults = {"window": 25.0}
+
     moments: PositiveInt = 5
     """The number of times at which each run is perturbed."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages, record_times
 from dynascope.experiments.rank.paper import PAPER
@@ -43,14 +43,10 @@ class StageTimes(HeadExperiment):
     returns with the opposite sign; and a head of size 6. Only resolved plateaus are judged, as in rank.weights. The
     control starts large: nothing is resolved."""
 
-    dim: PositiveInt = 6
-    tokens: PositiveInt = 5
-    samples: PositiveInt = 500
-    kept: PositiveInt | None = None
-    horizon: float = Field(9.0, gt=0)
+    defaults = {"dim": 6, "tokens": 5, "samples": 500, "kept": None, "horizon": 9.0, "points": 2000}
+
     scales: Scales = (1e-4, 1e-8, 1e-16, 1e-32, 1e-64, 1e-128)
     linear_horizon: float = Field(9.0, gt=0)
-    points: PositiveInt = Field(2000, ge=10)
 
     def measure(self, seed: int) -> xr.DataTree:
         example = exit_and_return()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
@@ -38,7 +38,8 @@ class RecallErrata(Experiment):
     noise logit has the new logit on its right side; (4.6) lacks the learning rate; both W_QK of Section 4.4.4.2 are
     transposed; Lemma C.10 has a stray 1 - alpha; the gradient in the proof of Lemma C.2 is called W_F."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     tokens: Annotated[int, Field(ge=20, le=400)] = 160
     ratio: Annotated[int, Field(ge=2, le=100)] = 10
     """The length of a context over the number of tokens."""

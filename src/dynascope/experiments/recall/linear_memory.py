@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,8 @@ class LinearMemory(Experiment):
     gradient descent with a small step from zero, with orthonormal embeddings and two inputs. That bands are narrower in
     12 dimensions than in 8 (Figure 4.5) is drawn, not judged."""
 
-    precision: Literal["float32", "float64"] = "float64"
+    defaults = {"precision": "float64"}
+
     inputs: Annotated[int, Field(ge=2, le=20)] = 3
     alpha: float = Field(0.03, gt=0, lt=1)
     dims: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (12, 8)
