@@ -1,9 +1,9 @@
 """Every argument of every public name is described, and no section describes one that does not exist.
 
 Public are the names that the packages re-export, the functions and classes of modules that they re-export, those of the
-theory, and the names of the lab that the reference lists. A docstring names arguments in its section `Args:` and what
-is returned in `Returns:` (or `Yields:`). A field of a class may have a string below it instead, and a method that
-overrides another may leave both to that one.
+theory, and the names of the lab that the reference lists. A docstring names arguments in its section `Args:`, that of a
+class those of `__init__`, and describes the result in `Returns:` (or `Yields:`). A field of a class without `__init__`
+has a string below it (mkdocstrings looks for it there). A method that overrides another may leave both to that one.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def complaints_about(node: Function | ast.ClassDef, title: str) -> Iterator[str]
 
 def complaints_about_class(node: ast.ClassDef, title: str) -> Iterator[str]:
     methods = {member.name: member for member in node.body if isinstance(member, Function)}
-    own = fields(node)
-    needed = arguments(methods["__init__"]) if "__init__" in methods else list(own)
-    known = described(node) + (described(methods["__init__"]) if "__init__" in methods else [])
-    inherited = [name for base in bases(node) for name in fields(base)]
-    yield from compare(needed, known + [name for name, text in own.items() if text], title, [*own, *inherited])
+    if "__init__" in methods:
+        yield from compare(arguments(methods["__init__"]), described(node) + described(methods["__init__"]), title)
+    else:
+        yield from compare([], described(node), title)
+        yield from (f"{title}: {name} is not described" for name, text in fields(node).items() if not text)
     for name, method in methods.items():
         marks = {ast.unparse(mark).rpartition(".")[2] for mark in method.decorator_list}
         public = not name.startswith("_") or name == "__call__"
@@ -103,9 +103,9 @@ def complaints_about_class(node: ast.ClassDef, title: str) -> Iterator[str]:
                 yield from complaints_about(method, f"{title}.{name}")
 
 
-def compare(needed: list[str], known: list[str], title: str, more: list[str] | tuple[()] = ()) -> Iterator[str]:
+def compare(needed: list[str], known: list[str], title: str) -> Iterator[str]:
     yield from (f"{title}: {name} is not described" for name in needed if name not in known)
-    yield from (f"{title}: there is no argument {name}" for name in known if name not in (*needed, *more))
+    yield from (f"{title}: there is no argument {name}" for name in known if name not in needed)
 
 
 def arguments(node: Function) -> list[str]:
@@ -129,10 +129,9 @@ def fields(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def described(node: Function | ast.ClassDef) -> list[str]:
-    """The names in the section `Args:` of a docstring; one line may name several."""
+    """The names in the section `Args:` of a docstring."""
     section = re.search(r"^Args:\n((?:    .*\n|\n)*)", (ast.get_docstring(node) or "") + "\n", re.MULTILINE)
-    entries = re.findall(r"^    (\**\w+(?:, \**\w+)*):\s", section[1] if section else "", re.MULTILINE)
-    return [name for entry in entries for name in entry.split(", ")]
+    return re.findall(r"^    (\**\w+):\s", section[1] if section else "", re.MULTILINE)
 
 
 def bases(node: ast.ClassDef) -> list[ast.ClassDef]:
