@@ -18,9 +18,17 @@ APERIODIC = 0
 def period(
     orbit: ArrayLike, burn_in: int = 0, *, tolerance: float = 1e-7, periods: tuple[int, ...] = PERIODS
 ) -> Int[np.ndarray, " ..."]:
-    """The smallest p with |x_{t+p} - x_t| < tolerance for the last p steps t of the record; 0: aperiodic, or diverged.
+    """The period of each orbit at the end of its record: the smallest p with |x_{t+p} - x_t| < `tolerance` for the last
+    p steps t.
 
-    Orbits are arrays `(..., step)`, recorded at every step; the record must have 2 p steps after `burn_in`.
+    Args:
+        orbit: Iterates `(..., step)`, recorded at every step, with at least twice the longest period after `burn_in`.
+        burn_in: Number of steps to drop from the start.
+        tolerance: The largest distance between states that count as equal.
+        periods: The periods to try.
+
+    Returns:
+        The period, shape `(...)`; 0 if the orbit is aperiodic or has diverged.
     """
     checks.real("tolerance", tolerance, above=0)
     if not isinstance(periods, tuple | list) or not periods:
@@ -40,7 +48,16 @@ def period(
 
 
 def last_cycle(orbit: ArrayLike, length: int) -> Float[np.ndarray, "... length"]:
-    """The last `length` iterates, beginning with the smallest: comparable between runs that end in another phase."""
+    """The last `length` iterates, beginning with the smallest, so that runs that end in different phases can be
+    compared.
+
+    Args:
+        orbit: Iterates `(..., step)`.
+        length: Number of iterates to keep: the period.
+
+    Returns:
+        The cycle, shape `(..., length)`.
+    """
     values = np.asarray(checks.array("orbit", orbit, min_ndim=1), float)
     tail = values[..., -checks.whole("length", length, at_least=1, at_most=values.shape[-1]) :]
     first = np.argmin(np.where(np.isnan(tail), np.inf, tail), axis=-1)[..., None]
@@ -48,9 +65,13 @@ def last_cycle(orbit: ArrayLike, length: int) -> Float[np.ndarray, "... length"]
 
 
 def transverse_exponent(factors: ArrayLike) -> Float[np.ndarray, " ..."]:
-    """mean_t log|factor_t| along `(..., step)`: the rate at which the product of these factors decays (if negative).
+    """mean_t log|factor_t|: the exponential rate of the product of these factors, which decays if it is negative.
 
-    For the imbalance of a product loss the factor is 1 + eta (xy - mu).
+    Args:
+        factors: The factors `(..., step)`; for the imbalance of a product loss, 1 + eta (xy - mu).
+
+    Returns:
+        The rate per step, shape `(...)`.
     """
     with np.errstate(divide="ignore"):
         values = np.asarray(checks.array("factors", factors, min_ndim=1), float)

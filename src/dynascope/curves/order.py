@@ -19,33 +19,71 @@ Values = Float[np.ndarray, "..."]
 
 
 def hierarchy(concepts: int) -> Nodes:
-    """All of `{0,1}^s` (node, s), one row per node, counting in binary with the first concept as the leading digit."""
+    """All of `{0,1}^s`, counting in binary with the first concept as the leading digit.
+
+    Args:
+        concepts: The number s of concepts.
+
+    Returns:
+        The nodes, one per row, shape `(2^s, s)`.
+    """
     concepts = checks.whole("concepts", concepts, at_least=1, at_most=20)
     return (np.arange(2**concepts)[:, None] >> np.arange(concepts)[::-1]) & 1
 
 
 def comparable_pairs(nodes: Nodes) -> Pairs:
-    """Indices `(u, v)`, one pair a row, of nodes with `u <= v` componentwise and `u != v` (65 of them for s = 4)."""
+    """The pairs of nodes with `u <= v` componentwise and `u != v` (65 of them for s = 4).
+
+    Args:
+        nodes: Vectors of zeros and ones, one per row.
+
+    Returns:
+        Indices `(u, v)`, one pair per row.
+    """
     nodes = _whole_numbers("nodes", nodes)
     below = np.all(nodes[:, None, :] <= nodes[None, :, :], axis=-1)
     return np.argwhere(below & ~np.eye(len(nodes), dtype=bool))
 
 
 def cover_pairs(nodes: Nodes) -> Pairs:
-    """The comparable pairs (pair, 2) that differ in one concept: the edges of the hierarchy (32 for s = 4)."""
+    """The comparable pairs that differ in one concept: the edges of the hierarchy (32 for s = 4).
+
+    Args:
+        nodes: Vectors of zeros and ones, one per row.
+
+    Returns:
+        Indices `(u, v)`, one pair per row.
+    """
     pairs, nodes = comparable_pairs(nodes), np.asarray(nodes)
     return pairs[(nodes[pairs[:, 1]] - nodes[pairs[:, 0]]).sum(axis=-1) == 1]
 
 
 def violation_share(losses: ArrayLike, pairs: Pairs, tolerance: float | int = 0) -> Values:
-    """The share of pairs `u <= v` with `loss_u > loss_v + tolerance`, shape `(...)`: 0 where (B.2) holds."""
+    """The share of pairs `u <= v` with `loss_u > loss_v + tolerance`: 0 if (B.2) holds.
+
+    Args:
+        losses: The loss of each node, `(..., node)`.
+        pairs: Indices `(u, v)`, one pair per row.
+        tolerance: How far `loss_u` may exceed `loss_v`.
+
+    Returns:
+        The share, shape `(...)`.
+    """
     values, pairs = _with_pairs("losses", losses, pairs)
     checks.real("tolerance", tolerance, at_least=0)
     return np.asarray(np.mean(values[..., pairs[:, 0]] > values[..., pairs[:, 1]] + tolerance, axis=-1))
 
 
 def level_means(losses: ArrayLike, nodes: Nodes) -> Values:
-    """The mean loss `(..., s + 1)` over the nodes with `|v| = k` concepts, `k = 0 .. s`."""
+    """The mean loss over the nodes with `|v| = k` concepts, `k = 0 .. s`.
+
+    Args:
+        losses: The loss of each node, `(..., node)`.
+        nodes: Vectors of zeros and ones, one per row.
+
+    Returns:
+        The means, shape `(..., s + 1)`.
+    """
     nodes = _whole_numbers("nodes", nodes)
     values, level = np.asarray(checks.array("losses", losses, min_ndim=1)), nodes.sum(axis=-1)
     if values.shape[-1] != len(nodes) or set(level) != set(range(nodes.shape[1] + 1)):
@@ -54,9 +92,14 @@ def level_means(losses: ArrayLike, nodes: Nodes) -> Values:
 
 
 def share_in_order(learning_times: ArrayLike, pairs: Pairs) -> Values:
-    """The share of pairs `u <= v` in which `v` is not learned before `u`, shape `(...)`.
+    """The share of pairs `u <= v` in which `v` is not learned before `u`.
 
-    A node never learned has time nan. Pairs with neither node learned are left out; nan if all are.
+    Args:
+        learning_times: The time at which each node is learned, `(..., node)`; nan if never.
+        pairs: Indices `(u, v)`, one pair per row.
+
+    Returns:
+        The share, shape `(...)`, among the pairs with at least one node learned; nan if there is none.
     """
     values, pairs = _with_pairs("learning_times", learning_times, pairs)
     times = np.where(np.isnan(values), np.inf, values.astype(float))

@@ -13,7 +13,8 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.curves.stages import Crossing, as_recorded, first_crossing, increasing
+from dynascope.curves._inputs import as_array, check_times
+from dynascope.curves.stages import Crossing, first_crossing
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -23,17 +24,26 @@ class TerminalRate(NamedTuple):
     """The slope of `log speed` against time at the end of learning."""
 
     slope: Values
+    """Of `log speed` against time."""
     standard_error: Values
-    """Of the slope, from the residuals of the straight line."""
+    """Of the slope, from the residuals of the line."""
     r_squared: Values
+    """The share of the variance of `log speed` that the line explains."""
     points: Counts
-    """How many speeds the line was fitted to; below 3 everything else is nan."""
+    """Number of speeds that the line was fitted to; below 3 everything else is nan."""
 
 
 def signed_area(z_1: ArrayLike, z_2: ArrayLike) -> Values:
-    """The area between the path `(z_1, z_2)` and its chord: positive where direction 2 is learned first.
+    """The area between the path `(z_1, z_2)` and its chord: positive if direction 2 is learned first.
 
     `sum_k 1/2 (z2_k + z2_{k+1}) (z1_{k+1} - z1_k) - 1/2 (z2_0 + z2_T) (z1_T - z1_0)`.
+
+    Args:
+        z_1: The normalized output of the first concept, `(..., step)`.
+        z_2: That of the second.
+
+    Returns:
+        The area, shape `(...)`.
     """
     x, y = _same_shape(z_1, z_2)
     under_path = np.sum(0.5 * (y[..., 1:] + y[..., :-1]) * np.diff(x, axis=-1), axis=-1)
@@ -41,7 +51,15 @@ def signed_area(z_1: ArrayLike, z_2: ArrayLike) -> Values:
 
 
 def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
-    """The value of `z_2 - z_1` where its size is largest, with its sign: positive where 2 leads."""
+    """The value of `z_2 - z_1` at the step at which its size is largest, with its sign: positive if 2 leads.
+
+    Args:
+        z_1: The normalized output of the first concept, `(..., step)`.
+        z_2: That of the second.
+
+    Returns:
+        The difference, shape `(...)`.
+    """
     x, y = _same_shape(z_1, z_2)
     difference = y - x
     where = np.argmax(np.abs(difference), axis=-1, keepdims=True)
@@ -49,28 +67,50 @@ def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
 
 
 def half_times(z: ArrayLike, times: ArrayLike | None = None) -> Crossing:
-    """The first time at which each normalized output of a path `(..., step, concept)` reaches 1/2."""
-    return first_crossing(np.moveaxis(as_recorded("z", z, min_ndim=2), -2, -1), 0.5, times)
+    """The first time at which each normalized output reaches 1/2.
+
+    Args:
+        z: A path `(..., step, concept)`.
+        times: The time of each step, `(step,)`. Default: its index.
+
+    Returns:
+        Times and uncertainties, shape `(..., concept)`.
+    """
+    return first_crossing(np.moveaxis(as_array("z", z, min_ndim=2), -2, -1), 0.5, times)
 
 
 def reversal(z: ArrayLike) -> Values:
-    """How far a curve falls back from its running maximum: `max_t [max_{t' <= t} z(t') - z(t)]`."""
-    values = as_recorded("z", z)
+    """How far a curve falls back from its running maximum: `max_t [max_{t' <= t} z(t') - z(t)]`.
+
+    Args:
+        z: Normalized outputs, `(..., step)`.
+
+    Returns:
+        The largest fall, shape `(...)`.
+    """
+    values = as_array("z", z)
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
 def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
-    """`||o - strongest training mean|| / ||target||` at the step index `at`: small where the model memorizes.
+    """`||o - strongest training mean|| / ||target||` at one step: small if the model memorizes.
 
-    `outputs` is `(..., step, coordinate)`; `at` is the index of the loss maximum of each path
-    (`curves.stages.memorization_peak`); nan where `at` is negative.
+    Args:
+        outputs: The outputs, `(..., step, coordinate)`.
+        at: The index of a step for each path, `(...)`, such as that of `curves.memorization_peak`.
+        strongest_mean: The mean of the training cluster with the strongest signal, `(coordinate,)` or one for each
+            path.
+        target: The target, `(coordinate,)`.
+
+    Returns:
+        The gap, shape `(...)`; nan if `at` is negative.
     """
-    path, index = as_recorded("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at, empty=True))
+    path, index = as_array("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at, empty=True))
     if index.dtype.kind not in "iu" or index.shape != path.shape[:-2] or np.any(index >= path.shape[-2]):
         raise ValueError(
             f"at must hold an index of a step for each path, below {path.shape[-2]}; got {checks.shown(at)}"
         )
-    mean, aim = (as_recorded(*named) for named in (("strongest_mean", strongest_mean), ("target", target)))
+    mean, aim = (as_array(*named) for named in (("strongest_mean", strongest_mean), ("target", target)))
     if mean.shape[-1] != path.shape[-1] or aim.ndim != 1:
         got = f"{mean.shape} and {aim.shape}"
         raise ValueError(f"strongest_mean must have {path.shape[-1]} coordinates and target 1 axis; got shapes {got}")
@@ -87,17 +127,26 @@ def terminal_rate(
     loss_share: float = 0.05,
     speed_share: float = 1e-6,
 ) -> TerminalRate:
-    """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, where learning is nearly over.
+    """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, when learning is nearly over.
 
-    The window: `loss < loss_share * loss[0]` from there on (a dip before a rise is not the end) and speed above
-    `speed_share` of its maximum. A speed is placed at the middle of its interval. `outputs` is `(..., step,
-    coordinate)`, `times` `(step,)`, `loss` `(..., step)`. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper's
-    time for the symmetric model.
+    A speed is placed at the middle of its interval. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper's time
+    for the symmetric model.
+
+    Args:
+        outputs: The outputs, `(..., step, coordinate)`.
+        times: The time of each step, `(step,)`.
+        loss: The loss, `(..., step)`.
+        loss_share: The window begins when the loss stays below this share of `loss[0]` (a dip before a rise is not the
+            end).
+        speed_share: Speeds below this share of the largest one are left out.
+
+    Returns:
+        The slope with its standard error, shape `(...)` each.
     """
     checks.real("loss_share", loss_share, above=0)
     checks.real("speed_share", speed_share, at_least=0)
-    path, losses = as_recorded("outputs", outputs, min_ndim=2), as_recorded("loss", loss)
-    clock = increasing(times, path.shape[-2])
+    path, losses = as_array("outputs", outputs, min_ndim=2), as_array("loss", loss)
+    clock = check_times(times, path.shape[-2])
     if losses.shape[-1] != len(clock):
         raise ValueError(f"loss must have {len(clock)} steps, as the outputs; got {losses.shape[-1]}")
     speed = np.linalg.norm(np.diff(path, axis=-2), axis=-1) / np.diff(clock)
@@ -109,9 +158,9 @@ def terminal_rate(
 
 
 def _same_shape(z_1: ArrayLike, z_2: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = as_recorded("z_1", z_1), as_recorded("z_2", z_2)
+    x, y = as_array("z_1", z_1), as_array("z_2", z_2)
     if x.shape[-1] != y.shape[-1]:
-        raise ValueError(f"z_1 and z_2 must have as many steps; got {x.shape[-1]} and {y.shape[-1]}")
+        raise ValueError(f"z_1 and z_2 must have the same number of steps; got {x.shape[-1]} and {y.shape[-1]}")
     return x, y
 
 

@@ -1,11 +1,9 @@
 """Plateaus and jumps of a recorded curve, and when each of several entries switches on or off, with uncertainties.
 
 The curves of "Transformers learn through gradual rank increase" are flat for long and change fast in between. A plateau
-is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump is what lies between
-two plateaus of different level. The size is the curve's range (largest less smallest value) unless `size` gives
-another, such as the first loss. Values that are not finite are left out, as if they had not been recorded: the stable
-rank of a perturbation has none at the start. Times are as given, and need not be evenly spaced. Curves and times
-have shape (time,), one curve at a time.
+is a stretch on which the curve's slope is at most `flat` times its size per unit of time; a jump lies between two
+plateaus of different level. Values that are not finite are left out, as if they had not been recorded: the stable rank
+of a perturbation has none at the start. One curve at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.curves.stages import checked_curve, first_crossing, increasing
+from dynascope.curves._inputs import as_float, check_times
+from dynascope.curves.stages import first_crossing
 
 Curve = Float[np.ndarray, " time"]
 
@@ -27,7 +26,9 @@ class Plateau(NamedTuple):
     """A stretch on which the curve is flat."""
 
     start: float
+    """The time at which it begins."""
     end: float
+    """The time at which it ends."""
     level: float
     """The median of the curve on it."""
     spread: float
@@ -35,7 +36,7 @@ class Plateau(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """What lies between two plateaus."""
+    """The change between two plateaus."""
 
     time: float
     """Half-way between the end of one and the start of the next."""
@@ -46,7 +47,9 @@ class Jump(NamedTuple):
     half_uncertainty: float
     """The recording interval in which it does."""
     before: float
+    """The level of the plateau before it."""
     after: float
+    """The level of the plateau after it."""
 
 
 class Active(NamedTuple):
@@ -55,10 +58,13 @@ class Active(NamedTuple):
     on: float
     """When it begins; the first time of the record if the entry is there from the start."""
     on_uncertainty: float
+    """The recording interval in which it begins."""
     off: float
     """When it ends; nan if it goes on to the end of the record."""
     off_uncertainty: float
+    """The recording interval in which it ends."""
     sign: int
+    """The sign of the entry on it, 1 or -1."""
 
 
 def slopes(curve: ArrayLike, times: ArrayLike, window: float = 0.0) -> Curve:
@@ -87,7 +93,21 @@ def plateaus(
     window: float = 0.0,
     size: float | None = None,
 ) -> list[Plateau]:
-    """The stretches, at least `shortest` long, on which |slope| <= `flat` * `size` per unit of time."""
+    """The stretches on which |slope| <= `flat` * `size` per unit of time, in order.
+
+    Args:
+        curve: The values, `(time,)`; at least 3 of them finite.
+        times: Increasing times, `(time,)`, evenly spaced or not.
+        flat: The largest slope that counts as flat, relative to `size`.
+        shortest: The shortest time that a plateau lasts.
+        window: The time over which a slope is fitted, at least one recording to either side. A window averages noise
+            out, and smears jumps by as much.
+        size: The scale of slopes, such as the first loss. Default: the range of the curve, its largest less its
+            smallest value.
+
+    Returns:
+        The plateaus; an empty list if there are none.
+    """
     checks.real("flat", flat, at_least=0)
     checks.real("shortest", shortest, at_least=0)
     values, clock = _recorded(curve, times)
@@ -110,7 +130,20 @@ def jumps(
     smallest: float = 0.0,
     size: float | None = None,
 ) -> list[Jump]:
-    """The changes between consecutive plateaus that differ by more than `smallest` * `size`, in order."""
+    """The changes between consecutive plateaus that differ by more than `smallest` * `size`, in order.
+
+    Args:
+        curve: The values, `(time,)`; at least 3 of them finite.
+        times: Increasing times, `(time,)`, evenly spaced or not.
+        flat: The largest slope that counts as flat, relative to `size`.
+        shortest: The shortest time that a plateau lasts.
+        window: The time over which a slope is fitted; see `plateaus`.
+        smallest: The smallest change of level that counts, relative to `size`.
+        size: The scale of slopes and levels. Default: the range of the curve.
+
+    Returns:
+        The jumps, with their times and uncertainties.
+    """
     checks.real("smallest", smallest, at_least=0)
     values, clock = _recorded(curve, times)
     stretches = plateaus(values, clock, flat=flat, shortest=shortest, window=window, size=size)
@@ -138,10 +171,20 @@ def jumps(
 
 
 def switches(entries: Float[np.ndarray, "time entry"], times: ArrayLike, threshold: float = 1e-3) -> list[list[Active]]:
-    """For each entry the stretches on which it exceeds `threshold` in size, in order: an entry that leaves and comes
-    back has two. Crossings are interpolated in the logarithm, since entries grow and decay exponentially."""
-    values = checked_curve("entries", entries, ndim=2)
-    clock = increasing(times, len(values))
+    """The stretches on which each entry exceeds a threshold in size.
+
+    Crossings are interpolated in the logarithm, since entries grow and decay exponentially.
+
+    Args:
+        entries: The entries, `(time, entry)`.
+        times: Increasing times, `(time,)`.
+        threshold: The size above which an entry is on.
+
+    Returns:
+        For each entry its stretches, in order: an entry that leaves and comes back has two.
+    """
+    values = as_float("entries", entries, ndim=2)
+    clock = check_times(times, len(values))
     checks.real("threshold", threshold, above=0)
     return [sorted(_stretches(one, clock, threshold, 1) + _stretches(-one, clock, threshold, -1)) for one in values.T]
 
@@ -159,9 +202,17 @@ def _stretches(entry: Curve, clock: Curve, threshold: float, sign: int) -> list[
 
 
 def support_size(entries: Float[np.ndarray, "... entry"], threshold: float = 1e-3) -> Int[np.ndarray, ...]:
-    """How many entries exceed the threshold, shape `(...)`: the rank of a diagonal matrix."""
+    """How many entries exceed a threshold in size: the rank of a diagonal matrix.
+
+    Args:
+        entries: The entries, `(..., entry)`.
+        threshold: The size above which an entry counts.
+
+    Returns:
+        The number of entries, shape `(...)`.
+    """
     checks.real("threshold", threshold, at_least=0)
-    return np.asarray((np.abs(checked_curve("entries", entries)) > threshold).sum(axis=-1))
+    return np.asarray((np.abs(as_float("entries", entries)) > threshold).sum(axis=-1))
 
 
 def _runs(flags: Bool[np.ndarray, " time"]) -> list[tuple[int, int]]:
@@ -184,7 +235,7 @@ def _recorded(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
 
 
 def _checked(curve: ArrayLike, times: ArrayLike) -> tuple[Curve, Curve]:
-    values = checked_curve("curve", curve, ndim=1)
+    values = as_float("curve", curve, ndim=1)
     if len(values) < 3:
         raise ValueError(f"curve must have at least 3 values; got {len(values)}")
-    return values, increasing(times, len(values))
+    return values, check_times(times, len(values))

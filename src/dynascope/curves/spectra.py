@@ -13,38 +13,75 @@ import xarray as xr
 from dynascope import checks
 
 
-def normalized(values: Any) -> Any:
-    """σ/σ₁, in the shape of the spectra."""
+def relative_spectrum(values: Any) -> Any:
+    """σ/σ₁: the spectrum relative to its largest value.
+
+    Args:
+        values: Singular values `(..., singular)`, in descending order.
+
+    Returns:
+        The ratios, in the shape of `values`.
+    """
     values = checks.array("values", values, min_ndim=1)
     return values / values[..., :1]
 
 
 def stable_rank(values: Any) -> Any:
-    """Σσ²/σ₁², shape `(...)`, between 1 and the rank; NaN where all σ are zero."""
-    return (normalized(values) ** 2).sum(-1)
+    """Σσ²/σ₁², between 1 and the rank.
+
+    Args:
+        values: Singular values `(..., singular)`, in descending order.
+
+    Returns:
+        The stable rank, shape `(...)`; NaN if all σ are zero.
+    """
+    return (relative_spectrum(values) ** 2).sum(-1)
 
 
 def effective_rank(values: Any) -> Any:
-    """exp of the entropy of the shares σ²/Σσ², shape `(...)`: so many equal values have the same entropy."""
+    """exp of the entropy of the shares σ²/Σσ²: the number of equal values that have the same entropy.
+
+    Args:
+        values: Singular values `(..., singular)`, in descending order.
+
+    Returns:
+        The effective rank, shape `(...)`; NaN if all σ are zero.
+    """
     xp = _numpy(values)
-    shares = normalized(values) ** 2
+    shares = relative_spectrum(values) ** 2
     shares = shares / shares.sum(-1)[..., None]
     return xp.exp(-(shares * xp.log(xp.where(shares > 0, shares, 1))).sum(-1))
 
 
 def count_above(values: Any, share: float = 0.1) -> Any:
-    """How many σ are above `share` of σ₁, shape `(...)`; NaN where all σ are zero."""
+    """How many σ are above a share of σ₁.
+
+    Args:
+        values: Singular values `(..., singular)`, in descending order.
+        share: The share of σ₁.
+
+    Returns:
+        The count, shape `(...)`; NaN if all σ are zero.
+    """
     checks.real("share", share, at_least=0, at_most=1)
-    relative = normalized(values)
+    relative = relative_spectrum(values)
     count = (relative > share).sum(-1).astype(relative.dtype)
     return _numpy(values).where(relative[..., 0] > 0, count, np.nan)
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
-    """The smallest number of directions that hold `share` of Σσ², shape `(...)`; NaN where all σ are zero."""
+    """The smallest number of directions that hold a share of Σσ².
+
+    Args:
+        values: Singular values `(..., singular)`, in descending order.
+        share: The share of Σσ².
+
+    Returns:
+        The number of directions, shape `(...)`; NaN if all σ are zero.
+    """
     checks.real("share", share, at_least=0, at_most=1)
     xp = _numpy(values)
-    energy = xp.cumsum(normalized(values) ** 2, axis=-1)
+    energy = xp.cumsum(relative_spectrum(values) ** 2, axis=-1)
     count = (energy < share * energy[..., -1:]).sum(-1).astype(energy.dtype) + 1
     return xp.where(energy[..., -1] > 0, count, np.nan)
 
@@ -54,13 +91,32 @@ def _numpy(values: Any) -> Any:
 
 
 def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "singular") -> xr.DataArray:
-    """One of the functions above, along a dimension of a trace."""
+    """Apply one of the ranks above along a dimension of a trace.
+
+    Args:
+        statistic: A function of singular values, such as `stable_rank`.
+        values: Singular values with the dimension `dim`.
+        dim: The dimension to reduce.
+
+    Returns:
+        The statistic, without the dimension `dim`.
+    """
     return xr.apply_ufunc(statistic, values, input_core_dims=[[dim]])
 
 
 def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular") -> xr.DataArray:
-    """The first step at which each σ is above `share` of the largest one of the whole run; NaN where it never is.
-    `values` has the dimensions `step` and `dim`. In descending order no component rises before the one above it."""
+    """The first step at which each σ is above a share of the largest one of the whole run.
+
+    In descending order no component rises before the one above it.
+
+    Args:
+        values: Singular values with the dimensions `step` and `dim`.
+        share: The share of the largest value.
+        dim: The dimension of the singular values.
+
+    Returns:
+        The steps, without the dimension `step`; NaN if a value never rises above the share.
+    """
     checks.real("share", share, above=0, at_most=1)
     known = isinstance(values, xr.DataArray) and isinstance(dim, str) and {"step", dim} <= set(values.dims)
     if not known:
@@ -73,7 +129,15 @@ def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular
 
 
 def summary(values: xr.DataArray, dim: str = "singular") -> xr.Dataset:
-    """Stable rank, effective rank, σ above a tenth of the largest, and directions for 90 % and 99 % of the energy."""
+    """Stable rank, effective rank, σ above a tenth of the largest, and directions for 90 % and 99 % of the energy.
+
+    Args:
+        values: Singular values with the dimension `dim`.
+        dim: The dimension to reduce.
+
+    Returns:
+        A dataset with `stable_rank`, `effective_rank`, `above_tenth`, `energy_90` and `energy_99`.
+    """
     statistics = {
         "stable_rank": stable_rank,
         "effective_rank": effective_rank,

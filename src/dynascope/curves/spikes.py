@@ -20,27 +20,50 @@ Values = Float[np.ndarray, "..."]
 
 
 class Rise(NamedTuple):
-    """The steps (indices along the curve) between which a curve rises; equal where it does not.
+    """The steps (indices along the curve) between which a curve rises; equal if it does not.
 
-    One for each of several curves `(..., step)`, or any number of them for a single curve `(step)`.
+    One for each of several curves `(..., step)`, or any number of them for a single curve `(step,)`.
     """
 
     trough: Steps
+    """The step at which the rise begins."""
     peak: Steps
+    """The step at which it ends."""
 
     def height(self, curve: ArrayLike) -> Values:
-        """The value at the peak over that at the trough; 1 where there is no rise."""
+        """The ratio of the value at the peak to that at the trough.
+
+        Args:
+            curve: The values, `(..., step)`.
+
+        Returns:
+            The ratio for each rise; 1 if there is none.
+        """
         return np.asarray(_at(curve, self.peak) / _at(curve, self.trough))
 
     def share(self, part: ArrayLike, curve: ArrayLike) -> Values:
-        """How much of the rise of `curve` is that of `part`, one of its summands; 0 where there is no rise."""
+        """How much of the rise of a curve is due to one of its summands.
+
+        Args:
+            part: The summand, `(..., step)`.
+            curve: The sum, `(..., step)`.
+
+        Returns:
+            The share for each rise; 0 if there is none.
+        """
         with np.errstate(invalid="ignore"):
             rise, of_part = (_at(values, self.peak) - _at(values, self.trough) for values in (curve, part))
             return np.where(rise == 0, 0, of_part / np.where(rise == 0, 1, rise))
 
     def recovery(self, curve: ArrayLike) -> Steps:
-        """The first step from the peak on at which the curve is down to the value of the trough; the last step where it
-        never is, or where there is no rise. For one rise of each curve."""
+        """The first step from the peak on at which the curve is back at the value of the trough.
+
+        Args:
+            curve: The values, `(..., step)`, with one rise each.
+
+        Returns:
+            The step, shape `(...)`; the last one if the curve never recovers or does not rise.
+        """
         values, peak = np.asarray(curve), self.peak[..., None]
         low = values <= _at(values, self.trough)[..., None]
         back = low & (np.arange(values.shape[-1]) >= peak) & (peak > self.trough[..., None])
@@ -48,10 +71,19 @@ class Rise(NamedTuple):
 
 
 def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) -> Bool[np.ndarray, "... step"]:
-    """At which steps a spike has its peak: above `factor` times the lowest value of the `before` steps before, and not
-    below any value of the `before` steps before and the `after` steps after.
+    """At which steps a curve has the peak of a spike.
 
-    With the defaults these are the steps that multiply the curve by more than `factor`.
+    A peak is above `factor` times the lowest value of the steps before, and not below any value around it. With the
+    defaults these are the steps that multiply the curve by more than `factor`.
+
+    Args:
+        curve: The values, `(..., step)`.
+        factor: The ratio of a peak to the lowest value before it.
+        before: Number of steps before the peak to compare with.
+        after: Number of steps after it that must not be higher.
+
+    Returns:
+        True at the peaks, shape `(..., step)`.
     """
     values = _checked(curve, factor)
     checks.whole("after", after, at_least=0, at_most=2**20)
@@ -61,15 +93,31 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
 
 
 def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
-    """For every step that of the lowest value in the `before` steps before it and itself."""
+    """The step of the lowest value among each step and those before it.
+
+    Args:
+        curve: The values, `(..., step)`.
+        before: Number of steps before each step to look at.
+
+    Returns:
+        The steps, shape `(..., step)`.
+    """
     windows = _window(_checked(curve), before, 0)
     lowest = np.argmin(np.where(np.isnan(windows), np.inf, windows), axis=-1)
     return np.maximum(np.arange(windows.shape[-2]) - before + lowest, 0)
 
 
 def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
-    """The first rise above `factor` times the lowest value so far; its peak is the highest value from there to `within`
-    steps later. Both steps are 0 where there is none."""
+    """The first rise above `factor` times the lowest value so far.
+
+    Args:
+        curve: The values, `(..., step)`.
+        factor: The ratio to the lowest value so far.
+        within: The peak is the highest value up to this many steps after the curve exceeds that ratio.
+
+    Returns:
+        One rise for each curve; both of its steps are 0 if there is none.
+    """
     values, step = _checked(curve, factor), np.arange(np.shape(curve)[-1])
     checks.whole("within", within, at_least=0)
     above = values > factor * np.fmin.accumulate(values, axis=-1)
@@ -82,7 +130,14 @@ def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
 
 
 def largest_rise(curve: ArrayLike) -> Rise:
-    """From the lowest value so far to the step at which the curve is the largest multiple of it."""
+    """The rise from the lowest value so far to the step at which the curve is the largest multiple of it.
+
+    Args:
+        curve: The values, `(..., step)`.
+
+    Returns:
+        One rise for each curve.
+    """
     values = _checked(curve)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = values / np.fmin.accumulate(values, axis=-1)

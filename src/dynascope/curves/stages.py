@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
+from dynascope.curves._inputs import as_array, as_float, check_times
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -30,36 +31,57 @@ class TurningPoint(NamedTuple):
     """An extremum of a curve, confirmed by the hysteresis."""
 
     at: int
-    """The position in the record."""
+    """The index of the step."""
     value: float
+    """The value of the curve there."""
     kind: Literal["minimum", "maximum"]
+    """"minimum" or "maximum"."""
 
 
 class Crossing(NamedTuple):
-    """The first time at which a curve reaches a level; nan where it never does."""
+    """The first time at which a curve reaches a level."""
 
     time: Values
+    """Interpolated linearly; nan if the curve never reaches the level."""
     uncertainty: Values
-    """The width of the recorded interval in which it happens; 0 where the curve starts there."""
+    """The width of the recorded interval in which it happens; 0 if the curve starts there."""
 
 
 class Peak(NamedTuple):
-    """The largest value of a curve, and where."""
+    """The largest value of a curve."""
 
     value: Values
+    """The value."""
     time: Values
+    """Its time."""
     at: Counts
-    """The position in the record."""
+    """The index of its step."""
 
 
 def descents(loss: ArrayLike, tolerance: float = 0.01) -> Counts:
-    """How many times the loss falls by more than `tolerance * loss[0]` from a maximum, shape `(...)`."""
+    """How many times the loss falls from a maximum by more than a share of its first value.
+
+    Args:
+        loss: The loss, `(..., step)`.
+        tolerance: The smallest move that counts, relative to `loss[0]`.
+
+    Returns:
+        The number of descents, shape `(...)`.
+    """
     count, _ = _hysteresis(loss, tolerance, emit=False)
     return count
 
 
 def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoint]:
-    """The interior extrema of one curve, in order; neither its start nor where it ends is among them."""
+    """The interior extrema of one curve, in order; neither its start nor its end is among them.
+
+    Args:
+        loss: The loss, `(step,)`.
+        tolerance: The smallest move that counts, relative to `loss[0]`.
+
+    Returns:
+        The extrema; an empty list if there are none.
+    """
     values = np.asarray(checks.array("loss", loss, ndim=1))
     _, turns = _hysteresis(values, tolerance, emit=True)
     points = []
@@ -74,8 +96,15 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
     """`(loss at maximum - loss at the minimum before it) / loss[0]` of each turn of one curve, in order.
 
     A rise still under way at the end of the record counts as far as it has come.
+
+    Args:
+        loss: The loss, `(step,)`.
+        tolerance: The smallest move that counts, relative to `loss[0]`.
+
+    Returns:
+        The rises, `(turns,)`.
     """
-    values = checked_curve("loss", loss, ndim=1)
+    values = as_float("loss", loss, ndim=1)
     points = turning_points(values, tolerance)
     found = []
     for k, point in enumerate(points):
@@ -86,17 +115,30 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
 
 
 def memorization_depth(loss: ArrayLike) -> Values:
-    """The depth of transient memorization, shape `(...)`: the largest rise above an earlier value, over `loss[0]`.
+    """The depth of transient memorization: the largest rise above an earlier value, relative to `loss[0]`.
 
     `max_t [loss(t) - min_{t' <= t} loss(t')] / loss[0]`; after a first fall it is the largest of `rises`.
+
+    Args:
+        loss: The loss, `(..., step)`.
+
+    Returns:
+        The depth, shape `(...)`.
     """
-    values = as_recorded("loss", loss)
+    values = as_array("loss", loss)
     return np.asarray(np.max(values - np.minimum.accumulate(values, axis=-1), axis=-1) / values[..., 0])
 
 
 def memorization_peak(loss: ArrayLike) -> Counts:
-    """The index `(...)` at which the loss is highest above its earlier minimum; -1 where it never rises."""
-    values = as_recorded("loss", loss)
+    """The index at which the loss is highest above its earlier minimum.
+
+    Args:
+        loss: The loss, `(..., step)`.
+
+    Returns:
+        The index, shape `(...)`; -1 if the loss never rises.
+    """
+    values = as_array("loss", loss)
     rise = values - np.minimum.accumulate(values, axis=-1)
     return np.where(np.max(rise, axis=-1) > 0, np.argmax(rise, axis=-1), -1)
 
@@ -104,9 +146,16 @@ def memorization_peak(loss: ArrayLike) -> Counts:
 def first_crossing(
     curve: ArrayLike, level: ArrayLike | float | int, times: ArrayLike | None = None, *, falling: bool = False
 ) -> Crossing:
-    """The first time at which a curve is at or above `level` (at or below it if `falling`), interpolated linearly.
+    """The first time at which a curve is at or above a level, interpolated linearly.
 
-    `level` is a number or one per curve. `times` `(step,)` defaults to the step index.
+    Args:
+        curve: The values, `(..., step)`.
+        level: A number, or one for each curve, `(...)`.
+        times: The time of each step, `(step,)`. Default: its index.
+        falling: Find the first time at which the curve is at or below the level instead.
+
+    Returns:
+        Times and uncertainties, shape `(...)` each.
     """
     values, clock = _with_times(curve, times)
     checks.one_of("falling", falling, (True, False))
@@ -127,14 +176,31 @@ def first_crossing(
 
 
 def peak(curve: ArrayLike, times: ArrayLike | None = None) -> Peak:
-    """The largest value of a curve, its time and its index, shape `(...)` each."""
+    """The largest value of a curve, its time and its index.
+
+    Args:
+        curve: The values, `(..., step)`.
+        times: The time of each step, `(step,)`. Default: its index.
+
+    Returns:
+        The peak, with fields of shape `(...)`.
+    """
     values, clock = _with_times(curve, times)
     at = np.asarray(np.argmax(values, axis=-1))
     return Peak(np.asarray(np.take_along_axis(values, at[..., None], -1)[..., 0]), np.asarray(clock[at]), at)
 
 
 def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | None = None) -> Crossing:
-    """The first time after its peak at which a curve is below `share` of the peak, shape `(...)`."""
+    """The first time after its peak at which a curve is below a share of the peak.
+
+    Args:
+        curve: The values, `(..., step)`.
+        share: The share of the peak.
+        times: The time of each step, `(step,)`. Default: its index.
+
+    Returns:
+        Times and uncertainties, shape `(...)` each.
+    """
     checks.real("share", share, at_least=0, at_most=1)
     values, clock = _with_times(curve, times)
     top = peak(values, clock)
@@ -145,11 +211,14 @@ def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | Non
 
 
 class Event(NamedTuple):
-    """Something that happens once in a run: `what` to which entry (`where`, indices from 0; empty for the loss)."""
+    """An event of a run."""
 
     time: float
+    """When it happens."""
     what: str
+    """Its name, such as "major at half"."""
     where: tuple[int, ...] = ()
+    """The indices of the entry, from 0; empty for the loss."""
 
 
 def stage_log(
@@ -161,13 +230,24 @@ def stage_log(
     phase: float = 0.1,
     tolerance: float = 0.01,
 ) -> list[Event]:
-    """The events of one run, in order, from its Jacobian `(step, d, d)` and its test loss `(step,)`.
+    """The events of one run, in order, from its Jacobian and its test loss.
 
-    A major leaves the initial phase at the value `phase` (Definition D.1: `P beta omega`). Minors `(i, j)`, `i < j`,
-    and the group of concept p (the largest `|w|` of row or column p off the diagonal) have their peak and the first
-    time after it below a tenth of it; a minor that is largest at the start or the end of the record has no peak.
+    Minors `(i, j)`, `i < j`, and the group of concept p (the largest `|w|` of row or column p off the diagonal) have
+    their peak and the first time after it below a tenth of it; a minor that is largest at the start or the end of the
+    record has no peak.
+
+    Args:
+        W: The Jacobian, `(step, d, d)`.
+        concepts: Number of concepts, at most d.
+        times: The time of each step, `(step,)`. Default: its index.
+        loss: The test loss, `(step,)`; its turning points are events too.
+        phase: The value at which a major leaves the initial phase (Definition D.1: `P beta omega`).
+        tolerance: The smallest move of the loss that counts, relative to `loss[0]`.
+
+    Returns:
+        The events, sorted by time.
     """
-    path = checked_curve("W", W, ndim=3)
+    path = as_float("W", W, ndim=3)
     checks.whole("concepts", concepts, at_least=1, at_most=min(path.shape[1:]))
     checks.real("phase", phase)
     checks.real("tolerance", tolerance, at_least=0)
@@ -194,32 +274,14 @@ def stage_log(
 
 
 def _with_times(curve: ArrayLike, times: ArrayLike | None) -> tuple[Values, Float[np.ndarray, " step"]]:
-    values = checked_curve("curve", curve)
+    values = as_float("curve", curve)
     steps = values.shape[-1]
-    return values, np.arange(steps, dtype=float) if times is None else increasing(times, steps)
-
-
-def checked_curve(name: str, curve: ArrayLike, *, ndim: int | None = None, min_ndim: int = 1) -> Values:
-    """The values of a curve as float64."""
-    return np.asarray(checks.array(name, curve, ndim=ndim, min_ndim=min_ndim), dtype=float)
-
-
-def as_recorded(name: str, curve: ArrayLike, *, min_ndim: int = 1) -> np.ndarray:
-    """The values of a curve in the precision they were recorded in."""
-    return np.asarray(checks.array(name, curve, min_ndim=min_ndim))
-
-
-def increasing(times: ArrayLike, steps: int) -> Float[np.ndarray, " step"]:
-    """Times, where there is one for each step and they increase."""
-    clock = checked_curve("times", times, ndim=1)
-    if len(clock) != steps or not np.all(np.diff(clock) > 0):
-        raise ValueError(f"times must increase, one for each of {steps} steps; got {checks.shown(times)}")
-    return clock
+    return values, np.arange(steps, dtype=float) if times is None else check_times(times, steps)
 
 
 def _hysteresis(loss: ArrayLike, tolerance: float, emit: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     checks.real("tolerance", tolerance, at_least=0)
-    values = as_recorded("loss", loss)
+    values = as_array("loss", loss)
     values = values if np.issubdtype(values.dtype, np.floating) else values.astype(float)
     with jax.enable_x64(values.dtype == np.float64):
         count, turns = _scan(jnp.asarray(values), jnp.asarray(tolerance, values.dtype), emit)

@@ -14,8 +14,15 @@ from dynascope import checks
 
 
 def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
-    """The `mean` over seeds of after - before, both of shape (seeds,), with its 95 % `interval` (Student). Seeds where
-    either is NaN are left out; `of` is the number of those that remain."""
+    """The mean over seeds of after - before, with its 95 % interval (Student).
+
+    Args:
+        after: One value per seed, `(seeds,)`.
+        before: One value per seed, `(seeds,)`; seeds with a NaN in either are left out.
+
+    Returns:
+        `mean`, `interval` (two numbers) and `of`, the number of seeds that remain.
+    """
     ends, starts = _pair(after=after, before=before)
     change = ends - starts
     change = change[np.isfinite(change)]
@@ -28,11 +35,17 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
 
 
 def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
-    """Pearson's correlation of two arrays of shape (n,), with the 95 % interval of Fisher's transformation, and
-    Spearman's.
+    """Pearson's correlation with the 95 % interval of Fisher's transformation, and Spearman's.
 
-    The interval takes the points for independent. Points where either is NaN are left out; with fewer than four left,
-    or with one of the arrays constant, the correlation is 0 and the interval all of [-1, 1].
+    The interval assumes independent points. With fewer than four points, or if one array is constant, the correlation
+    is 0 and the interval all of [-1, 1].
+
+    Args:
+        one: Values `(n,)`.
+        other: Values `(n,)`; points with a NaN in either are left out.
+
+    Returns:
+        `pearson`, its `interval` (two numbers), `spearman`, and the number of `points` that remain.
     """
     from scipy.stats import rankdata  # takes a second to import
 
@@ -51,7 +64,12 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
 def scaling_exponent(x: ArrayLike | Sequence[float | int], y: ArrayLike) -> Float[np.ndarray, " ..."]:
     """The exponent a of y ~ x^a: the slope of log y against log x, by least squares.
 
-    `x` is `(points,)`; `y` is `(points,)`, or `(points, k)` for k exponents at once. Both are positive.
+    Args:
+        x: Positive numbers, `(points,)`.
+        y: Positive numbers, `(points,)`, or `(points, k)` for k exponents at once.
+
+    Returns:
+        The exponent, a scalar or `(k,)`.
     """
     of, values = np.asarray(checks.array("x", x, ndim=1)), np.asarray(checks.array("y", y, min_ndim=1))
     if len(of) < 2 or len(values) != len(of) or values.ndim > 2 or not (np.all(of > 0) and np.all(values > 0)):

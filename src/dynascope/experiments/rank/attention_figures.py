@@ -60,10 +60,10 @@ def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -
     for row, product in zip(axes, COLORS, strict=True):
         for axis, layer in zip(row, layers, strict=True):
             one = trace.sel(layer=layer, product=product)
-            start = curves.spectra.normalized(one.initial.values)
+            start = curves.spectra.relative_spectrum(one.initial.values)
             axis.plot(np.arange(1, start.size + 1), start, color=START, label="product at initialization")
             for place, color in zip(chosen, colors, strict=True):
-                values = curves.spectra.normalized(one.spectrum.isel(step=place).values)[: start.size]
+                values = curves.spectra.relative_spectrum(one.spectrum.isel(step=place).values)[: start.size]
                 label = f"gain, epoch {float(trace.epoch[place]):.3g}"
                 axis.plot(np.arange(1, values.size + 1), values, color=color, label=label)
             axis.set_title(f"{NAMES[product]}, layer {layer}, head {head + 1}", fontsize=9)
@@ -89,7 +89,7 @@ def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
             "noise": one.null.values,
         }
         for name, color in (("start", START), ("gain", COLORS["key-query"]), ("noise", FAINT)):
-            sizes = curves.spectra.normalized(values[name])[: one.initial.size]
+            sizes = curves.spectra.relative_spectrum(values[name])[: one.initial.size]
             rank = float(curves.stable_rank(one.null.values if name == "noise" else values[name]))
             axis.plot(np.arange(1, sizes.size + 1), sizes, color=color, label=f"{name}, rank {rank:.1f}")
         axis.set(xlabel="i", title=f"layer {layer}, head {head + 1}", xscale="log")
