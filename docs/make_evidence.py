@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab import registry, words
+from dynascope.lab import formatting, registry
 from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
 
@@ -105,7 +105,7 @@ def results(evidence: dict[str, Any], system: str) -> str:
             f"`{id}`",
             main["statement"],
             _main_number(main["measured"]),
-            words.human(main["expected"]),
+            formatting.text(main["expected"]),
             f"{row['holds']} of {row['of']}" if row else "–",
             f"{good} of {len(claims)}",
         )
@@ -119,7 +119,7 @@ def failures(evidence: dict[str, Any], system: str) -> str:
     for id, claims in _of(evidence, system):
         for claim in claims:
             if claim["known"]:
-                cells = (f"`{id}`", claim["statement"], words.human(claim["measured"]), claim["known"])
+                cells = (f"`{id}`", claim["statement"], formatting.text(claim["measured"]), claim["known"])
                 lines.append(_row(cells))
     head = ["| experiment | claim | measured | why it fails |", "|---|---|---|---|"]
     return "\n".join([*head, *lines]) if lines else NOTHING
@@ -132,7 +132,13 @@ def errata(evidence: dict[str, Any], system: str) -> str:
         for claim in claims:
             if claim["verdict"] == "erratum":
                 printed = f"{claim['source']}: “{claim['printed']}”"
-                cells = (KINDS[claim["kind"]], printed, claim["statement"], words.human(claim["measured"]), f"`{id}`")
+                cells = (
+                    KINDS[claim["kind"]],
+                    printed,
+                    claim["statement"],
+                    formatting.text(claim["measured"]),
+                    f"`{id}`",
+                )
                 rows.append(([*KINDS].index(claim["kind"]), _row(cells)))
     if not rows:
         return NOTHING
@@ -147,7 +153,7 @@ def number(evidence: dict[str, Any], argument: str) -> str:
     claims = evidence["presets" if "@" in id else "claims"][id]
     claim = next(claim for claim in claims if claim["id"] == name)
     measured = claim["measured"]
-    return words.human(measured[key] if key else measured)
+    return formatting.text(measured[key] if key else measured)
 
 
 def references(_: dict[str, Any], system: str) -> str:
@@ -186,8 +192,8 @@ def audit(evidence: dict[str, Any], _: str) -> str:
 def _main_number(measured: Any) -> str:
     """What decides the verdict, without the numbers beside it."""
     if isinstance(measured, dict) and "share" in measured:
-        return words.share(measured)
-    return words.human(measured["measured"] if isinstance(measured, dict) and "measured" in measured else measured)
+        return formatting.share(measured)
+    return formatting.text(measured["measured"] if isinstance(measured, dict) and "measured" in measured else measured)
 
 
 def _of(evidence: dict[str, Any], system: str) -> list[tuple[str, list[dict[str, Any]]]]:

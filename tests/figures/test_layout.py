@@ -12,7 +12,7 @@ from dynascope.figures import legend_beside, panels
 from dynascope.figures.extents import extent
 from dynascope.figures.layout import CARD, NARROW, alone, find_panels, stack
 from dynascope.figures.pictures import chosen_panel, web_files
-from dynascope.lab.files import drawn, house_style
+from dynascope.lab.drawing import house_style, render_figures
 
 LEGIBLE = 9.0
 """Pixels of the smallest letters."""
@@ -91,7 +91,7 @@ def test_a_logarithmic_axis_of_a_diverged_run_can_be_drawn():
         axes[1].loglog([1e-290, 1.0], [1e-3, 2e-3])
         return {"wild": figure}
 
-    assert drawn(draw)["figures/wild.png"]
+    assert render_figures(draw)["figures/wild.png"]
 
 
 def test_the_files_for_the_web_are_small(figure: Figure):

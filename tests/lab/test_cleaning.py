@@ -14,10 +14,11 @@ import pytest
 from dynascope.lab import cleaning
 from dynascope.lab.cleaning import chosen, duration, named, remove
 from dynascope.lab.errors import StoreError, UsageError
-from dynascope.lab.files import checksum, locked
+from dynascope.lab.files import checksum
 from dynascope.lab.inventory import inspect
+from dynascope.lab.locks import lock
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun, lock_of
+from dynascope.lab.store import Store, StoredRun, lock_path
 
 WALK = f"{Path(__file__).with_name('toy.py')}::toy.walk"
 
@@ -81,7 +82,7 @@ def test_a_run_that_is_being_written_is_left(store: Store):
     one = keep(store)
     cut = one.folder.with_name(f"{one.digest}.unfinished")
     cut.mkdir()
-    with locked(lock_of(one.folder), "busy"):
+    with lock(lock_path(one.folder), "busy"):
         gone, left = remove(store, named(store, [one.digest]))
         assert gone == []
         assert [line.endswith("is being written or removed by another process: left") for line in left] == [True, True]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import dynascope as ds
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import LabError, UsageError
-from dynascope.lab.files import locked
 from dynascope.lab.inventory import Item, inventory
 from dynascope.lab.listing import differing, rows
+from dynascope.lab.locks import lock
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun, lock_of
+from dynascope.lab.store import Store, StoredRun, lock_path
 
 TOY = Path(__file__).with_name("toy.py")
 
@@ -76,7 +76,7 @@ def test_what_is_not_a_complete_run_is_named_with_its_state(walk, store: Store):
     assert {state for state, _ in told.values()} == {"damaged", "earlier version"}
     assert told[damaged.digest][1].startswith(f"{damaged.folder / 'reduced.nc'} is missing")
     assert "config.json is damaged" in told[changed.digest][1]
-    with locked(lock_of(cut), "busy"):
+    with lock(lock_path(cut), "busy"):
         assert states(store)["0123456789ab"] == "running"
     assert states(store)["0123456789ab"] == "unfinished"
 
@@ -92,7 +92,7 @@ def test_an_age_is_never_negative(walk, store: Store):
     rewrite(stored, finished=(datetime.now(UTC) + timedelta(days=3)).isoformat())
     (item,) = inventory(store)
     assert item.age == 0
-    assert words.age(item.age) == "just now"
+    assert formatting.age(item.age) == "just now"
     for stamp in ("yesterday", None, "2026-01-01T00:00:00", "9999-12-31T23:59:59-12:00"):
         rewrite(stored, finished=stamp)
         (item,) = inventory(store)
@@ -103,14 +103,14 @@ def test_an_age_is_never_negative(walk, store: Store):
     ("seconds", "said"), [(0, "just now"), (90, "1 min"), (7200, "2 h"), (3e5, "3 d"), (1e9, "11574 d")]
 )
 def test_ages_in_words(seconds: int | float, said: str):
-    assert words.age(seconds) == said
+    assert formatting.age(seconds) == said
 
 
 @pytest.mark.parametrize(
     ("count", "said"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_600, "1.0 MB"), (12_300_000, "12 MB")]
 )
 def test_sizes_in_words(count: int, said: str):
-    assert words.size(count) == said
+    assert formatting.size(count) == said
 
 
 def test_sizes_do_not_count_what_lies_behind_a_link(tmp_path: Path):

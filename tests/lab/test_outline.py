@@ -8,9 +8,9 @@ import pytest
 from pydantic_core import to_jsonable_python
 
 from dynascope.lab import registry
+from dynascope.lab.field_types import describe_type
 from dynascope.lab.outline import outline
 from dynascope.lab.reading import parse, read
-from dynascope.lab.takes import takes
 
 HEAD = "from pydantic import Field\nfrom dynascope.lab.experiment import Experiment, Source\n"
 CLASS = """
@@ -28,7 +28,9 @@ class Mine(Experiment):
 
 def said(kind) -> dict:
     """What `dynascope show` says of a class."""
-    fields = {name: (takes(field), field.default, field.description) for name, field in kind.model_fields.items()}
+    fields = {
+        name: (describe_type(field), field.default, field.description) for name, field in kind.model_fields.items()
+    }
     texts = (kind.id, kind.__doc__, str(kind.source), kind.notes)
     return to_jsonable_python([texts, kind.cost, kind.presets, kind.control, fields], fallback=str)
 

@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from dynascope.lab import registry, words
+from dynascope.lab import formatting, registry
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
-from dynascope.lab.files import pretty
+from dynascope.lab.json_text import pretty
 from dynascope.lab.report import atlas, write
 from dynascope.lab.store import Store, StoredRun
 
@@ -352,12 +352,12 @@ def test_a_foreign_folder_is_refused(store: Store, tmp_path: Path):
     ],
 )
 def test_values_read_as_a_person_would_write_them(value: object, said: str):
-    assert words.human(value) == said
+    assert formatting.text(value) == said
 
 
 def test_systems_have_names():
     for entry in registry.entries():
         prefix = entry.id.partition(".")[0]
-        assert prefix in words.SYSTEMS, f"{prefix} has no name of its own"
-    assert words.system("concept.signal-order") == "Concept learning"
-    assert words.system("my-own.thing") == "My own"
+        assert prefix in formatting.SYSTEMS, f"{prefix} has no name of its own"
+    assert formatting.system("concept.signal-order") == "Concept learning"
+    assert formatting.system("my-own.thing") == "My own"

@@ -81,12 +81,12 @@ def _facts(entry: Entry, kind: type[Experiment], last: StoredRun | None) -> dict
 
     from pydantic_core import to_jsonable_python
 
-    from dynascope.lab.takes import takes
+    from dynascope.lab.field_types import describe_type
 
     fields = [
         {
             "name": name,
-            "takes": takes(field),
+            "takes": describe_type(field),
             "default": None if field.is_required() else field.default,
             "required": field.is_required(),
             "description": field.description or "",

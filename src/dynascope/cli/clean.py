@@ -58,7 +58,7 @@ def gc(
 
 
 def _clean(store: Store, items: list[tuple[Item, str]], yes: bool) -> None:
-    from dynascope.lab import words
+    from dynascope.lab import formatting
     from dynascope.lab.cleaning import remove
 
     sizes = {item.folder: item.size for item, _ in items}  # before they are gone
@@ -66,10 +66,10 @@ def _clean(store: Store, items: list[tuple[Item, str]], yes: bool) -> None:
     whys = {item.folder: why for item, why in items}
     for item in gone:
         why = f"{whys[item.folder]}, " if whys[item.folder] else ""
-        print(f"{item.folder}  {why}{words.age(item.age)}, {words.size(sizes[item.folder])}")
+        print(f"{item.folder}  {why}{formatting.age(item.age)}, {formatting.size(sizes[item.folder])}")
     for line in left:
         say(line)
-    total = words.size(sum(sizes[item.folder] for item in gone))
+    total = formatting.size(sum(sizes[item.folder] for item in gone))
     count = f"{len(gone)} folder{'s' * (len(gone) != 1)}, {total}"
     if yes:
         print(f"removed {count}")

@@ -162,20 +162,20 @@ def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[Stor
 
 
 def _spent(stored: StoredRun) -> str:
-    from dynascope.lab import words
+    from dynascope.lab import formatting
 
     seconds = stored.manifest["run_seconds"] + stored.manifest["judge_seconds"]
-    return "stored already" if stored.reused else words.duration(seconds)
+    return "stored already" if stored.reused else formatting.duration(seconds)
 
 
 def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> NoReturn:
-    from dynascope.lab import words
+    from dynascope.lab import formatting
 
     counts = [run.manifest["claims"] for run in finished]
     holds, errata, fails = (sum(count[name] for count in counts) for name in ("holds", "erratum", "fails"))
     news = [f"{run.id}: {claim}" for run in finished for claim in run.manifest["claims"]["news"]]
     line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {holds} claims hold, {errata} errata"
-    line += f" ({words.errata(count['errata'] for count in counts)})" if errata else ""
+    line += f" ({formatting.errata(count['errata'] for count in counts)})" if errata else ""
     line += f", {fails} fail" + (", as on record" if fails and not news else "")
     line += f"; {crashed} did not finish" if crashed else ""
     bad = bool(news or crashed or (strict and fails))

@@ -125,16 +125,16 @@ def _part(text: str | None) -> tuple[int, int] | None:
 
 def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
     """How many runs there are to do and about how long they take, in words; and whether that is much."""
-    from dynascope.lab import words
+    from dynascope.lab import formatting
 
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
     line = f"{count:,} run{'s' * (count != 1)}"
     if already := len(asked.numbers) - count:
         line += f" ({already:,} more {'is' if already == 1 else 'are'} stored already)"
     if jobs is None:
-        line += f", {words.duration(seconds)} of work by the experiment's cost" if seconds else ""
+        line += f", {formatting.duration(seconds)} of work by the experiment's cost" if seconds else ""
     elif seconds is not None:
-        line += f", about {words.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
+        line += f", about {formatting.duration(seconds)} on {jobs} process{'es' * (jobs != 1)} by the experiment's cost"
     else:
         line += "; how long one takes in this setting is not known"
     return line, count > MOST_UNASKED or (jobs is not None and (seconds or 0) > 60 * MOST_MINUTES)

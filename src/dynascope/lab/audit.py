@@ -13,7 +13,8 @@ from typing import Any
 from dynascope.lab.claims import wilson_interval
 from dynascope.lab.errors import LabError, WorkerLost, one_line
 from dynascope.lab.fields import build
-from dynascope.lab.files import pretty, write_whole
+from dynascope.lab.files import write_atomically
+from dynascope.lab.json_text import pretty
 from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import Entry, load
 from dynascope.lab.run import run
@@ -154,7 +155,7 @@ def _over_seeds(given: Any, preset: str | None, seeds: Sequence[int], root: str)
 def _keep(store: Store, audit: Audit) -> None:
     rows = [{**asdict(row), "share": row.holds / row.of, "interval": row.interval} for row in audit.rows]
     head = {"preset": audit.preset, "seeds": audit.seeds, "agreement": audit.agreement, "errors": audit.errors}
-    write_whole(store.root / f"{FILE}.json", pretty({**head, "rows": rows}))
+    write_atomically(store.root / f"{FILE}.json", pretty({**head, "rows": rows}))
     text = io.StringIO()
     columns = ("id", "claim", "main", "holds", "of", "failing_seeds", "known", "statement")
     writer = csv.writer(text, lineterminator="\n")
@@ -162,4 +163,4 @@ def _keep(store: Store, audit: Audit) -> None:
     for row in rows:
         row["failing_seeds"] = " ".join(map(str, row["failing_seeds"]))
         writer.writerow(row[name] for name in columns)
-    write_whole(store.root / f"{FILE}.csv", text.getvalue())
+    write_atomically(store.root / f"{FILE}.csv", text.getvalue())

@@ -16,10 +16,10 @@ from pathlib import Path
 from dynascope import __version__
 from dynascope.lab import registry
 from dynascope.lab.errors import LabError, StoreError, UsageError, explain_os_error, plain
-from dynascope.lab.files import locked
 from dynascope.lab.inventory import Item, inspect, inventory, matching_ids
+from dynascope.lab.locks import lock
 from dynascope.lab.lookup import locate
-from dynascope.lab.store import OLD, REMOVED, UNFINISHED, Store, StoredRun, lock_of
+from dynascope.lab.store import OLD, REMOVED, UNFINISHED, Store, StoredRun, lock_path
 
 FAILED = ("crashed", "unfinished", "damaged", "left over")
 _OURS = re.compile(r"[0-9a-f]{12}(\.old|\.unfinished|\.removed)?")
@@ -132,7 +132,7 @@ def _check_inside(store: Store, folder: Path) -> None:
 def _removed(item: Item) -> bool:
     """Whether it is gone by our doing."""
     folder = item.folder
-    with locked(lock_of(folder), f"{folder} is being written or removed by another process: left"):
+    with lock(lock_path(folder), f"{folder} is being written or removed by another process: left"):
         if not folder.exists():
             return False
         now = inspect(folder)

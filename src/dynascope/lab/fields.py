@@ -14,8 +14,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.field_types import describe_type
 from dynascope.lab.registry import check, entry_of
-from dynascope.lab.takes import takes
 from dynascope.lab.terminal import typed
 
 MOST_RUNS = 1_000_000
@@ -87,11 +87,11 @@ def explain(kind: type[Experiment], error: ValidationError) -> dict[str, str]:
 def refusal(kind: type[Experiment], name: str, given: Any, item: str = "") -> str:
     """The line for a field that does not take what was given, or not as one of its items."""
     field = kind.model_fields[name]
-    words = [word for word in re.split(", | or ", takes(field)) if word]
+    words = [word for word in re.split(", | or ", describe_type(field)) if word]
     hint = nearest(given, words) if isinstance(given, str) else ""
     got = f"its item {item} is {shown(given)}" if item else f"got {shown(given)}"
     got += ", which is not finite" if isinstance(given, float) and not math.isfinite(given) else ""
-    return f"{name} must be {takes(field, article=True)}; {got}{hint}"
+    return f"{name} must be {describe_type(field, article=True)}; {got}{hint}"
 
 
 def shown(given: Any) -> str:

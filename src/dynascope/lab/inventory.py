@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynascope.lab.errors import StoreError, UsageError, nearest, one_line, plain
-from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_of
+from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_path
 
 State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished", "running", "left over"]
 
@@ -130,7 +130,7 @@ def inspect(folder: Path) -> Item:
 def _item(folder: Path) -> Item | None:
     """The same, or None where there is nothing to say: a process may be writing it, or has just removed it."""
     item = inspect(folder)
-    if item.state in ("unfinished", "crashed") and _held(lock_of(folder)):
+    if item.state in ("unfinished", "crashed") and _held(lock_path(folder)):
         return replace(item, state="running", problem="")
     return item if folder.exists() and item.state != "left over" else None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dynascope.lab.files import canonical
 from dynascope.lab.inventory import Item, inventory
+from dynascope.lab.json_text import canonical
 from dynascope.lab.store import Store
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from dynascope.lab import registry
 from dynascope.lab.errors import LabError, StoreError, UsageError, plain
 from dynascope.lab.fields import build, command_of
-from dynascope.lab.files import plain_json
 from dynascope.lab.inventory import matching_ids
+from dynascope.lab.json_text import plain_json
 from dynascope.lab.store import UNFINISHED, Store, StoredRun
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynascope.dynamics.process import Monitor
 from dynascope.dynamics.watching import Recording, Rows, Wanted
-from dynascope.lab.files import write_whole
+from dynascope.lab.files import write_atomically
 
 
 class Progress(NamedTuple):
@@ -132,7 +132,7 @@ class LabMonitor(Monitor):
     def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **{f"={key}": array for key, array in arrays.items()})
-        write_whole(self._path(name), buffer.getbuffer())
+        write_atomically(self._path(name), buffer.getbuffer())
 
     def watch(self, recording: Recording) -> Mapping[str, Wanted]:
         return self.watcher.watch(recording) if self.watcher is not None else {}

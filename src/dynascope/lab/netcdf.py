@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 
 from dynascope.lab.errors import StoreError
-from dynascope.lab.files import plain_json
 from dynascope.lab.hdf5 import datasets, image, simple
+from dynascope.lab.json_text import plain_json
 
 _AS_JSON = "json:"
 _TREE = "dynascope_tree"

@@ -22,9 +22,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.compare import Comparison
-from dynascope.lab.files import house_style, write_whole
+from dynascope.lab.drawing import house_style
+from dynascope.lab.files import write_atomically
 from dynascope.lab.store import StoredRun
 
 MOST_PANELS = 12
@@ -68,13 +69,13 @@ def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
             return False, missing
         buffer = io.BytesIO()
         figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=150, bbox_inches="tight")
-    write_whole(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
     return True, missing
 
 
 def _name(run: StoredRun, settings: Mapping[str, Any]) -> str:
     """The legend of a run: its id and digest, and the settings in which it differs from the other."""
-    said = [f"{name} {words.human(value)}" for name, value in settings.items() if name != "experiment"]
+    said = [f"{name} {formatting.text(value)}" for name, value in settings.items() if name != "experiment"]
     said = [text if len(text) <= 40 else f"{text[:39]}…" for text in said]
     return f"{run.id} {run.digest[:8]}: " + ", ".join([run.preset or "full", *said[:4], *(["…"] if said[4:] else [])])
 
@@ -124,9 +125,9 @@ def _panels(name: str, pair: Pair) -> Iterator[Panel]:
     for labels in product(*(_few(shared[dim], MOST_FACETS) for dim in facets)):
         where = dict(zip(facets, labels, strict=True))
         chosen = (_at(pair[0], where), _at(pair[1], where))
-        said = [f"{words.label(dim)} {words.human(label)}" for dim, label in where.items()]
+        said = [f"{formatting.label(dim)} {formatting.text(label)}" for dim, label in where.items()]
         colors = _few(shared[color], MOST_COLORS) if color else []
-        yield Panel(", ".join([words.label(name), *said]), chosen, axis, color, colors)
+        yield Panel(", ".join([formatting.label(name), *said]), chosen, axis, color, colors)
 
 
 def _axis(pair: Pair) -> str | None:
@@ -198,7 +199,7 @@ def _legends(drawn: Sequence[Panel], names: tuple[str, str], figure: Figure, gri
 
 def _draw(panel: Panel, axes: Axes) -> None:
     axes.set_title(panel.title)
-    axes.set_xlabel(words.label(panel.axis))
+    axes.set_xlabel(formatting.label(panel.axis))
     colors = settings_colors(len(panel.labels)) if panel.color else [None]
     values: list[np.ndarray] = []
     for run, (array, style) in enumerate(zip(panel.pair, _STYLES, strict=True)):
@@ -206,7 +207,7 @@ def _draw(panel: Panel, axes: Axes) -> None:
             curves = _at(array, {panel.color: label}) if panel.color else array
             middle, low, high = _over_samples(curves, panel.axis)
             color = PALETTE[1 - run] if color is None else color
-            said = f"{words.label(panel.color)} {words.human(label)}" if panel.color and run == 0 else None
+            said = f"{formatting.label(panel.color)} {formatting.text(label)}" if panel.color and run == 0 else None
             x = array[panel.axis].values
             axes.plot(x, middle, color=color, label=said, zorder=3 + run, **style)
             if panel.color is None and not np.array_equal(low, high, equal_nan=True):

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dynascope.lab import own
+from dynascope.lab import user_experiments
 from dynascope.lab.errors import UsageError, nearest, one_line, plain
-from dynascope.lab.files import digest_of
+from dynascope.lab.json_text import digest_of
 from dynascope.lab.reading import PACKAGE, Entry, ids_in, read, wrong_id
 
 if TYPE_CHECKING:  # importing it would cost `dynascope list` its quick answer
@@ -33,7 +33,7 @@ def survey() -> tuple[list[Entry], list[str]]:
                 raise UsageError(f"two experiments are called {entry.id}: {packaged[entry.id].path} and {path}")
             packaged[entry.id] = entry
     problems: list[str] = []
-    extra = own.found(lambda id: "an experiment of dynascope" if id in packaged else "", problems.append)
+    extra = user_experiments.find(lambda id: "an experiment of dynascope" if id in packaged else "", problems.append)
     return sorted([*packaged.values(), *extra], key=lambda entry: entry.id), problems
 
 
@@ -116,7 +116,7 @@ def _packaged(folder: Path) -> dict[str, Path]:
 
 def _own_entries() -> list[Entry]:
     known = _packaged(EXPERIMENTS)
-    return list(own.found(lambda id: "an experiment of dynascope" if id in known else "", lambda _: None))
+    return list(user_experiments.find(lambda id: "an experiment of dynascope" if id in known else "", lambda _: None))
 
 
 def _files(folder: Path) -> list[Path]:

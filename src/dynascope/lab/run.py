@@ -23,7 +23,7 @@ from dynascope.lab.errors import (
     one_line,
 )
 from dynascope.lab.experiment import ComposedExperiment, Experiment, OptionalExperiment
-from dynascope.lab.files import write_whole
+from dynascope.lab.files import write_atomically
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress, Watcher
 from dynascope.lab.registry import check
@@ -88,7 +88,7 @@ def run(
                 if isinstance(error, OSError) and disk_full(error):
                     raise
                 log = draft.folder / "crash.log"
-                write_whole(log, traceback.format_exc())
+                write_atomically(log, traceback.format_exc())
                 raise ExperimentCrash(
                     f"{experiment.id}: {work.doing} failed: {one_line(error)} (traceback in {log})"
                 ) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.inventory import Item
 from dynascope.lab.listing import differing
 from dynascope.lab.terminal import mark, typed
@@ -37,7 +37,7 @@ def runs_table(items: Sequence[Item]) -> Table:
     for item in items:
         head = "" if item.id == before else f"[bold]{escape(item.id)}[/]"
         cells = (head, escape(item.digest[:SHORT]), *_about(item, names))
-        table.add_row(*cells, words.age(item.age), words.size(item.size))
+        table.add_row(*cells, formatting.age(item.age), formatting.size(item.size))
         before = item.id
     return table
 
@@ -69,7 +69,9 @@ def differences_table(pairs: Mapping[str, Pair], title: str) -> Table:
     """What differs between two runs."""
     table = _side_by_side(title)
     for name, pair in pairs.items():
-        table.add_row(escape(name), *("[dim]–[/]" if value is None else escape(words.human(value)) for value in pair))
+        table.add_row(
+            escape(name), *("[dim]–[/]" if value is None else escape(formatting.text(value)) for value in pair)
+        )
     return table
 
 
@@ -92,4 +94,4 @@ def _side_by_side(name: str) -> Table:
 
 
 def _judged(claim: Claim | None) -> str:
-    return f"{mark(claim)}  {escape(words.human(claim.measured))}" if claim else "[dim]–[/]"
+    return f"{mark(claim)}  {escape(formatting.text(claim.measured))}" if claim else "[dim]–[/]"

@@ -18,8 +18,10 @@ from dynascope import __version__
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import ComposedExperiment, Experiment, Measurement
-from dynascope.lab.files import checksum, digest_of, locked
+from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
+from dynascope.lab.json_text import digest_of
+from dynascope.lab.locks import lock
 from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import device_name
@@ -61,7 +63,7 @@ def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str,
         for key in sorted(keys):  # in one order, so that no two processes wait for one another
             while not any(runs_with(store, experiment.id, key)):
                 try:
-                    held.enter_context(locked(store.root / f".{key}.lock", "busy"))
+                    held.enter_context(lock(store.root / f".{key}.lock", "busy"))
                     break
                 except StoreError:
                     time.sleep(POLL_SECONDS)

@@ -17,9 +17,11 @@ import xarray as xr
 
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.claims import Claim, flowed
+from dynascope.lab.drawing import render_figures
 from dynascope.lab.experiment import ComposedExperiment, Experiment
 from dynascope.lab.fields import command_of
-from dynascope.lab.files import checksum, drawn, pretty
+from dynascope.lab.files import checksum
+from dynascope.lab.json_text import pretty
 from dynascope.lab.monitor import LabMonitor, Progress, Watcher, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
@@ -161,7 +163,7 @@ class Steps:
 
     def _draw(self) -> dict[str, bytes]:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
-        return drawn(lambda: self.experiment.draw(*parts), self.experiment.card)
+        return render_figures(lambda: self.experiment.draw(*parts), self.experiment.card)
 
     def _finish(self, preset: str | None, seconds: float) -> StoredRun:
         state = self.draft.state

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope import __version__
 from dynascope.lab.errors import StoreError, UsageError
-from dynascope.lab.files import checksum, digest_of, locked, pretty, sync, write_whole
+from dynascope.lab.files import checksum, sync, write_atomically
+from dynascope.lab.json_text import digest_of, pretty
+from dynascope.lab.locks import lock
 
 if TYPE_CHECKING:  # listing must not wait for them
     import xarray as xr
@@ -222,7 +224,7 @@ class Store:
         busy = f"another process is working on {final}: wait for it, or choose another seed or setting"
         with ExitStack() as held:
             try:
-                held.enter_context(locked(lock_of(final), busy))
+                held.enter_context(lock(lock_path(final), busy))
                 settle(final)
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
@@ -237,7 +239,7 @@ def run_digest(experiment: Experiment, seed: int, data: Mapping[str, str] | None
     return digest_of(facts | ({"data": data} if data else {}))
 
 
-def lock_of(folder: Path) -> Path:
+def lock_path(folder: Path) -> Path:
     """The lock of a run, held while it is written, replaced or removed; also of its unfinished and old folders."""
     return folder.with_name(f"{folder.name.partition('.')[0]}.lock")
 
@@ -264,7 +266,7 @@ class Draft:
         return state if isinstance(state, dict) else {}
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
-        write_whole(self.folder / "draft.json", pretty(state), lasting=False)
+        write_atomically(self.folder / "draft.json", pretty(state), lasting=False)
 
     def run_by_itself(self) -> bool:
         """Whether there is such a run already that somebody asked for, and not only a sweep."""
@@ -278,7 +280,7 @@ class Draft:
         if not stored.sweep:
             return stored
         manifest = {key: value for key, value in stored.manifest.items() if key != OF_SWEEP}
-        write_whole(stored.folder / "manifest.json", pretty(manifest))
+        write_atomically(stored.folder / "manifest.json", pretty(manifest))
         return StoredRun.open(stored.folder, reused=True)
 
     def clear(self) -> None:
@@ -293,7 +295,7 @@ class Draft:
 
     def write(self, name: str, data: bytes | str, lasting: bool = False) -> None:
         """Put a file of the run in place."""
-        write_whole(self.folder / name, data, lasting=lasting)
+        write_atomically(self.folder / name, data, lasting=lasting)
 
     def drop(self, *names: str) -> None:
         """Remove what an earlier attempt left under these names."""

@@ -17,9 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from dynascope.lab import words
+from dynascope.lab import formatting
+from dynascope.lab.field_types import describe_type
 from dynascope.lab.references import REFERENCES
-from dynascope.lab.takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
         stated = [entry.cost.get(name) for name in ("quick", "full")]
-        costs = ["GPU" if words.for_gpu(cost) else words.duration(cost) for cost in stated]
+        costs = ["GPU" if formatting.needs_gpu(cost) else formatting.duration(cost) for cost in stated]
         question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
         source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
         table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
@@ -73,7 +73,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
             statement += f"\n[dim]printed in {escape(claim.source)}:[/] [italic]{escape(claim.printed)}[/]"
         for name, text in (("known failure", claim.known), ("settled after looking", claim.post_hoc)):
             statement += f"\n[dim]{name}: {escape(text)}[/]" if text else ""
-        measured, expected = (escape(words.human(value)) for value in (claim.measured, claim.expected))
+        measured, expected = (escape(formatting.text(value)) for value in (claim.measured, claim.expected))
         table.add_row(f"  {mark(claim)}", statement, measured, expected)
     return table
 
@@ -93,7 +93,7 @@ def audit_table(rows: Sequence[Any]) -> Table:
     for name in ("experiment", "claim", "holds in", "fails at seeds", "on record"):
         table.add_column(name)
     for row in rows:
-        share = words.share({"share": row.holds / row.of, "interval": row.interval, "of": row.of})
+        share = formatting.share({"share": row.holds / row.of, "interval": row.interval, "of": row.of})
         failing = ", ".join(map(str, row.failing_seeds[:12])) + (", …" if len(row.failing_seeds) > 12 else "")
         name = f"{escape(row.claim)} [dim](main)[/]" if row.main else escape(row.claim)
         table.add_row(escape(row.id), name, share, failing, "[dim]fails[/]" if row.known else "")
@@ -113,8 +113,8 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
             table.add_column(escape(name))
         for row in rows:
             found = {"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]}
-            share = words.share(found) if row["of"] else "gap"
-            cells = (*(typed(row[key]) for key in keys), row["claim"], share, words.human(row["mean"]))
+            share = formatting.share(found) if row["of"] else "gap"
+            cells = (*(typed(row[key]) for key in keys), row["claim"], share, formatting.text(row["mean"]))
             table.add_row(*map(escape, cells))
         return table
     for name in ("claim", "holds in", "at every seed of", "at no seed of", "points"):
@@ -124,8 +124,8 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
         of = sum(row["of"] for row in found)
         yes = sum(round(row["share"] * row["of"]) for row in found)
         counts = (sum(row["share"] == 1 for row in found), sum(row["share"] == 0 for row in found), len(found))
-        share = words.share({"share": yes / of, "of": of}) if of else "gap"
-        table.add_row(escape(claim), share, *map(words.number, counts))
+        share = formatting.share({"share": yes / of, "of": of}) if of else "gap"
+        table.add_row(escape(claim), share, *map(formatting.number, counts))
     return table
 
 
@@ -143,7 +143,7 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
         reference = REFERENCES[kind.source.document]
         links = ", ".join(address for _, address in reference.links)
         facts.add_row("", f"[dim]{escape(reference.authors)} ({reference.year}), {escape(links)}[/]")
-    facts.add_row("cost", escape(words.costs(kind.cost)))
+    facts.add_row("cost", escape(formatting.costs(kind.cost)))
     for name, changes in kind.presets.items():
         facts.add_row("preset", f"[bold]{escape(name)}[/]: {_changes(changes)}")
     facts.add_row("control", _changes(kind.control))
@@ -169,7 +169,7 @@ def fields_table(kind: type[Experiment]) -> Table:
         table.add_column(name)
     for name, field in kind.model_fields.items():
         default = "[red]required[/]" if field.is_required() else escape(typed(field.default))
-        table.add_row(name, escape(takes(field)), default, f"[dim]{escape(field.description or '')}[/]")
+        table.add_row(name, escape(describe_type(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
 
 
@@ -197,7 +197,7 @@ class _Line:
             pace = f", {_rounded(now.left)} left" if now.rate else ""
             return f"{self.name} {bar} {now.done:,.6g} of {now.total:,.6g} {now.what}{pace}"
         clock = _rounded(elapsed)
-        if self.stated and not words.for_gpu(self.stated):
+        if self.stated and not formatting.needs_gpu(self.stated):
             clock += f" of about {_rounded(self.stated)}" if elapsed < self.stated else " (longer than stated)"
         doing = "starting"
         if now and now.part:
@@ -211,7 +211,7 @@ class _Line:
 
 def _rounded(seconds: int | float) -> str:
     """A duration in whole seconds or longer units, at least a second."""
-    return f"{max(1, round(seconds))} s" if seconds < 60 else words.duration(round(seconds))
+    return f"{max(1, round(seconds))} s" if seconds < 60 else formatting.duration(round(seconds))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dynascope.checks import shown
 from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.trajectory import Run, Trajectory
-from dynascope.lab.files import write_whole
+from dynascope.lab.files import write_atomically
 from dynascope.lab.netcdf import pack, unpack
 
 FORMAT = "dynascope-trajectory-2"
@@ -42,7 +42,7 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
     buffer, target = io.BytesIO(), _target(path)
     np.savez(buffer, allow_pickle=False, **arrays)
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, buffer.getbuffer())
+    write_atomically(target, buffer.getbuffer())
     return target
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.overlay import traces
 from dynascope.live.views import clock_of, encoded, labels_of
@@ -80,13 +80,16 @@ def lines(
             for number, combination in islice(enumerate(product(*names)), kept)
         ]
         panels.append(
-            {"label": "" if label is None else f"{words.label(facet or '')} {words.human(label)}", "lines": drawn}
+            {
+                "label": "" if label is None else f"{formatting.label(facet or '')} {formatting.text(label)}",
+                "lines": drawn,
+            }
         )
     axis = [labels_of(array, x)[point] for point in points] if x else [0]
     left_out = len(facets) * len(colors) * each - sum(len(panel["lines"]) for panel in panels)
     return {
         "x": axis,
-        "colors": [words.human(label) for label in colors] if color else [],
+        "colors": [formatting.text(label) for label in colors] if color else [],
         "panels": panels,
         "left_out": left_out,
     }
@@ -103,4 +106,6 @@ def csv(array: xr.DataArray) -> str:
 
 
 def _label(dims: Sequence[str], labels: Sequence[Any]) -> str:
-    return ", ".join(f"{words.label(dim)} {words.human(label)}" for dim, label in zip(dims, labels, strict=True))
+    return ", ".join(
+        f"{formatting.label(dim)} {formatting.text(label)}" for dim, label in zip(dims, labels, strict=True)
+    )

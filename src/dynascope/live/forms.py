@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.field_types import bounds, describe_type
 from dynascope.lab.fields import FieldError, build, parsed
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.report.prose import plain, prose
-from dynascope.lab.takes import limits, takes
 from dynascope.lab.terminal import typed
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def form(kind: type[Experiment]) -> dict[str, Any]:
         "document": kind.source.document,
         "place": kind.source.place,
         "url": reference.links[0][1] if reference and reference.links else "",
-        "cost": words.costs(kind.cost),
+        "cost": formatting.costs(kind.cost),
         "seconds": dict(kind.cost),
         "fields": [
             {**field_form(name, field), "own": name in inspect.get_annotations(kind)}
@@ -122,7 +122,12 @@ def _texts(kind: type[Experiment], preset: str, control: bool) -> dict[str, str]
 def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
     """One field: its kind of control, what it takes, and the range of its slider."""
     options, parts, nullable = _parts(field.annotation)
-    found: dict[str, Any] = {"name": name, "label": words.label(name), "takes": takes(field), "nullable": nullable}
+    found: dict[str, Any] = {
+        "name": name,
+        "label": formatting.label(name),
+        "takes": describe_type(field),
+        "nullable": nullable,
+    }
     found["description"] = field.description or ""
     if options and not parts:
         return {**found, "control": "choice", "options": [typed(option) for option in options]}
@@ -130,8 +135,8 @@ def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
         return {**found, "control": "choice", "options": ["true", "false", *(["null"] if nullable else [])]}
     if len(parts) == 1 and parts[0] in (int, float) and not options:
         default = field.default if isinstance(field.default, int | float) else None
-        bounds = limits([*field.metadata, *_metadata(field.annotation)])
-        return {**found, "control": "number", **slider(default, bounds, parts[0] is int)}
+        limits = bounds([*field.metadata, *_metadata(field.annotation)])
+        return {**found, "control": "number", **slider(default, limits, parts[0] is int)}
     return {**found, "control": "text"}
 
 

@@ -25,7 +25,7 @@ from dynascope.lab.batch import Request
 from dynascope.lab.errors import LabError, StoreError, UsageError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import FieldError
-from dynascope.lab.files import plain_json
+from dynascope.lab.json_text import plain_json
 from dynascope.lab.registry import load, match
 from dynascope.lab.store import Store
 from dynascope.live import explorer, stored, sweeps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab import registry, words
+from dynascope.lab import formatting, registry
 from dynascope.lab.claims import Claim
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.inventory import inventory
@@ -33,10 +33,10 @@ def experiments(store: Store) -> list[dict[str, Any]]:
         {
             "id": entry.id,
             "title": plain(entry.title),
-            "system": words.system(entry.id),
+            "system": formatting.system(entry.id),
             "place": entry.place,
             "document": entry.document,
-            "cost": {name: words.duration(seconds) for name, seconds in entry.cost.items()},
+            "cost": {name: formatting.duration(seconds) for name, seconds in entry.cost.items()},
             "verdict": last[entry.id].verdict if entry.id in last else None,
         }
         for entry in registry.survey()[0]
@@ -49,8 +49,8 @@ def runs(store: Store, id: str) -> list[dict[str, Any]]:
         return []
     found = rows(inventory(store, id, sweeps=False)[:MOST_RUNS])
     for row in found:
-        row["differs"] = {name: words.human(value) for name, value in row.get("settings", {}).items()}
-        row["age"] = words.age(row["age_seconds"])
+        row["differs"] = {name: formatting.text(value) for name, value in row.get("settings", {}).items()}
+        row["age"] = formatting.age(row["age_seconds"])
     return [{key: value for key, value in row.items() if key not in ("folder", "settings")} for row in found]
 
 
@@ -73,8 +73,8 @@ def described(run: StoredRun) -> dict[str, Any]:
         "seed": run.seed,
         "command": run.manifest["command"],
         "python": f'import dynascope as ds\n\nstored = ds.lab.load("{run.id}/{run.digest}")\nstored.measured()\n',
-        "finished": words.timestamp(run.manifest["finished"]),
-        "settings": {name: words.human(value) for name, value in run.config.items()},
+        "finished": formatting.timestamp(run.manifest["finished"]),
+        "settings": {name: formatting.text(value) for name, value in run.config.items()},
         "claims": [claim_row(claim) for claim in run.claims],
         "figures": list(run.manifest["figures"]),
         "traces": [name for name in TRACES if f"{name}.nc" in run.manifest["files"]],
@@ -95,10 +95,10 @@ def claim_row(claim: Claim) -> dict[str, Any]:
 
 def said_of(value: Any) -> Any:
     """A number of a claim as text; pairs of label and text where it has labels (an object would lose their order)."""
-    if not words.is_table(value):
-        return words.human(value)
+    if not formatting.is_table(value):
+        return formatting.text(value)
     if isinstance(value, dict):
-        return {"pairs": [(words.label(key), said_of(item)) for key, item in value.items()]}
+        return {"pairs": [(formatting.label(key), said_of(item)) for key, item in value.items()]}
     return [said_of(item) for item in value]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.netcdf import load
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps
@@ -60,7 +60,11 @@ def maps(store: Store, id: str, digest: str) -> dict[str, Any]:
         "command": page.command,
         "seeds": page.seeds,
         "keys": [
-            {"name": key, "label": words.label(key), "values": [words.human(v) for v in data[key].values.tolist()]}
+            {
+                "name": key,
+                "label": formatting.label(key),
+                "values": [formatting.text(v) for v in data[key].values.tolist()],
+            }
             for key in keys
         ],
         "layers": layers,

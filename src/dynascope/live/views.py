@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.dynamics.watching import Recording, Variable
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.overlay import traces
 
 Kind = Literal["curve", "path", "profile", "picture"]
@@ -95,7 +95,9 @@ class Layout:
         named = dict(zip(self.labels, places, strict=True))
         color = next((dim for dim in self.labels if dim not in REPEATS), next(iter(self.labels), None))
         texts = [
-            ", ".join(f"{words.label(dim)} {words.human(self.labels[dim][place[k]])}" for dim, place in named.items())
+            ", ".join(
+                f"{formatting.label(dim)} {formatting.text(self.labels[dim][place[k]])}" for dim, place in named.items()
+            )
             for k in range(len(self.members))
         ]
         return {
@@ -106,7 +108,7 @@ class Layout:
             "members": texts,
             "color": color,
             "groups": named[color].tolist() if color else [0] * len(self.members),
-            "group_labels": [words.human(label) for label in self.labels[color]] if color else [],
+            "group_labels": [formatting.text(label) for label in self.labels[color]] if color else [],
             "dims": list(self.dims[-len(self.drawn_shape) :]) if self.drawn_shape else [],
             "shape": list(self.drawn_shape),
             "labels": [list(self.coords.get(dim, range(size))) for dim, size in self._drawn_dims()],

@@ -143,7 +143,7 @@ def _watcher(tell: Tell) -> Watcher:
 
 def _send(pipe: Connection, told: SimpleQueue[tuple[int, str, Mapping[str, Any]]]) -> None:
     """Events are turned into text in a thread of their own: the run does not wait for it."""
-    from dynascope.lab.files import plain_json
+    from dynascope.lab.json_text import plain_json
     from dynascope.live.views import encoded
 
     while True:

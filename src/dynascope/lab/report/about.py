@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dynascope.lab import registry
 from dynascope.lab.errors import LabError
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.files import plain_json
+from dynascope.lab.json_text import plain_json
 from dynascope.lab.references import REFERENCES
 
 Find = Callable[[str], type[Experiment] | None]

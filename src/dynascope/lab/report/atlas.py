@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report.about import About, Find, about
 from dynascope.lab.report.pages import Kind, RunPage
@@ -35,7 +35,7 @@ class ExperimentPages:
 
     @property
     def system(self) -> str:
-        return words.system(self.id)
+        return formatting.system(self.id)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.report.about import About
 from dynascope.lab.report.prose import plain
 from dynascope.lab.store import StoredRun
@@ -124,7 +124,7 @@ class RunPage:
 
     @property
     def finished(self) -> str:
-        return words.timestamp(self.manifest.get("finished"))
+        return formatting.timestamp(self.manifest.get("finished"))
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -132,17 +132,17 @@ class RunPage:
         manifest = self.manifest
         versions = [f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()]
         facts = [
-            ("run time", words.duration(manifest.get("run_seconds"))),
-            ("compilation", words.duration(manifest.get("compile_seconds"))),
-            ("theory, verdicts, figures", words.duration(manifest.get("judge_seconds"))),
-            ("device", words.human(manifest.get("device"))),
+            ("run time", formatting.duration(manifest.get("run_seconds"))),
+            ("compilation", formatting.duration(manifest.get("compile_seconds"))),
+            ("theory, verdicts, figures", formatting.duration(manifest.get("judge_seconds"))),
+            ("device", formatting.text(manifest.get("device"))),
             (
                 "data",
                 ", ".join(f"{name} (sha256 {sum[:12]}…)" for name, sum in (manifest.get("data") or {}).items()) or "–",
             ),
-            ("started", words.timestamp(manifest.get("started"))),
+            ("started", formatting.timestamp(manifest.get("started"))),
             ("finished", self.finished),
-            ("dynascope", words.human(manifest.get("dynascope"))),
+            ("dynascope", formatting.text(manifest.get("dynascope"))),
             ("with", " · ".join(versions) or "–"),
         ]
         return [(name, fact) for name, fact in facts if fact != "–"]
@@ -173,7 +173,7 @@ class RunPage:
 
 def picture(png: Path, base: Path, question: str) -> Picture:
     """A figure below `base`: its PNG, with what lies beside it for the report."""
-    svg, name = png.with_suffix(".svg"), words.label(png.stem).replace("-", " ").capitalize()
+    svg, name = png.with_suffix(".svg"), formatting.label(png.stem).replace("-", " ").capitalize()
     wide, narrow, plotly = (
         png.parent / "web" / f"{png.stem}.{kind}" for kind in ("wide.webp", "narrow.webp", "plotly.json")
     )

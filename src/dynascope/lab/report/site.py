@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dynascope import __version__
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError
 from dynascope.lab.report.atlas import Atlas
 from dynascope.lab.report.moving import interactive
@@ -93,8 +93,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"human": words.human, "label": words.label, "prose": prose, "plain": plain}
-    pages.tests["rows"] = words.is_table
+    pages.filters |= {"human": formatting.text, "label": formatting.label, "prose": prose, "plain": plain}
+    pages.tests["rows"] = formatting.is_table
     pages.globals |= {"version": __version__, "written": f"{datetime.now(UTC):%Y-%m-%d}"}
     return pages
 

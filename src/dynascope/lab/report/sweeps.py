@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab import words
+from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError
 from dynascope.lab.files import checksum
 from dynascope.lab.store import OLD, SWEEPS, UNFINISHED
@@ -54,14 +54,14 @@ class SweepPage:
 
     @property
     def system(self) -> str:
-        return words.system(self.id)
+        return formatting.system(self.id)
 
     @property
     def name(self) -> str:
         """The sweep in a phrase."""
         seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
         control = ", control" if self.control else ""
-        return f"Over {' and '.join(map(words.label, self.keys))}{seeds}{control}"
+        return f"Over {' and '.join(map(formatting.label, self.keys))}{seeds}{control}"
 
     @cached_property
     def figures(self) -> list[SweepFigure]:
@@ -75,7 +75,7 @@ class SweepPage:
         """For each of the first points: the values of the keys, and each claim's share and what it means."""
         points: dict[str, tuple[list[str], dict[str, tuple[str, str]]]] = {}
         for row in self.rows:
-            at = [words.human(row[key]) for key in self.keys]
+            at = [formatting.text(row[key]) for key in self.keys]
             if len(points) == MOST_ROWS and str(at) not in points:
                 break
             points.setdefault(str(at), (at, {}))[1][row["claim"]] = _cell(row, self.seeds)

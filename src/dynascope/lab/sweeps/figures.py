@@ -17,8 +17,8 @@ import numpy as np
 import xarray as xr
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
-from dynascope.lab import words
-from dynascope.lab.files import drawing
+from dynascope.lab import formatting
+from dynascope.lab.drawing import drawing
 from dynascope.lab.sweeps.summary import grid_keys, numbers
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def draw(data: xr.Dataset) -> Iterator[Drawn]:
         title = f"{claim}: holds in {int(runs.sum())} of {runs.size} runs"
         yield _drawn(f"claim-{claim}", title, Quantity("share of seeds", *parts, is_share=True), keys)
     for number in numbers(data):
-        label = words.label(number.name)
+        label = formatting.label(number.name)
         shown = Quantity(label, number.mean, number.low, number.high, is_share=False)
         yield _drawn(f"number-{number.name}", f"{label}, mean over seeds", shown, keys)
 
@@ -106,7 +106,7 @@ def _lines(shown: Quantity, key: str) -> Figure:
         axes.set_xscale("log")
     if shown.is_share:
         axes.set_ylim(-0.04, 1.04)
-    axes.set(xlabel=words.label(key), ylabel=shown.label)
+    axes.set(xlabel=formatting.label(key), ylabel=shown.label)
     if len(series) > 1:
         figure.legend(loc="outside right center")
     return figure
@@ -131,7 +131,9 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
     image: Any = None
     for place, panel in zip(chosen, axes.flat, strict=False):
         image = _map(panel, shown, place, (across, up), (low, high), width * columns)
-        texts = [f"{words.label(key)} = {_text(place[key])}" for key in others] + ([place["at"]] if place["at"] else [])
+        texts = [f"{formatting.label(key)} = {_text(place[key])}" for key in others] + (
+            [place["at"]] if place["at"] else []
+        )
         panel.set_title("\n".join(textwrap.wrap(", ".join(texts), 34)), fontsize=9.5)
     for panel in axes.flat[len(chosen) :]:
         panel.set_visible(False)
@@ -165,7 +167,7 @@ def _map(
         ticks = _ticks(found.size)
         turned = _turned(found, 44) if key == across else {}
         set_ticks(ticks, [_text(found[k]) for k in ticks], fontsize=8.5, **turned)
-    axes.set(xlabel=words.label(across), ylabel=words.label(up))
+    axes.set(xlabel=formatting.label(across), ylabel=formatting.label(up))
     if value.shape[1] <= MOST_PRINTED[0] and value.shape[0] <= MOST_PRINTED[1]:
         size = min(7.5, 62 * axes.get_position().width * width / value.shape[1] / 7)
         for (row, column), number in np.ndenumerate(value):

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from dynascope.lab.claims import wilson_interval
-from dynascope.lab.files import canonical
+from dynascope.lab.json_text import canonical
 
 VERDICTS = ("gap", "not judged", "holds", "fails", "erratum")
 """A `gap` is a run that did not finish; `not judged`, a claim that the experiment does not make in this setting."""

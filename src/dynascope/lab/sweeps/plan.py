@@ -16,7 +16,7 @@ from dynascope.lab import registry
 from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import MOST_RUNS, build
-from dynascope.lab.files import canonical
+from dynascope.lab.json_text import canonical
 from dynascope.lab.registry import entry_of
 from dynascope.lab.run import data_checksums, stored_run
 from dynascope.lab.store import Store, StoredRun

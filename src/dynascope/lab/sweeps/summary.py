@@ -8,7 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from scipy.special import stdtrit
 
 from dynascope import __version__
 from dynascope.lab.errors import BusyError, explain_os_error
-from dynascope.lab.files import checksum, digest_of, locked, pretty, write_whole
+from dynascope.lab.files import checksum, write_atomically
+from dynascope.lab.json_text import digest_of, pretty
+from dynascope.lab.locks import lock
 from dynascope.lab.netcdf import pack
 from dynascope.lab.store import SWEEPS, UNFINISHED, publish, settle
 from dynascope.lab.sweeps.gathering import OWN
@@ -134,16 +136,18 @@ def _write(final: Path, asked: Plan, data: xr.Dataset, texts: Mapping[str, bytes
     settle(final)
     shutil.rmtree(draft, ignore_errors=True)
     for name, text in texts.items():
-        write_whole(draft / name, text)
+        write_atomically(draft / name, text)
     figures = []
     for figure in draw(data):
-        write_whole(draft / "figures" / f"{figure.name}.svg", figure.svg)
+        write_atomically(draft / "figures" / f"{figure.name}.svg", figure.svg)
         figures.append({"name": figure.name, "title": figure.title, "width": figure.width, "height": figure.height})
     paths = sorted(path for path in draft.rglob("*") if path.is_file())
     files = {path.relative_to(draft).as_posix(): checksum(path) for path in paths}
     head = {"format": FORMAT, "status": "complete", **asked.question, "runs": asked.total, "title": asked.kind.title()}
     head["command"] = asked.command
-    write_whole(draft / "manifest.json", pretty({**head, "dynascope": __version__, "figures": figures, "files": files}))
+    write_atomically(
+        draft / "manifest.json", pretty({**head, "dynascope": __version__, "figures": figures, "files": files})
+    )
     publish(draft, final)
 
 
@@ -161,17 +165,14 @@ def _is_there(final: Path, sums: Mapping[str, str]) -> bool:
 @contextmanager
 def _turn(final: Path) -> Iterator[None]:
     """Hold the lock of the summary; where another process writes the same one, wait for it."""
-    while True:
-        lock = locked(final.with_name(final.name + ".lock"), "busy")
-        try:
-            lock.__enter__()
-            break
-        except BusyError:
-            time.sleep(0.2)
-    try:
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(lock(final.with_name(final.name + ".lock"), "busy"))
+                break
+            except BusyError:
+                time.sleep(0.2)
         yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:

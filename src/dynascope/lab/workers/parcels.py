@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dynascope.lab.errors import ExperimentCrash, StoreError, explain_os_error
-from dynascope.lab.files import checksum, locked, write_whole
+from dynascope.lab.files import checksum, write_atomically
+from dynascope.lab.locks import lock
 from dynascope.lab.store import UNFINISHED, Draft, Store, StoredRun, publish, settle
 
 LOG = "crash.log"
@@ -43,7 +44,7 @@ def place_of(store: Store, far: bool) -> Iterator[Place]:
         return
     token = root / f".here-{secrets.token_hex(8)}"
     try:
-        write_whole(token, "")
+        write_atomically(token, "")
     except OSError as error:
         raise StoreError(f"the run store {root} cannot be written to ({error.strerror})") from error
     try:
@@ -84,12 +85,12 @@ class Parcel:
         self._check()
         final = Path(self.root) / self.id / self.digest
         try:
-            with locked(final.with_name(f"{self.digest}.lock"), f"another process is working on {final}"):
+            with lock(final.with_name(f"{self.digest}.lock"), f"another process is working on {final}"):
                 settle(final)
                 draft = Draft(final, self.id, {}, 0)
                 draft.clear()
                 for name, data in self.files.items():
-                    write_whole(draft.folder / name, data)
+                    write_atomically(draft.folder / name, data)
                 if isinstance(self.value, ExperimentCrash):
                     raise self.value
                 publish(draft.folder, final)

@@ -13,7 +13,7 @@ NOUNS = {bool: "true or false", int: "integer", float: "number", str: "text", ty
 LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
-def takes(field: FieldInfo, article: bool = False) -> str:
+def describe_type(field: FieldInfo, article: bool = False) -> str:
     """A field's type and limits: `integer ≥ 2`, `list of 1 to 3 numbers > 0`, `sgd or adam`."""
     words = _words(field.annotation, field.metadata)
     if not article or words.split(" ")[0] not in ("integer", "number", "list", "mapping"):
@@ -28,18 +28,18 @@ def _words(hint: Any, metadata: Sequence[Any] = (), many: bool = False) -> str:
         return _words(arguments[0], (*arguments[1:], *metadata), many)
     if origin is Literal or origin in (Union, UnionType):
         return either(_choices(hint, metadata, many))
-    bounds = limits(metadata)
+    limits = bounds(metadata)
     if hint in (int, float):
-        return f"{NOUNS[hint]}{'s' * many}{_range(bounds, hint is int)}"
+        return f"{NOUNS[hint]}{'s' * many}{_range(limits, hint is int)}"
     if hint is str:
-        return f"text{'s' * many}" + (f" of {_count(bounds)} characters" if bounds else "")
+        return f"text{'s' * many}" + (f" of {_count(limits)} characters" if limits else "")
     if origin is tuple and arguments[-1:] != (Ellipsis,):
         return f"[{', '.join(map(_words, arguments))}]"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return f"mapping{'s' * many} of {' to '.join(map(_words, arguments))}"
     if origin is not None and arguments:
         of_items = get_origin(arguments[0]) is Literal
-        count = f"{_count(bounds)} {'of ' * of_items}" if bounds else ""
+        count = f"{_count(limits)} {'of ' * of_items}" if limits else ""
         return f"list{'s' * many} of {count}{_words(arguments[0], many=True)}"
     return NOUNS.get(hint) or getattr(hint, "__name__", str(hint))
 
@@ -58,7 +58,7 @@ def either(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def limits(metadata: Sequence[Any]) -> dict[str, Any]:
+def bounds(metadata: Sequence[Any]) -> dict[str, Any]:
     """The limits among what a type is annotated with: `ge`, `max_length` and the like."""
     found: dict[str, Any] = {}
     for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):

@@ -20,7 +20,7 @@ FOLDERS = "DYNASCOPE_EXPERIMENTS"
 GROUP = "dynascope.experiments"
 
 
-def found(taken: Callable[[str], str], problem: Callable[[str], None]) -> Iterator[Entry]:
+def find(taken: Callable[[str], str], problem: Callable[[str], None]) -> Iterator[Entry]:
     """The own experiments that can be used. `taken` says whose an id is already, if it is; `problem` gets a line for
     each that is left out."""
     known: dict[str, Entry] = {}

@@ -84,7 +84,7 @@ def is_table(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and any(is_table(item) for item in value)
 
 
-def human(value: Any) -> str:
+def text(value: Any) -> str:
     """Any JSON value on one line: numbers rounded, shares with intervals, long lists cut in the middle."""
     if value is None or value == "":
         return "–"
@@ -97,8 +97,8 @@ def human(value: Any) -> str:
     if is_share(value):
         return share(value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{label(key)} {human(item)}" for key, item in value.items())
-    items = [f"({human(item)})" if isinstance(item, list | tuple) else human(item) for item in value]
+        return "; ".join(f"{label(key)} {text(item)}" for key, item in value.items())
+    items = [f"({text(item)})" if isinstance(item, list | tuple) else text(item) for item in value]
     if len(items) > LONGEST_LIST:
         return f"{', '.join(items[:4])}, …, {', '.join(items[-2:])} ({len(items)} values)"
     return ", ".join(items) if items else "none"
@@ -124,7 +124,7 @@ def duration(seconds: Any) -> str:
     return f"{high} {units[0]}" + (f" {low} {units[1]}" if low else "")
 
 
-def for_gpu(seconds: Any) -> bool:
+def needs_gpu(seconds: Any) -> bool:
     """Whether a setting with this cost, in seconds on two CPU cores, is one for a GPU: more than a day."""
     return isinstance(seconds, int | float) and seconds > DAY
 
@@ -134,7 +134,7 @@ def costs(cost: Mapping[str, int | float]) -> str:
     if not cost:
         return "not stated"
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in cost.items())
-    large = " and ".join(name for name, seconds in cost.items() if for_gpu(seconds))
+    large = " and ".join(name for name, seconds in cost.items() if needs_gpu(seconds))
     return f"{times} on two CPU cores" + (f"; {large} is for a GPU" if large else "")
 
 

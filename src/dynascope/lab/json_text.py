@@ -1,0 +1,35 @@
+"""Values as JSON text, the same text for the same value, and digests of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from dynascope.lab.files import checksum
+
+
+def plain_json(value: Any) -> Any:
+    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads as numbers."""
+    if isinstance(value, dict):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def canonical(value: Any) -> str:
+    """JSON that is the same text for the same value; digests are taken of it."""
+    return json.dumps(plain_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def pretty(value: Any) -> str:
+    """JSON for people."""
+    return json.dumps(plain_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest_of(value: Any) -> str:
+    """Twelve hex digits that identify a configuration."""
+    return checksum(canonical(value).encode())[:12]

@@ -1,0 +1,36 @@
+"""Locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dynascope.lab.errors import BusyError
+
+
+@contextmanager
+def lock(path: Path, busy: str) -> Iterator[None]:
+    """Hold an exclusive lock; a `BusyError` with the text `busy` where another process holds it.
+
+    The lock ends with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence the
+    check that the file we locked is still the one of that name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:
+                break
+            os.close(handle)
+        except BlockingIOError:
+            os.close(handle)
+            raise BusyError(busy) from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
