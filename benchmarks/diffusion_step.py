@@ -26,7 +26,9 @@ import optax
 
 import dynascope as ds
 from benchmarks.timing import on_accelerator, tell
-from dynascope.tasks.diffusion import Diffusion, Examples, VariationalDiffusion, clipped_network, generate
+from dynascope.dynamics import clipped_network
+from dynascope.models import Diffusion, generate
+from dynascope.tasks.diffusion import Examples, VariationalDiffusion
 
 SHAPE, CONDITION, BATCH, IMAGES, RATE = (32, 32, 3), 4, 128, 5222, 1e-3
 EVERY = 333

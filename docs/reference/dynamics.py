@@ -20,6 +20,10 @@ optimizer = ds.dynamics.with_average(optax.sgd(0.1), decay=0.9)
 trained = ds.descend(start, valley, optimizer, steps=50)
 ds.dynamics.averaged(trained)
 
+# %% clipped_network
+optimizer = ds.dynamics.clipped_network(optax.adam(1e-3), 1.0, schedule=optax.adam(1e-3))
+type(optimizer).__name__
+
 # %% with_average
 optimizer = ds.dynamics.with_average(optax.sgd(0.1), decay=0.9)
 average = ds.probes.probe(ds.dynamics.averaged, dims=("weight",))

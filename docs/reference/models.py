@@ -159,6 +159,16 @@ model.products().left.shape  # product, layer, head, dim, head_dim
 # %% Transformer
 ds.models.Transformer(8, depth=2, heads=2, hidden=16, key=key)(jnp.ones((3, 8))).shape
 
+# %% Diffusion
+net = ds.models.UNet((8, 8, 3), channels=(8, 8), blocks=1, groups=4, heads=2, dropout=0.0, key=key)
+float(ds.models.Diffusion(net).gamma(jnp.array(0.5)))
+
+# %% generate
+net = ds.models.UNet((8, 8, 3), channels=(8, 8), blocks=1, groups=4, heads=2, dropout=0.0, key=key)
+ds.models.generate(
+    ds.models.Diffusion(net), jnp.zeros((2, 4)), (8, 8, 3), key=key, steps=2
+).shape  # one for a condition
+
 # %% UNet
 net = ds.models.UNet((8, 8, 3), channels=(8, 8), blocks=1, groups=4, heads=2, dropout=0.0, key=key)
 net(jnp.zeros((8, 8, 3)), jnp.array(0.0), jnp.zeros(4)).shape

@@ -101,20 +101,8 @@ float(task.population_loss(ds.models.Diagonal(jnp.ones(3), jnp.ones(3), ds.model
 model = ds.models.Diagonal(jnp.ones(2), jnp.ones(2), ds.models.LinearNetwork(2))
 float(ds.tasks.QuadraticLoss(jnp.eye(2), jnp.ones(2)).population_loss(model))
 
-# %% Diffusion
-net = ds.models.UNet((8, 8, 3), channels=(8, 8), blocks=1, groups=4, heads=2, dropout=0.0, key=key)
-float(ds.tasks.Diffusion(net).gamma(jnp.array(0.5)))
-
 # %% VariationalDiffusion
 ds.tasks.VariationalDiffusion(data_noise=0.001)
-
-# %% generate
-net = ds.models.UNet((8, 8, 3), channels=(8, 8), blocks=1, groups=4, heads=2, dropout=0.0, key=key)
-ds.tasks.generate(ds.tasks.Diffusion(net), jnp.zeros((2, 4)), (8, 8, 3), key=key, steps=2).shape  # one for a condition
-
-# %% clipped_network
-optimizer = ds.tasks.clipped_network(optax.adam(1e-3), 1.0, schedule=optax.adam(1e-3))
-type(optimizer).__name__
 
 # %% Factorization
 task = ds.tasks.Factorization(jnp.diag(jnp.array([2.0, 1.0])))

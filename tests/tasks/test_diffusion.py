@@ -12,14 +12,9 @@ import numpy as np
 import optax
 import pytest
 
-from dynascope.tasks.diffusion import (
-    Diffusion,
-    Examples,
-    VariationalDiffusion,
-    clipped_network,
-    generate,
-    mixed,
-)
+from dynascope.dynamics import clipped_network
+from dynascope.models import Diffusion, generate
+from dynascope.tasks.diffusion import Examples, VariationalDiffusion, mixed
 
 MEAN, COVARIANCE = np.array([0.5, -1.0]), np.array([[0.6, 0.3], [0.3, 0.4]])
 

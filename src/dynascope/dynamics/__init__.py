@@ -11,6 +11,7 @@ from dynascope.dynamics.central_flow import (
     central_flow as central_flow,
     oscillation as oscillation,
 )
+from dynascope.dynamics.clipping import clipped_network as clipped_network
 from dynascope.dynamics.descend import Descent as Descent, descend as descend
 from dynascope.dynamics.ensemble import ensemble as ensemble, member_seeds as member_seeds
 from dynascope.dynamics.flow import Flow as Flow, dense_flow as dense_flow, flow as flow

@@ -1,6 +1,7 @@
 """Models: what learns, as immutable equinox modules."""
 
 from dynascope.models import dag_architectures as dag_architectures, ga_mlp as ga_mlp
+from dynascope.models.ancestral_sampling import generate as generate
 from dynascope.models.budget_split import BudgetSplit as BudgetSplit, budget_split as budget_split
 from dynascope.models.concept_classifier import ConceptClassifier as ConceptClassifier
 from dynascope.models.convnet import ConvNet as ConvNet, myrtle5 as myrtle5
@@ -11,6 +12,7 @@ from dynascope.models.diagonal import (
     DiagonalTransformer as DiagonalTransformer,
     LinearNetwork as LinearNetwork,
 )
+from dynascope.models.diffusion import Diffusion as Diffusion
 from dynascope.models.featured_graph import FeaturedGraph as FeaturedGraph
 from dynascope.models.ga_mlp import GAMLP as GAMLP, SIGN as SIGN
 from dynascope.models.gin import GIN as GIN

@@ -25,12 +25,7 @@ from dynascope.tasks.concept_labels import ConceptLabels as ConceptLabels
 from dynascope.tasks.data import datasets as datasets, images as images
 from dynascope.tasks.data.datasets import two_classes as two_classes
 from dynascope.tasks.diagonal import DiagonalRegression as DiagonalRegression, QuadraticLoss as QuadraticLoss
-from dynascope.tasks.diffusion import (
-    Diffusion as Diffusion,
-    VariationalDiffusion as VariationalDiffusion,
-    clipped_network as clipped_network,
-    generate as generate,
-)
+from dynascope.tasks.diffusion import VariationalDiffusion as VariationalDiffusion
 from dynascope.tasks.factorization import (
     Factorization as Factorization,
     SymmetricFactorization as SymmetricFactorization,

@@ -40,6 +40,10 @@ def calls() -> Calls:
             steps | {"starts": "shaped"},
         ),
         "averaged": ({"at": ds.descend(PARAMS, loss, averaging, steps=2, record=2)}, {}),
+        "clipped_network": (
+            {"rule": optax.sgd(0.1), "norm": 1.0, "schedule": optax.sgd(0.1)},
+            {"norm": POSITIVE},
+        ),
         "with_average": ({"optimizer": optax.sgd(0.1), "decay": 0.9}, {"decay": "0"}),
         "oscillation": ({}, {"every": "2**62"}),
     }

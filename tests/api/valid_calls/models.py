@@ -13,6 +13,11 @@ from dynascope.models.frozen import Frozen
 from valid_calls.shared import KEY, NOT_NEGATIVE, POSITIVE, REAL, VECTOR, Calls, half
 
 
+def keeps(z: jnp.ndarray, gamma: jnp.ndarray, condition: jnp.ndarray) -> jnp.ndarray:
+    """A denoiser that takes everything for noise."""
+    return z
+
+
 def calls() -> Calls:
     net, small = (
         ds.models.MLP(2, 1, key=KEY, width=2, out=1),
@@ -27,6 +32,7 @@ def calls() -> Calls:
         "ConceptClassifier": ({"shape": (2, 2, 1), "channels": (4,), "heads": 1, "key": KEY}, {}),
         "ConvNet": ({"shape": (4, 4, 1), "channels": (2,), "key": KEY, "window": 1}, spread),
         "Diagonal": ({"u": jnp.ones(2), "v": jnp.ones(2), "network": ds.models.LinearNetwork(2)}, {}),
+        "Diffusion": ({"denoiser": keeps}, {"gamma_min": REAL, "gamma_max": REAL}),
         "DiagonalForm": ({"entries": VECTOR}, {}),
         "DiagonalTransformer": (small, spread),
         "FeaturedGraph": ({"graph": ds.graphs.parity_colors(ds.graphs.cycle(3))}, {}),
@@ -52,6 +58,16 @@ def calls() -> Calls:
         "UNet": (
             {"shape": (2, 2, 1), "condition": 1, "channels": (2,), "groups": 1, "heads": 1, "blocks": 1, "key": KEY},
             {"scale": POSITIVE, "gamma_min": "-1 0 2.5", "gamma_max": "-1 0 2.5 2**62", "dropout": "0"},
+        ),
+        "generate": (
+            {
+                "model": ds.models.Diffusion(keeps),
+                "conditions": jnp.zeros((2, 1)),
+                "shape": (2,),
+                "key": KEY,
+                "steps": 2,
+            },
+            {"conditions": "nested"},
         ),
         "ViT": ({"shape": (4, 4, 1), "classes": 2} | small, spread),
         "WideResNet": ({"shape": (4, 4, 1), "widening": 1, "stem": 1, "key": KEY}, spread),

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import optax
 
 import dynascope as ds
 from valid_calls.shared import ARRAYS, EVERYTHING, KEY, NOT_NEGATIVE, NUMBERS, POSITIVE, REAL, VECTOR, Calls, X, Y, half
 
 ARRAY = jnp.zeros((2, 4), int)
-
-
-def keeps(z: jnp.ndarray, gamma: jnp.ndarray, condition: jnp.ndarray) -> jnp.ndarray:
-    """A denoiser that takes everything for noise."""
-    return z
 
 
 def calls() -> Calls:
@@ -22,7 +16,6 @@ def calls() -> Calls:
         "AxisTeacher": ({"dim": 2}, {}),
         "Classification": ({"mean": jnp.zeros(1), "deviation": jnp.ones(1)}, {"pad": "0"}),
         "ConceptLabels": ({"processes": (ds.tasks.ImageConcepts(pixels=4),)}, {}),
-        "Diffusion": ({"denoiser": keeps}, {"gamma_min": REAL, "gamma_max": REAL}),
         "DiagonalRegression": ({"network": ds.models.LinearNetwork(2), "x": X, "y": Y[:, 0]}, {}),
         "ExtendedLoss": ({"strengths": VECTOR, "couplings": jnp.eye(2)}, {"offset": REAL}),
         "Factorization": ({"target": jnp.eye(2)}, {}),
@@ -70,20 +63,6 @@ def calls() -> Calls:
         ),
         "Supervised": ({}, {}),
         "VariationalDiffusion": ({}, {"data_noise": POSITIVE}),
-        "clipped_network": (
-            {"rule": optax.sgd(0.1), "norm": 1.0, "schedule": optax.sgd(0.1)},
-            {"norm": POSITIVE},
-        ),
-        "generate": (
-            {
-                "model": ds.tasks.Diffusion(keeps),
-                "conditions": jnp.zeros((2, 1)),
-                "shape": (2,),
-                "key": KEY,
-                "steps": 2,
-            },
-            {"conditions": "nested"},
-        ),
         "read_concepts": (
             {"images": jnp.ones((1, 4, 4, 3)), "process": ds.tasks.ImageConcepts(pixels=4)},
             {},

@@ -23,7 +23,7 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.lab.experiment import JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels
-from dynascope.tasks.diffusion import Diffusion, Terms, VariationalDiffusion, clipped_network, generate
+from dynascope.tasks.diffusion import Terms, VariationalDiffusion
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
@@ -68,7 +68,7 @@ class Painter(eqx.Module):
         init, data, order, paint = jax.random.split(jax.random.key(seed), 4)
         process = ImageConcepts(separation, **dict(self.drawing))
         shape = (process.pixels, process.pixels, 3)
-        model = Diffusion(ds.models.UNet(shape, process.condition_size, key=init, **dict(self.network)))
+        model = ds.models.Diffusion(ds.models.UNet(shape, process.condition_size, key=init, **dict(self.network)))
         pictures = process.dataset(data, self.per_class)
         mixed_up = pictures.condition[jax.random.permutation(jax.random.fold_in(data, 1), len(pictures.condition))]
         pictures = pictures._replace(condition=jnp.where(shuffled, mixed_up, pictures.condition))
@@ -96,7 +96,7 @@ class Painter(eqx.Module):
         if self.clip == "global":
             whole = optax.chain(optax.clip_by_global_norm(self.clip_norm), rule)
         else:
-            whole = clipped_network(rule, self.clip_norm, schedule=optax.adam(schedule_rate))
+            whole = ds.dynamics.clipped_network(rule, self.clip_norm, schedule=optax.adam(schedule_rate))
         return ds.dynamics.with_average(whole, self.average) if self.average else whole
 
     def _averaged(self, snapshot: Snapshot) -> Any:
@@ -111,7 +111,7 @@ class Painter(eqx.Module):
 
         def measure(snapshot: Snapshot) -> dict[str, Array]:
             model = self._averaged(snapshot)
-            images = generate(model, prompts, shape, key=key, steps=self.sampling_steps)
+            images = ds.models.generate(model, prompts, shape, key=key, steps=self.sampling_steps)
             images = jnp.clip(jnp.nan_to_num(images), 0, 1)
             read = read_concepts(images, process)
             by_prompt = lambda values: values.reshape(count, self.per_prompt, *values.shape[1:])  # noqa: E731
