@@ -56,6 +56,16 @@ def test_an_audit_counts_over_seeds(dynascope):
     assert dynascope("audit", "no.such")[0] == 2
 
 
+def test_an_audit_of_an_empty_list_is_refused(dynascope):
+    assert dynascope("audit", "--") == (2, "", ["dynascope: audit --: no id follows"])
+
+
+@pytest.mark.parametrize("command", ["run", "show", "audit"])
+def test_a_name_inside_a_file_is_refused_after_an_id(dynascope, command):
+    line = "dynascope: '::' follows the name of a file, as in mine.py::concept.one-layer-theory; got "
+    assert dynascope(command, "concept.one-layer-theory::x") == (2, "", [f"{line}'concept.one-layer-theory::x'"])
+
+
 def test_experiments_are_found_by_figure(dynascope):
     status, out, _ = dynascope("list", "--figure", "Figure 4.3")
     assert status == 0

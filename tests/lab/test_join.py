@@ -94,3 +94,25 @@ def test_parts_that_other_code_measured_are_told(store, monkeypatch):
 def test_only_what_has_parts_is_joined(store, walk):
     with pytest.raises(UsageError, match=r"toy\.walk cannot be joined from parts: its trainings are one run"):
         join(walk(), store=store)
+
+
+def test_parts_that_read_data_are_joined_without_measuring_again(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("DYNASCOPE_DATA", str(tmp_path))
+    monkeypatch.setattr(Grid, "data_sets", lambda self: ("mine",))
+
+    def write(value: int) -> None:
+        x = np.full((2, 3), value)
+        np.savez(tmp_path / "mine.npz", x_train=x, y_train=x[:, 0], x_test=x, y_test=x[:, 0])
+
+    write(1)
+    run(Grid(seeds=2), store=store, draw=False)
+    write(2)
+    run(Grid(seeds=1, first_seed=2), store=store, draw=False)
+    with pytest.raises(UsageError, match="4 of its trainings are in no stored part"):  # the others saw other data
+        join(Grid(), store=store)
+    run(Grid(seeds=2), store=store, draw=False)
+    monkeypatch.setattr(Grid, "measure", lambda self, seed: pytest.fail("its parts were measured already"))
+    joined = join(Grid(), store=store)
+    assert joined.manifest["data"].keys() == {"mine"}
+    assert len(joined.manifest["parts"]) == 2
+    assert not list(store.root.rglob("*.unfinished"))

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import threading
+import warnings
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +18,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.lab import files, registry, run as run_module, settings, steps
+from dynascope.checks import InputError
+from dynascope.dynamics.process import current_monitor
+from dynascope.lab import files, registry, run as run_module, settings, steps, store as store_module
 from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun
 from dynascope.tasks.data import images
+from dynascope.tasks.data.files import DataNotFoundError
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -164,6 +169,56 @@ def test_a_crash_after_measuring_keeps_the_measurement(walk, store: Store, where
         "predicted.nc",
         "reduced.nc",
     ]
+
+
+@pytest.mark.parametrize("error", [InputError("too few steps"), DataNotFoundError("no data")])
+@pytest.mark.parametrize("where", ["predict", "reduce", "judge", "draw"])
+def test_an_input_error_after_measuring_keeps_the_measurement(walk, store: Store, where: str, error, monkeypatch):
+    def refuse(*_: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(walk, where, refuse)
+        with pytest.raises(ExperimentCrash, match=rf"^toy.walk: {where} failed: {type(error).__name__}: {error}"):
+            run(walk(), store=store)
+    monkeypatch.setattr(walk, "measure", lambda self, seed: pytest.fail("it was measured already"))
+    assert run(walk(), store=store).verdict == "holds"
+
+
+def test_an_input_error_while_measuring_keeps_checkpoints_and_leaves_nothing_otherwise(walk, store: Store, monkeypatch):
+    def refuse(keep: bool) -> Any:
+        def measure(self: Any, seed: int) -> None:
+            if keep:
+                current_monitor().keep("walk", {"done": np.asarray(1)})
+            raise InputError("too few steps")
+
+        return measure
+
+    for keep, left in ((False, []), (True, ["walk.npz"])):
+        monkeypatch.setattr(walk, "measure", refuse(keep))
+        with pytest.raises(UsageError, match=r"^toy\.walk: too few steps$"):
+            run(walk(), store=store)
+        assert [path.name for path in store.root.rglob("*.npz")] == left
+        assert bool(list(store.root.rglob("*.unfinished"))) == keep
+
+
+def test_a_kill_between_the_last_file_and_the_final_name_loses_nothing(walk, store: Store, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(walk(), store=store)
+    (unfinished,) = (store.root / "toy.walk").glob("*.unfinished")
+    assert (unfinished / "manifest.json").exists()
+    assert not (unfinished / "draft.json").exists(), "no finished folder may have it"
+    assert run(walk(), store=store).reused
+    assert not list(store.root.rglob("*.unfinished"))
+
+
+def test_a_manifest_without_all_of_its_files_is_not_taken_for_a_run(walk, store: Store):
+    done = run(walk(), store=store)
+    unfinished = done.folder.rename(done.folder.with_name(f"{done.digest}.unfinished"))
+    (unfinished / "reduced.nc").unlink()
+    assert not run(walk(), store=store).reused
 
 
 def test_a_run_that_is_judged_again_names_the_versions_that_measured_it(walk, store: Store, monkeypatch):
@@ -313,6 +368,31 @@ def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_p
     run(walk(), store=store)
     assert seen == [str(tmp_path / "cache" / "compiled")]
     assert jax.config.jax_compilation_cache_dir is None
+
+
+@pytest.mark.filterwarnings("default:Error reading persistent")
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: zlib.compress(b"something else")])
+def test_a_damaged_entry_of_the_compilation_cache_is_replaced(tmp_path: Path, damage):
+    before = jax.config.jax_compilation_cache_dir
+    settings._configure({"jax_compilation_cache_dir": str(tmp_path)})
+
+    def program() -> float:
+        with warnings.catch_warnings(record=True) as said, settings.compilation_cache():
+            jax.clear_caches()
+            found = float(jax.jit(lambda x: jnp.sin(x) + 0.125)(2.0))
+        assert not [each for each in said if "persistent" in str(each.message)]
+        return found
+
+    try:
+        first = program()
+        entry = next(path for path in tmp_path.glob("*-cache") if "lambda" in path.name)
+        entry.write_bytes(damage(entry.read_bytes()))
+        damaged = entry.read_bytes()
+        assert program() == first
+        assert entry.read_bytes() != damaged
+        assert program() == first
+    finally:
+        settings._configure({"jax_compilation_cache_dir": before})
 
 
 def test_a_user_of_the_library_may_define_an_experiment_anywhere(store: Store, walk):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from dynascope.cli.complete import complete_change, complete_id, complete_preset
+from dynascope.lab.errors import UsageError
 
 Id = Annotated[str, typer.Argument(help="An id, or a file of your own.", autocompletion=complete_id)]
 Ids = Annotated[
@@ -33,6 +35,16 @@ Changes = Annotated[
 Force = Annotated[bool, typer.Option("--force", "-f", help="Run again even if the run is stored.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
+
+
+class NamesRequired(TyperCommand):
+    """A command that takes everything if no name is given, but not after `--`: an empty list is a mistake there."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse `--` at the end of the line; else as usual."""
+        if args[-1:] == ["--"]:
+            raise UsageError(f"{ctx.info_name} --: no id follows")
+        return super().parse_args(ctx, args)
 
 
 def seed_in_range(value: int) -> int:

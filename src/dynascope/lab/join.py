@@ -6,7 +6,7 @@ and its manifest names the parts with their devices and times. `dynascope join` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from dynascope.lab.experiment import Experiment, JoinableExperiment
 from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.netcdf import pack
-from dynascope.lab.run import LARGEST_SEED, run
+from dynascope.lab.run import LARGEST_SEED, data_checksums, run
 from dynascope.lab.steps import FILES
 from dynascope.lab.store import Store, StoredRun
 
@@ -47,10 +47,10 @@ def join(
         raise UsageError(f"{experiment.id} cannot be joined from parts: its trainings are one run")
     store = store or Store()
     seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
-    wanted = dict(experiment.members(seed))
+    wanted, data = dict(experiment.members(seed)), data_checksums(experiment)
     found: dict[tuple[Any, ...], tuple[StoredRun, xr.Dataset]] = {}
     for part in [part for each in (store, *others) for part in each.runs(experiment.id)[0]]:
-        if part.seed != seed or not _is_part(part, experiment):
+        if part.seed != seed or not _is_part(part, experiment, data):
             continue
         measured = part.measured()
         assert isinstance(measured, xr.Dataset)
@@ -83,19 +83,21 @@ def join(
         "resumed": False,
         "parts": [{name: part.manifest.get(name) for name in FACTS} for part in parts],
     }
-    with store.draft(experiment, seed) as draft:
+    with store.draft(experiment, seed, data) as draft:
         stored = store.find(experiment.id, draft.final.name)
         if stored is None or (stored.manifest.get("code") or {}).get("measure") != code["measure"]:
             draft.clear()
-            data = pack(joined)
-            draft.write(FILES["measure"], data)
-            done = {"measure": {FILES["measure"]: checksum(data)}}
+            packed = pack(joined)
+            draft.write(FILES["measure"], packed)
+            done = {"measure": {FILES["measure"]: checksum(packed)}}
             draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
     return run(experiment, seed=seed, preset=preset, store=store)
 
 
-def _is_part(part: StoredRun, experiment: JoinableExperiment) -> bool:
-    """Whether a run's fields are the experiment's, but for those that say which trainings are run."""
+def _is_part(part: StoredRun, experiment: JoinableExperiment, data: Mapping[str, str]) -> bool:
+    """Whether a run's fields are the experiment's, but for those that say which trainings are run, and its data too."""
+    if any(data.get(name, sum) != sum for name, sum in (part.manifest.get("data") or {}).items()):
+        return False
     try:
         same = type(experiment)(**{**part.config, **{name: getattr(experiment, name) for name in experiment.parts}})
     except ValidationError:  # of an earlier version, with other fields

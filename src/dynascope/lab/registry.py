@@ -52,6 +52,8 @@ def match(patterns: Iterable[str]) -> list[Entry]:
     chosen: dict[str, Entry] = {}
     for pattern in patterns:
         name, is_file, within = _split(pattern)
+        if not is_file and "::" in pattern:
+            raise UsageError(f"'::' follows the name of a file, as in mine.py::{plain(name)}; got '{plain(pattern)}'")
         hits = _in_file(Path(name), within) if is_file else _by_id(name)
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())

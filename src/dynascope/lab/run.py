@@ -81,12 +81,12 @@ def run(
                     return work.carried_out(preset, on_progress, warn, keep_every)
             except LabError:
                 raise
-            except (DataNotFoundError, InputError) as error:
-                draft.discard()
-                raise UsageError(f"{experiment.id}: {error}") from error
             except Exception as error:
                 if isinstance(error, OSError) and disk_full(error):
                     raise
+                if isinstance(error, DataNotFoundError | InputError) and work.doing == "measure":
+                    draft.discard_empty()
+                    raise UsageError(f"{experiment.id}: {error}") from error
                 log = draft.folder / "crash.log"
                 write_atomically(log, traceback.format_exc())
                 raise ExperimentCrash(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import glob
 import platform
+import re
 import sys
 import threading
 import time
+import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -63,30 +67,59 @@ _looked = -1.0
 @contextmanager
 def compilation_cache() -> Iterator[None]:
     """Keep compiled programs between processes while the block lasts; a cache that the user has set up stays in use.
+    Damaged entries are removed when they are met, so that JAX replaces them.
 
     The setting is global, so blocks that overlap in time (threads) share it: the last one to end restores it.
     """
-    global _inside, _before
+    global _inside, _before, _show
     with _changing:
-        if not _inside and not getattr(jax.config, "jax_compilation_cache_dir", None):
-            folder = str(cache_folder() / "compiled")
-            _before = _configure(
-                {"jax_compilation_cache_dir": folder, "jax_persistent_cache_min_compile_time_secs": 0.3}
-            )
+        if not _inside:
+            _show, warnings.showwarning = warnings.showwarning, _replace_damaged
+            if not getattr(jax.config, "jax_compilation_cache_dir", None):
+                folder = str(cache_folder() / "compiled")
+                _before = _configure(
+                    {"jax_compilation_cache_dir": folder, "jax_persistent_cache_min_compile_time_secs": 0.3}
+                )
         _inside += 1
     try:
         yield
     finally:
         with _changing:
             _inside -= 1
-            if not _inside and _before:
-                _configure(_before)
-                _before = {}
+            if not _inside:
+                warnings.showwarning = _show
+                if _before:
+                    _configure(_before)
+                    _before = {}
 
 
 _changing = threading.Lock()
 _inside = 0
 _before: dict[str, Any] = {}
+_show = warnings.showwarning
+
+DAMAGED = re.compile("Error reading persistent compilation cache entry for '(.+?)'")
+"""JAX's warning of an entry that it cannot read. It compiles the program, but keeps the entry as it is."""
+
+
+def _replace_damaged(message: Warning | str, *details: Any, **more: Any) -> None:
+    """Remove the entry that JAX has just warned of, before it writes what it compiles; show any other warning."""
+    damaged, folder = DAMAGED.match(str(message)), getattr(jax.config, "jax_compilation_cache_dir", None)
+    if not damaged or not folder:
+        _show(message, *details, **more)
+        return
+    entries = list(Path(folder).glob(f"{glob.escape(damaged[1])}-*-cache"))
+    for entry in [entry for entry in entries if not _intact(entry)] or entries:
+        entry.unlink(missing_ok=True)
+
+
+def _intact(entry: Path) -> bool:
+    """Whether an entry can be unpacked: an incomplete or overwritten one cannot."""
+    try:
+        zlib.decompress(entry.read_bytes())
+    except (OSError, zlib.error):
+        return False
+    return True
 
 
 def _configure(settings: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,8 +75,10 @@ class StoredRun:
         missing = {"id", "digest", "seed", "files", "figures", "claims", "command", "finished"} - manifest.keys()
         if missing:
             raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
-        if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.removesuffix(OLD)):
-            raise StoreError(f"{path} is of another run ({manifest['id']}/{manifest['digest']}): remove the folder")
+        if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.partition(".")[0]):
+            raise StoreError(
+                f"{path} belongs to another run ({manifest['id']}/{manifest['digest']}): remove the folder"
+            )
         return cls(folder, manifest, reused)
 
     @property
@@ -226,11 +228,13 @@ class Store:
             try:
                 held.enter_context(lock(lock_path(final), busy))
                 settle(final)
+                draft = Draft(final, experiment.id, experiment.model_dump(mode="json"), seed)
+                draft.recover()
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
                 raise ReadOnlyError(f"the run store {self.root} cannot be written to ({error.strerror})") from error
-            yield Draft(final, experiment.id, experiment.model_dump(mode="json"), seed)
+            yield draft
 
 
 def run_digest(experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> str:
@@ -289,9 +293,11 @@ class Draft:
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
 
-    def discard(self) -> None:
-        """Leave nothing of a run that could not begin."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def discard_empty(self) -> None:
+        """Leave nothing of a run that could not begin: remove the folder if nothing was measured yet."""
+        notes = (self.folder / "draft.json", self.folder / "crash.log")
+        if not any(path.is_file() and path not in notes for path in self.folder.rglob("*")):
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, name: str, data: bytes | str, lasting: bool = False) -> None:
         """Put a file of the run in place."""
@@ -315,10 +321,17 @@ class Draft:
         folders = [name for name in ("figures/web", "figures") if (self.folder / name).is_dir()]
         for name in (*files, "manifest.json", *folders):
             sync(self.folder / name)
+        (self.folder / "crash.log").unlink(missing_ok=True)
+        (self.folder / "draft.json").unlink(missing_ok=True)  # from now on the folder is a whole run: see `recover`
         publish(self.folder, self.final)
-        for leftover in ("draft.json", "crash.log"):
-            (self.final / leftover).unlink(missing_ok=True)
         return StoredRun.open(self.final)
+
+    def recover(self) -> None:
+        """Publish a run that was cut short after its last file was written: with its manifest, without `draft.json`."""
+        if (self.folder / "manifest.json").exists() and not (self.folder / "draft.json").exists():
+            with suppress(StoreError):
+                StoredRun.open(self.folder).verify()
+                publish(self.folder, self.final)
 
 
 def publish(ready: Path, final: Path) -> None:
