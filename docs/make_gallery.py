@@ -17,6 +17,8 @@ from dynascope.lab import registry
 from dynascope.lab.errors import LabError
 from dynascope.lab.lookup import load
 from dynascope.lab.reading import Entry
+from dynascope.lab.report.about import find_registered
+from dynascope.lab.report.rendering import render
 from dynascope.lab.store import Store, StoredRun
 from make_reference import SYSTEMS
 
@@ -37,10 +39,11 @@ def gallery(runs: Path | None) -> tuple[str, dict[str, bytes]]:
         for entry in registry.entries(f"{system}.*"):
             run = _stored(store, entry)
             picture = _picture(run)
-            small = next(run.folder.glob("figures/web/*.card.webp"), None) if run else None
-            if picture:
+            if run and picture:
                 pictures[f"{entry.id}.webp"] = picture
-                pictures[f"{entry.id}.card.webp"] = small.read_bytes() if small else picture
+                files, _ = render(run, find_registered)
+                cards = [content for name, content in files.items() if name.endswith(".card.webp")]
+                pictures[f"{entry.id}.card.webp"] = cards[0] if cards else picture
             claims: list[Any] = [vars(claim) for claim in run.claims] if run else evidence.get(entry.id, [])
             parts.append(_card(entry, claims[0] if claims else None, bool(picture)))
         parts.append("</div>")

@@ -173,13 +173,13 @@ def test_every_image_has_its_size_and_an_alternative_text(store: Store):
     images = [image for _, links in pages(report(store)) for image in links.images]
     assert len(images) == 3
     for image in images:
-        assert (image["width"], image["height"]) == ("16", "10")
+        assert (image["width"], image["height"]) == ("11", "7"), "a PNG has more pixels per inch than the page"
         assert image["alt"]
 
 
 def test_the_card_shows_the_first_figure_the_experiment_drew(store: Store):
     keep(store)
-    assert "figures/second%20look.png" in text(store)
+    assert "figures/web/second%20look.wide.webp" in text(store)
     assert "a_first" not in text(store)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.lab.report import moving, write
+from dynascope.lab.report import plotly, write
 from dynascope.lab.report.prose import plain, prose
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
@@ -51,19 +51,19 @@ def test_the_originals_are_copied_with_the_data_only(site: Path, tmp_path: Path,
 
 
 def test_the_interactive_figure_is_there_where_plotly_is(site: Path):
-    plotly = moving.plotly_script()
-    if plotly is None:
+    script = plotly.find_script()
+    if script is None:
         pytest.skip("plotly is not installed")
-    (script,) = site.rglob("*.plotly.js")
-    assert script.read_text(encoding="utf-8").startswith('document.currentScript.figure = {"data":')
-    kept = re.search(r'packed = "(.+)";', (site / moving.SCRIPT).read_text(encoding="ascii"))
+    (figure,) = site.rglob("*.plotly.js")
+    assert figure.read_text(encoding="utf-8").startswith('document.currentScript.figure = {"data":')
+    kept = re.search(r'packed = "(.+)";', (site / plotly.SCRIPT).read_text(encoding="ascii"))
     assert kept is not None
-    assert gzip.decompress(base64.b64decode(kept[1])) == plotly.read_bytes()
+    assert gzip.decompress(base64.b64decode(kept[1])) == script.read_bytes()
     assert "data-figure=" in page(site)
 
 
 def test_without_plotly_there_are_stills_only(tmp_path: Path, site: Path, walk, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(moving, "plotly_script", lambda: None)
+    monkeypatch.setattr(plotly, "find_script", lambda: None)
     bare = write(Store(tmp_path / "runs"), tmp_path / "bare", find=lambda _: walk).parent
     assert "data-figure=" not in page(bare)
     assert not list(bare.rglob("plotly*"))
@@ -112,7 +112,7 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
         tab.locator("[data-text] a").click()
         tab.set_viewport_size({"width": 390, "height": 844})
         tab.wait_for_function("document.querySelector('.figures img')?.currentSrc.endsWith('walk.narrow.webp')")
-        if moving.plotly_script():
+        if plotly.find_script():
             tab.get_by_role("button", name="Interactive").click()
             tab.wait_for_selector(".moving .main-svg")
             tab.locator("a.sheet").wait_for(state="hidden")

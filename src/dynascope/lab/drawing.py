@@ -1,57 +1,92 @@
-"""An experiment's figures as files, in the house style: the same bytes for the same data."""
+"""An experiment's figures, in the house style, and as files: the same bytes for the same data."""
 
 from __future__ import annotations
 
 import io
+import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
+
+Card = str | tuple[str, int]
+"""The name of a figure, or that and the number of one of its panels."""
+DPI = 150
+"""Pixels per inch of the PNG."""
+MARGIN = 0.1
+"""Inches around the figure."""
+SMALLEST, LARGEST = 1e-200, 1e200
+"""The range of a logarithmic axis: a tick may lie many decades beyond it, and has to be a number."""
 _DRAWING = threading.Lock()  # matplotlib is not thread-safe
 _KINDS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 """The formats, and the metadata to leave out of each file so that its bytes do not depend on the date."""
 
 
-def render_figures(draw: Callable[[], Mapping[str, Any]], card: Any = "") -> dict[str, bytes]:
-    """The figures that `draw` makes, in the house style, as `figures/<name>.png` and `.svg`, in its order; and for the
-    report in `figures/web/`, with the panel that goes on the `card`."""
-    from matplotlib import pyplot
+def render_figures(draw: Callable[[], Mapping[str, Figure]], card: Card = "") -> dict[str, bytes]:
+    """The figures that `draw` makes as files.
 
-    from dynascope.figures.pictures import chosen_panel, keep_in_range
+    Args:
+        draw: Returns the figures by name.
+        card: The figure that goes on the card of the report; a `ValueError` if there is none of this name.
 
+    Returns:
+        The content of `figures/<name>.png` and `.svg`, in the order of the figures.
+    """
     files: dict[str, bytes] = {}
+    with open_figures(draw) as figures:
+        if figures:
+            card_panel(card, figures)
+        for name, figure in figures.items():
+            box = lay_out(figure)
+            for kind, metadata in _KINDS.items():
+                buffer = io.BytesIO()
+                figure.savefig(buffer, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata)
+                files[f"figures/{name}.{kind}"] = buffer.getvalue()
+    return files
+
+
+@contextmanager
+def open_figures(draw: Callable[[], Mapping[str, Figure]]) -> Iterator[Mapping[str, Figure]]:
+    """The figures that `draw` makes, in the house style. While the block lasts, no other thread draws."""
     with drawing():
         figures = draw()
         if not isinstance(figures, Mapping):
             raise TypeError(f"draw returned {type(figures).__name__}, not a dict of figures by name")
         try:
-            chosen, panel = chosen_panel(card, figures) if figures else ("", 0)
             for name, figure in figures.items():
                 if "/" in name or name.startswith("."):
                     raise ValueError(f"a figure's name is a file name without a leading dot; got {name!r}")
-                keep_in_range(figure)
-                for kind, metadata in _KINDS.items():
-                    buffer = io.BytesIO()
-                    figure.savefig(buffer, format=kind, dpi=150, bbox_inches="tight", metadata=metadata)
-                    files[f"figures/{name}.{kind}"] = buffer.getvalue()
-                web = _for_web(name, figure, name == next(iter(figures)), panel if name == chosen else None)
-                files |= {f"figures/web/{file}": data for file, data in web.items()}
+                _keep_in_range(figure)
+            yield figures
         finally:
-            for figure in figures.values():
-                pyplot.close(figure)
-    return files
+            if pyplot := sys.modules.get("matplotlib.pyplot"):
+                for figure in figures.values():
+                    pyplot.close(figure)
 
 
-def _for_web(name: str, figure: Any, main: bool, panel: int | None) -> dict[str, bytes]:
-    from dynascope.figures.pictures import web_files
+def lay_out(figure: Figure) -> Bbox:
+    """Give the parts of a figure their places, once for all of its files; the box around them, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    try:
-        return web_files(name, figure, main=main, panel=panel)
-    except Exception as error:  # a figure of a kind that we have not met must not cost the run
-        warnings.warn(f"the figure {name!r} cannot be laid out for the report ({error}): its page shows the PNG")
-        return {}
+    figure.dpi = DPI
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
+    return figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer()).padded(MARGIN)
+
+
+def card_panel(card: Card, names: Iterable[str]) -> tuple[str, int]:
+    """The figure that goes on the card, and the number of its panel: by default the first of the first."""
+    names = list(names)
+    name, number = card if isinstance(card, tuple) else (card, 0)
+    if name and name not in names:
+        raise ValueError(f"card names the figure {name!r}, which draw does not return; it returns {', '.join(names)}")
+    return name or names[0], number
 
 
 @contextmanager
@@ -71,3 +106,13 @@ def house_style() -> Iterator[None]:
     settings: dict[Any, Any] = {**HOUSE_STYLE, "svg.hashsalt": "dynascope", "svg.fonttype": "path"}
     with rc_context(settings):
         yield
+
+
+def _keep_in_range(figure: Figure) -> None:
+    """Cut logarithmic axes off if a diverged run would take them out of the range of floating-point numbers."""
+    for axes in figure.axes:
+        for axis, change in ((axes.xaxis, axes.set_xlim), (axes.yaxis, axes.set_ylim)):
+            with np.errstate(over="ignore"):
+                low, high = axis.get_view_interval()
+            if axis.get_scale() == "log" and not (low >= SMALLEST and high <= LARGEST):
+                change(max(low, SMALLEST), min(high, LARGEST))

@@ -35,7 +35,7 @@ ALONGSIDE = {
     "draw": ("card",),
 }
 """Other members of an experiment that shape what a step gives."""
-STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE", "dynascope.figures.pictures")}
+STYLE = {"draw": ("dynascope.figures.HOUSE_STYLE",)}
 """What the lab itself adds to a step."""
 JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 

@@ -314,12 +314,10 @@ class Draft:
         self.write("config.json", pretty({"id": self.id, "seed": self.seed, "fields": self.fields}))
         names = ["config.json", "measured.nc", "predicted.nc", "reduced.nc", "claims.json"]
         names += [f"figures/{name}.{kind}" for name in manifest["figures"] for kind in ("png", "svg")]
-        names += sorted(f"figures/web/{path.name}" for path in self.folder.glob("figures/web/[!.]*"))
         files = {name: checksum(path) for name in names if (path := self.folder / name).exists()}
         head = {"format": FORMAT, "status": "complete", "id": self.id, "digest": self.final.name, "seed": self.seed}
         self.write("manifest.json", pretty({**head, "dynascope": __version__, **manifest, "files": files}))
-        folders = [name for name in ("figures/web", "figures") if (self.folder / name).is_dir()]
-        for name in (*files, "manifest.json", *folders):
+        for name in (*files, "manifest.json", *(["figures"] if manifest["figures"] else [])):
             sync(self.folder / name)
         (self.folder / "crash.log").unlink(missing_ok=True)
         (self.folder / "draft.json").unlink(missing_ok=True)  # from now on the folder is a whole run: see `recover`

@@ -31,12 +31,14 @@ def write(
     check_ours(folder, store.root)
     try:
         atlas = gather(store, find, data)
-        page = write_site(atlas, folder)
+        page, undrawn = write_site(atlas, folder, find)
     except OSError as error:
         raise explain_os_error(error, "writing the report") from error
     if warn:
         for problem in atlas.problems:
             warn(f"left out: {problem}")
+        for problem in undrawn:
+            warn(f"shown as stored: {problem}")
         if not atlas.experiments and not atlas.sweeps:
             warn(f"no runs are stored in {store.root}: the report is empty")
     return page

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from dynascope.lab import formatting
 from dynascope.lab.report.about import About
-from dynascope.lab.report.prose import plain
 from dynascope.lab.store import StoredRun
 
 Kind = Literal["full", "quick", "varied", "control"]
@@ -22,33 +20,6 @@ FILES = {
     "config.json": "the configuration",
     "manifest.json": "versions, cost, checksums",
 }
-
-
-@dataclass(frozen=True)
-class Still:
-    """A picture on disk; its size keeps the page from jumping while it loads."""
-
-    file: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure: as wide and narrow screens show it, and its originals."""
-
-    name: str
-    wide: Still
-    narrow: Still | None
-    png: str
-    svg: str | None
-    plotly: str | None
-    alt: str
-
-    @property
-    def script(self) -> str | None:
-        """The file that holds the interactive figure."""
-        return self.plotly.removesuffix(".plotly.json") + ".plotly.js" if self.plotly else None
 
 
 @dataclass(frozen=True)
@@ -66,7 +37,7 @@ class RunPage:
 
     def __init__(self, run: StoredRun, about: About, data: bool = False):
         """`data`: whether the arrays are copied too."""
-        self.path, self.manifest, self.about, self.data = run.folder, run.manifest, about, data
+        self.run, self.path, self.manifest, self.about, self.data = run, run.folder, run.manifest, about, data
         self.id, self.seed, self.preset = run.id, run.seed, run.preset
         self.claims, self.settings = run.claims, run.config
         self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
@@ -147,54 +118,8 @@ class RunPage:
         ]
         return [(name, fact) for name, fact in facts if fact != "–"]
 
-    @cached_property
-    def figures(self) -> list[Picture]:
-        """The figures in the experiment's order, the main one first."""
-        drawn = [self.path / "figures" / f"{name}.png" for name in self.manifest["figures"]]
-        return [picture(png, self.path, self.question) for png in drawn if png.is_file()]
-
-    @cached_property
-    def card(self) -> Still | None:
-        """The panel for the card; the first figure where a run has none."""
-        drawn = sorted((self.path / "figures" / "web").glob("*.card.webp"))
-        return still(drawn[0], self.path) if drawn else self.figures[0].wide if self.figures else None
-
-    @property
-    def has_panel(self) -> bool:
-        """Whether the card is one panel, made for its size."""
-        return self.card is not None and self.card.file.endswith(".card.webp")
-
     @property
     def files(self) -> list[tuple[str, str]]:
         """The files beside the page, each with a description."""
         copied = {name: text for name, text in FILES.items() if self.data or not name.endswith(".nc")}
         return [(name, text) for name, text in copied.items() if (self.path / name).is_file()]
-
-
-def picture(png: Path, base: Path, question: str) -> Picture:
-    """A figure below `base`: its PNG, with what lies beside it for the report."""
-    svg, name = png.with_suffix(".svg"), formatting.label(png.stem).replace("-", " ").capitalize()
-    wide, narrow, plotly = (
-        png.parent / "web" / f"{png.stem}.{kind}" for kind in ("wide.webp", "narrow.webp", "plotly.json")
-    )
-    return Picture(
-        name=name,
-        wide=still(wide if wide.is_file() else png, base),
-        narrow=still(narrow, base) if narrow.is_file() else None,
-        png=png.relative_to(base).as_posix(),
-        svg=svg.relative_to(base).as_posix() if svg.is_file() else None,
-        plotly=plotly.relative_to(base).as_posix() if plotly.is_file() else None,
-        alt=f"Figure “{name}”: {plain(question)}",
-    )
-
-
-def still(path: Path, base: Path) -> Still:
-    """A picture below `base`, with its size from the header."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as picture:
-            width, height = picture.size
-    except UnidentifiedImageError:
-        width, height = 1200, 750
-    return Still(path.relative_to(base).as_posix(), width, height)

@@ -14,10 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dynascope import __version__
 from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError
+from dynascope.lab.report import plotly
+from dynascope.lab.report.about import Find
 from dynascope.lab.report.atlas import Atlas
-from dynascope.lab.report.moving import interactive
 from dynascope.lab.report.pages import RunPage
 from dynascope.lab.report.prose import plain, prose
+from dynascope.lab.report.rendering import render_runs
+from dynascope.lab.report.stills import Pictures, find_pictures
 
 MARKER = ".dynascope-report"
 """The file that marks a folder as a report."""
@@ -34,13 +37,25 @@ def check_ours(folder: Path, runs: Path) -> None:
         raise UsageError(f"{folder} holds something that is not a dynascope report: give an empty or a new folder")
 
 
-def write_site(atlas: Atlas, folder: Path) -> Path:
-    """Write the atlas to `folder`; an earlier report there stays until the new one is complete."""
+def write_site(atlas: Atlas, folder: Path, find: Find) -> tuple[Path, list[str]]:
+    """Write the atlas to a folder; an earlier report there stays until the new one is complete.
+
+    Args:
+        atlas: What the site shows.
+        folder: The folder of the site. Pictures of an earlier report there are used again.
+        find: The class of an experiment by its id, to draw its figures.
+
+    Returns:
+        The site's index.html, and a line for each figure that could not be drawn for it.
+    """
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dynascope-report-") as room:
         fresh, stale = Path(room) / "fresh", Path(room) / "stale"
-        _render(atlas, fresh)
+        fresh.mkdir()
+        runs = [run.run for experiment in atlas.experiments for run in experiment.runs]
+        problems = list(render_runs(runs, find, fresh, folder))
+        _write_pages(atlas, fresh)
         if folder.exists():
             folder.rename(stale)
         try:
@@ -49,24 +64,28 @@ def write_site(atlas: Atlas, folder: Path) -> Path:
             if stale.exists():
                 stale.rename(folder)
             raise
-    return folder / "index.html"
+    return folder / "index.html", problems
 
 
-def _render(atlas: Atlas, folder: Path) -> None:
-    folder.mkdir()
+def _write_pages(atlas: Atlas, folder: Path) -> None:
     (folder / MARKER).write_text("Written by `dynascope report`, which may replace this whole folder.\n")
     with as_file(files("dynascope.lab.report") / "assets") as assets:
         _copy(assets, [asset.name for asset in assets.iterdir()], folder / "assets")
     pages = _environment()
-    _save(folder / "index.html", pages.get_template("index.html").render(atlas=atlas, root=""))
+    runs = [run for experiment in atlas.experiments for run in experiment.runs]
+    pictures = {run.folder: find_pictures(run, folder / run.folder) for run in runs}
+    source = plotly.find_script() if any(figure.script for one in pictures.values() for figure in one.figures) else None
+    if source:
+        (folder / plotly.SCRIPT).write_text(plotly.pack(source.read_bytes()), encoding="ascii")
+    _save(folder / "index.html", pages.get_template("index.html").render(atlas=atlas, pictures=pictures, root=""))
     template = pages.get_template("run.html")
     neighbors = [None, *atlas.experiments, None]
     for before, experiment, after in zip(neighbors, atlas.experiments, neighbors[2:], strict=False):
         for run in experiment.runs:
-            names = [name for name, _ in run.files]
-            _copy(run.path, names + _pictures(run), folder / run.folder)
-            live = interactive(run, folder)
-            html = template.render(run=run, experiment=experiment, before=before, after=after, live=live, root="../../")
+            shown = pictures[run.folder]
+            _copy(run.path, [name for name, _ in run.files] + _originals(run, shown), folder / run.folder)
+            around = {"before": before, "after": after, "plotly": plotly.SCRIPT, "root": "../../"}
+            html = template.render(run=run, experiment=experiment, pictures=shown, **around)
             _save(folder / run.folder / "index.html", html)
     template, chosen = pages.get_template("sweep.html"), {one.id: one.chosen for one in atlas.experiments}
     for sweep in atlas.sweeps:
@@ -76,13 +95,11 @@ def _render(atlas: Atlas, folder: Path) -> None:
         _save(folder / sweep.folder / "index.html", html)
 
 
-def _pictures(run: RunPage) -> list[str]:
-    """The pictures of a run's page: small ones, and with the data the originals."""
-    found = [run.card.file] if run.card else []
-    for figure in run.figures:
-        found += [figure.wide.file] + ([figure.narrow.file] if figure.narrow else [])
-        found += [name for name in (figure.png, figure.svg) if name] if run.data else []
-    return list(dict.fromkeys(found))
+def _originals(run: RunPage, pictures: Pictures) -> list[str]:
+    """The figures that are copied as they are stored: all with the data, else those without a smaller picture."""
+    if run.data:
+        return [name for figure in pictures.figures for name in (figure.png, figure.svg)]
+    return [figure.png for figure in pictures.figures if figure.wide.file == figure.png]
 
 
 def _environment() -> Environment:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynascope.figures.interactive.scales import Scale
-from dynascope.figures.interactive.thinning import thinned
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.scales import Scale
+from dynascope.lab.report.interactive.thinning import thinned
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynascope.figures.interactive.colors import css
-from dynascope.figures.interactive.lines import line_style, marker_style
-from dynascope.figures.interactive.plots import Entry, Plot
-from dynascope.figures.interactive.scales import PIXELS
-from dynascope.figures.interactive.texts import as_html
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.colors import css
+from dynascope.lab.report.interactive.lines import line_style, marker_style
+from dynascope.lab.report.interactive.plots import Entry, Plot
+from dynascope.lab.report.interactive.scales import PIXELS
+from dynascope.lab.report.interactive.texts import as_html
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynascope.figures.interactive.texts import as_html
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.texts import as_html
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axis import Axis

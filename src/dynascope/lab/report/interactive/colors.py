@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 MARKERS = {

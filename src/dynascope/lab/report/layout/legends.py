@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dynascope.figures.extents import extent, figure_of
+from dynascope.lab.report.layout.extents import extent, figure_of
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
@@ -37,14 +37,23 @@ def covers(legend: Legend, axes: Axes) -> bool:
 
 
 def in_columns(owner: Axes | Figure, legend: Legend, room: float, most_rows: int = 0) -> Legend | None:
-    """The same legend in as many columns as fit into a width, at the upper center; None where not one does, or where
-    it would have more than `most_rows` rows."""
+    """The same legend in as many columns as fit into a width, at the upper center.
+
+    Args:
+        owner: The axes or the figure of the legend.
+        legend: Removed, and made again.
+        room: The width, in inches.
+        most_rows: The most rows; 0 for any number.
+
+    Returns:
+        The new legend, or None if not one column fits, or if it would have too many rows.
+    """
     texts = [text.get_text() for text in legend.get_texts()]
     handles = [handle for handle in legend.legend_handles if handle is not None]
     title = legend.get_title().get_text() or None
     size = legend.get_texts()[0].get_fontsize() if texts else None
     legend.remove()
-    figure: Any = owner if owner.figure is owner else owner.figure
+    figure = cast("Figure", owner.get_figure(root=True))
     for columns in range(min(len(texts), MOST_COLUMNS), 0, -1):
         if most_rows and len(texts) > columns * most_rows:
             break

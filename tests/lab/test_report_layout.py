@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from dynascope.figures import legend_beside, panels
-from dynascope.figures.extents import extent
-from dynascope.figures.layout import CARD, NARROW, alone, find_panels, stack
-from dynascope.figures.pictures import chosen_panel, web_files
-from dynascope.lab.drawing import house_style, render_figures
+from dynascope.lab.drawing import card_panel, house_style, render_figures
+from dynascope.lab.report.layout import CARD, NARROW, alone, find_panels, stack
+from dynascope.lab.report.layout.extents import extent
+from dynascope.lab.report.pictures import small_files
 
 LEGIBLE = 9.0
 """Pixels of the smallest letters."""
@@ -76,12 +76,16 @@ def test_twins_and_color_bars_belong_to_their_panel(figure: Figure):
     assert (len(found[0].over), len(found[2].bars)) == (1, 1)
 
 
-def test_a_card_names_a_figure_and_a_panel_or_the_last_one_where_there_are_fewer(figure: Figure):
-    assert chosen_panel("", {"a": figure}) == ("a", 0)
-    assert chosen_panel(("a", 1), {"a": figure}) == ("a", 1)
-    assert chosen_panel(("a", 3), {"a": figure}) == ("a", 2)
+def test_a_card_names_a_figure_and_a_panel(figure: Figure):
+    assert card_panel("", {"a": figure}) == ("a", 0)
+    assert card_panel(("a", 3), {"a": figure}) == ("a", 3)
     with pytest.raises(ValueError, match="figure 'b', which draw does not return; it returns a"):
-        chosen_panel("b", {"a": figure})
+        card_panel("b", {"a": figure})
+
+
+def test_a_card_shows_the_last_panel_if_there_are_fewer(figure: Figure):
+    alone(figure, 7)
+    assert next(axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()) == "Panel 2"
 
 
 def test_a_logarithmic_axis_of_a_diverged_run_can_be_drawn():
@@ -94,7 +98,7 @@ def test_a_logarithmic_axis_of_a_diverged_run_can_be_drawn():
     assert render_figures(draw)["figures/wild.png"]
 
 
-def test_the_files_for_the_web_are_small(figure: Figure):
-    files = web_files("a", figure, main=True, panel=0)
-    assert sorted(files) == ["a.card.webp", "a.narrow.webp", "a.plotly.json", "a.wide.webp"]
+def test_the_pictures_are_small(figure: Figure):
+    files = small_files(figure, panel=0)
+    assert sorted(files) == ["card.webp", "narrow.webp"]
     assert max(len(data) for data in files.values()) < 30_000

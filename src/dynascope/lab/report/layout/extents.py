@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.artist import Artist
@@ -32,18 +32,12 @@ def figure_of(axes: Axes) -> Figure:
     return cast("Figure", axes.get_figure(root=True))
 
 
-def renderer(figure: Figure) -> Any:
-    """What measures text: the one that draws pixels."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    return FigureCanvasAgg(figure).get_renderer()
-
-
 def extent(figure: Figure, *artists: Artist, tight: bool = False) -> Box:
     """The box around artists; if `tight`, with all that belongs to them, such as the labels of axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    drawn = renderer(figure)
-    boxes = [part.get_tightbbox(drawn) if tight else part.get_window_extent(drawn) for part in artists]
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [part.get_tightbbox(renderer) if tight else part.get_window_extent(renderer) for part in artists]
     edges = Bbox.union([box for box in boxes if box is not None]).extents
     return Box(*(float(edge) / figure.dpi for edge in edges))

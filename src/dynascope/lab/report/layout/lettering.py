@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from dynascope.figures.extents import extent
+from dynascope.lab.report.layout.extents import extent
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axis import Axis

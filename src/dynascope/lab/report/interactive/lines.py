@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dynascope.figures.interactive.colors import SMALL, THIN, css, dash, marker_of, symbol
-from dynascope.figures.interactive.plots import Entry, Plot
-from dynascope.figures.interactive.scales import PIXELS
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.colors import SMALL, THIN, css, dash, marker_of, symbol
+from dynascope.lab.report.interactive.plots import Entry, Plot
+from dynascope.lab.report.interactive.scales import PIXELS
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 STEPS = {"steps-pre": "vh", "steps": "vh", "steps-post": "hv", "steps-mid": "hvh"}
 EMPTY = ("", " ", "None", "none", None)

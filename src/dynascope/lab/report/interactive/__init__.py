@@ -3,7 +3,7 @@
 What cannot be converted faithfully is refused with an `UnknownArtist`, so that a page keeps the still instead.
 """
 
-from dynascope.figures.interactive.convert import plotly_figure
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.convert import plotly_figure
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 __all__ = ["UnknownArtist", "plotly_figure"]

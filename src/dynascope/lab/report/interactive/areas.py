@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dynascope.figures.interactive.colors import color_scale, css, is_linear
-from dynascope.figures.interactive.lines import one_or_many
-from dynascope.figures.interactive.plots import Entry, Plot
-from dynascope.figures.interactive.scales import PIXELS
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.colors import color_scale, css, is_linear
+from dynascope.lab.report.interactive.lines import one_or_many
+from dynascope.lab.report.interactive.plots import Entry, Plot
+from dynascope.lab.report.interactive.scales import PIXELS
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 MOST_CELLS = 20_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from dynascope.figures.interactive.unknown import UnknownArtist
+from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eta": "η", "theta": "θ", "kappa": "κ",

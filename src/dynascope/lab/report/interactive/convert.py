@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynascope.figures.interactive import areas, labels, lines
-from dynascope.figures.interactive.colors import color_scale, is_linear
-from dynascope.figures.interactive.plots import Entry, Plot
-from dynascope.figures.interactive.scales import PIXELS, Scale
-from dynascope.figures.interactive.texts import as_html
-from dynascope.figures.interactive.unknown import UnknownArtist
-from dynascope.figures.layout import Panel, find_panels
+from dynascope.lab.report.interactive import areas, labels, lines
+from dynascope.lab.report.interactive.colors import color_scale, is_linear
+from dynascope.lab.report.interactive.plots import Entry, Plot
+from dynascope.lab.report.interactive.scales import PIXELS, Scale
+from dynascope.lab.report.interactive.texts import as_html
+from dynascope.lab.report.interactive.unknown import UnknownArtist
+from dynascope.lab.report.layout import Panel, find_panels
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
