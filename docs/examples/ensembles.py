@@ -1,6 +1,5 @@
 """`ensemble`: seeds and settings as named dimensions of one array program."""
 
-import equinox as eqx
 import jax
 import numpy as np
 import optax
@@ -8,11 +7,11 @@ import optax
 import dynascope as ds
 
 
-class Learner(eqx.Module):
-    """A member. Static fields shape the program; the arguments of the call are numbers it is run with."""
+class Learner(ds.Member):
+    """Fields shape the program; the arguments of the call are numbers it is run with."""
 
-    dim: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
+    dim: int
+    depth: int
 
     def __call__(self, seed, learning_rate, mu):
         task = ds.tasks.StructuredIdentity(mu, 0.05, self.dim)

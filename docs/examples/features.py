@@ -1,6 +1,5 @@
 """Feature learning: outer products of gradients, catapults on demand, rates and batches as a probe sees them."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +25,7 @@ print("of a model of one's own, three outputs", float(ds.geometry.alignment(own,
 
 
 # gradient descent through a catapult: the rate reacts, and a probe records it
-class Learner(eqx.Module):
+class Learner(ds.Member):
     def __call__(self, count):
         optimizer = rates.catapults(lambda net: ds.geometry.critical_rate(net, x), count)
         probes = {

@@ -24,6 +24,20 @@ ds.dynamics.averaged(trained)
 optimizer = ds.dynamics.clipped_network(optax.adam(1e-3), 1.0, schedule=optax.adam(1e-3))
 type(optimizer).__name__
 
+
+# %% Member
+class Learner(ds.Member):
+    width: int
+
+    def __call__(self, seed):
+        start = jax.random.normal(jax.random.key(seed), (2, self.width))
+        return ds.Descent(
+            start, lambda w: (w[0] @ w[1] - 1) ** 2 / 2, optax.sgd(0.1), probes={"loss": ds.probes.loss()}
+        )
+
+
+ds.ensemble(Learner(width=4), {"seed": range(3)}, steps=50).trace["at"][:, -1].values
+
 # %% with_average
 optimizer = ds.dynamics.with_average(optax.sgd(0.1), decay=0.9)
 average = ds.probes.probe(ds.dynamics.averaged, dims=("weight",))

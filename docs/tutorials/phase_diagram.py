@@ -6,7 +6,6 @@
 # diverges.
 
 # %%
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +21,7 @@ from dynascope.figures import THEORY
 # A two-layer linear network f = u·v/√m learns the number 0 from one example, with loss f²/2. Its tangent kernel is
 # λ = (|u|² + |v|²)/m.
 #
-# A member is a module that returns one run. Its static fields set shapes; the arguments of its call are numbers,
+# A member returns one run. Its fields set shapes; the arguments of its call are numbers,
 # and they become the dimensions of the result.
 
 
@@ -31,10 +30,10 @@ def kernel(weights):
     return jnp.mean(jnp.sum(weights**2, axis=0))
 
 
-class Member(eqx.Module):
+class TwoLayers(ds.Member):
     """A two-layer linear network of the given width."""
 
-    width: int = eqx.field(static=True)
+    width: int
 
     def __call__(self, scale, learning_rate, seed):
         start = scale * jax.random.normal(jax.random.key(seed), (2, self.width))
@@ -54,7 +53,7 @@ over = {
     "learning_rate": np.linspace(0.1, 3.0, 40),
     "seed": range(2),
 }
-many = ds.ensemble(Member(width=256), over, steps=200, record=[0, 200])
+many = ds.ensemble(TwoLayers(width=256), over, steps=200, record=[0, 200])
 print(dict(many.trace.loss.sizes), "diverged:", int((many.trace.diverged_at >= 0).sum()))
 
 # %% [markdown]

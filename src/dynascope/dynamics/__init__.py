@@ -16,6 +16,7 @@ from dynascope.dynamics.descend import Descent as Descent, descend as descend
 from dynascope.dynamics.ensemble import ensemble as ensemble, member_seeds as member_seeds
 from dynascope.dynamics.flow import Flow as Flow, dense_flow as dense_flow, flow as flow
 from dynascope.dynamics.iterate import Map as Map, iterate as iterate
+from dynascope.dynamics.member import Member as Member
 from dynascope.dynamics.plan import linear_steps as linear_steps, log_steps as log_steps
 from dynascope.dynamics.process import Monitor as Monitor, monitored_by as monitored_by
 from dynascope.dynamics.trajectory import Trajectory as Trajectory

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,11 +67,11 @@ def batch_rates(model: Any, x: Array, batch: int) -> Array:
     return jax.lax.map(lambda block: ds.geometry.critical_rate(model, block), jnp.asarray(blocks))
 
 
-class BatchLearner(eqx.Module):
+class BatchLearner(ds.Member):
     """An ensemble member: SGD at `ratio` times the mean critical rate of batches at the start."""
 
     network: Network
-    batch: int = eqx.field(static=True)
+    batch: int
 
     def __call__(self, seed: Array, ratio: Array, x: Array, y: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))

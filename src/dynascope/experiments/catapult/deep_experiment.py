@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
@@ -29,14 +28,14 @@ DIVERGED = 1e6
 """A run whose loss exceeds this multiple of its initial value has diverged."""
 
 
-class Network(eqx.Module):
+class Network(ds.Member):
     """An architecture with ReLU activations, built for data of any shape."""
 
-    architecture: Architecture = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    parameterization: Literal["ntk", "standard"] = eqx.field(static=True)
-    bias: bool = eqx.field(static=True)
+    architecture: Architecture
+    depth: int
+    width: int
+    parameterization: Literal["ntk", "standard"]
+    bias: bool
 
     def __call__(self, key: PRNGKeyArray, shape: tuple[int, ...], out: int = 1) -> Any:
         """At initialization, for inputs of this shape and `out` outputs."""
@@ -55,14 +54,14 @@ class Network(eqx.Module):
         return ViT(shape, out, key=key, pool="mean", init=init, bias=self.bias, **sizes)
 
 
-class Learner(eqx.Module):
+class Learner(ds.Member):
     """An ensemble member: descent at `ratio` times the critical rate of the whole set at initialization, or, with a
     period, at a rate that cycles between two such multiples; in batches where a size is given."""
 
     network: Network
-    splits: tuple[int, ...] = eqx.field(static=True)
-    batch: int | None = eqx.field(static=True, default=None)
-    period: int | None = eqx.field(static=True, default=None)
+    splits: tuple[int, ...]
+    batch: int | None = None
+    period: int | None = None
 
     def __call__(self, seed: Array, ratio: Any, x: Array, y: Array) -> ds.Descent:
         for_net, for_order = jax.random.split(jax.random.key(seed))

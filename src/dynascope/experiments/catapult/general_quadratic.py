@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,10 +34,10 @@ ORDERED = slice(1.05, 1.6)
 """Critical rates up to which a larger rate leaves a smaller kernel."""
 
 
-class OneExample(eqx.Module):
+class OneExample(ds.Member):
     """An ensemble member: a random example with label 1, and descent on (g - y)^2/2."""
 
-    dim: int = eqx.field(static=True)
+    dim: int
 
     def __call__(self, setting: tuple[Array, Array], seed: Array) -> ds.Descent:
         gamma, rate = setting
@@ -53,10 +52,10 @@ class OneExample(eqx.Module):
         return ds.Descent(model, lambda model: (model(x) - 1) ** 2 / 2, optax.sgd(rate), probes=probes)
 
 
-class Digits(eqx.Module):
+class Digits(ds.Member):
     """An ensemble member: a two-layer ReLU network of any width up to `units`, at `ratio` times its critical rate."""
 
-    units: int = eqx.field(static=True)
+    units: int
 
     def __call__(self, width: Array, ratio: Array, seed: Array, x: Array, y: Array) -> ds.Descent:
         net, factor = two_layers.network(jax.random.key(seed), x.shape[1], self.units, width)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,15 +36,15 @@ BELOW, WINDOW, BEYOND = slice(0, 0.99), slice(1.05, 1.95), slice(2.15, None)
 """Rates over the critical one: below it, between it and its double, beyond that."""
 
 
-class Learner(eqx.Module):
+class Learner(ds.Member):
     """An ensemble member: the network or a Taylor model of it, at `ratio` times the critical rate at initialization."""
 
-    kind: Kind = eqx.field(static=True)
-    architecture: Literal["fcn", "cnn"] = eqx.field(static=True)
-    activation: str = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    batch: int | None = eqx.field(static=True)
+    kind: Kind
+    architecture: Literal["fcn", "cnn"]
+    activation: str
+    depth: int
+    width: int
+    batch: int | None
 
     def network(self, key: PRNGKeyArray, x: Array) -> Any:
         if self.architecture == "cnn":

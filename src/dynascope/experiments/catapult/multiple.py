@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
@@ -30,12 +29,12 @@ EARLY = 30
 """Steps at the rates of Figures 4.4 and C.7 from the start."""
 
 
-class Raiser(eqx.Module):
+class Raiser(ds.Member):
     """An ensemble member: the controller raises the rate again and again; or, given a rate, that one from the start."""
 
     network: Network
-    split: int = eqx.field(static=True)
-    warm: int = eqx.field(static=True)
+    split: int
+    warm: int
 
     def __call__(
         self, seed: Any, x: Array, y: Array, catapults: Array | None = None, factor: Array | None = None

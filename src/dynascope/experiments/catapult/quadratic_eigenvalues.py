@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -58,12 +57,12 @@ def _network(model: Any) -> MLP:
     return model.network if isinstance(model, Gated) else model
 
 
-class ScalarInputs(eqx.Module):
+class ScalarInputs(ds.Member):
     """An ensemble member: descent on the mean squared error at one of the places between the critical rates."""
 
-    samples: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    kind: Kind = eqx.field(static=True)
+    samples: int
+    width: int
+    kind: Kind
 
     def __call__(self, place: Array, seed: Array) -> ds.Descent:
         for_data, for_net = jax.random.split(jax.random.key(seed))

@@ -33,12 +33,12 @@ EXACT_STEPS = 60
 """Steps over which the exact map is compared with training; beyond, rounding has been amplified by the catapult."""
 
 
-class OneExample(eqx.Module):
+class OneExample(ds.Member):
     """An ensemble member: one random example and label, a network, and descent at eta lambda_0 = `product`."""
 
-    dim: int = eqx.field(static=True)
-    units: int = eqx.field(static=True)
-    kind: two_layers.Kind = eqx.field(static=True)
+    dim: int
+    units: int
+    kind: two_layers.Kind
 
     def start(self, seed: Array, width: Array) -> tuple[Any, Callable[[Any], Array], Array, Array]:
         """The model, its output as a function of the model, the label, and the curvature of the exact map."""

@@ -47,12 +47,12 @@ class FixedReadout(eqx.Module):
         return jnp.sum(x**2, axis=1) * (opened @ self.readout.value() ** 2) / self.hidden.shape[0]
 
 
-class SingleDraws(eqx.Module):
+class SingleDraws(ds.Member):
     """An ensemble member: the sphere with one example doubled, and steps on one example at a time."""
 
-    samples: int = eqx.field(static=True)
-    dim: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
+    samples: int
+    dim: int
+    width: int
 
     def __call__(self, rate: Array, seed: Array) -> ds.Descent:
         for_data, for_hidden, for_readout, for_order = jax.random.split(jax.random.key(seed), 4)

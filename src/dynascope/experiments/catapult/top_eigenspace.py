@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,12 +56,12 @@ def top_direction(x: Array, y: Array, rate: Array) -> ds.probes.Probe:
     return ds.probes.Probe(measure, initial_state=lambda snapshot: state(snapshot.model))
 
 
-class ManyExamples(eqx.Module):
+class ManyExamples(ds.Member):
     """An ensemble member: descent on the mean squared error at `ratio` times the critical rate at initialization. For
     images a network with a convolution of `width` channels and a linear map, for vectors one with `width` units."""
 
-    width: int = eqx.field(static=True)
-    kind: Kind = eqx.field(static=True)
+    width: int
+    kind: Kind
 
     def __call__(self, seed: Array, ratio: Array, x: Array, y: Array) -> ds.Descent:
         key, count = jax.random.key(seed), x.shape[0]

@@ -38,23 +38,23 @@ CPU_SECONDS = 6.0
 """A step of the paper's network at batch 128 on two CPU cores."""
 
 
-class Painter(eqx.Module):
+class Painter(ds.Member):
     """An ensemble member: a U-Net and its schedule, trained on the training classes of one generating process."""
 
-    drawing: Options = eqx.field(static=True)
+    drawing: Options
     """The options of `ImageConcepts`."""
-    network: Options = eqx.field(static=True)
+    network: Options
     """The options of `UNet`."""
-    clip: str = eqx.field(static=True)
-    clip_norm: float = eqx.field(static=True)
-    weight_decay: float = eqx.field(static=True)
-    average: float = eqx.field(static=True)
-    per_class: int = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
-    per_prompt: int = eqx.field(static=True)
-    sampling_steps: int = eqx.field(static=True)
-    shown: int = eqx.field(static=True)
-    held_out: int = eqx.field(static=True)
+    clip: str
+    clip_norm: float
+    weight_decay: float
+    average: float
+    per_class: int
+    batch: int
+    per_prompt: int
+    sampling_steps: int
+    shown: int
+    held_out: int
 
     def __call__(
         self,
@@ -136,11 +136,11 @@ class Painter(eqx.Module):
         return probe(measure, dims=dims, coords={"prompt": names, "concept": list(process.concepts)})
 
 
-class Labeler(eqx.Module):
+class Labeler(ds.Member):
     """An ensemble member: the classifier of what is painted, trained on pictures of all classes."""
 
-    drawing: Options = eqx.field(static=True)
-    separations: tuple[float, ...] = eqx.field(static=True)
+    drawing: Options
+    separations: tuple[float, ...]
 
     def __call__(self, seed: Array) -> ds.Descent:
         init, order = jax.random.split(jax.random.key(seed))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,13 +35,13 @@ SMALL = 0.01
 """Standard deviation of the initial weights from which the noise term is small."""
 
 
-class LinearLearner(eqx.Module):
+class LinearLearner(ds.Member):
     """An ensemble member: a linear network on the population loss (2.1), by steps or as a flow. It records outputs at
     the test point and at another input `z`."""
 
-    dim: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
-    moves: Literal["steps", "flow"] = eqx.field(static=True)
+    dim: int
+    depth: int
+    moves: Literal["steps", "flow"]
 
     def __call__(self, seed: Array, signal: tuple[Array, Array], z: Array, learning_rate: Array) -> Process:
         task = ds.tasks.StructuredIdentity(*signal, self.dim, norm="sum")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,26 +32,26 @@ PUBLISHED = {"origin": True, "bias": True, "reshuffle": False, "test_samples": 5
 """What the authors' published program does in every run, other than the text: preset `code`."""
 
 
-class ConceptLearner(eqx.Module):
+class ConceptLearner(ds.Member):
     """An ensemble member: the task, the network, and stochastic (or population) gradient descent on it.
 
     The static fields shape the compiled program; signals, spreads, rates and seeds are the numbers it runs with.
     """
 
-    dim: int = eqx.field(static=True)
-    depth: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    activation: Activation = eqx.field(static=True)
-    bias: bool = eqx.field(static=True)
-    norm: Norm = eqx.field(static=True)
-    origin: bool = eqx.field(static=True)
-    rotate: bool = eqx.field(static=True)
-    samples: int | None = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
-    reshuffle: bool = eqx.field(static=True)
-    test_samples: int = eqx.field(static=True)
-    optimizer: Optimizer = eqx.field(static=True, default="sgd")
-    hierarchy: bool = eqx.field(static=True, default=False)
+    dim: int
+    depth: int
+    width: int
+    activation: Activation
+    bias: bool
+    norm: Norm
+    origin: bool
+    rotate: bool
+    samples: int | None
+    batch: int
+    reshuffle: bool
+    test_samples: int
+    optimizer: Optimizer = "sgd"
+    hierarchy: bool = False
 
     def __call__(
         self,

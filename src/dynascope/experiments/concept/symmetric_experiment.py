@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -34,7 +33,7 @@ SCAN_CHUNK = 4096
 """Members of a scan whose curves are in memory at a time."""
 
 
-class SymmetricLearner(eqx.Module):
+class SymmetricLearner(ds.Member):
     """An ensemble member: gradient descent on U for the population loss, from the U(0) given as `start`."""
 
     def __call__(self, start: Array, mu: Array, sigma: Array, learning_rate: Array) -> ds.Descent:
@@ -48,7 +47,7 @@ class SymmetricLearner(eqx.Module):
         return ds.Descent(ds.models.Symmetric(start), task, optax.sgd(learning_rate), probes=probes)
 
 
-class StartScan(eqx.Module):
+class StartScan(ds.Member):
     """The same descent with its gradient written out (`factor_gd`): several times faster for matrices this small."""
 
     def __call__(self, start: Array, mu: Array, sigma: Array, learning_rate: Array) -> ds.Map:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import equinox as eqx
 import jax
 import numpy as np
 import optax
@@ -31,10 +30,10 @@ of 88 runs of the symmetric model had not settled yet."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
 
 
-class SymmetricDescent(eqx.Module):
+class SymmetricDescent(ds.Member):
     """An ensemble member: U U^T x on the population, from a Gaussian U."""
 
-    optimizer: Optimizer = eqx.field(static=True)
+    optimizer: Optimizer
 
     def __call__(self, seed: Array, signal: tuple[Array, Array], learning_rate: Array, init_scale: Array) -> ds.Descent:
         mu, sigma = signal

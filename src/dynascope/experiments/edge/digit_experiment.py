@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,12 +23,12 @@ Data = Literal["mnist", "digits"]
 NAME = "0 and 1 of MNIST, {} pixels"
 
 
-class DigitDescent(eqx.Module):
+class DigitDescent(ds.Member):
     """An ensemble member: gradient descent on a ReLU network with biases, with one drop of the rate or none."""
 
-    depth: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    flips: bool = eqx.field(static=True)
+    depth: int
+    width: int
+    flips: bool
 
     def __call__(self, seed: Array, rate: tuple[Array, Array, Array], x: Array, y: Array) -> ds.Descent:
         before, after, drop_at = rate

@@ -80,13 +80,13 @@ def _sharpness_along(task: CubicRegression, path: Float[Array, "t p"]) -> Float[
     return lax.scan(measure, start, (path, jnp.arange(path.shape[0], dtype=jnp.int32)))[1]
 
 
-class Process(eqx.Module):
+class Process(ds.Member):
     """An ensemble member: one of the processes on the task, from a random start or from recorded weights."""
 
     task: CubicRegression
-    process: Literal["descent", "gradient flow", "central flow"] = eqx.field(static=True)
-    substeps: int = eqx.field(static=True, default=1)
-    critical: int = eqx.field(static=True, default=3)
+    process: Literal["descent", "gradient flow", "central flow"]
+    substeps: int = 1
+    critical: int = 3
 
     def __call__(self, seed: Array | tuple[Array, Array], learning_rate: Array) -> Any:
         if isinstance(seed, tuple):

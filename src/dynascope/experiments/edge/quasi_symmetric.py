@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -34,11 +33,11 @@ CLOSE = 1e-3
 """The largest distance to a prediction after all steps."""
 
 
-class FactorizationDescent(eqx.Module):
+class FactorizationDescent(ds.Member):
     """An ensemble member: gradient descent on ||Y Zᵀ - C||²/2. It records the components along the top eigenvector of
     C, and the factors themselves at the last step."""
 
-    steps: int = eqx.field(static=True)
+    steps: int
 
     def __call__(self, case: dict[str, Array]) -> ds.Map:
         task, rate = Factorization(case["target"]), case["rate"]

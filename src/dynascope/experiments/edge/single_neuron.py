@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,11 +29,11 @@ from dynascope.theory.edge import single_neuron as theory
 SETTLED = 0.02
 
 
-class SampledNeuron(eqx.Module):
+class SampledNeuron(ds.Member):
     """An ensemble member: full-batch gradient descent on its own sample."""
 
-    samples: int = eqx.field(static=True)
-    dim: int = eqx.field(static=True)
+    samples: int
+    dim: int
 
     def __call__(self, seed: Array, v: Array, w: Array, rate: Array) -> ds.Descent:
         task = unit_teacher(self.dim)

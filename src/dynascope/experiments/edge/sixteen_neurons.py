@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,12 +32,12 @@ WINDOW = 20
 """Steps before the drop over which the oscillation is measured."""
 
 
-class Student(eqx.Module):
+class Student(ds.Member):
     """An ensemble member: a student near a sharp minimum, on its own sample, with a rate that drops at the end."""
 
-    dim: int = eqx.field(static=True)
-    samples: int = eqx.field(static=True)
-    diagonalize_at: tuple[int, ...] = eqx.field(static=True)
+    dim: int
+    samples: int
+    diagonalize_at: tuple[int, ...]
     """Steps at which the dense Hessian is diagonalized; its top eigenvalue is also searched for at every step."""
 
     def points(self, seed: Int[Array, ""] | np.int32) -> Float[Array, "n d"]:

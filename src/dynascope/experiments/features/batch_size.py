@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import xarray as xr
@@ -36,12 +35,12 @@ STANDARD = {"parameterization": "standard", "bias": True}
 IMAGES = {"every_step": False, "spike_steps": 0}
 
 
-class SpikeLearner(eqx.Module):
+class SpikeLearner(ds.Member):
     """An ensemble member: small batches at a constant rate, with the loss split by the top eigenvector of the kernel of
     all the data at every step."""
 
     network: Network
-    batch: int = eqx.field(static=True)
+    batch: int
 
     def __call__(self, seed: tuple[Array, Array, Array, Array]) -> ds.Descent:
         number, rate, x, y = seed

@@ -48,14 +48,14 @@ FOR_REAL = ("flips", "reference", "reference_width", "reference_steps")
 MYRTLE_LAYERS = 5
 
 
-class Learner(eqx.Module):
+class Learner(ds.Member):
     """An ensemble member. A `setting` is what the optimizer needs (for "catapults" how many, else a learning rate) and
     the scale of the initial weights; a `seed` brings its own data and its unit of learning rates."""
 
     network: Network
-    optimizer: str = eqx.field(static=True)
-    batch: int | None = eqx.field(static=True)
-    critical_every: int = eqx.field(static=True)
+    optimizer: str
+    batch: int | None
+    critical_every: int
     """The critical rate of the next batch is recorded every this many steps; 0 is never."""
 
     def __call__(

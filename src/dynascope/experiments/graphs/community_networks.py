@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +12,7 @@ import scipy.linalg
 from jaxtyping import Array, Integer
 
 from dynascope import graphs
-from dynascope.dynamics import Descent
+from dynascope.dynamics import Descent, Member
 from dynascope.models import GAMLP, SpectralGNN
 from dynascope.probes import probe
 from dynascope.tasks import Supervised
@@ -28,13 +27,13 @@ LARGEST_GRADIENT = 40.0
 """Gradients are cut to this norm."""
 
 
-class Head(eqx.Module):
+class Head(Member):
     """A member: the network of a GA-MLP on the features of one operator."""
 
-    features: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    steps: int = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
+    features: int
+    width: int
+    steps: int
+    learning_rate: float
 
     def __call__(self, operator: Array, train: Array, test: Array, labels: Array, number: Array) -> Descent:
         key = jax.random.fold_in(jax.random.key(1), number)
@@ -43,14 +42,14 @@ class Head(eqx.Module):
         return _descent(self, model, Supervised(unnamed_cross_entropy), chosen, labels, key)
 
 
-class Spectral(eqx.Module):
+class Spectral(Member):
     """A member: the spectral network on the graphs themselves."""
 
-    nodes: int = eqx.field(static=True)
-    layers: int = eqx.field(static=True)
-    width: int = eqx.field(static=True)
-    steps: int = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
+    nodes: int
+    layers: int
+    width: int
+    steps: int
+    learning_rate: float
 
     def __call__(self, run: Any, labels: Array) -> Descent:
         key = jax.random.fold_in(jax.random.key(2), run["number"])

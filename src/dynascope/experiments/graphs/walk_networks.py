@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from dynascope.dynamics import Descent
+from dynascope.dynamics import Descent, Member
 from dynascope.models import GAMLP, GIN, MLP
 from dynascope.probes import probe
 from dynascope.tasks import NodeTask, Supervised
@@ -24,14 +24,14 @@ Schedule = Literal["constant", "steps", "cosine"]
 """The factor of the learning rate: none; 0.7 after every quarter of the run; a half cosine to 0."""
 
 
-class Counter(eqx.Module):
+class Counter(Member):
     """A member's settings that are compiled in. The first `train` nodes of `order` are trained on."""
 
-    largest: int = eqx.field(static=True)
-    train: int = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
-    steps: int = eqx.field(static=True)
-    schedule: Schedule = eqx.field(static=True)
+    largest: int
+    train: int
+    batch: int
+    steps: int
+    schedule: Schedule
 
     def optimizer(self, rate: Array) -> optax.GradientTransformation:
         def at(count: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -65,12 +66,13 @@ FIXED_SIZE: tuple[Kind, ...] = ("skips", "convolution")
 """Kinds that are built at their own size: in these, a neuron without edges is not the same as no neuron."""
 
 
-class Initialized(eqx.Module):
+@dataclass(frozen=True)
+class Initialized:
     """Networks of a family at initialization, measured without training."""
 
-    family: Family = eqx.field(static=True)
-    largest: int = eqx.field(static=True)
-    dim: int = eqx.field(static=True)
+    family: Family
+    largest: int
+    dim: int
 
     @eqx.filter_jit
     def measure(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,21 +62,21 @@ def half_sum_of_squares(outputs: Float[Array, "n 1"], targets: Float[Array, " n"
     return jnp.sum((outputs[:, 0] - targets) ** 2) / 2
 
 
-class Trained(eqx.Module):
+class Trained(ds.Member):
     """An ensemble member: a DAG network and gradient descent at the rate `share` / lambda_max(K_0), where K_0 is the
     initial kernel of the network before its output's activation, whose slope is at most 1."""
 
-    kind: Kind = eqx.field(static=True)
-    hidden: int = eqx.field(static=True)
+    kind: Kind
+    hidden: int
     """The number of hidden layers."""
-    activation: str = eqx.field(static=True)
-    output: str = eqx.field(static=True)
-    curvature: bool = eqx.field(static=True, default=False)
+    activation: str
+    output: str
+    curvature: bool = False
     """Whether to measure, at initialization, the Hessian H of the first point's output f: its norm, and 2 |H grad f|,
     the change of the kernel of that point per distance in the worst direction."""
-    quadratic: bool = eqx.field(static=True, default=False)
+    quadratic: bool = False
     """Whether to train the network's second-order Taylor model instead."""
-    largest: int = eqx.field(static=True, default=1)
+    largest: int = 1
     """The size of the hidden layers in the arrays; set by `train`."""
 
     def __call__(self, seed: Array, width: Array, x: Array, y: Array, removed: Array, share: Array) -> ds.Descent:

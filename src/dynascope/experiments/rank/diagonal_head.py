@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,10 +45,10 @@ def regression(head: ToyHead) -> DiagonalRegression:
     return DiagonalRegression(network, x, jax.vmap(lambda one: network(one, jnp.asarray(head.teacher)))(x))
 
 
-class HeadMember(eqx.Module):
+class HeadMember(ds.Member):
     """A member of the ensemble: the flow from one start of one teacher's student, at one initial scale."""
 
-    dim: int = eqx.field(static=True)
+    dim: int
 
     def __call__(self, seed: Mapping[str, Array], scale: Mapping[str, Array]) -> ds.Flow:
         task = DiagonalRegression(AttentionHead(self.dim), seed["x"], seed["y"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,15 +40,15 @@ LONG = 1000
 LATER = "From layer 2 on and in long runs only: in the first layer the rank falls to about 1, in others until step 200."
 
 
-class LanguageMember(eqx.Module):
+class LanguageMember(ds.Member):
     """A member of the ensemble: a GPT trained by Adam on windows of a text."""
 
-    size: tuple[tuple[str, Any], ...] = eqx.field(static=True)
-    vocabulary: int = eqx.field(static=True)
-    steps: int = eqx.field(static=True)
-    warmup: int = eqx.field(static=True)
-    decay: bool = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
+    size: tuple[tuple[str, Any], ...]
+    vocabulary: int
+    steps: int
+    warmup: int
+    decay: bool
+    batch: int
 
     def __call__(self, seed: Array, rate: Array, random: Array, task: NextToken) -> ds.Descent:
         init, order, noise = jax.random.split(jax.random.key(seed), 3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -32,10 +31,10 @@ class State(NamedTuple):
     z: Float[np.ndarray, " p"]
 
 
-class Continuation(eqx.Module):
+class Continuation(ds.Member):
     """A member of the ensemble: the flow from one state, in unrescaled time."""
 
-    dim: int = eqx.field(static=True)
+    dim: int
 
     def __call__(self, case: Mapping[str, Array], x: Array, y: Array) -> ds.Flow:
         task = DiagonalRegression(AttentionHead(self.dim), x, y)

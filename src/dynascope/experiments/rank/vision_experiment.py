@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,17 +66,17 @@ def image_set(data: Data, count: int | None, folder: str = "", pixels: int | Non
     return ImageSet(x, y, found.x_test, y_test, int(max(y.max(), y_test.max())) + 1, f"{len(x)} {name}")
 
 
-class VisionMember(eqx.Module):
+class VisionMember(ds.Member):
     """A member of the ensemble: a ViT trained by Adam or SGD, with linear warm-up and one cosine cycle of the rate."""
 
-    size: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    size: tuple[tuple[str, Any], ...]
     """The options of the ViT by name."""
-    classes: int = eqx.field(static=True)
-    optimizer: str = eqx.field(static=True)
-    steps: int = eqx.field(static=True)
-    warmup: int = eqx.field(static=True)
-    batch: int = eqx.field(static=True)
-    clip: float | None = eqx.field(static=True)
+    classes: int
+    optimizer: str
+    steps: int
+    warmup: int
+    batch: int
+    clip: float | None
     """The largest norm of a gradient, if bounded."""
 
     def __call__(
