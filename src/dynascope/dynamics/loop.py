@@ -23,6 +23,7 @@ from jaxtyping import PyTree
 from dynascope.checks import shown
 from dynascope.dynamics import on_chip
 from dynascope.dynamics.checkpoint import Checkpoint
+from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.devices import on_each_device
 from dynascope.dynamics.on_chip import Chip
 from dynascope.dynamics.process import Process, SteppedProcess
@@ -69,9 +70,9 @@ class Progress(NamedTuple):
 
 def _per_member(function: Callable, batched: bool, mesh: Mesh | None) -> Callable:
     """For all members side by side, on each device of the mesh its share; a single one without the batch axis, which
-    would cost large networks time."""
+    would cost large networks time. Convolutions are written channels-last, as loops on CPUs need them."""
     if not batched:
-        return function
+        return channels_last(function)
 
     def run(*members: PyTree) -> PyTree:
         if jax.tree.leaves(members)[0].shape[0] > 1:
@@ -79,7 +80,7 @@ def _per_member(function: Callable, batched: bool, mesh: Mesh | None) -> Callabl
         alone = jax.tree.map(lambda leaf: leaf[0], members)
         return jax.tree.map(lambda leaf: leaf[None], function(*alone))
 
-    return on_each_device(run, mesh)
+    return on_each_device(channels_last(run), mesh)
 
 
 @eqx.filter_jit
