@@ -17,9 +17,16 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
 def panels(
     columns: int, rows: int = 1, size: tuple[int | float, int | float] = (4.4, 3.6), **options: Any
 ) -> tuple[Figure, Any]:
-    """A figure with a row or a grid of axes, each of `size` inches, and the axes as `Figure.subplots` returns them.
+    """A figure with a row or a grid of axes. The lab applies `HOUSE_STYLE` while an experiment draws.
 
-    `options` go to `Figure.subplots`. The lab applies `HOUSE_STYLE` while an experiment draws.
+    Args:
+        columns: Number of columns.
+        rows: Number of rows.
+        size: Width and height of one panel, in inches.
+        **options: For `Figure.subplots`.
+
+    Returns:
+        The figure, and its axes as `Figure.subplots` returns them.
     """
     from matplotlib.figure import Figure
 
@@ -28,19 +35,36 @@ def panels(
 
 
 def legend_beside(axes: Axes) -> None:
-    """Put the legend to the right of the axes, where it hides nothing."""
+    """Put the legend to the right of the axes, where it hides nothing.
+
+    Args:
+        axes: Axes with labeled artists.
+    """
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def settings_colors(count: int) -> list[Any]:
-    """`count` colors for an ordered family of settings, dark to light."""
+    """Colors for an ordered family of settings, dark to light.
+
+    Args:
+        count: Number of colors.
+
+    Returns:
+        The colors, as matplotlib takes them.
+    """
     from matplotlib import colormaps
 
     return [colormaps["viridis"](x) for x in np.linspace(0.05, 0.88, count)]
 
 
 def concept_plane(axes: Axes, mu: Sequence[float], label: str = "test point") -> None:
-    """Axes of a two-concept output: where the training clusters and the test point lie."""
+    """Draw the training clusters and the test point into the plane of a two-concept output.
+
+    Args:
+        axes: The axes.
+        mu: The signals of the two concepts.
+        label: The name of the test point in the legend.
+    """
     axes.plot([0, mu[0]], [mu[1], 0], "o", color=FAINT, markersize=7, zorder=1, label="training clusters")
     axes.plot([mu[0]], [mu[1]], "*", color=INK, markersize=12, zorder=5, label=label)
     axes.set_xlabel("output, concept 1")

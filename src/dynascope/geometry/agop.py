@@ -40,7 +40,16 @@ def call(model: Any, x: Any) -> Any:
 
 
 def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[Array, "d d"]:
-    """G as a matrix (d, d), for n points of size d; summed over blocks of points, so that memory stays bounded."""
+    """The average gradient outer product G as a matrix, summed over blocks of points so that memory stays bounded.
+
+    Args:
+        model: A callable of one input, or any pytree together with `apply`.
+        x: The points, `(n, ...)`; d numbers each.
+        apply: `apply(model, x)`, the output at one input. Default: `model(x)`.
+
+    Returns:
+        G, shape `(d, d)`.
+    """
     x = _points(x)
     count, outputs, dim = _sizes(model, x, apply)
     block = max(1, min(count, BLOCK_NUMBERS // (outputs * dim)))
@@ -58,15 +67,31 @@ def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[
 
 
 def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Factored:
-    """G as its gradients (r, d), a row for each point and output: smaller than the matrix where inputs are wide."""
+    """The average gradient outer product G by its gradients: smaller than the matrix if inputs are wide.
+
+    Args:
+        model: A callable of one input, or any pytree together with `apply`.
+        x: The points, `(n, ...)`; d numbers each.
+        apply: `apply(model, x)`, the output at one input. Default: `model(x)`.
+
+    Returns:
+        `rows` with G = rows^T rows, shape `(r, d)`: one for each point and output.
+    """
     x = _points(x)
     _sizes(model, x, apply)
     return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
 
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
-    """The cosine between two outer products, as matrices (d, d) or factored; 0 where one of them is 0 (as for a network
-    whose units are all dead)."""
+    """The cosine between two outer products.
+
+    Args:
+        one: A matrix `(d, d)`, or factored.
+        other: A matrix `(d, d)`, or factored.
+
+    Returns:
+        tr(G H) / (|G|_F |H|_F), a scalar; 0 if one of them is 0 (as for a network whose units are all dead).
+    """
     sizes = check_outer("one", one), check_outer("other", other)
     if sizes[0] != sizes[1]:
         raise ValueError(f"one and other must be over inputs of one size; got {sizes[0]} and {sizes[1]}")

@@ -47,9 +47,17 @@ def as_vector(direction: PyTree) -> Vector:
 
 
 def directional_derivatives(loss: Loss, params: PyTree, direction: PyTree, order: int = 4) -> Float[Array, " _"]:
-    """f(0), f'(0), ..., (order + 1,) of f(t) = loss(params + t u), with u the direction, flat (n,) or shaped as params.
+    """The derivatives of f(t) = loss(params + t u) at t = 0.
 
-    The k-th scales with |u|^k: give a unit vector where sizes matter. u is taken as it is.
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree; its n floating-point numbers are differentiated.
+        direction: u, flat `(n,)` or in the structure of `params`. The k-th derivative scales with |u|^k: give a unit
+            vector if sizes matter.
+        order: The highest order, at most 8.
+
+    Returns:
+        f(0), f'(0), ..., shape `(order + 1,)`.
     """
     return _directional(loss, params, direction, checks.whole("order", order, at_least=0, at_most=8))
 
@@ -63,23 +71,34 @@ def _directional(loss: Loss, params: PyTree, direction: PyTree, order: int) -> F
 
 
 class LineMinimum(NamedTuple):
-    """Where along a gradient step the loss is least."""
+    """The point along a gradient step at which the loss is least."""
 
     fraction: Float[Array, ""]
-    """c*, the part of the step: 0 where the step starts, 1 where it ends."""
+    """c*, the part of the step: 0 at its start, 1 at its end."""
     params: PyTree
+    """The parameters there."""
     loss: Float[Array, ""]
+    """The loss there."""
     slope: Float[Array, ""]
-    """d loss / d c there: 0 at a smooth minimum, negative where the loss still falls at the end of the step."""
+    """d loss / d c there: 0 at a smooth minimum, negative if the loss still falls at the end of the step."""
 
 
 def line_search_minimum(
     loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float, *, points: int = 64, halvings: int = 30
 ) -> LineMinimum:
-    """c* = argmin over c in [0, 1] of loss(params - c learning_rate grad): the least of `points` + 1 on a grid, then
-    the zero of the slope between its neighbors, by bisection.
+    """c* = argmin over c in [0, 1] of loss(params - c learning_rate grad), on a grid and then by bisection.
 
     Bisection of the slope finds the minimum to the rounding of c; of the loss it would find half the digits.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree.
+        learning_rate: The length of the step, in gradients.
+        points: Number of intervals of the grid.
+        halvings: Number of bisections between the neighbors of the least point of the grid.
+
+    Returns:
+        The minimum: c*, the parameters, the loss and its slope there.
     """
     learning_rate = checks.real("learning_rate", learning_rate)
     checks.whole("points", points, at_least=1, at_most=2**20)
@@ -128,7 +147,14 @@ class Flip(NamedTuple):
 
 
 def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
-    """D = 3 f3^2 - f2 f4 from f, f', f'', f''', f''''."""
+    """D = 3 f3^2 - f2 f4 of a loss along a line.
+
+    Args:
+        derivatives: f, f', f'', f''', f'''', shape `(5,)`.
+
+    Returns:
+        D, a scalar.
+    """
     if checks.array("derivatives", derivatives, min_ndim=1).shape[0] != 5:
         raise ValueError(f"derivatives must hold five numbers, orders 0 to 4; got {checks.shown(derivatives)}")
     _, _, f2, f3, f4 = derivatives
@@ -136,9 +162,17 @@ def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
 
 
 def flip(loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float) -> Flip:
-    """D along the unit gradient direction of params, at the minimum of the gradient step's line.
+    """The discriminant D along the unit gradient, at the minimum of the loss along a gradient step.
 
-    D scales with the sixth power of the direction's length: it is that of the unit vector.
+    D scales with the sixth power of the direction's length: this one is that of the unit vector.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree.
+        learning_rate: The length of the step, in gradients.
+
+    Returns:
+        D, the derivatives of orders 0 to 4 at the minimum, and the part of the step at which it lies.
     """
     return _flip(loss, params, checks.real("learning_rate", learning_rate, above=0))
 

@@ -33,23 +33,25 @@ def check_search(k: int, tolerance: Any, max_products: int, which: str = "larges
 
 
 class Eigenpairs(eqx.Module):
-    """The top k eigenvalues, largest first, with eigenvectors and what is known of their errors."""
+    """The top k eigenvalues, largest first, with eigenvectors and estimates of their errors."""
 
     values: Float[Array, " k"]
+    """The eigenvalues."""
     vectors: Float[Array, "k n"]
     """Unit vectors in the flat order of the parameters; `hessian.flatten(loss, params).unflatten` shapes them."""
     residuals: Float[Array, " k"]
     """||Hv - lambda v||. Some eigenvalue lies within this distance of the value: always, up to rounding."""
     errors: Float[Array, " k"]
-    """An estimate of the value's error: residual^2 / gap, where the gap to the next pair is wider; and rounding."""
+    """An estimate of the value's error: residual^2 / gap if the gap to the next pair is wider than the residual; and
+    rounding."""
     angles: Float[Array, " k"]
     """An estimate of the vector's error, as the sine of an angle: residual / gap, at most 1 (Davis & Kahan 1970)."""
     converged: Bool[Array, " k"]
-    """Whether the error is within the tolerance asked for, and the next pair was searched for too."""
+    """Whether the error is within the tolerance, and the next pair was searched for too."""
     products: Int[Array, ""]
-    """How many Hessian-vector products it took."""
+    """Number of Hessian-vector products."""
     subspace: Float[Array, "s n"]
-    """The k vectors and the next one: what to start from at a neighboring point."""
+    """The k vectors and the next one: a start for the search at a neighboring point."""
 
 
 def top_eigenpairs(
@@ -65,15 +67,27 @@ def top_eigenpairs(
     max_products: int = 300,
     dense: int = DENSE,
 ) -> Eigenpairs:
-    """The algebraically largest eigenvalues of the Hessian of `loss` at `params`, or those of largest magnitude.
+    """The algebraically largest eigenvalues of the Hessian of a loss, or those of largest magnitude.
 
-    With at most `dense` parameters the whole Hessian is diagonalized; with more, `krylov.extreme_pairs` searches until
-    the estimated relative error of each value is within `tolerance`, or `max_products` are spent. `start` are vectors
-    to start from, usually the `subspace` of a neighboring point. Into the last of them goes some of the gradient and
-    of a random direction, drawn from `seed`, and `explore` products at least follow it: from vectors that are
-    eigenvectors already, no product would lead to a larger eigenvalue elsewhere.
+    Few parameters: the whole Hessian is diagonalized. Many: `krylov.extreme_pairs` searches. Compiled once for each
+    `loss` (a function, by identity, or a module, by structure) and shape.
 
-    Compiled once for each `loss` (a function, by identity, or a module, by structure) and shape.
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree with n floating-point numbers.
+        k: Number of eigenpairs.
+        tolerance: The search ends when the estimated relative error of each value is within it.
+        which: "largest", or "magnitude" for the largest in size.
+        start: Vectors `(s, n)` to start from, usually the `subspace` of a neighboring point. The last one is mixed with
+            the gradient and a random direction; otherwise a search started at exact eigenvectors could not find a
+            larger eigenvalue.
+        seed: Seed of the random direction.
+        explore: The least number of products of a search that has a `start`.
+        max_products: The largest number of Hessian-vector products.
+        dense: Up to this many parameters the Hessian is diagonalized, unless `start` is given.
+
+    Returns:
+        The eigenpairs, each with its residual and an estimate of its error.
     """
     check_search(k, tolerance, max_products, which)
     checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)

@@ -1,8 +1,8 @@
 """The Hessian of a loss, through its products with vectors; and the gradient of its top eigenvalue.
 
-A loss is any `loss(params)` with a scalar value; params are any pytree. What is differentiated are its floating-point
-leaves, laid end to end as one flat vector (the order of `jax.tree.leaves`). The second derivative of a ReLU is 0
-everywhere, as JAX takes it.
+A loss is any `loss(params)` with a scalar value; params are any pytree. Its floating-point leaves are differentiated,
+laid end to end as one flat vector (the order of `jax.tree.leaves`). The second derivative of a ReLU is 0 everywhere, as
+in JAX.
 """
 
 from __future__ import annotations
@@ -57,7 +57,16 @@ def linearized(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vecto
 
 
 def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree:
-    """Hv for a vector with the structure of params (its floating-point leaves), or for a flat one (n,)."""
+    """The product Hv of the Hessian of a loss with a vector.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree with n floating-point numbers.
+        vector: v, flat `(n,)` or in the structure of `params` (its floating-point leaves).
+
+    Returns:
+        Hv, in the form of `vector`.
+    """
     flat = flatten(loss, params)
     given = vector if eqx.is_array(vector) and vector.shape == flat.point.shape else None
     v = given if given is not None else ravel_pytree(eqx.filter(vector, eqx.is_inexact_array))[0]
@@ -68,7 +77,15 @@ def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree
 
 
 def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
-    """The whole matrix (n, n), for small problems, in the flat order of the n parameters."""
+    """The whole Hessian, for small problems.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree with n floating-point numbers.
+
+    Returns:
+        The symmetric matrix `(n, n)`, in the flat order of the parameters.
+    """
     flat = flatten(loss, params)
     _, product = linearized(flat.objective, flat.point)
     matrix = jax.vmap(product)(jnp.eye(flat.point.size, dtype=flat.point.dtype))
@@ -77,11 +94,18 @@ def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
 
 @eqx.filter_jit
 def sharpness_gradient(loss: Loss, params: PyTree, vector: Float[Array, " n"]) -> PyTree:
-    """The gradient of the eigenvalue whose unit eigenvector (flat) is given: d/dtheta of v^T H(theta) v, v held.
+    """The gradient of an eigenvalue of the Hessian: d/dtheta of v^T H(theta) v with v held, which is grad^3 L [v, v].
 
-    This is the third derivative contracted twice with v, grad^3 L [v, v]. It is the gradient of the eigenvalue as long
-    as that is simple (Hellmann-Feynman); where two eigenvalues meet there is none. An error of angle a in v makes one
-    of order a.
+    It is the gradient of the eigenvalue as long as that is simple (Hellmann-Feynman); if two eigenvalues meet there is
+    none. An error of angle a in v makes one of order a.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree with n floating-point numbers.
+        vector: The unit eigenvector v, flat `(n,)`.
+
+    Returns:
+        The gradient, in the structure of `params`.
     """
     flat = flatten(loss, params)
     if checks.array("vector", vector, ndim=1).shape != flat.point.shape:

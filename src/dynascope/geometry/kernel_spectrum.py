@@ -1,4 +1,4 @@
-"""What the tangent kernel says of training on squared loss: eigenpairs, critical rates, where the loss lies.
+"""Training on squared loss by the tangent kernel: its eigenpairs, critical learning rates, the loss by eigenspaces.
 
 Two conventions for squared loss are in use, and a learning rate means nothing without one: "mse", the mean over all
 entries of (f - y)^2, and "sum", half the sum over them. With N entries (n examples of k outputs) gradient descent on a
@@ -72,12 +72,24 @@ def kernel_eigenpairs(
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Eigenpairs:
-    """The k largest eigenvalues of the tangent kernel at the examples x (n, ...), with vectors and residuals.
+    """The k largest eigenvalues of the tangent kernel, with vectors and residuals.
 
-    The kernel is formed as a matrix where that is cheap, and otherwise known only by its products, of `rows` examples
-    at a time (`formed` decides). Up to 256 rows it is diagonalized; above, or with `start` (the `subspace` found at a
-    neighboring point), it is searched by Rayleigh-Ritz until the estimated relative errors are within `tolerance`, or
-    `max_products` are spent.
+    Up to 256 rows the kernel is diagonalized, unless `start` is given; otherwise it is searched by Rayleigh-Ritz.
+
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`.
+        k: Number of eigenpairs.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        tolerance: The search ends when the estimated relative error of each value is within it.
+        start: Vectors to start from, one per row: the `subspace` found at a neighboring point.
+        seed: Seed of the random direction that is mixed into the start.
+        max_products: The largest number of products with the kernel.
+        formed: Whether to form the kernel as a matrix. Default: if that is cheap.
+        rows: Number of examples at a time in products, if the kernel is not formed. Default: all.
+
+    Returns:
+        The eigenpairs, each with its residual and an estimate of its error.
     """
     check_search(k, tolerance, max_products)
     check_examples(x, apply, formed, rows)
@@ -125,8 +137,20 @@ def critical_rate(
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Float[Array, ""]:
-    """The learning rate above which gradient descent on the linearized model diverges: of the whole set if x is the
-    whole set (n, ...), of a batch if x is a batch."""
+    """The learning rate above which gradient descent on the linearized model diverges.
+
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`: the whole training set, or a batch for the critical rate of that batch.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        convention: "mse" if the loss is the mean of (f - y)^2 over all entries, "sum" if it is half their sum.
+        tolerance: Relative error of the kernel's largest eigenvalue.
+        formed: Whether to form the kernel as a matrix. Default: if that is cheap.
+        rows: Number of examples at a time in products, if the kernel is not formed. Default: all.
+
+    Returns:
+        The critical learning rate, a scalar.
+    """
     slope(1, convention)
     found = kernel_eigenpairs(model, x, 1, apply=apply, tolerance=tolerance, formed=formed, rows=rows)
     return rate_of(found.values[0], found.vectors.shape[1], convention)
@@ -152,7 +176,19 @@ def kernel_change(
     tolerance: float = 1e-4,
     formed: bool | None = None,
 ) -> Float[Array, ""]:
-    """||K - K0|| / ||K0||, in the spectral norm: how far the kernel at `model` is from the one at `start`."""
+    """||K - K0|| / ||K0|| in the spectral norm: how far the tangent kernel of one model is from that of another.
+
+    Args:
+        model: The model with kernel K: a callable of one example, or any pytree together with `apply`.
+        start: The model with kernel K0.
+        x: The examples, `(n, ...)`.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        tolerance: Relative error of the norms.
+        formed: Whether to form the kernels as matrices. Default: if that is cheap.
+
+    Returns:
+        The relative change, a scalar.
+    """
     check_search(1, tolerance, 1)
     check_examples(x, apply, formed)
     return _change(model, start, x, apply, tolerance, formed)
@@ -183,7 +219,9 @@ class Split(NamedTuple):
     """The loss in the span of the top s eigenvectors of the kernel, and in the rest, for several s."""
 
     top: Float[Array, " splits"]
+    """The loss in the span."""
     rest: Float[Array, " splits"]
+    """The loss in its complement."""
 
 
 def most(splits: Sequence[int]) -> int:
@@ -216,7 +254,21 @@ def eigenspace_losses(
     tolerance: float = 1e-5,
     formed: bool | None = None,
 ) -> Split:
-    """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel."""
+    """L_{<=s} and L_{>s} (4.2): the squared loss split by the eigenvectors of the model's CURRENT kernel.
+
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`.
+        y: The targets, `(n, ...)`, as many numbers as the outputs.
+        splits: The numbers s of top eigenvectors.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        convention: "mse" for the mean of (f - y)^2 over all entries, "sum" for half their sum.
+        tolerance: Relative error of the eigenvalues.
+        formed: Whether to form the kernel as a matrix. Default: if that is cheap.
+
+    Returns:
+        The two losses for every s, shape `(splits,)` each.
+    """
     slope(1, convention)
     check_examples(x, apply, formed)
     k = min(most(splits), checks.rows(x=x, y=y) * flat_outputs(model, apply).count(x))
@@ -239,8 +291,19 @@ def _like(y: Float[Array, ...], outputs: Float[Array, "n k"]) -> Float[Array, "n
 
 
 def polyak_ratio(model: PyTree, x: PyTree, y: Float[Array, "n ..."], *, apply: Apply | None = None) -> Float[Array, ""]:
-    """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r: the PL* condition with
-    constant mu says that it is at least mu, and it is at least the smallest eigenvalue of K."""
+    """||grad L||^2 / (2 L) for L = half the sum of squared errors, which is r^T K r / r^T r.
+
+    The PL* condition with constant mu says that it is at least mu; it is at least the smallest eigenvalue of K.
+
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`.
+        y: The targets, `(n, ...)`, as many numbers as the outputs.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+
+    Returns:
+        The ratio, a scalar.
+    """
     check_examples(x, apply)
     checks.rows(x=x, y=y)
     return _polyak_ratio(model, x, y, apply)

@@ -1,7 +1,7 @@
 """How far an output is from linear in its parameters: Hessian norms, whole and by blocks, and the gap on a sphere.
 
-An output is any scalar `function(params)` over any pytree, such as `lambda net: net(x)[0]`. The theory of what to
-expect is in `theory.linearity`.
+An output is any scalar `function(params)` over any pytree, such as `lambda net: net(x)[0]`. The predictions are in
+`theory.linearity`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,29 @@ class HessianNorm(NamedTuple):
     """The spectral norm of a Hessian, with estimates of its error; scalars."""
 
     value: Float[Array, ""]
+    """The largest |lambda|."""
     residual: Float[Array, ""]
     """||Hv - lambda v||: |lambda| is the size of some eigenvalue to within this."""
     error: Float[Array, ""]
     """The estimated error of the value."""
     products: Int[Array, ""]
+    """Number of Hessian-vector products."""
 
 
 def hessian_norm(function: Loss, params: PyTree, *, tolerance: float = 1e-4, max_products: int = 300) -> HessianNorm:
-    """The largest eigenvalue of the Hessian in magnitude. (ReLU outputs have eigenvalues in pairs of opposite sign; the
-    search by magnitude handles them.)"""
+    """The spectral norm of a Hessian: its largest eigenvalue in magnitude.
+
+    ReLU outputs have eigenvalues in pairs of opposite sign; the search by magnitude handles them.
+
+    Args:
+        function: `function(params)`, a scalar.
+        params: Any pytree.
+        tolerance: Relative error at which the search ends.
+        max_products: The largest number of Hessian-vector products.
+
+    Returns:
+        The norm, with its residual and an estimate of its error.
+    """
     checks.function("function", function, "function(params)")
     found = top_eigenpairs(function, params, tolerance=tolerance, which="magnitude", max_products=max_products)
     return HessianNorm(jnp.abs(found.values[0]), found.residuals[0], found.errors[0], found.products)
@@ -44,6 +57,7 @@ class BlockNorms(NamedTuple):
     """Spectral norms of the blocks of a Hessian, for every pair of groups, and the errors they are known to."""
 
     values: Float[Array, "g g"]
+    """The norms."""
     errors: Float[Array, "g g"]
     """A singular value lies within this of the value (residual / value of the search for its square)."""
 
@@ -51,10 +65,20 @@ class BlockNorms(NamedTuple):
 def block_norms(
     function: Loss, params: PyTree, groups: PyTree, *, tolerance: float = 1e-4, max_products: int = 300
 ) -> BlockNorms:
-    """||d^2 f / d w_a d w_b|| for every two groups of weights, in the order of their numbers.
+    """||d^2 f / d w_a d w_b|| for every two groups of weights.
 
-    `groups` gives each floating-point leaf of `params` a number, in their structure (`DAG.layer_numbers()` gives its
-    layer). A product with a block is one with the whole Hessian, restricted to b before and to a after.
+    A product with a block is one with the whole Hessian, restricted to b before and to a after.
+
+    Args:
+        function: `function(params)`, a scalar.
+        params: Any pytree.
+        groups: The number of its group for each floating-point leaf, in the structure of `params`
+            (`DAG.layer_numbers()` gives the layers).
+        tolerance: Relative error at which each search ends.
+        max_products: The largest number of Hessian-vector products for each pair.
+
+    Returns:
+        The norms and their errors, `(groups, groups)` each, in the order of the numbers.
     """
     check_search(1, tolerance, max_products)
     return _block_norms(function, params, groups, float(tolerance), max_products)
@@ -103,14 +127,17 @@ class LinearityGap(NamedTuple):
     """The largest |f - f_lin| seen on a sphere, and over each family of directions by itself."""
 
     value: Float[Array, ""]
+    """The largest of the three."""
     random: Float[Array, ""]
     """Over random directions: far smaller than the supremum over the sphere."""
     gradient: Float[Array, ""]
+    """Along the gradient."""
     hessian: Float[Array, ""]
     """Over the two Hessian eigenvectors of largest eigenvalue in size."""
     norm: Float[Array, ""]
     """The Hessian norm at the center."""
     norm_error: Float[Array, ""]
+    """The estimated error of that norm."""
 
 
 def linearity_gap(
@@ -122,11 +149,22 @@ def linearity_gap(
     directions: int = 16,
     among: PyTree | None = None,
 ) -> LinearityGap:
-    """|f - f_lin| at `radius` from `params`, f_lin the linearization there: over random directions, along the gradient
-    and along the top eigenvectors of the Hessian, both ways. A lower bound of the supremum over the sphere.
+    """|f - f_lin| on a sphere around the parameters, with f_lin the linearization at the center.
 
-    `among`, in the structure of the parameters, marks those that count; random directions leave the others alone
-    (`DAG.edge_marks()` marks the weights of edges).
+    The directions are random ones, the gradient and the top eigenvectors of the Hessian, each both ways: a lower bound
+    of the supremum over the sphere.
+
+    Args:
+        function: `function(params)`, a scalar.
+        params: Any pytree: the center.
+        radius: The radius of the sphere.
+        key: Key of the random directions.
+        directions: Number of random directions.
+        among: Marks, in the structure of `params`, of the parameters that random directions change (`DAG.edge_marks()`
+            marks the weights of edges). Default: all.
+
+    Returns:
+        The largest gap, that of each family of directions, and the Hessian norm at the center.
     """
     radius = checks.real("radius", radius, above=0)
     checks.key("key", key)

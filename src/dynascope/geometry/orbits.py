@@ -30,14 +30,31 @@ def advance(rule: Rule, state: PyTree, steps: int) -> PyTree:
 
 
 def residual(rule: Rule, state: PyTree, period: int = 2) -> Float[Array, ""]:
-    """max |F^p(x) - x| over all entries of a state of any shape: 0 on an orbit whose period divides p."""
+    """max |F^p(x) - x| over all entries of a state: 0 on an orbit whose period divides p.
+
+    Args:
+        rule: F, from a state to the next one.
+        state: x, an array or any pytree.
+        period: p.
+
+    Returns:
+        The residual, a scalar.
+    """
     _check_orbit(state, period)
     return _largest(jax.tree.map(jnp.subtract, advance(rule, state, period), state))
 
 
 def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
-    """(F^p)'(x), the product of F' over the orbit, of a rule that acts entry by entry, in the shape of the state; the
-    orbit attracts where it is between -1 and 1."""
+    """(F^p)'(x), the product of F' over the orbit, for a rule that acts entry by entry.
+
+    Args:
+        rule: F, from a state to the next one.
+        state: x, of any shape.
+        period: p.
+
+    Returns:
+        The multiplier of each entry; the orbit attracts if it is between -1 and 1.
+    """
     _check_orbit(state, period)
     state = jnp.asarray(state)
     state = state if jnp.issubdtype(state.dtype, jnp.floating) else state.astype(jnp.result_type(float))
@@ -45,7 +62,16 @@ def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
 
 
 def multipliers(rule: Callable[[Array], Array], state: Float[Array, " n"], period: int = 2) -> Array:
-    """The eigenvalues (n,), complex, of the Jacobian of F^p at x, for a state of n numbers, the largest first."""
+    """The eigenvalues of the Jacobian of F^p at x.
+
+    Args:
+        rule: F, from a state to the next one.
+        state: x, shape `(n,)`.
+        period: p.
+
+    Returns:
+        Complex eigenvalues `(n,)`, the largest in size first.
+    """
     _check_orbit(checks.array("state", state, ndim=1), period)
     found = jnp.linalg.eigvals(jax.jacfwd(lambda x: advance(rule, x, period))(state))
     return found[jnp.argsort(-jnp.abs(found))]
@@ -57,12 +83,28 @@ def diverged(state: PyTree, bound: Reals = 1e3) -> Bool[Array, ""]:
 
 
 def imbalance(x: Reals, y: Reals) -> Values:
-    """|x - y|, entry by entry."""
+    """|x - y|, entry by entry.
+
+    Args:
+        x: Numbers of any shape.
+        y: Numbers of any shape.
+
+    Returns:
+        The distances.
+    """
     return jnp.abs(jnp.asarray(checks.array("x", x) - checks.array("y", y)))
 
 
 def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """|w_i| / v_i of neurons v_i relu(w_i . x)."""
+    """|w_i| / v_i of neurons v_i relu(w_i . x).
+
+    Args:
+        inner: The weights w_i, `(..., d)`.
+        outer: The weights v_i, `(...)`.
+
+    Returns:
+        The ratios, shape `(...)`.
+    """
     inner, outer = jnp.asarray(checks.array("inner", inner, min_ndim=1)), jnp.asarray(checks.array("outer", outer))
     if outer.shape != inner.shape[:-1]:
         raise ValueError(f"outer must have shape {inner.shape[:-1]}, one weight a neuron; got {checks.shown(outer)}")
@@ -70,7 +112,15 @@ def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -
 
 
 def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Array, ""]:
-    """||Y^T Y - Z^T Z||, in the Frobenius norm."""
+    """||Y^T Y - Z^T Z||, in the Frobenius norm.
+
+    Args:
+        Y: A factor `(m, p)`.
+        Z: A factor `(q, p)`.
+
+    Returns:
+        The norm, a scalar.
+    """
     Y, Z = jnp.asarray(checks.array("Y", Y, ndim=2)), jnp.asarray(checks.array("Z", Z, ndim=2))
     if Y.shape[1] != Z.shape[1]:
         raise ValueError(f"Y and Z must have as many columns; got shapes {Y.shape} and {Z.shape}")
@@ -80,10 +130,19 @@ def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Arra
 def leading_components(
     Y: Float[Array, "d p"], Z: Float[Array, "d p"], C: Float[Array, "d d"], top: Float[Array, " d"]
 ) -> dict[str, Array]:
-    """Of a factorization Y Z^T of C with top eigenvector u: |u^T Y| and |u^T Z|, the largest singular values of Y and
-    Z, and max |M - (u^T M u) u u^T| for M = Y Z^T - C, which is 0 where the error is along u alone.
+    """The components of a factorization Y Z^T of C along the top eigenvector u of C, and off it.
 
     Compare |u^T Y| and |u^T Z|: in the low phase of an orbit the largest singular value may belong to the bulk.
+
+    Args:
+        Y: A factor `(d, p)`.
+        Z: A factor `(d, p)`.
+        C: The matrix `(d, d)`.
+        top: u, shape `(d,)`.
+
+    Returns:
+        `Y` and `Z`, |u^T Y| and |u^T Z|; `Y_norm` and `Z_norm`, the largest singular values; `off_top`, max |M - (u^T M
+        u) u u^T| for M = Y Z^T - C, which is 0 if the error is along u alone.
     """
     shapes = [jnp.shape(checks.array(*named)) for named in (("Y", Y), ("Z", Z), ("C", C), ("top", top))]
     d = shapes[0][:1]

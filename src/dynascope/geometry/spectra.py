@@ -26,7 +26,15 @@ Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
 
 
 def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
-    """The singular values of A Bᵀ that can differ from zero (as many as the core has), in descending order."""
+    """The singular values of A Bᵀ that can differ from zero.
+
+    Args:
+        a: A, shape `(..., d, k)`.
+        b: B, shape `(..., e, k)`.
+
+    Returns:
+        The min(d, e, k) largest, `(..., r)`, in descending order.
+    """
     _check_pair("a", a, "b", b)
     a, b = jnp.asarray(a), jnp.asarray(b)
     return lax.platform_dependent(a, b, cpu=by_triangles, default=by_eigenvalues)
@@ -50,7 +58,16 @@ def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"])
 
 
 def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
-    """The singular values of A Bᵀ − A₀ B₀ᵀ; NaN where the two are the same, since a spectrum of zeros has no rank."""
+    """The singular values of A Bᵀ − A₀ B₀ᵀ.
+
+    Args:
+        now: A `(..., d, k)` and B `(..., e, k)`.
+        then: A₀ and B₀, in the same shapes.
+
+    Returns:
+        At most 2k values `(..., r)`, in descending order; NaN if the two products are equal, since a spectrum of zeros
+        has no rank.
+    """
     _check_pairs(now, then)
     (a, b), (a0, b0) = now, then
     moved, whole = (jnp.linalg.norm(factor, axis=(-2, -1), keepdims=True) for factor in (a - a0, a0))
@@ -61,8 +78,16 @@ def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch 
 
 
 def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
-    """Factors (..., d, k), (..., e, k) that have moved from `then` as far as those of `now`, matrix by matrix, but in
-    random directions."""
+    """Factors that have moved as far as others, matrix by matrix, but in random directions.
+
+    Args:
+        key: Key of the directions.
+        now: A `(..., d, k)` and B `(..., e, k)`, which say how far.
+        then: The factors to move from, in the same shapes.
+
+    Returns:
+        The moved factors.
+    """
     checks.key("key", key)
     _check_pairs(now, then)
 

@@ -20,34 +20,56 @@ class SpectralDensity(eqx.Module):
     """A Gauss quadrature for each random vector: the mean of their sums estimates sums over all eigenvalues."""
 
     nodes: Float[Array, "draws degree"]
+    """The nodes of each quadrature: the eigenvalues of its Lanczos matrix."""
     weights: Float[Array, "draws degree"]
-    """They add to the number of parameters in each draw."""
+    """Their weights, which add up to the number of parameters in each draw."""
     diagonal: Float[Array, "draws degree"]
+    """The diagonal of each Lanczos matrix."""
     couplings: Float[Array, "draws degree"]
-    """The Lanczos matrix of each draw, whose eigenvalues the nodes are; the last coupling is to what was left out."""
+    """Its second diagonal; the last one couples it to the rest of the space."""
 
     def moment(self, power: int) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """An estimate of trace(H^power) and its standard error; unbiased up to power 2 degree - 1."""
+        """An estimate of trace(H^power), unbiased up to power 2 degree - 1.
+
+        Args:
+            power: The power of H.
+
+        Returns:
+            The estimate and its standard error, scalars.
+        """
         checks.whole("power", power, at_least=0)
         return _over_draws(jnp.sum(self.weights * self.nodes**power, axis=1))
 
     def density(self, at: Float[Array, " x"], width: float) -> tuple[Float[Array, " x"], Float[Array, " x"]]:
-        """The share of eigenvalues per unit of lambda around each point, smoothed by a Gaussian of that standard
-        deviation, and its standard error. Its integral is 1."""
+        """The share of eigenvalues per unit of lambda, smoothed by a Gaussian; its integral is 1.
+
+        Args:
+            at: The points, `(x,)`.
+            width: The standard deviation of the Gaussian.
+
+        Returns:
+            The density and its standard error, `(x,)` each.
+        """
         checks.array("at", at, ndim=1)
         checks.real("width", width, above=0)
         bump = jnp.exp(-(((at[:, None, None] - self.nodes) / width) ** 2) / 2) / (width * np.sqrt(2 * np.pi))
         return _over_draws(jnp.sum(bump * self.weights, axis=-1) / jnp.sum(self.weights[0]))
 
     def count_above(self, level: float) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """How many eigenvalues are larger than a level, and the error within which the count is known.
+        """How many eigenvalues are larger than a level.
 
         A sum over nodes would be off by the weights of the nodes beside the level, in all draws alike. Here the level
         is made a node: of all measures with the moments of a draw, none has more above the level than the weights of
         the nodes above it and its own, and none less than without its own (Chebyshev, Markov and Stieltjes; Akhiezer
         1965, The classical moment problem, section 2.5). The count is the middle, the error half of that node's weight
-        and three standard errors of the draws. It is small where no eigenvalues are near and large within a dense
-        spectrum, where a larger `degree` resolves more.
+        and three standard errors of the draws. It is small if no eigenvalues are near and large within a dense
+        spectrum, which a larger `degree` resolves better.
+
+        Args:
+            level: The level.
+
+        Returns:
+            The count, and the error within which it is known; scalars.
         """
         checks.real("level", level)
         above, at = jax.vmap(partial(_above, level))(self.diagonal, self.couplings)
@@ -94,11 +116,21 @@ def check_quadrature(draws: int, degree: int) -> None:
 def spectral_density(
     loss: Loss, params: PyTree, key: PRNGKeyArray, *, draws: int = 16, degree: int = 32
 ) -> SpectralDensity:
-    """Quadratures (draws, degree) of the spectral measure, from random sign vectors and `degree` products with each.
+    """The spectral measure of a Hessian by stochastic Lanczos quadrature.
 
     v^T g(H) v has the mean trace g(H) over random signs v; Lanczos from v gives the Gauss quadrature that integrates
     polynomials g up to degree 2 `degree` - 1 exactly (Golub & Welsch 1969; Ubaru, Chen & Saad 2017, Fast estimation of
     tr(f(A)) via stochastic Lanczos quadrature). Vectors are orthogonalized in full, so no eigenvalue is counted twice.
+
+    Args:
+        loss: `loss(params)`, a scalar.
+        params: Any pytree.
+        key: Key of the random sign vectors.
+        draws: Number of random vectors.
+        degree: Number of Hessian-vector products for each.
+
+    Returns:
+        A quadrature `(degree,)` for each of the draws.
     """
     check_quadrature(draws, degree)
     return _quadratures(loss, params, checks.key("key", key), draws, degree)

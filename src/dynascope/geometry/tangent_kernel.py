@@ -2,7 +2,7 @@
 
 A model is a callable module, or any pytree of arrays together with `apply(params, x)` for ONE example; its outputs have
 any shape and are flattened. With n examples and k outputs K has n k rows, those of an example side by side. Parameters
-are the floating-point leaves; K of half precision is summed in float32. Three ways lead to it:
+are the floating-point leaves; K of half precision is summed in float32. There are three ways to compute it:
 
 | way | needs | costs about | memory |
 |---|---|---|---|
@@ -10,8 +10,8 @@ are the floating-point leaves; K of half precision is summed in float32. Three w
 | by gradients | nothing | n k gradients of one example, more if they do not fit | `budget` |
 | by products | nothing | one gradient and one forward derivative a product | activations |
 
-`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. Where the examples do
-not fit the budget they are taken in blocks, each against each; the matrix itself is not counted.
+`tangent_kernel` makes the matrix by the first way that applies; `kernel_product` is the third. If the examples do not
+fit the budget they are taken in blocks, each against each; the matrix itself is not counted.
 """
 
 from __future__ import annotations
@@ -43,10 +43,19 @@ def usual_budget() -> int:
 def tangent_kernel(
     model: PyTree, x: PyTree, *, apply: Apply | None = None, budget: int | None = None
 ) -> Float[Array, "nk nk"]:
-    """The tangent kernel (n k, n k) at the n examples x (n, ...), for a model with k outputs.
+    """The tangent kernel of a model with k outputs at n examples.
 
-    By layers where the model names its own and no `apply` is given; else by per-example gradients. Examples are taken
-    in blocks where more than about `budget` bytes (`usual_budget()` if None) would have to be in memory at a time.
+    By layers if the model names its own and no `apply` is given; otherwise by per-example gradients.
+
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        budget: Bytes of derivatives in memory at a time; if they do not fit, examples are taken in blocks. Default: 1
+            GiB, or a quarter of an accelerator's memory.
+
+    Returns:
+        The kernel, `(n k, n k)`, the rows of an example side by side.
     """
     check_examples(x, apply)
     if budget is not None:
@@ -136,10 +145,17 @@ def in_full(vector: Vector) -> Vector:
 def kernel_product(
     model: PyTree, x: PyTree, *, apply: Apply | None = None, rows: int | None = None
 ) -> tuple[Vector, Callable[[Vector], Vector]]:
-    """The outputs (n k,) at x, and v -> K v = J (J^T v): by a reverse and a forward derivative, without J or K.
+    """The product with the tangent kernel, v -> K v = J (J^T v), by a reverse and a forward derivative, without J or K.
 
-    The forward pass is kept and shared by all products. With `rows`, a divisor of the number of examples, it is not:
-    only that many examples are taken at a time, at the price of another forward pass or two for each product.
+    Args:
+        model: A callable of one example, or any pytree together with `apply`.
+        x: The examples, `(n, ...)`.
+        apply: `apply(model, x)`, the outputs at one example. Default: `model(x)`.
+        rows: Number of examples at a time, a divisor of n: less memory, for a forward pass or two more in each product.
+            Default: all, with the forward pass shared by all products.
+
+    Returns:
+        The outputs `(n k,)`, and the product as a function of vectors `(n k,)`.
     """
     check_examples(x, apply, rows=rows)
     n, flat = examples(x), flat_outputs(model, apply)

@@ -28,10 +28,16 @@ Rank = int | Int[Array, ""]
 
 
 def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: float | int | None = None) -> PyTree:
-    """The model with the weights that `where` picks cut to a rank; the model that is given stays as it is.
+    """A copy of a model with some of its weights replaced by the best approximation of a lower rank.
 
-    Give `rank`, from 0 (a matrix of zeros) to the smaller side, or `share`, from 0 to 1, of it (rounded down). A weight
-    is a matrix (m, n), or a stack (..., m, n) of them. At full rank its bits stay the same.
+    Args:
+        model: Any pytree.
+        where: From a model to one of its matrices `(..., m, n)`, or to a tuple of them, as in `equinox.tree_at`.
+        rank: The rank, from 0 (a matrix of zeros) to the smaller side (the same bits). Give this or `share`.
+        share: The rank as a share of the smaller side, from 0 to 1 (rounded down).
+
+    Returns:
+        The truncated model.
     """
     checks.function("where", where, "where(model)")
     weights = picked(model, where)
@@ -42,7 +48,16 @@ def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: flo
 def low_rank(
     matrix: Float[Array, "*batch m n"], *, rank: int | None = None, share: float | int | None = None
 ) -> Float[Array, "*batch m n"]:
-    """The best approximation of this rank; see `truncate`."""
+    """The best approximation of a matrix of a lower rank.
+
+    Args:
+        matrix: A matrix, or a stack of them, `(..., m, n)`.
+        rank: The rank, from 0 to the smaller side. Give this or `share`.
+        share: The rank as a share of the smaller side, from 0 to 1 (rounded down).
+
+    Returns:
+        The approximation, in the shape of `matrix`; the same bits at full rank.
+    """
     shape = checks.array("matrix", matrix, min_ndim=2).shape
     smaller = min(shape[-2:])
     kept = rank_of(smaller, rank, share)

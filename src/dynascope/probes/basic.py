@@ -17,19 +17,44 @@ from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
 
 def loss(*, every: Every = None) -> Probe:
-    """The objective on all the data (the population, where the task knows it); a scalar."""
+    """The objective on all the data, or on the population if the task knows it.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        A probe with a scalar value.
+    """
     return probe(lambda snapshot: snapshot.loss(), every=every)
 
 
 def output(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
-    """The model's output (coordinate,) at one point (d,). `apply(model, x)` lets any pytree be a model."""
+    """The model's output at one point.
+
+    Args:
+        point: The input, `(d,)`.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+
+    Returns:
+        A probe with the dimension `coordinate`.
+    """
     point = jnp.asarray(checks.array("point", point))
     checks.function("apply", apply, "apply(model, x)")
     return probe(lambda snapshot: apply(snapshot.model, point), dims=("coordinate",), every=every)
 
 
 def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = call) -> Probe:
-    """The model's outputs (point, coordinate) at several points (n, d)."""
+    """The model's outputs at several points.
+
+    Args:
+        points: The inputs, `(n, d)`.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+
+    Returns:
+        A probe with the dimensions `point` and `coordinate`.
+    """
     points = jnp.asarray(checks.array("points", points, min_ndim=1))
     checks.function("apply", apply, "apply(model, x)")
 
@@ -40,8 +65,16 @@ def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = 
 
 
 def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = call) -> Probe:
-    """The Jacobian (row, column) of the output with respect to the input, at a point (d,); of a linear model, its
-    matrix."""
+    """The Jacobian of the output with respect to the input: the matrix of a linear model.
+
+    Args:
+        point: The input at which it is taken, `(d,)`.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+
+    Returns:
+        A probe with the dimensions `row` and `column`.
+    """
     point = jnp.asarray(checks.array("point", point, ndim=1))
     checks.function("apply", apply, "apply(model, x)")
 
@@ -52,8 +85,17 @@ def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = c
 
 
 def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = None, apply: Apply = call) -> Probe:
-    """The alignment, between 0 and 1, of the model's outer product over the n points `x` with `target`, which is a
-    matrix (d, d) or factored; d is the size of one point."""
+    """The alignment, between 0 and 1, of the model's average gradient outer product with that of a target.
+
+    Args:
+        target: The outer product of the target: a matrix `(d, d)`, or factored.
+        x: The points to average over, `(n, ...)`; d numbers each.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+
+    Returns:
+        A probe with a scalar value.
+    """
     checks.function("apply", apply, "apply(model, x)")
     checks.array("x", x, min_ndim=2)
     check_outer("target", target)
@@ -61,7 +103,14 @@ def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = No
 
 
 def displacement(*, every: Every = None) -> Probe:
-    """The Euclidean distance of the parameters from where they started; a scalar."""
+    """The Euclidean distance of the parameters from their start.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        A probe with a scalar value.
+    """
 
     def parameters(model: Any) -> list[Any]:
         return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
@@ -74,11 +123,17 @@ def displacement(*, every: Every = None) -> Probe:
 
 
 def learning_rate(*, every: Every = None) -> Probe:
-    """The rate of the last step (at the start: of the first one); a scalar. The optimizer's state must hold it: those
-    of `dynamics.rates` do, and any that is made with `optax.inject_hyperparams`.
+    """The learning rate of the last step (at the start: of the first one).
 
-    With `rates.catapults` there are further entries: `phase` (0 warm, 1 raised, 2 settled, 3 gave up) and `catapults`
-    (how many are complete).
+    The optimizer's state must hold it: those of `dynamics.rates` do, and any that is made with
+    `optax.inject_hyperparams`.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        A probe with a scalar value. With `rates.catapults` there are further entries: `phase` (0 warm, 1 raised, 2
+        settled, 3 gave up) and `catapults` (how many are complete).
     """
 
     def measure(snapshot: Snapshot) -> dict[str, Any]:
@@ -95,7 +150,14 @@ def learning_rate(*, every: Every = None) -> Probe:
 
 
 def batch_rows(*, every: Every = None) -> Probe:
-    """Which rows (place,) of the data the next step will use."""
+    """The rows of the data that the next step will use.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        A probe with the dimension `place`.
+    """
 
     def measure(snapshot: Snapshot) -> Any:
         rows = snapshot.batch().rows

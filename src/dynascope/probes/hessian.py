@@ -29,13 +29,19 @@ SMALL = 32
 def sharpness(
     *, every: Every = None, tolerance: float = 1e-3, which: Which = "largest", max_products: int = 100
 ) -> Probe:
-    """The largest eigenvalue of the Hessian, and how the gradient is aligned with its eigenvector; scalars.
+    """The largest eigenvalue of the Hessian, and how the gradient is aligned with its eigenvector.
 
-    In the trace, for a probe called `sharpness`: `sharpness`; `sharpness_residual`, within which there is an
-    eigenvalue; `sharpness_error`, an estimate of the error that is usually much smaller; `sharpness_alignment`,
-    |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of the alignment);
-    `sharpness_products` used. `tolerance` is on the relative error of the eigenvalue. Each recording takes as many
-    products as the residual needs, at most `max_products`.
+    Args:
+        every: The cadence, in steps; see `Probe`.
+        tolerance: Relative error of the eigenvalue at which the search ends.
+        which: "largest", or "magnitude" for the largest in size.
+        max_products: The largest number of Hessian-vector products at a recording.
+
+    Returns:
+        A probe with scalar values. In the trace, if it is called `sharpness`: `sharpness`; `sharpness_residual`, within
+        which there is an eigenvalue; `sharpness_error`, an estimate of the error that is usually much smaller;
+        `sharpness_alignment`, |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of
+        the alignment); `sharpness_products`, the number used.
     """
     return _followed(1, every, tolerance, which, max_products, False)
 
@@ -43,15 +49,32 @@ def sharpness(
 def top_eigenvalues(
     k: int, *, every: Every = None, tolerance: float = 1e-3, which: Which = "largest", max_products: int = 200
 ) -> Probe:
-    """The k largest eigenvalues of the Hessian, largest first, along the dimension `index` (k,); otherwise as
-    `sharpness`."""
+    """The k largest eigenvalues of the Hessian, largest first.
+
+    Args:
+        k: Number of eigenvalues.
+        every: The cadence, in steps; see `Probe`.
+        tolerance: Relative error of each eigenvalue at which the search ends.
+        which: "largest", or "magnitude" for the largest in size.
+        max_products: The largest number of Hessian-vector products at a recording.
+
+    Returns:
+        A probe with the dimension `index` (1 to k) and the entries of `sharpness`.
+    """
     return _followed(k, every, tolerance, which, max_products, True)
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
-    """|g.u| / |g|, with u the top eigenvector of the Hessian; further entries: `angle` (its error), `sharpness`.
+    """|g.u| / |g|, with u the top eigenvector of the Hessian.
 
-    All are scalars. Where the sharpness is recorded anyway, its probe gives the same without a second search.
+    If the sharpness is recorded anyway, its probe gives the same without a second search.
+
+    Args:
+        every: The cadence, in steps; see `Probe`.
+        tolerance: Relative error of the eigenvalue at which the search ends.
+
+    Returns:
+        A probe with scalar values; further entries: `angle` (its error) and `sharpness`.
     """
     both = sharpness(every=every, tolerance=tolerance)
 
@@ -65,8 +88,13 @@ def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe
 def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every = None) -> Probe:
     """D = 3 f3^2 - f2 f4 along the unit gradient, at the minimum of the loss along the gradient step.
 
-    Further entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the part of the step at which the
-    minimum lies. All are scalars.
+    Args:
+        learning_rate: The length of the step, in gradients.
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        A probe with scalar values; further entries: `second`, `third`, `fourth`, the derivatives there; `fraction`, the
+        part of the step at which the minimum lies.
     """
     checks.real("learning_rate", learning_rate, above=0)
 
@@ -87,8 +115,19 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every =
 def hessian_density(
     at: Float[Array, " x"], width: float, *, every: Every = None, draws: int = 8, degree: int = 32, seed: int = 0
 ) -> Probe:
-    """The density (eigenvalue,) of the Hessian's eigenvalues at `at` (x,), smoothed by a Gaussian of standard
-    deviation `width`; further entry: `standard_error`."""
+    """The density of the Hessian's eigenvalues, smoothed by a Gaussian.
+
+    Args:
+        at: The eigenvalues at which to evaluate it, `(x,)`.
+        width: The standard deviation of the Gaussian.
+        every: The cadence, in steps; see `Probe`.
+        draws: Number of random vectors.
+        degree: Number of Hessian-vector products for each.
+        seed: Seed of the random vectors, the same at every recording.
+
+    Returns:
+        A probe with the dimension `eigenvalue`; further entry: `standard_error`.
+    """
     at = jnp.asarray(checks.array("at", at, ndim=1))
     checks.real("width", width, above=0)
     check_quadrature(draws, degree)
@@ -139,8 +178,17 @@ def _followed(k: int, every: Every, tolerance: float, which: Which, max_products
 def output_hessian_norm(
     function: Callable[[Any], Any], *, every: Every = None, tolerance: float = 1e-3, max_products: int = 300
 ) -> Probe:
-    """The spectral norm of the Hessian of an output, such as `lambda net: net(x)[0]`, over the parameters; further
-    entries: `residual`, `error` and `products`. All are scalars."""
+    """The spectral norm of the Hessian of an output over the parameters.
+
+    Args:
+        function: `function(model)`, a scalar, such as `lambda net: net(x)[0]`.
+        every: The cadence, in steps; see `Probe`.
+        tolerance: Relative error at which the search ends.
+        max_products: The largest number of Hessian-vector products at a recording.
+
+    Returns:
+        A probe with scalar values; further entries: `residual`, `error` and `products`.
+    """
     checks.function("function", function, "function(model)")
     check_search(1, tolerance, max_products)
 

@@ -1,7 +1,4 @@
-"""The tangent kernel inside the loop: its norm, the critical rate, where the loss lies, how far it has moved.
-
-`formed` and `rows` decide how the kernel is computed, as in `geometry.kernel_eigenpairs`.
-"""
+"""The tangent kernel inside the loop: its norm, the critical rate, the loss by eigenspaces, how far it has moved."""
 
 from __future__ import annotations
 
@@ -44,13 +41,25 @@ def kernel_norm(
     formed: bool | None = None,
     rows: int | None = None,
 ) -> Probe:
-    """||K||, the largest eigenvalue of the tangent kernel at the examples x (n, ...); a scalar.
+    """||K||, the largest eigenvalue of the tangent kernel; with targets, the loss in the span of its top eigenvectors.
 
-    In the trace, for a probe called `kernel`: `kernel`; `kernel_critical_rate`; `kernel_residual`, within which of the
-    value there is an eigenvalue; `kernel_products` used (of the matrix, where it is formed). With targets y
-    (n, ...) also `kernel_top` and `kernel_rest`, along `split`: the loss in the span of the top s eigenvectors of the
-    kernel at that step, and in the rest; their sum is the squared loss of the `convention`, on the examples x. A search
-    for eigenvectors continues from those of the last recording.
+    Args:
+        x: The examples, `(n, ...)`.
+        y: The targets, `(n, ...)`; None for the norm alone.
+        splits: The numbers s of top eigenvectors whose span is compared with the rest.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+        convention: "mse" if the loss is the mean of (f - y)^2 over all entries, "sum" if it is half their sum.
+        tolerance: Relative error of the eigenvalues at which the search ends; it continues from the last recording.
+        max_products: The largest number of products with the kernel at a recording.
+        formed: Whether to form the kernel as a matrix. Default: if that is cheap.
+        rows: Number of examples at a time in products, if the kernel is not formed. Default: all.
+
+    Returns:
+        A probe. In the trace, if it is called `kernel`: `kernel`; `kernel_critical_rate`; `kernel_residual`, within
+        which there is an eigenvalue; `kernel_products`, the number used; and with targets `kernel_top` and
+        `kernel_rest`, with the dimension `split`: the loss in the span of the top s eigenvectors of the kernel at that
+        step, and in the rest.
     """
     k = 1 if y is None else most(splits)
     check_search(k, tolerance, max_products)
@@ -91,7 +100,18 @@ def kernel_norm(
 def kernel_distance(
     x: PyTree, *, every: Every = None, apply: Apply | None = None, tolerance: float = 1e-4, formed: bool | None = None
 ) -> Probe:
-    """||K - K0|| / ||K0||, spectral norms, with K0 the kernel at the start, for the examples x (n, ...); a scalar."""
+    """||K - K0|| / ||K0|| in the spectral norm, with K0 the tangent kernel at the start of the run.
+
+    Args:
+        x: The examples, `(n, ...)`.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+        tolerance: Relative error of the norms.
+        formed: Whether to form the kernels as matrices. Default: if that is cheap.
+
+    Returns:
+        A probe with a scalar value.
+    """
     check_search(1, tolerance, 1)
     check_examples(x, apply, formed)
 
@@ -108,9 +128,16 @@ def batch_critical_rate(
     inputs: Callable[[Any], PyTree] = lambda data: data[0],
     convention: Convention | str = "mse",
 ) -> Probe:
-    """The critical rate of the batch that the next step will use: its size over the norm of its own kernel; a scalar.
+    """The critical learning rate of the batch that the next step will use.
 
-    `inputs` picks the examples out of the batch's data, by default the first of (x, y).
+    Args:
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+        inputs: From the batch's data to its examples; by default the first of (x, y).
+        convention: "mse" if the loss is the mean of (f - y)^2 over all entries, "sum" if it is half their sum.
+
+    Returns:
+        A probe with a scalar value.
     """
     slope(1, convention)
     checks.function("inputs", inputs, "inputs(data)")

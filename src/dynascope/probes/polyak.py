@@ -14,11 +14,19 @@ from dynascope.probes.probe import Every, Probe, Snapshot
 
 
 def polyak(x: PyTree, *, every: Every = None, apply: Apply | None = None) -> Probe:
-    """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors at the examples x (n, ...); a scalar.
+    """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors.
 
-    It is at least the smallest eigenvalue of the tangent kernel there. Further entries: `smallest` and `largest`
-    eigenvalue of the kernel, and `change`, ||K - K_0|| / ||K_0|| in the spectral norm since the run began. The gradient
-    does not go through the kernel, so that the inequality checks both.
+    It is at least the smallest eigenvalue of the tangent kernel. The gradient does not go through the kernel, so that
+    the inequality checks both.
+
+    Args:
+        x: The examples of the loss, `(n, ...)`.
+        every: The cadence, in steps; see `Probe`.
+        apply: `apply(model, x)`, for a model that is not callable.
+
+    Returns:
+        A probe with scalar values; further entries: `smallest` and `largest` eigenvalue of the kernel, and `change`,
+        ||K - K_0|| / ||K_0|| in the spectral norm since the start of the run.
     """
     check_examples(x, apply)
 

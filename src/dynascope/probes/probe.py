@@ -1,4 +1,4 @@
-"""What a probe is: a pure function of a snapshot of the run, called inside the compiled loop at its own cadence."""
+"""Probes: pure functions of a snapshot of the run, called inside the compiled loop at their own cadence."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dynascope import checks
 
 
 class Batch(NamedTuple):
-    """What one step's gradient is taken of."""
+    """The data of one step's gradient."""
 
     rows: Any
-    """Which rows of the data; None where it is all of them, or a fresh sample."""
+    """The rows of the data; None if it is all of them, or a fresh sample."""
     data: Any
-    """Those rows; None where the loss needs no data."""
+    """Those rows; None if the loss needs no data."""
 
 
 def _no_batch() -> Batch:
@@ -27,7 +27,7 @@ def _no_batch() -> Batch:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a probe sees."""
+    """The state of a run, as a probe sees it."""
 
     model: PyTree
     """The parameters: a callable module, or any pytree of arrays."""
@@ -36,12 +36,19 @@ class Snapshot:
     objective: Callable[[PyTree], Any]
     """The loss as a function of the model, on all the data (not on a minibatch)."""
     optimizer: Any = None
-    """The state of a descent's optimizer after the last step; None for what has no optimizer."""
+    """The state of a descent's optimizer after the last step; None if there is no optimizer."""
     batch: Callable[[], Batch] = _no_batch
     """The batch of the next step, drawn when it is called."""
 
     def loss(self, model: PyTree = None) -> Any:
-        """The objective at the snapshot's own model, or at another one."""
+        """The objective on all the data.
+
+        Args:
+            model: The model to evaluate. Default: that of the snapshot.
+
+        Returns:
+            The loss, a scalar.
+        """
         return self.objective(self.model if model is None else model)
 
 
@@ -57,22 +64,21 @@ def _no_state(snapshot: Snapshot) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """A measurement, possibly with a state of its own.
-
-    `measure(snapshot, state)` returns `(value, state)`. A value is an array of any shape, or a mapping of arrays: its
-    entry `value` goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an estimate
-    can carry its uncertainty. `initial_state(snapshot)` makes the state at the start of the run: for a search that
-    continues from the last recording, or for what the model was at the start.
-    """
+    """A measurement, possibly with a state of its own."""
 
     measure: Callable[[Snapshot, Any], tuple[Any, Any]]
+    """`measure(snapshot, state)` returns `(value, state)`. A value is an array of any shape, or a mapping of arrays:
+    its entry `value` goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an
+    estimate can carry its uncertainty."""
     dims: Dims | Names = ()
-    """Names of the value's own dimensions; one tuple for each entry where the value is a mapping."""
+    """Names of the value's own dimensions; a mapping of entries to names if the value is a mapping."""
     coords: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
     """Labels along those dimensions."""
     every: Every = None
-    """Its own cadence: every so many steps, or exactly these; None follows the run's."""
+    """The cadence: every so many steps, or exactly the listed steps. None follows the run's."""
     initial_state: Callable[[Snapshot], Any] = _no_state
+    """Makes the state at the start of the run: for a search that continues from the last recording, or to keep the
+    first model."""
 
     def __post_init__(self) -> None:
         checks.function("measure", self.measure, "measure(snapshot, state)")
@@ -103,7 +109,17 @@ def probe(
     coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
     every: Every = None,
 ) -> Probe:
-    """A probe without a state, from a function of the snapshot that returns arrays of any shape."""
+    """A probe without a state.
+
+    Args:
+        function: From the snapshot to an array of any shape, or to a mapping of arrays; see `Probe`.
+        dims: Names of the value's own dimensions; a mapping of entries to names if the value is a mapping.
+        coords: Labels along those dimensions.
+        every: The cadence, in steps; see `Probe`.
+
+    Returns:
+        The probe.
+    """
     checks.function("function", function, "function(snapshot)")
     return Probe(lambda snapshot, state: (function(snapshot), state), dims, {} if coords is None else coords, every)
 

@@ -22,7 +22,16 @@ PRODUCTS = ("key-query", "value-output")
 
 
 def product_spectrum(pairs: Pairs, *, every: Every = None, dims: tuple[str, ...] = HEADS) -> Probe:
-    """The singular values (..., k) of the products A Bᵀ, where `pairs(model)` gives A (..., d, k) and B (..., e, k)."""
+    """The singular values of products A Bᵀ of weights.
+
+    Args:
+        pairs: From a model to A `(..., d, k)` and B `(..., e, k)`, such as `lambda model: model.products()`.
+        every: The cadence, in steps; see `Probe`.
+        dims: Names of the axes before the last two, and of the singular values.
+
+    Returns:
+        A probe with the dimensions `dims`.
+    """
     checks.function("pairs", pairs, "pairs(model)")
     return probe(
         lambda snapshot: product_singular_values(*_pair(pairs, snapshot)), dims, coords=_coords(dims), every=every
@@ -37,10 +46,18 @@ def perturbation_spectrum(
     null: PRNGKeyArray | None = None,
     noisy: bool | Bool[Array, ""] = True,
 ) -> Probe:
-    """The singular values (..., 2k) of what the products A Bᵀ have gained since the run began (NaN at the start).
+    """The singular values of the change of products A Bᵀ since the start of the run (NaN at the start).
 
-    With a key in `null`: every factor's change is replaced by noise of the same Frobenius norm, as a null hypothesis
-    (where `noisy` is true, which need not be known when the program is compiled).
+    Args:
+        pairs: From a model to A `(..., d, k)` and B `(..., e, k)`, such as `lambda model: model.products()`.
+        every: The cadence, in steps; see `Probe`.
+        dims: Names of the axes before the last two, and of the 2k singular values.
+        null: A key; if given, every factor's change is replaced by noise of the same Frobenius norm, as a null
+            hypothesis.
+        noisy: Whether to do so; may be traced.
+
+    Returns:
+        A probe with the dimensions `dims`.
     """
     checks.function("pairs", pairs, "pairs(model)")
     if null is not None:

@@ -25,12 +25,19 @@ def truncations(
     every: Every = None,
     dims: tuple[str, ...] = (),
 ) -> Probe:
-    """`measure(model)` (weight, rank, ...) of the model with one of these weights cut to one of these ranks.
+    """A measurement of the model with one of its weights truncated to one of several ranks.
 
-    `weights` are functions that pick a matrix, or a tuple of them, from the model, by name. Rank 0 removes a matrix; a
-    rank from its smaller side on leaves it as it is, bit by bit. `measure` returns an array, or several by name, each
-    of which becomes an entry of the trace; `dims` names its own axes. The singular vectors are found once for each
-    weight; the ranks are measured one after another, in one compiled loop.
+    The singular vectors are found once for each weight; the ranks are measured one after another, in one compiled loop.
+
+    Args:
+        weights: Names, and functions that pick a matrix, or a tuple of them, from the model.
+        ranks: The ranks. 0 removes a matrix; the smaller side or more leaves its bits as they are.
+        measure: From a model to an array, or to several by name, each of which becomes an entry of the trace.
+        every: The cadence, in steps; see `Probe`.
+        dims: Names of the axes of what `measure` returns.
+
+    Returns:
+        A probe with the dimensions `weight`, `rank` and `dims`.
     """
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(name, str) for name in weights):
         raise TypeError(f"weights must map names to functions that pick a matrix; got {checks.shown(weights)}")
