@@ -58,7 +58,7 @@ def cover_pairs(nodes: Nodes) -> Pairs:
     return pairs[(nodes[pairs[:, 1]] - nodes[pairs[:, 0]]).sum(axis=-1) == 1]
 
 
-def violation_share(losses: ArrayLike, pairs: Pairs, tolerance: float | int = 0) -> Values:
+def violation_share(losses: ArrayLike, pairs: Pairs, tolerance: float = 0) -> Values:
     """The share of pairs `u <= v` with `loss_u > loss_v + tolerance`: 0 if (B.2) holds.
 
     Args:

@@ -92,7 +92,7 @@ def reversal(z: ArrayLike) -> Values:
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
-def illusion_gap(outputs: ArrayLike, at: ArrayLike | int, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
+def illusion_gap(outputs: ArrayLike, at: ArrayLike, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
     """`||o - strongest training mean|| / ||target||` at one step: small if the model memorizes.
 
     Args:

@@ -144,7 +144,7 @@ def memorization_peak(loss: ArrayLike) -> Counts:
 
 
 def first_crossing(
-    curve: ArrayLike, level: ArrayLike | float | int, times: ArrayLike | None = None, *, falling: bool = False
+    curve: ArrayLike, level: ArrayLike, times: ArrayLike | None = None, *, falling: bool = False
 ) -> Crossing:
     """The first time at which a curve is at or above a level, interpolated linearly.
 

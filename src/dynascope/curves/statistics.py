@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}
 
 
-def scaling_exponent(x: ArrayLike | Sequence[float | int], y: ArrayLike) -> Float[np.ndarray, " ..."]:
+def scaling_exponent(x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, " ..."]:
     """The exponent a of y ~ x^a: the slope of log y against log x, by least squares.
 
     Args:

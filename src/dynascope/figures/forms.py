@@ -14,9 +14,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
 
-def panels(
-    columns: int, rows: int = 1, size: tuple[int | float, int | float] = (4.4, 3.6), **options: Any
-) -> tuple[Figure, Any]:
+def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any) -> tuple[Figure, Any]:
     """A figure with a row or a grid of axes. The lab applies `HOUSE_STYLE` while an experiment draws.
 
     Args:

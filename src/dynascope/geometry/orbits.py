@@ -18,7 +18,7 @@ from dynascope import checks
 
 Rule = Callable[[Any], Any]
 Values = Float[Array, "..."]
-Reals = Values | float | int
+Reals = Values | float
 
 
 def advance(rule: Rule, state: PyTree, steps: int) -> PyTree:

@@ -27,7 +27,7 @@ Where = Callable[[Any], Any]
 Rank = int | Int[Array, ""]
 
 
-def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: float | int | None = None) -> PyTree:
+def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: float | None = None) -> PyTree:
     """A copy of a model with some of its weights replaced by the best approximation of a lower rank.
 
     Args:
@@ -46,7 +46,7 @@ def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: flo
 
 
 def low_rank(
-    matrix: Float[Array, "*batch m n"], *, rank: int | None = None, share: float | int | None = None
+    matrix: Float[Array, "*batch m n"], *, rank: int | None = None, share: float | None = None
 ) -> Float[Array, "*batch m n"]:
     """The best approximation of a matrix of a lower rank.
 
@@ -65,7 +65,7 @@ def low_rank(
     return matrix if kept >= smaller else cut_to(matrix, directions(matrix), kept)
 
 
-def rank_of(smaller: int, rank: int | None, share: float | int | None) -> int:
+def rank_of(smaller: int, rank: int | None, share: float | None) -> int:
     """How many directions are kept, of a matrix with this smaller side."""
     if (rank is None) == (share is None):
         raise TypeError(f"give rank or share, one of them; got {checks.shown(rank)} and {checks.shown(share)}")

@@ -83,7 +83,7 @@ def expressivity(
     operators: Mapping[str, Callable[[Graph], Any]] | None = None,
     depth: int = 4,
     *,
-    tolerance: float | int = 1e-9,
+    tolerance: float = 1e-9,
 ) -> Expressivity:
     """How many classes of nodes message passing and each operator's powers see, for every depth from 0 to `depth`, and
     the error that the labels then have at least.

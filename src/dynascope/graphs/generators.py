@@ -28,7 +28,7 @@ def barabasi_albert(nodes: int, attached: int, *, seed: int) -> Graph:
     return _networkx("barabasi_albert_graph", nodes, attached, seed=_seed(seed))
 
 
-def erdos_renyi(nodes: int, probability: float | int, *, seed: int) -> Graph:
+def erdos_renyi(nodes: int, probability: float, *, seed: int) -> Graph:
     """G(n, p): every pair of nodes is an edge with this probability (networkx's seeds)."""
     checks.whole("nodes", nodes, at_least=1, at_most=2**24)
     checks.real("probability", probability, at_least=0, at_most=1)
@@ -47,8 +47,8 @@ def random_graph(nodes: int, edges: int, *, seed: int) -> Graph:
 
 def stochastic_block_model(
     nodes: int,
-    within: float | int,
-    across: float | int,
+    within: float,
+    across: float,
     *,
     seed: int,
     edges: Literal["bernoulli", "fixed-count"] = "bernoulli",
@@ -84,7 +84,7 @@ def stochastic_block_model(
 
 
 def block_model_batch(
-    graphs: int, nodes: int, within: float | int, across: float | int, *, seed: int, edges: str = "bernoulli"
+    graphs: int, nodes: int, within: float, across: float, *, seed: int, edges: str = "bernoulli"
 ) -> GraphBatch:
     """Independent graphs of the stochastic block model, side by side."""
     checks.whole("graphs", graphs, at_least=1, at_most=2**20)
@@ -157,7 +157,7 @@ def parity_colors(graph: Graph) -> Graph:
     return graph.with_features(np.eye(2, dtype=np.int64)[np.arange(graph.nodes) % 2])
 
 
-def _networkx(name: str, *sizes: float | int, **options: Any) -> Graph:
+def _networkx(name: str, *sizes: float, **options: Any) -> Graph:
     import networkx as nx
 
     made = getattr(nx, name)(*sizes, **options)

@@ -34,7 +34,7 @@ def degree(graph: Graph) -> sp.csr_array:
     return _diagonal(graph, np.asarray(_a_graph(graph).degrees, np.int64))
 
 
-def normalized(graph: Graph, *, alpha: float | int = 0.5, beta: float | int = 0.5) -> sp.csr_array:
+def normalized(graph: Graph, *, alpha: float = 0.5, beta: float = 0.5) -> sp.csr_array:
     """D^-α A D^-β: symmetric at (1/2, 1/2), the mean over neighbors at (1, 0)."""
     checks.real("alpha", alpha)
     checks.real("beta", beta)
@@ -44,20 +44,20 @@ def normalized(graph: Graph, *, alpha: float | int = 0.5, beta: float | int = 0.
     return sp.csr_array((values, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
 
 
-def with_self_loops(graph: Graph, *, epsilon: float | int = 1.0) -> sp.csr_array:
+def with_self_loops(graph: Graph, *, epsilon: float = 1.0) -> sp.csr_array:
     """(D + εI)^-1/2 (A + εI) (D + εI)^-1/2: the symmetric operator with a self-loop of weight ε on every node."""
     checks.real("epsilon", epsilon, above=0)
     scale = _diagonal(graph, (_a_graph(graph).degrees + float(epsilon)) ** -0.5)
     return _csr(scale @ (adjacency(graph) + float(epsilon) * identity(graph)) @ scale)
 
 
-def bethe_hessian(graph: Graph, *, r: float | int | None = None) -> sp.csr_array:
+def bethe_hessian(graph: Graph, *, r: float | None = None) -> sp.csr_array:
     """H(r) = (r² - 1)I - rA + D. Without `r` it is the square root of the average degree."""
     at = average_degree(graph) ** 0.5 if r is None else float(checks.real("r", r))
     return _csr((at**2 - 1) * identity(graph) - at * adjacency(graph) + degree(graph))
 
 
-def shifted_bethe_hessian(graph: Graph, *, kappa: float | int = 8.0, r: float | int | None = None) -> sp.csr_array:
+def shifted_bethe_hessian(graph: Graph, *, kappa: float = 8.0, r: float | None = None) -> sp.csr_array:
     """κI - H(r), whose leading eigenvectors are the communities. The default κ fits an average degree of 3."""
     checks.real("kappa", kappa)
     return _csr(float(kappa) * identity(graph) - bethe_hessian(graph, r=r))
@@ -87,7 +87,7 @@ def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
     return _csr(_diagonal(graph, _power(np.asarray(weighted.sum(axis=1), float), -1.0)) @ weighted)
 
 
-def pagerank(graph: Graph, *, restart: float | int = 0.1) -> LinearOperator:
+def pagerank(graph: Graph, *, restart: float = 0.1) -> LinearOperator:
     """a(I - (1 - a)AD^-1)^-1, personalized PageRank with the restart probability a, as a product: the matrix itself is
     dense. Each product is a fixed-point iteration, to 1e-12 of the largest entry."""
     a = float(checks.real("restart", restart, above=0, at_most=1))

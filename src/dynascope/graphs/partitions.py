@@ -13,7 +13,7 @@ from jaxtyping import Int
 from dynascope import checks
 
 
-def classes_of(values: Any, *, start: Any = None, tolerance: float | int = 1e-9) -> Int[np.ndarray, " nodes"]:
+def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> Int[np.ndarray, " nodes"]:
     """The classes of equal rows in `values`, (nodes,) or (nodes, columns), within those of the partition `start`.
 
     Integers (Python's own too) are compared exactly. Two floats are equal where a chain of values of the same column

@@ -56,7 +56,7 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes 
 
 
 def normalized_powers(
-    matrix: Any, x: Any, order: int, *, graphs: int = 1, epsilon: float | int = 1e-5
+    matrix: Any, x: Any, order: int, *, graphs: int = 1, epsilon: float = 1e-5
 ) -> Float[np.ndarray, "orders nodes"]:
     """x_0 = x and x_k = N(ω x_(k-1)), (order + 1, nodes), where N subtracts the mean over a graph's nodes and divides
     by the standard deviation, so that orders of 100 and more neither overflow nor lose all but one direction.

@@ -46,7 +46,7 @@ def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " node
 
 
 def operator_classes(
-    graph: Graph, order: int, *, operator: Any = adjacency, own: bool = True, tolerance: float | int = 1e-9
+    graph: Graph, order: int, *, operator: Any = adjacency, own: bool = True, tolerance: float = 1e-9
 ) -> Int[np.ndarray, "orders nodes"]:
     """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`, (order + 1,
     nodes); without `own` the operators are ω, ..., ω^k, and at k = 0 there is one class.
@@ -66,9 +66,7 @@ def operator_classes(
     return np.stack(found)
 
 
-def family_classes(
-    graph: Graph, operators: Iterable[Any], *, tolerance: float | int = 1e-9
-) -> Int[np.ndarray, " nodes"]:
+def family_classes(graph: Graph, operators: Iterable[Any], *, tolerance: float = 1e-9) -> Int[np.ndarray, " nodes"]:
     """The classes, (nodes,), of a graph-augmented MLP with any operators, each a function of the graph."""
     if not isinstance(operators, Iterable) or isinstance(operators, str | bytes | dict):
         raise TypeError(f"operators must be a list of functions of a graph; got {checks.shown(operators)}")

@@ -74,7 +74,7 @@ class LanguageModel:
 
     @contextmanager
     def truncated(
-        self, layer: int, matrix: str, *, rank: int | None = None, share: float | int | None = None
+        self, layer: int, matrix: str, *, rank: int | None = None, share: float | None = None
     ) -> Iterator[LanguageModel]:
         """Inside the `with`, a matrix of a layer is cut to a rank, or to a share of the largest one (rounded down).
 

@@ -100,7 +100,7 @@ class RecallTransformer(eqx.Module):
         dim: int = 256,
         feeds: Sequence[Feed | str] = ("mlp", "mlp"),
         hidden: int | None = None,
-        score_scale: float | int | None = None,
+        score_scale: float | None = None,
         compute: Compute | str = "float32",
     ) -> None:
         checks.sizes(vocabulary=vocabulary, context=context, dim=dim)

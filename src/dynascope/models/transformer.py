@@ -18,7 +18,7 @@ from dynascope import checks
 
 Compute = Literal["float32", "bfloat16"]
 Init = Literal["framework", "normal", "ntk"]
-Scale = float | int | Float[Array, ""]
+Scale = float | Float[Array, ""]
 
 STANDARD = 0.02
 """Standard deviation of "normal" weights, GPT-2's."""

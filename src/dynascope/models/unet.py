@@ -61,11 +61,11 @@ class UNet(eqx.Module):
         groups: int = 8,
         placement: Placement | str = "every",
         heads: int = 4,
-        dropout: float | int = 0.1,
-        gamma_min: float | int = -5.0,
-        gamma_max: float | int = 10.0,
+        dropout: float = 0.1,
+        gamma_min: float = -5.0,
+        gamma_max: float = 10.0,
         compute: Compute | str = "float32",
-        scale: float | int = 1.0,
+        scale: float = 1.0,
     ) -> None:
         self.shape = checks.image_shape(shape)
         self.condition = checks.whole("condition", condition, at_least=1, at_most=2**31 - 1)
@@ -101,7 +101,7 @@ class UNet(eqx.Module):
         self.time, self.backbone = drawn_at_once(parts, key, scale)
 
     def __call__(
-        self, z: Image, gamma: Float[Array, ""] | float | int, condition: Vector, *, key: PRNGKeyArray | None = None
+        self, z: Image, gamma: Float[Array, ""] | float, condition: Vector, *, key: PRNGKeyArray | None = None
     ) -> Image:
         checks.example(self, z, self.shape)
         if jnp.shape(condition) != (self.condition,):

@@ -37,11 +37,11 @@ class Draws:
         piece = np.zeros(shape, np.float32) if self.numbers is None else self.numbers[first : self.taken].reshape(shape)
         return jnp.asarray(piece * (self.scale / math.sqrt(fan_in)), jnp.result_type(float))
 
-    def constant(self, value: float | int, shape: tuple[int, ...]) -> Array:
+    def constant(self, value: float, shape: tuple[int, ...]) -> Array:
         return jnp.asarray(np.full(shape, value, jnp.result_type(float)) * self.scale)
 
 
-def drawn_at_once(make: Callable[[Draws], Module], key: PRNGKeyArray, scale: float | int = 1.0) -> Module:
+def drawn_at_once(make: Callable[[Draws], Module], key: PRNGKeyArray, scale: float = 1.0) -> Module:
     """What `make` returns, with all its random parameters from one draw: compiling a draw for every shape of a U-Net
     takes far longer than everything else about it."""
     counted = Draws(None, scale)

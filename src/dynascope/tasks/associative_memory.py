@@ -16,7 +16,7 @@ from dynascope import checks
 from dynascope.tasks.task import PopulationTask
 
 Weights = Float[Array, "d d"]
-Share = float | int | Float[Array, ""]
+Share = float | Float[Array, ""]
 
 
 class AssociativeMemory(PopulationTask):

@@ -31,7 +31,7 @@ VARIANCE_FLOOR = 1e-5
 
 
 def propagated_features(
-    graphs: CommunityGraphs, order: int, *, operators: tuple[Operator, ...] = ("A", "H", "A1"), kappa: float | int = 8.0
+    graphs: CommunityGraphs, order: int, *, operators: tuple[Operator, ...] = ("A", "H", "A1"), kappa: float = 8.0
 ) -> Float[Array, "operators graphs nodes order_and_one"]:
     """x_0 = 1 and x_k = N(ω x_(k-1)) for k = 1, ..., `order`, at every node of every graph, for each operator ω.
 

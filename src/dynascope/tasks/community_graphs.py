@@ -36,9 +36,7 @@ class CommunityGraphs(NamedTuple):
         return np.repeat(np.array([0, 1], np.int32), self.nodes // 2)
 
 
-def block_model_graphs(
-    graphs: int, nodes: int, within: float | int, across: float | int, *, seed: int
-) -> CommunityGraphs:
+def block_model_graphs(graphs: int, nodes: int, within: float, across: float, *, seed: int) -> CommunityGraphs:
     """Independent graphs of the stochastic block model, drawn all at once: a pair is an edge with probability
     `within / nodes` in one of the two communities and `across / nodes` between them.
     """

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from dynascope import checks
 from dynascope.tasks.task import AugmentedTask
 
-Number = float | int | Array
+Number = float | Array
 
 
 @runtime_checkable

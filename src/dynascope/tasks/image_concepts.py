@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from dynascope import checks
 
 Concept = Literal["color", "size", "shape"]
-Number = float | int | Array
+Number = float | Array
 Values = Sequence[Sequence[int]] | np.ndarray | Array
 """Rows of zeros and ones, one column for each concept."""
 INRADIUS = float(np.sqrt(np.pi / (3 * np.sqrt(3))))
@@ -83,7 +83,7 @@ class ImageConcepts(eqx.Module):
     center: Number
     background: tuple[Number, Number]
     noise: Number
-    blur: float | int = eqx.field(static=True)
+    blur: float = eqx.field(static=True)
     conditioning: str = eqx.field(static=True)
 
     def __init__(
@@ -101,7 +101,7 @@ class ImageConcepts(eqx.Module):
         center: Number = 0.5,
         background: tuple[Number, Number] = (0.8, 1.0),
         noise: Number = 0.001,
-        blur: float | int = 1.0,
+        blur: float = 1.0,
         conditioning: str = "named",
     ) -> None:
         for name, value in (("color", color_separation), ("size", size_separation), ("shape", shape_separation)):

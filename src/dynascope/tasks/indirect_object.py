@@ -33,7 +33,7 @@ class IndirectObject(SampledTask):
 
     size: int = eqx.field(static=True, default=65)
     length: int = eqx.field(static=True, default=256)
-    alpha: float | int | Float[Array, ""] = 0.5
+    alpha: float | Float[Array, ""] = 0.5
 
     def __check_init__(self) -> None:
         checks.whole("size", self.size, at_least=3, at_most=2**31 - 2)

@@ -45,7 +45,7 @@ class NoisyRecall(SampledTask):
 
     start: AliasTable
     moves: AliasTable
-    alpha: float | int | Float[Array, ""]
+    alpha: float | Float[Array, ""]
     size: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
     triggers: tuple[int, ...] = eqx.field(static=True)
@@ -58,7 +58,7 @@ class NoisyRecall(SampledTask):
         following: Float[np.ndarray, "n n"] | None = None,
         *,
         length: int = 256,
-        alpha: float | int | Float[Array, ""] = 0.5,
+        alpha: float | Float[Array, ""] = 0.5,
         triggers: tuple[int, ...] | None = None,
         noise: int | None = None,
         loss_at: LossAt | str = "triggers",
@@ -86,7 +86,7 @@ class NoisyRecall(SampledTask):
 
     @classmethod
     def uniform(
-        cls, size: int, *, length: int, alpha: float | int | Float[Array, ""], loss_at: LossAt | str = "last"
+        cls, size: int, *, length: int, alpha: float | Float[Array, ""], loss_at: LossAt | str = "last"
     ) -> NoisyRecall:
         """The task of the theory: all tokens alike, token 0 the trigger, the noise token an extra one."""
         checks.whole("size", size, at_least=2, at_most=2**31 - 1)

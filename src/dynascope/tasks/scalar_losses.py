@@ -23,7 +23,7 @@ from dynascope import checks
 Function = Callable[[Array], Array]
 Floors = Callable[[Array], tuple[Array, ...]]
 Values = Float[Array, "..."]
-Reals = Values | Float[np.ndarray, "..."] | float | int
+Reals = Values | Float[np.ndarray, "..."] | float
 
 
 def real(x: Reals) -> Values:
@@ -117,24 +117,24 @@ def _sine(scale: Array, x: Array) -> Array:
     return scale * jnp.sin(x)
 
 
-def polynomial(coefficients: Sequence[float | int], minimum: Reals = 0.0) -> ScalarLoss:
+def polynomial(coefficients: Sequence[float], minimum: Reals = 0.0) -> ScalarLoss:
     """f = sum_k c_k (x - minimum)^k, lowest order first."""
     checks.array("coefficients", coefficients, ndim=1)
     minimum = real(minimum)
     return ScalarLoss(eqx.Partial(_shifted, tuple(coefficients), minimum), minimum, "polynomial")
 
 
-def _shifted(coefficients: tuple[float | int, ...], at: Array, x: Array) -> Array:
+def _shifted(coefficients: tuple[float, ...], at: Array, x: Array) -> Array:
     return _horner(coefficients, x - at)
 
 
-def power_series(coefficients: Sequence[float | int]) -> Function:
+def power_series(coefficients: Sequence[float]) -> Function:
     """x -> sum_k c_k x^k, lowest order first."""
     checks.array("coefficients", coefficients, ndim=1)
     return lambda x: _horner(coefficients, x)
 
 
-def _horner(coefficients: Sequence[float | int], x: Array) -> Array:
+def _horner(coefficients: Sequence[float], x: Array) -> Array:
     total = jnp.zeros_like(x)
     for coefficient in reversed(coefficients):
         total = total * x + coefficient

@@ -227,7 +227,7 @@ def _sha256(path: Path, written: int, size: int) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _human(size: float | int) -> str:
+def _human(size: float) -> str:
     for unit in ("B", "kB", "MB"):
         if size < 999.5:
             return f"{size:.3g} {unit}"

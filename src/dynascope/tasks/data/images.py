@@ -35,7 +35,7 @@ class ReducedImages(NamedTuple):
 
 def two_class_digits(
     count: int = 2000,
-    threshold: float | int = 110.0,
+    threshold: float = 110.0,
     *,
     name: str = "mnist",
     classes: tuple[int, int] = (0, 1),
@@ -61,7 +61,7 @@ def two_class_digits(
 def reduce_images(
     images: Shaped[np.ndarray, "n ..."],
     second: Shaped[np.ndarray, " n"],
-    threshold: float | int,
+    threshold: float,
     expect: tuple[int, int] | None = None,
 ) -> ReducedImages:
     """Images flattened, reduced to their varying pixels and scaled to 0 to 1; `second` marks the second class."""
