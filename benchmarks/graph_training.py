@@ -30,7 +30,7 @@ def features() -> None:
     graph = ds.graphs.random_graph(NODES, EDGES, seed=0)
     x = np.random.default_rng(0).random((NODES, WORDS), np.float32)
     contenders: dict[str, Callable[[], Any]] = {
-        "dynascope, graphs.powers": lambda: ds.graphs.powers(ds.graphs.normalized(graph), x, ORDER)[-1],
+        "dynascope, graphs.powers": lambda: ds.graphs.powers(ds.graphs.normalized_adjacency(graph), x, ORDER)[-1],
         "scipy CSR, 32 bits": lambda: _scipy_powers(graph, x, np.float32),
         "scipy CSR, 64 bits": lambda: _scipy_powers(graph, x.astype(float), np.float64),
         **_torch_powers(graph, x),
@@ -39,7 +39,7 @@ def features() -> None:
 
 
 def _scipy_powers(graph: ds.graphs.Graph, x: np.ndarray, kind: Any) -> np.ndarray:
-    matrix, kept = ds.graphs.normalized(graph).astype(kind), [x]
+    matrix, kept = ds.graphs.normalized_adjacency(graph).astype(kind), [x]
     for _ in range(ORDER):
         kept.append(matrix @ kept[-1])
     return np.concatenate(kept, axis=1)[:, -WORDS:]
@@ -59,7 +59,7 @@ def _torch_powers(graph: ds.graphs.Graph, x: np.ndarray) -> dict[str, Callable[[
         return {"PyG, transforms.SIGN": lambda: SIGN(ORDER)(data.clone())[f"x{ORDER}"].numpy()}
 
     def job() -> np.ndarray:
-        matrix: Any = ds.graphs.normalized(graph).astype(np.float32)
+        matrix: Any = ds.graphs.normalized_adjacency(graph).astype(np.float32)
         parts = (torch.from_numpy(np.array(part)) for part in (matrix.indptr, matrix.indices, matrix.data))
         sparse, kept = torch.sparse_csr_tensor(*parts, size=matrix.shape), [given]
         for _ in range(ORDER):

@@ -13,7 +13,7 @@ from jax import lax
 
 import dynascope as ds
 from benchmarks.timing import cpu_seconds, tell
-from dynascope.geometry.hessian import dense_hessian, flatten, linearized
+from dynascope.geometry.hessian import dense_hessian, flatten, linearize_gradient
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 STEPS, ROWS, PRODUCTS = 1500, 1000, 40
@@ -31,7 +31,7 @@ def setting(activation: str) -> tuple[Any, Callable]:
 def cold_lanczos(snapshot: Snapshot) -> Any:
     """The top eigenvalue by Lanczos from a random vector, a fixed number of products, orthogonalized in full."""
     flat = flatten(snapshot.loss, snapshot.model)
-    _, product = linearized(flat.objective, flat.point)
+    _, product = linearize_gradient(flat.objective, flat.point)
     start = jax.random.normal(jax.random.key(0), flat.point.shape)
 
     def step(carry: Any, i: Any) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ os.environ.pop("DYNASCOPE_EXPERIMENTS", None)
 import diffrax  # noqa: F401
 import h5netcdf  # noqa: F401
 import jax
+import jaxtyping
 import jinja2  # noqa: F401
 import matplotlib.pyplot  # noqa: F401
 import networkx  # noqa: F401
@@ -51,6 +52,16 @@ def compile_quickly(optimize: bool = False) -> None:
         return
     if os.environ.setdefault("XLA_FLAGS", LITTLE_OPTIMIZED) == LITTLE_OPTIMIZED:
         jax.config.update("jax_disable_most_optimizations", not optimize)
+
+
+@pytest.fixture
+def as_a_user() -> Iterator[None]:
+    """Without the type checks of the other tests."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")

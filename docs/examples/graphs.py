@@ -14,10 +14,10 @@ print(graph, cora, cora.degrees.max())
 # what could a network tell apart, and how often must it be wrong?
 found = graphs.expressivity(cora, depth=3)
 print(found)
-print("largest class that A and A² confuse:", found.confused("powers of A", 2)[0][:5])
+print("largest class that A and A² confuse:", found.confused_classes("powers of A", 2)[0][:5])
 
 # any operator: a function of the graph that returns something to multiply features with
-mine = {"triangles": graphs.triangles, "mean": lambda graph: graphs.normalized(graph, alpha=1, beta=0)}
+mine = {"triangles": graphs.triangles, "mean": lambda graph: graphs.normalized_adjacency(graph, alpha=1, beta=0)}
 print(graphs.expressivity(cora, operators=mine, depth=2).table.classes.to_pandas())
 
 # the pieces: exact colors, classes of powers, and the least error of any function of the classes

@@ -96,7 +96,7 @@ print(triangle.nodes, triangle.degrees, triangle.neighbors(2))
 graphs.from_edges([[0, 1], [1, 2]], nodes=4).degrees
 
 # %% isomorphic
-graphs.isomorphic(triangle, triangle.reordered([3, 2, 1, 0]))
+graphs.isomorphic(triangle, triangle.reorder([3, 2, 1, 0]))
 
 # %% isomorphism_classes
 graphs.isomorphism_classes(graphs.batch([graphs.cycle(3), graphs.cycle(4), graphs.cycle(3)]))
@@ -116,8 +116,8 @@ graphs.degree(triangle).toarray()
 # %% identity
 graphs.identity(triangle).toarray()
 
-# %% normalized
-graphs.normalized(triangle).toarray().round(2)
+# %% normalized_adjacency
+graphs.normalized_adjacency(triangle).toarray().round(2)
 
 # %% pagerank
 graphs.pagerank(triangle) @ np.ones(4)

@@ -322,9 +322,13 @@ def test_what_has_no_kernel_is_told_in_one_line():
     for rows in (0, -1, 4):
         with pytest.raises(ValueError, match=f"rows must (be an integer|divide the 6 examples).*; got {rows}"):
             ds.geometry.kernel_product(params, x, apply=apply_dictionary, rows=rows)
-    with pytest.raises(ValueError, match="convention must be one of 'mse', 'sum'; got 'mean'"):
-        ds.geometry.critical_rate(params, x, apply=apply_dictionary, convention="mean")
     with pytest.raises(ValueError, match=r"x and y must hold the same number of examples; got x: 6, y: 5"):
         ds.geometry.polyak_ratio(params, x, jnp.ones(5), apply=apply_dictionary)
     with pytest.raises(TypeError, match=r"splits must be a list of numbers of eigenvectors.*got \(\)"):
         ds.geometry.eigenspace_losses(params, x, jnp.ones(12), (), apply=apply_dictionary)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_an_unknown_convention_is_named():
+    with pytest.raises(ValueError, match="convention must be one of 'mse', 'sum'; got 'mean'"):
+        ds.geometry.critical_rate(dictionary(), jnp.ones((6, 4)), apply=apply_dictionary, convention="mean")

@@ -56,12 +56,12 @@ def test_the_report_counts_and_names_confused_nodes():
     found = g.expressivity(graph, labels, {"A": g.adjacency}, depth=3)
     assert found.table.mistakes.sel(family="A").values.tolist() == [0.5] * 4, "no power of A tells the twins apart"
     assert float(found.table.mistakes.sel(family="message passing", depth=3)) < 0.5
-    mixed = found.confused("A", 3)
+    mixed = found.confused_classes("A", 3)
     assert sum(map(len, mixed)) == 28
     assert [len(group) for group in mixed] == sorted(map(len, mixed), reverse=True)
     assert "message passing" in str(found)
     with pytest.raises(ValueError, match="family must be one of"):
-        found.confused("B", 1)
+        found.confused_classes("B", 1)
 
 
 def test_what_is_odd_about_a_graph_is_told_in_one_line():

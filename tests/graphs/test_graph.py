@@ -55,13 +55,13 @@ def test_features_and_labels_belong_to_nodes():
 def test_reordering_keeps_the_graph():
     graph = g.barabasi_albert(30, 2, seed=0).with_features(np.arange(30))
     order = np.random.default_rng(0).permutation(30)
-    moved = graph.reordered(order)
+    moved = graph.reorder(order)
     assert moved.features is not None
     for node in range(30):
         assert sorted(order[moved.neighbors(node)]) == graph.neighbors(int(order[node])).tolist()
     np.testing.assert_array_equal(moved.features[:, 0], order)
     with pytest.raises(ValueError, match="order must hold every node"):
-        graph.reordered([0, 0, 1])
+        graph.reorder([0, 0, 1])
 
 
 def test_a_batch_gives_back_its_graphs():

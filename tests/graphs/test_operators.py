@@ -17,7 +17,7 @@ def test_normalized_operators_are_their_formulas():
     safe = np.where(D > 0, D, 1.0)
     for alpha, beta in ((0.5, 0.5), (1.0, 0.0), (0.3, 0.9)):
         wanted = np.diag((D > 0) * safe**-alpha) @ A @ np.diag((D > 0) * safe**-beta)
-        np.testing.assert_allclose(g.normalized(GRAPH, alpha=alpha, beta=beta).toarray(), wanted, atol=1e-15)
+        np.testing.assert_allclose(g.normalized_adjacency(GRAPH, alpha=alpha, beta=beta).toarray(), wanted, atol=1e-15)
     scale = np.diag((D + 2.0) ** -0.5)
     wanted = scale @ (A + 2 * np.eye(5)) @ scale
     np.testing.assert_allclose(g.with_self_loops(GRAPH, epsilon=2).toarray(), wanted, atol=1e-15)

@@ -104,7 +104,7 @@ def test_isomorphic_graphs_are_found_and_others_told_apart():
         *(g.random_regular(3, 12, seed=s) for s in range(6)),
         g.caveman(3, 4),
     ]
-    copies = [graph.reordered(rng.permutation(graph.nodes)) for graph in made]
+    copies = [graph.reorder(rng.permutation(graph.nodes)) for graph in made]
     found = g.isomorphism_classes(g.batch(made + copies))
     np.testing.assert_array_equal(found[: len(made)], found[len(made) :])
     import networkx as nx

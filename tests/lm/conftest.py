@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jaxtyping
 import pytest
 
 from dynascope.lm import LanguageModel
@@ -73,13 +72,3 @@ def made() -> Callable[..., LanguageModel]:
 def language_model(request: pytest.FixtureRequest) -> LanguageModel:
     """A tiny model of each architecture."""
     return LanguageModel(_tiny(request.param), Words())
-
-
-@pytest.fixture
-def as_a_user() -> Iterator[None]:
-    """Without the type checks of the other tests."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)

@@ -235,6 +235,10 @@ def test_a_nonlinear_output_is_applied_last():
     plain = architectures.fully_connected((3, 4, 1), key=KEY)
     bent = architectures.fully_connected((3, 4, 1), key=KEY, output="shifted tanh")
     np.testing.assert_allclose(bent(jnp.ones(3)), np.tanh(plain(jnp.ones(3)) + 1), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_an_unknown_activation_is_refused():
     with pytest.raises(ValueError, match="activation must be one of 'linear'"):
         architectures.fully_connected((3, 4, 1), key=KEY, activation="cubic")
 

@@ -47,6 +47,7 @@ def test_a_scale_makes_the_weights_gaussian():
         ({"depth": 2, "activation": "sigmoid"}, "activation must be one of 'linear', 'relu', .*; got 'sigmoid'"),
     ],
 )
+@pytest.mark.usefixtures("as_a_user")
 def test_wrong_use_gets_one_clear_line(options, message):
     with pytest.raises(ValueError, match=message):
         MLP(3, key=jax.random.key(0), **{"activation": "linear", **options})

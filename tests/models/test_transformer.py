@@ -143,6 +143,7 @@ def test_the_paper_s_vit_has_the_size_it_should():
         ({"depth": 0}, "depth must be an integer, at least 1"),
     ],
 )
+@pytest.mark.usefixtures("as_a_user")
 def test_wrong_use_gets_one_clear_line(options, message):
     with pytest.raises(ValueError, match=message) as error:
         small(**options)

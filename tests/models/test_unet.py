@@ -151,6 +151,7 @@ def test_the_scale_multiplies_all_parameters():
         ({"norm": "batch"}, "norm must be one of"),
     ],
 )
+@pytest.mark.usefixtures("as_a_user")
 def test_what_cannot_be_is_refused_in_one_line(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         UNet(**({"shape": (8, 8, 3), "key": KEY} | options))

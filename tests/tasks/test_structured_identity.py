@@ -101,6 +101,7 @@ def test_the_hierarchy_of_test_points():
         ((1.0, 2.0), 0.1, {"rotation": jnp.eye(3)}, r"rotation must have shape \(2, 2\); got \(3, 3\)"),
     ],
 )
+@pytest.mark.usefixtures("as_a_user")
 def test_wrong_use_gets_one_clear_line(mu, sigma, options, message):
     with pytest.raises(ValueError, match=message):
         StructuredIdentity(mu, sigma, 2, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}
 
 
-def scaling_exponent(x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, " ..."]:
+def scaling_exponent(x: ArrayLike | Sequence[float], y: ArrayLike) -> Float[np.ndarray, " ..."]:
     """The exponent a of y ~ x^a: the slope of log y against log x, by least squares.
 
     Args:

@@ -19,7 +19,7 @@ from jaxtyping import Array, Int, PyTree
 
 from dynascope import checks
 from dynascope.curves.orbits import PERIODS, period
-from dynascope.geometry.orbits import diverged
+from dynascope.geometry.orbits import has_diverged
 
 SettingRule = Callable[[Any, Any], Any]
 """rule(state, setting) -> state; a setting is a learning rate, or a pytree of numbers."""
@@ -132,7 +132,7 @@ def _check_rule(rule: SettingRule, settings: PyTree, state: PyTree) -> None:
 def _escapes(rule: SettingRule, settings: PyTree, starts: PyTree, steps: Int[Array, ""], bound: float) -> Array:
     def one(t: Array, state: PyTree, escaped: Array, setting: PyTree) -> tuple[PyTree, Array]:
         there = rule(state, setting)
-        out = diverged(there, bound) & (escaped < 0)
+        out = has_diverged(there, bound) & (escaped < 0)
         # a diverged member keeps its last state: no overflow, no slow arithmetic with NaN
         held = jax.tree.map(lambda new, old: jnp.where(out | (escaped >= 0), old, new), there, state)
         return held, jnp.where(out, t + 1, escaped)

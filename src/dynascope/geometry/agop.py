@@ -107,7 +107,7 @@ def check_outer(name: str, outer: Outer) -> int:
     return matrix.shape[-1]
 
 
-def smaller(model: Any, x: Array, apply: Apply) -> Outer:
+def smaller_agop(model: Any, x: Array, apply: Apply) -> Outer:
     """G in the form that takes less memory."""
     count, outputs, dim = _sizes(model, x, apply)
     return agop(model, x, apply=apply) if dim <= count * outputs else agop_factored(model, x, apply=apply)

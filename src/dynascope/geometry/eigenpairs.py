@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from dynascope import checks
-from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
+from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearize_gradient
 from dynascope.geometry.krylov import Which, extreme_pairs
 
 DENSE = 400
@@ -95,19 +95,19 @@ def top_eigenpairs(
         checks.whole(name, least, at_least=0)
     if start is not None:
         start = jnp.asarray(checks.array("start", start, ndim=2))
-    return _found(loss, params, k, tolerance, which, start, seed, explore, max_products, dense)
+    return _top_eigenpairs(loss, params, k, tolerance, which, start, seed, explore, max_products, dense)
 
 
 @eqx.filter_jit
-def _found(loss, params, k, tolerance, which, start, seed, explore, max_products, dense) -> Eigenpairs:
+def _top_eigenpairs(loss, params, k, tolerance, which, start, seed, explore, max_products, dense) -> Eigenpairs:
     flat = flatten(loss, params)
     check_count(k, flat.point.size)
     if start is not None and start.shape[1] != flat.point.size:
         raise ValueError(f"start must have rows of {flat.point.size} entries, as the parameters; got {start.shape[1]}")
-    gradient, product = linearized(flat.objective, flat.point)
+    gradient, product = linearize_gradient(flat.objective, flat.point)
     if flat.point.size <= dense and start is None:
-        return diagonalized(product, flat.point, k, which)
-    return searched(product, gradient, k, tolerance, which, start, seed, explore, max_products)
+        return diagonalize(product, flat.point, k, which)
+    return search_eigenpairs(product, gradient, k, tolerance, which, start, seed, explore, max_products)
 
 
 def check_count(k: int, size: int) -> None:
@@ -116,7 +116,7 @@ def check_count(k: int, size: int) -> None:
         raise ValueError(f"k must be at most {size}, the number of eigenvalues there are; got {k}")
 
 
-def searched(
+def search_eigenpairs(
     product: Product,
     gradient: Vector,
     k: int,
@@ -127,7 +127,7 @@ def searched(
     explore: int,
     max_products: int,
 ) -> Eigenpairs:
-    """The same, given what a linearization gives."""
+    """The top eigenpairs from products with the Hessian, by a search; see `top_eigenpairs`."""
     key = jax.random.fold_in(jax.random.key(0), seed)
     random = jax.random.normal(key, gradient.shape, gradient.dtype)
     elsewhere = _unit(_unit(gradient) + _unit(random))
@@ -160,8 +160,8 @@ def _unit(vector: Vector) -> Vector:
     return vector / jnp.where(length > 0, length, 1)
 
 
-def diagonalized(product: Product, point: Vector, k: int, which: Which) -> Eigenpairs:
-    """The same from the whole matrix."""
+def diagonalize(product: Product, point: Vector, k: int, which: Which) -> Eigenpairs:
+    """The top eigenpairs from the whole matrix."""
     matrix = jax.vmap(product)(jnp.eye(point.size, dtype=point.dtype))
     values, columns = jnp.linalg.eigh((matrix + matrix.T) / 2)
     order = jnp.argsort(-values if which == "largest" else -jnp.abs(values))

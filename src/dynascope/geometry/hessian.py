@@ -47,7 +47,7 @@ def flatten(loss: Loss, params: PyTree, name: str = "loss") -> Flat:
     return Flat(lambda vector: checks.scalar(name, loss(unflatten(vector))), point, unflatten)
 
 
-def linearized(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vector, Product]:
+def linearize_gradient(objective: Callable[[Vector], Any], point: Vector) -> tuple[Vector, Product]:
     """The gradient at a point, and v -> Hv there.
 
     Forward over reverse (Pearlmutter 1994, Fast exact multiplication by the Hessian). What does not depend on v is
@@ -87,7 +87,7 @@ def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
         The symmetric matrix `(n, n)`, in the flat order of the parameters.
     """
     flat = flatten(loss, params)
-    _, product = linearized(flat.objective, flat.point)
+    _, product = linearize_gradient(flat.objective, flat.point)
     matrix = jax.vmap(product)(jnp.eye(flat.point.size, dtype=flat.point.dtype))
     return (matrix + matrix.T) / 2
 

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from dynascope import checks
-from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, check_search, diagonalized, searched
+from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
 from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
 from dynascope.geometry.tangent_kernel import (
     Apply,
@@ -123,8 +123,8 @@ def pairs_of(
     everywhere = jnp.ones(size, number)
     k = min(k, size)
     if matrix is not None and size <= DENSE and start is None:
-        return diagonalized(product, everywhere, k, "largest")
-    return searched(product, everywhere, k, tolerance, "largest", start, seed, EXPLORE, max_products)
+        return diagonalize(product, everywhere, k, "largest")
+    return search_eigenpairs(product, everywhere, k, tolerance, "largest", start, seed, EXPLORE, max_products)
 
 
 def critical_rate(
@@ -132,7 +132,7 @@ def critical_rate(
     x: PyTree,
     *,
     apply: Apply | None = None,
-    convention: Convention | str = "mse",
+    convention: Convention = "mse",
     tolerance: float = 1e-4,
     formed: bool | None = None,
     rows: int | None = None,
@@ -156,13 +156,13 @@ def critical_rate(
     return rate_of(found.values[0], found.vectors.shape[1], convention)
 
 
-def slope(count: int, convention: Convention | str) -> float:
+def slope(count: int, convention: Convention) -> float:
     """s in r <- (I - s eta K) r, one step on the residual of `count` entries: 1 for the sum, 2/N for the mean."""
     checks.one_of("convention", convention, get_args(Convention))
     return 1.0 if convention == "sum" else 2 / count
 
 
-def rate_of(largest: Float[Array, ""], size: int, convention: Convention | str = "mse") -> Float[Array, ""]:
+def rate_of(largest: Float[Array, ""], size: int, convention: Convention = "mse") -> Float[Array, ""]:
     """The critical rate for the largest eigenvalue of a kernel with `size` rows."""
     return 2 / (slope(size, convention) * largest)
 
@@ -201,7 +201,7 @@ def _change(model, start, x, apply, tolerance, formed) -> Float[Array, ""]:
     if matrix is not None and before is not None and size <= DENSE:
         return jnp.max(jnp.abs(jnp.linalg.eigvalsh(matrix - before))) / jnp.linalg.eigvalsh(before)[-1]
     number = jax.eval_shape(now, jnp.zeros(size)).dtype
-    difference = searched(
+    difference = search_eigenpairs(
         lambda vector: now(vector) - then(vector),
         jnp.ones(size, number),
         1,
@@ -224,7 +224,7 @@ class Split(NamedTuple):
     """The loss in its complement."""
 
 
-def most(splits: Sequence[int]) -> int:
+def largest_split(splits: Sequence[int]) -> int:
     """How many eigenvectors these splits need."""
     if not isinstance(splits, Sequence) or isinstance(splits, str) or not splits:
         raise TypeError(f"splits must be a list of numbers of eigenvectors, such as (1, 5); got {checks.shown(splits)}")
@@ -232,7 +232,7 @@ def most(splits: Sequence[int]) -> int:
 
 
 def split_loss(
-    vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int], convention: Convention | str = "mse"
+    vectors: Float[Array, "k nk"], errors: Vector, splits: Sequence[int], convention: Convention = "mse"
 ) -> Split:
     """The loss of these errors, their mean square or half the sum of squares: L_top + L_rest, for the first s of these
     orthonormal vectors, largest eigenvalue first."""
@@ -250,7 +250,7 @@ def eigenspace_losses(
     splits: Sequence[int] = (1, 5),
     *,
     apply: Apply | None = None,
-    convention: Convention | str = "mse",
+    convention: Convention = "mse",
     tolerance: float = 1e-5,
     formed: bool | None = None,
 ) -> Split:
@@ -271,7 +271,7 @@ def eigenspace_losses(
     """
     slope(1, convention)
     check_examples(x, apply, formed)
-    k = min(most(splits), checks.rows(x=x, y=y) * flat_outputs(model, apply).count(x))
+    k = min(largest_split(splits), checks.rows(x=x, y=y) * flat_outputs(model, apply).count(x))
     found = kernel_eigenpairs(model, x, k, apply=apply, tolerance=tolerance, formed=formed)
     return split_loss(found.vectors, errors_of(model, x, y, apply), splits, convention)
 

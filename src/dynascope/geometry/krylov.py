@@ -135,15 +135,15 @@ def shrink(basis: Basis, size: int, which: Which) -> Basis:
 def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Array, ""], instead: Vector) -> Vector:
     """The direction made orthogonal to the rows and of unit length; `instead` where no more than `nothing` is left."""
 
-    def cleaned(vector: Vector) -> Vector:
+    def project_out(vector: Vector) -> Vector:
         return vector - (rows @ vector) @ rows
 
     def unit(vector: Vector) -> Vector:
         return vector / jnp.maximum(jnp.linalg.norm(vector), np.finfo(vector.dtype).tiny)
 
-    left = cleaned(direction)
+    left = project_out(direction)
     left = jnp.where(jnp.linalg.norm(left) > nothing, left, instead)
-    return unit(cleaned(unit(cleaned(unit(left)))))
+    return unit(project_out(unit(project_out(unit(left)))))
 
 
 def leading(

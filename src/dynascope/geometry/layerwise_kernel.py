@@ -3,7 +3,7 @@
 Of a map z = s W a (+ b) the kernel needs the inputs a and the derivative D = df/dz:
 K += (D D^T) o (s^2 A A^T), and D D^T for the bias, o the entrywise product. Where W acts at many positions (a
 convolution, a sequence) the derivative with respect to W is the sum over positions of D a^T; it is made for some output
-channels at a time and contracted at once.
+channels at a time and contract at once.
 
 A model names its maps by `tapped(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and continues with the
 value that this returns. `models.mlp.Tap` has the contract; a model of your own needs nothing else.
@@ -70,7 +70,7 @@ def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"
     def seen(x: PyTree) -> list[tuple[Array, Array]]:
         return list(zip(*jax.vmap(sensitivities)(x), strict=True))
 
-    def contracted(left: list[tuple[Array, Array]], right: list[tuple[Array, Array]]) -> Array:
+    def contract(left: list[tuple[Array, Array]], right: list[tuple[Array, Array]]) -> Array:
         def part(one: Map, left: tuple[Array, Array], right: tuple[Array, Array]) -> Array:
             if left[1].ndim == 3:
                 return _at_one_position(one, left, right)
@@ -80,7 +80,7 @@ def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"
 
     n = jax.tree.leaves(x)[0].shape[0]
     block = block_size(n, bytes_of_layers(model, x) // n, budget)
-    return in_blocks(x, block, seen, contracted)
+    return in_blocks(x, block, seen, contract)
 
 
 def bytes_of_layers(model: Any, x: PyTree) -> int:
@@ -116,14 +116,14 @@ def maps_of(model: Any, x: PyTree) -> list[Map]:
     return maps
 
 
-def full(number: Any) -> Any:
+def full_precision(number: Any) -> Any:
     """The precision in which derivatives of this one are summed: float32 at least."""
     return number if jnp.finfo(number).bits >= 32 else jnp.dtype(jnp.float32)
 
 
-def summed(left: Float[Array, "i f"], right: Float[Array, "f j"]) -> Float[Array, "i j"]:
+def multiply_in_full(left: Float[Array, "i f"], right: Float[Array, "f j"]) -> Float[Array, "i j"]:
     """The product of two matrices, in full precision."""
-    return jnp.matmul(left, right, precision="highest", preferred_element_type=full(left.dtype))
+    return jnp.matmul(left, right, precision="highest", preferred_element_type=full_precision(left.dtype))
 
 
 Seen = tuple[Float[Array, "n ..."], Float[Array, "n k ..."]]
@@ -133,8 +133,8 @@ Seen = tuple[Float[Array, "n ..."], Float[Array, "n k ..."]]
 def _at_one_position(one: Map, left: Seen, right: Seen) -> Float[Array, "nk nk"]:
     (a, d), (b, e) = left, right
     n, k, m = d.shape
-    factor = one.scale**2 * summed(a, b.T) + (1.0 if one.bias else 0.0)
-    slopes = summed(d.reshape(n * k, m), e.reshape(n * k, m).T).reshape(n, k, n, k)
+    factor = one.scale**2 * multiply_in_full(a, b.T) + (1.0 if one.bias else 0.0)
+    slopes = multiply_in_full(d.reshape(n * k, m), e.reshape(n * k, m).T).reshape(n, k, n, k)
     return (slopes * factor[:, None, :, None]).reshape(n * k, n * k)
 
 
@@ -158,15 +158,15 @@ def _at_many_positions(one: Map, left: Seen, right: Seen, budget: int) -> Float[
         return found.reshape(n * k, channels * fan_in)
 
     def some(kernel: Array, first: Array) -> tuple[Array, None]:
-        return kernel + summed(by_weights(left, first), by_weights(right, first).T), None
+        return kernel + multiply_in_full(by_weights(left, first), by_weights(right, first).T), None
 
-    start = jnp.zeros((n * k, n * k), full(left[1].dtype))
+    start = jnp.zeros((n * k, n * k), full_precision(left[1].dtype))
     kernel, _ = lax.scan(some, start, channels * jnp.arange(m // channels, dtype=jnp.int32))
     kernel = one.scale**2 * kernel
     if not one.bias:
         return kernel
     ours, theirs = (d.reshape(n * k, -1, m).sum(axis=1) for _, d in (left, right))
-    return kernel + summed(ours, theirs.T)
+    return kernel + multiply_in_full(ours, theirs.T)
 
 
 def block_size(count: int, row: int, budget: int) -> int:
@@ -175,14 +175,14 @@ def block_size(count: int, row: int, budget: int) -> int:
 
 
 def in_blocks(
-    x: PyTree, block: int, made: Callable[[PyTree], Any], contracted: Callable[[Any, Any], Array]
+    x: PyTree, block: int, made: Callable[[PyTree], Any], contract: Callable[[Any, Any], Array]
 ) -> Float[Array, "nk nk"]:
-    """`contracted(made(some), made(others))` of all examples against all: at once where they are one block, else pair
+    """`contract(made(some), made(others))` of all examples against all: at once where they are one block, else pair
     by pair of blocks, of which one is made anew for every pair."""
     n = jax.tree.leaves(x)[0].shape[0]
     if block >= n:
         whole = made(x)
-        return contracted(whole, whole)
+        return contract(whole, whole)
     starts = block * jnp.arange(-(-n // block), dtype=jnp.int32)
 
     def at(first: Array) -> Any:
@@ -191,7 +191,7 @@ def in_blocks(
 
     def against_all(first: Array) -> Array:
         left = at(first)
-        return lax.map(lambda other: contracted(left, at(other)), starts)
+        return lax.map(lambda other: contract(left, at(other)), starts)
 
     pairs = lax.map(against_all, starts)
     side, outputs = starts.size * pairs.shape[-1], pairs.shape[-1] // block

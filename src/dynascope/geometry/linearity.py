@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from dynascope import checks
 from dynascope.geometry.eigenpairs import check_search, top_eigenpairs
-from dynascope.geometry.hessian import Loss, flatten, linearized
+from dynascope.geometry.hessian import Loss, flatten, linearize_gradient
 from dynascope.geometry.krylov import extreme_pairs
 
 
@@ -95,7 +95,7 @@ def _block_norms(function: Loss, params: PyTree, groups: PyTree, tolerance: Any,
         checks.whole("groups", number)
     of = np.concatenate([np.full(leaf.size, number) for leaf, number in zip(floating, numbers, strict=True)])
     masks = jnp.asarray(of[None, :] == np.unique(of)[:, None], flat.point.dtype)
-    _, product = linearized(flat.objective, flat.point)
+    _, product = linearize_gradient(flat.objective, flat.point)
     random = jax.random.normal(jax.random.key(0), flat.point.shape, flat.point.dtype)
 
     def norm(pair: Int[Array, " two"]) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -77,7 +77,7 @@ def multipliers(rule: Callable[[Array], Array], state: Float[Array, " n"], perio
     return found[jnp.argsort(-jnp.abs(found))]
 
 
-def diverged(state: PyTree, bound: Reals = 1e3) -> Bool[Array, ""]:
+def has_diverged(state: PyTree, bound: Reals = 1e3) -> Bool[Array, ""]:
     """Some entry is not finite or larger than `bound` (for problems scaled so that the solution is of order 1)."""
     return ~(_largest(state) <= bound)
 

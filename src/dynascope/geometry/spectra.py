@@ -91,13 +91,13 @@ def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
     checks.key("key", key)
     _check_pairs(now, then)
 
-    def moved(key: PRNGKeyArray, was: Array, to: Array) -> Array:
+    def move(key: PRNGKeyArray, was: Array, to: Array) -> Array:
         noise = jax.random.normal(key, was.shape, was.dtype)
         size = [jnp.linalg.norm(x, axis=(-2, -1), keepdims=True) for x in (to - was, noise)]
         return was + noise * size[0] / size[1]
 
     keys = jax.random.split(key)
-    return moved(keys[0], then[0], now[0]), moved(keys[1], then[1], now[1])
+    return move(keys[0], then[0], now[0]), move(keys[1], then[1], now[1])
 
 
 def _check_pair(first: str, a: Array, second: str, b: Array) -> None:

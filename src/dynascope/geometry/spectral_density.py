@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from dynascope import checks
-from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearized
+from dynascope.geometry.hessian import Loss, Product, Vector, flatten, linearize_gradient
 from dynascope.geometry.krylov import orthonormal
 
 
@@ -87,13 +87,13 @@ def _above(
     numbers = jnp.finfo(diagonal.dtype)
     least = jnp.sqrt(numbers.eps) * (jnp.max(jnp.abs(diagonal - level)) + jnp.max(couplings)) + numbers.tiny
 
-    def eliminated(carry: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+    def eliminate(carry: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         pivot, before = carry
         pivot = row[0] - level - before**2 / pivot
         return (jnp.where(jnp.abs(pivot) < least, least, pivot), row[1]), None
 
     start = jnp.ones((), diagonal.dtype), jnp.zeros((), diagonal.dtype)
-    (pivot, last), _ = lax.scan(eliminated, start, (diagonal, couplings))
+    (pivot, last), _ = lax.scan(eliminate, start, (diagonal, couplings))
     nodes, vectors = jnp.linalg.eigh(_symmetric(jnp.append(diagonal, level + last**2 / pivot), couplings))
     weights, near = vectors[0] ** 2, jnp.abs(nodes - level) <= least
     return jnp.sum(jnp.where(~near & (nodes > level), weights, 0)), jnp.sum(jnp.where(near, weights, 0))
@@ -139,7 +139,7 @@ def spectral_density(
 @eqx.filter_jit
 def _quadratures(loss: Loss, params: PyTree, key: PRNGKeyArray, draws: int, degree: int) -> SpectralDensity:
     flat = flatten(loss, params)
-    _, product = linearized(flat.objective, flat.point)
+    _, product = linearize_gradient(flat.objective, flat.point)
     size, dtype = flat.point.size, flat.point.dtype
 
     def quadrature(key: PRNGKeyArray) -> tuple[Float[Array, " degree"], ...]:

@@ -28,7 +28,14 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.geometry.layerwise_kernel import block_size, full, has_layers, in_blocks, layerwise_kernel, summed
+from dynascope.geometry.layerwise_kernel import (
+    block_size,
+    full_precision,
+    has_layers,
+    in_blocks,
+    layerwise_kernel,
+    multiply_in_full,
+)
 
 Apply = Callable[[Any, Any], Any]
 Vector = Float[Array, " nk"]
@@ -129,17 +136,17 @@ def _by_gradients(flat: FlatOutputs, x: PyTree, budget: int) -> Float[Array, "nk
         value, pull = jax.vjp(lambda weights: flat.function(weights, x), flat.weights)
         return jax.tree.leaves(jax.vmap(lambda along: pull(along)[0])(jnp.eye(k, dtype=value.dtype)))
 
-    def contracted(left: list[Array], right: list[Array]) -> Float[Array, "bk bk"]:
+    def contract(left: list[Array], right: list[Array]) -> Float[Array, "bk bk"]:
         def part(a: Array, b: Array) -> Array:
-            return summed(a.reshape(block * k, -1), b.reshape(block * k, -1).T)
+            return multiply_in_full(a.reshape(block * k, -1), b.reshape(block * k, -1).T)
 
         return reduce(jnp.add, map(part, left, right))
 
-    return in_blocks(x, block, jax.vmap(one), contracted)
+    return in_blocks(x, block, jax.vmap(one), contract)
 
 
-def in_full(vector: Vector) -> Vector:
-    return vector.astype(full(vector.dtype))
+def _in_full(vector: Vector) -> Vector:
+    return vector.astype(full_precision(vector.dtype))
 
 
 def kernel_product(
@@ -166,21 +173,21 @@ def kernel_product(
     if rows is None or rows >= n:
         value, forward = jax.linearize(lambda weights: outputs(weights, x), flat.weights)
         backward = jax.linear_transpose(forward, flat.weights)
-        return value, lambda vector: in_full(forward(backward(vector.astype(value.dtype))[0]))
+        return value, lambda vector: _in_full(forward(backward(vector.astype(value.dtype))[0]))
     if n % rows:
         raise ValueError(f"rows must divide the {n} examples; got {rows}")
     blocks = jax.tree.map(lambda leaf: leaf.reshape(n // rows, rows, *leaf.shape[1:]), x)
 
     def product(vector: Vector) -> Vector:
-        def pulled(total: PyTree, part: tuple[PyTree, Vector]) -> tuple[PyTree, None]:
+        def pull_back(total: PyTree, part: tuple[PyTree, Vector]) -> tuple[PyTree, None]:
             value, pull = jax.vjp(lambda weights: outputs(weights, part[0]), flat.weights)
             return jax.tree.map(jnp.add, total, pull(part[1].astype(value.dtype))[0]), None
 
         nothing = jax.tree.map(jnp.zeros_like, flat.weights)
-        direction, _ = lax.scan(pulled, nothing, (blocks, vector.reshape(n // rows, -1)))
+        direction, _ = lax.scan(pull_back, nothing, (blocks, vector.reshape(n // rows, -1)))
         pushed = lax.map(
             lambda x: jax.jvp(lambda weights: outputs(weights, x), (flat.weights,), (direction,))[1], blocks
         )
-        return in_full(jnp.ravel(pushed))
+        return _in_full(jnp.ravel(pushed))
 
     return jnp.ravel(lax.map(lambda x: outputs(flat.weights, x), blocks)), product

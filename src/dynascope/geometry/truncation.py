@@ -40,9 +40,9 @@ def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: flo
         The truncated model.
     """
     checks.function("where", where, "where(model)")
-    weights = picked(model, where)
+    weights = pick_weights(model, where)
     cut = tuple(low_rank(weight, rank=rank, share=share) for weight in weights)
-    return replaced(model, where, cut)
+    return replace_weights(model, where, cut)
 
 
 def low_rank(
@@ -96,7 +96,7 @@ def cut_to(
     return jnp.where(jnp.asarray(rank) >= vectors.shape[-1], matrix, found.astype(matrix.dtype))
 
 
-def picked(model: PyTree, where: Where) -> tuple[Any, ...]:
+def pick_weights(model: PyTree, where: Where) -> tuple[Any, ...]:
     """The weights that `where` picks, each of them a matrix or a stack of matrices of real numbers."""
     found = where(model)
     weights = tuple(found) if isinstance(found, tuple | list) else (found,)
@@ -109,7 +109,7 @@ def picked(model: PyTree, where: Where) -> tuple[Any, ...]:
     return tuple(jnp.asarray(weight) for weight in weights)
 
 
-def replaced(model: PyTree, where: Where, weights: tuple[Any, ...]) -> PyTree:
+def replace_weights(model: PyTree, where: Where, weights: tuple[Any, ...]) -> PyTree:
     """The model with these weights in the place of those that `where` picks."""
     many = isinstance(where(model), tuple | list)
     return eqx.tree_at(where, model, weights if many else weights[0])

@@ -34,7 +34,7 @@ from dynascope.graphs.operators import (
     bethe_hessian as bethe_hessian,
     degree as degree,
     identity as identity,
-    normalized as normalized,
+    normalized_adjacency as normalized_adjacency,
     pagerank as pagerank,
     power_graph as power_graph,
     shifted_bethe_hessian as shifted_bethe_hessian,

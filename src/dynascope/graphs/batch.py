@@ -14,9 +14,10 @@ from dynascope.graphs.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Graphs side by side, without edges between them. `batch[g]` is graph g; `joined` holds all of their nodes."""
+    """Graphs side by side, without edges between them; `batch[g]` is graph g."""
 
     joined: Graph
+    """The graph of all their nodes."""
     offsets: Int[np.ndarray, " bounds"]
     """The nodes of graph g are `offsets[g]` to `offsets[g + 1] - 1` of `joined`."""
 
@@ -55,7 +56,14 @@ class GraphBatch:
 
 
 def batch(graphs: Sequence[Graph]) -> GraphBatch:
-    """The graphs side by side. Features and labels are kept where every graph has them."""
+    """Graphs side by side, as one.
+
+    Args:
+        graphs: One graph or more. Features and labels are kept if every graph has them.
+
+    Returns:
+        The batch.
+    """
     if not isinstance(graphs, Sequence) or not graphs or not all(isinstance(graph, Graph) for graph in graphs):
         raise TypeError(f"graphs must be a list with one Graph or more; got {checks.shown(graphs)}")
     widths = {graph.features.shape[1] for graph in graphs if graph.features is not None}

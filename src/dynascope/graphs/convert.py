@@ -9,15 +9,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from dynascope import checks
-from dynascope.graphs.graph import Graph, from_edges
+from dynascope.graphs.graph import Graph, check_graph, from_edges
 
 if TYPE_CHECKING:  # imported where it is needed: networkx takes a quarter of a second
     import networkx as nx
 
 
 def from_networkx(graph: nx.Graph[Any], *, features: str | None = None, labels: str | None = None) -> Graph:
-    """The graph with its nodes in the order of `graph.nodes`. `features` and `labels` name node attributes. Directions
-    and weights of edges are dropped."""
+    """The graph of a networkx graph; directions and weights of edges are dropped.
+
+    Args:
+        graph: The networkx graph; its nodes are numbered in the order of `graph.nodes`.
+        features: The node attribute that holds the features.
+        labels: The node attribute that holds the labels.
+
+    Returns:
+        The graph.
+    """
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
@@ -34,11 +42,18 @@ def from_networkx(graph: nx.Graph[Any], *, features: str | None = None, labels: 
 
 
 def to_networkx(graph: Graph) -> nx.Graph[int]:
-    """The graph for networkx, with the features and labels as the node attributes "features" and "labels"."""
+    """The graph for networkx.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        A networkx graph, with the node attributes "features" and "labels" if there are any.
+    """
     import networkx as nx
 
     made: nx.Graph[int] = nx.Graph()
-    made.add_nodes_from(range(_a_graph(graph).nodes))
+    made.add_nodes_from(range(check_graph(graph).nodes))
     made.add_edges_from(graph.edges.tolist())
     for name in ("features", "labels"):
         if (values := getattr(graph, name)) is not None:
@@ -48,7 +63,16 @@ def to_networkx(graph: Graph) -> nx.Graph[int]:
 
 
 def from_scipy(matrix: Any, *, features: Any = None, labels: Any = None) -> Graph:
-    """The graph whose adjacency matrix, (nodes, nodes), has a nonzero entry at every edge, in one direction or both."""
+    """The graph of an adjacency matrix.
+
+    Args:
+        matrix: A sparse matrix, (nodes, nodes), with a nonzero entry at every edge, in one direction or both.
+        features: Features of the nodes, (nodes, channels) or (nodes,).
+        labels: Labels of the nodes, (nodes,).
+
+    Returns:
+        The graph.
+    """
     if not sp.issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise TypeError(f"matrix must be a square sparse matrix of scipy; got {checks.shown(matrix)}")
     entries = sp.coo_array(matrix)
@@ -58,13 +82,27 @@ def from_scipy(matrix: Any, *, features: Any = None, labels: Any = None) -> Grap
 
 
 def to_scipy(graph: Graph) -> sp.csr_array:
-    """The adjacency matrix of zeros and ones, (nodes, nodes), in 64-bit integers."""
-    ones = np.ones(len(_a_graph(graph).indices), np.int64)
+    """The adjacency matrix of a graph.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        A sparse array of zeros and ones, (nodes, nodes), in 64-bit integers.
+    """
+    ones = np.ones(len(check_graph(graph).indices), np.int64)
     return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
 
 
 def from_pyg(data: Any) -> Graph:
-    """The graph of a `torch_geometric.data.Data`: its `edge_index`, and `x` and `y` where they belong to nodes."""
+    """The graph of PyTorch Geometric data.
+
+    Args:
+        data: A `torch_geometric.data.Data`: its `edge_index`, and `x` and `y` if they belong to nodes.
+
+    Returns:
+        The graph.
+    """
     index = getattr(data, "edge_index", None)
     if index is None or np.ndim(index) != 2 or len(index) != 2:
         raise TypeError(f"data must have an edge_index of shape (2, entries), as in PyG; got {checks.shown(data)}")
@@ -76,20 +114,21 @@ def from_pyg(data: Any) -> Graph:
 
 
 def to_pyg(graph: Graph) -> Any:
-    """The graph as a `torch_geometric.data.Data`; needs PyTorch Geometric."""
+    """The graph for PyTorch Geometric, which must be installed.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        A `torch_geometric.data.Data`.
+    """
     import torch  # pyright: ignore[reportMissingImports]
     from torch_geometric.data import Data  # pyright: ignore[reportMissingImports]
 
-    parts = {"x": _a_graph(graph).features, "y": graph.labels}
+    parts = {"x": check_graph(graph).features, "y": graph.labels}
     made = {name: torch.from_numpy(np.array(values)) for name, values in parts.items() if values is not None}
     index = torch.from_numpy(np.stack([graph.rows, graph.indices]).astype(np.int64))
     return Data(edge_index=index, num_nodes=graph.nodes, **made)
-
-
-def _a_graph(graph: Any) -> Graph:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
-    return graph
 
 
 def _attribute(name: str, attribute: str, nodes: Iterable[tuple[Any, dict[str, Any]]]) -> np.ndarray:

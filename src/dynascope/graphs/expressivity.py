@@ -1,4 +1,4 @@
-"""What each kind of graph network could tell apart on a graph, before anything is trained."""
+"""The nodes that each kind of graph network can tell apart on a graph, before anything is trained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 from dynascope import checks
 from dynascope.graphs.floors import irreducible_error, irreducible_mistakes
 from dynascope.graphs.graph import Graph
-from dynascope.graphs.operators import adjacency, normalized, with_self_loops
+from dynascope.graphs.operators import adjacency, normalized_adjacency, with_self_loops
 from dynascope.graphs.partitions import number_of_classes
 from dynascope.graphs.refinement import color_refinement, operator_classes
 
@@ -21,7 +21,7 @@ MESSAGES = "message passing"
 """The name of the family that sees all colors of Weisfeiler-Lehman refinement."""
 OPERATORS: Mapping[str, Callable[[Graph], Any]] = {
     "powers of A": adjacency,
-    "normalized powers": normalized,
+    "normalized powers": normalized_adjacency,
     "powers with self-loops": with_self_loops,
 }
 """The operators that `expressivity` looks at if none are named."""
@@ -29,9 +29,10 @@ OPERATORS: Mapping[str, Callable[[Graph], Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Expressivity:
-    """The classes of nodes that each family sees, and what labels cost under them."""
+    """The classes of nodes that each family of networks sees, and the error of labels under them."""
 
     graph: Graph
+    """The graph."""
     table: xr.Dataset
     """`classes(family, depth)`: the number of classes; `alone(family, depth)`: the share of nodes that are alone in
     theirs. With labels also `mistakes(family, depth)`, the least share of labeled nodes labeled wrongly by a function
@@ -40,16 +41,25 @@ class Expressivity:
     partitions: xr.DataArray
     """The class of each node, (family, depth, node)."""
     labels: np.ndarray | None
+    """The labels, if there are any."""
     labeled: Bool[np.ndarray, " nodes"]
     """Which nodes have a label."""
 
-    def confused(self, family: str, depth: int) -> list[Int[np.ndarray, " members"]]:
-        """The classes, as lists of nodes, whose members have different labels, largest first: what no network of this
-        family and depth can tell apart, though it should."""
+    def confused_classes(self, family: str, depth: int) -> list[Int[np.ndarray, " members"]]:
+        """The classes whose members have different labels: no network of this family and depth can tell them apart,
+        though it should.
+
+        Args:
+            family: The name of a family in `table`.
+            depth: The depth.
+
+        Returns:
+            Lists of nodes, the largest first.
+        """
         checks.one_of("family", family, self.partitions.family.values.tolist())
         checks.whole("depth", depth, at_least=0, at_most=int(self.partitions.depth.max()))
         if self.labels is None:
-            raise ValueError("confused needs labels; give them to expressivity")
+            raise ValueError("confused_classes needs labels; give them to expressivity")
         nodes = np.flatnonzero(self.labeled)
         classes = self.partitions.sel(family=family, depth=depth).values[nodes]
         order = np.lexsort((nodes, classes))
@@ -85,12 +95,20 @@ def expressivity(
     *,
     tolerance: float = 1e-9,
 ) -> Expressivity:
-    """How many classes of nodes message passing and each operator's powers see, for every depth from 0 to `depth`, and
-    the error that the labels then have at least.
+    """How many classes of nodes message passing and each operator's powers see at every depth, and the least error of
+    labels.
 
-    `labels`, (nodes,), are integers (classes; -1 stands for none) or floats (values; NaN stands for none); without
-    them the graph's own are taken, if it has any. `operators` are functions of the graph by name; each is looked at
-    with the family I, ω, ..., ω^depth. Features are the graph's, or constant.
+    Args:
+        graph: The graph; its features, or constant ones, are the input.
+        labels: Integers, (nodes,) (classes; -1 stands for none), or floats (values; NaN stands for none). Default:
+            those of the graph.
+        operators: Functions of the graph by name; each is looked at with the family I, ω, ..., ω^depth. Default:
+            `OPERATORS`.
+        depth: The largest depth.
+        tolerance: The distance at which floats count as equal; see `classes_of`.
+
+    Returns:
+        The table of classes and errors by family and depth, and the classes themselves.
     """
     if not isinstance(graph, Graph) or graph.nodes == 0:
         raise TypeError(f"graph must be a Graph with one node or more; got {checks.shown(graph)}")

@@ -11,8 +11,16 @@ from dynascope.graphs.partitions import partition
 
 
 def irreducible_error(classes: Any, values: Any) -> float:
-    """The least mean squared error of a function of the classes, (nodes,), divided by the variance of `values`,
-    (nodes,): what their class means leave. A scalar: 0 where a class has one value, 1 where classes say nothing."""
+    """The least mean squared error of a function of the classes, relative to the variance: the error of the class
+    means.
+
+    Args:
+        classes: The class of each node, (nodes,).
+        values: The values to fit, (nodes,).
+
+    Returns:
+        0 if each class has one value, 1 if classes say nothing.
+    """
     found, wanted = _both(classes, values)
     y = wanted.astype(float)
     total = float(np.sum((y - y.mean()) ** 2))
@@ -24,8 +32,16 @@ def irreducible_error(classes: Any, values: Any) -> float:
 
 
 def irreducible_mistakes(classes: Any, values: Any) -> float:
-    """The least share of nodes that a function of the classes, (nodes,), labels wrongly, where `values`, (nodes,), are
-    their labels: all but the most frequent label of each class. A scalar."""
+    """The least share of nodes that a function of the classes labels wrongly: all but the most frequent label of each
+    class.
+
+    Args:
+        classes: The class of each node, (nodes,).
+        values: The label of each node, (nodes,).
+
+    Returns:
+        The share, between 0 and 1.
+    """
     found, wanted = _both(classes, values)
     labels = np.unique(wanted, return_inverse=True)[1]
     return 1 - int(_majority_counts(found, labels).sum()) / len(found)

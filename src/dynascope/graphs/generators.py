@@ -9,11 +9,20 @@ import numpy as np
 
 from dynascope import checks
 from dynascope.graphs.batch import GraphBatch, batch
-from dynascope.graphs.graph import Graph, from_edges
+from dynascope.graphs.graph import Graph, check_graph, from_edges
 
 
 def random_regular(degree: int, nodes: int, *, seed: int) -> Graph:
-    """A random graph in which every node has this degree: networkx's, so that its seeds name the same graphs."""
+    """A random graph in which every node has the same degree.
+
+    Args:
+        degree: The degree.
+        nodes: Number of nodes; degree times nodes must be even.
+        seed: Seed of networkx, which names the same graph there.
+
+    Returns:
+        The graph.
+    """
     checks.whole("degree", degree, at_least=0)
     checks.whole("nodes", nodes, at_least=degree + 1, at_most=2**24)
     if degree * nodes % 2:
@@ -22,22 +31,48 @@ def random_regular(degree: int, nodes: int, *, seed: int) -> Graph:
 
 
 def barabasi_albert(nodes: int, attached: int, *, seed: int) -> Graph:
-    """Preferential attachment: every new node gets `attached` edges (networkx's seeds)."""
+    """A graph grown by preferential attachment.
+
+    Args:
+        nodes: Number of nodes.
+        attached: Number of edges of every new node.
+        seed: Seed of networkx, which names the same graph there.
+
+    Returns:
+        The graph.
+    """
     checks.whole("attached", attached, at_least=1)
     checks.whole("nodes", nodes, at_least=attached + 1, at_most=2**24)
     return _networkx("barabasi_albert_graph", nodes, attached, seed=_seed(seed))
 
 
 def erdos_renyi(nodes: int, probability: float, *, seed: int) -> Graph:
-    """G(n, p): every pair of nodes is an edge with this probability (networkx's seeds)."""
+    """G(n, p): every pair of nodes is an edge with the same probability.
+
+    Args:
+        nodes: The number n of nodes.
+        probability: p.
+        seed: Seed of networkx, which names the same graph there.
+
+    Returns:
+        The graph.
+    """
     checks.whole("nodes", nodes, at_least=1, at_most=2**24)
     checks.real("probability", probability, at_least=0, at_most=1)
     return _networkx("fast_gnp_random_graph", nodes, probability, seed=_seed(seed))
 
 
 def random_graph(nodes: int, edges: int, *, seed: int) -> Graph:
-    """About `edges` edges between pairs of nodes drawn at random: loops and repeated pairs are left out. Made for
-    millions of nodes."""
+    """Edges between random pairs of nodes, for millions of nodes.
+
+    Args:
+        nodes: Number of nodes.
+        edges: Number of pairs drawn; loops and repeated pairs are left out.
+        seed: Seed of the pairs.
+
+    Returns:
+        The graph.
+    """
     checks.whole("nodes", nodes, at_least=2, at_most=2**31 - 1)
     checks.whole("edges", edges, at_least=0, at_most=2**29)
     pairs = np.random.default_rng(_seed(seed)).integers(0, nodes, (edges, 2), np.int32)
@@ -53,11 +88,19 @@ def stochastic_block_model(
     seed: int,
     edges: Literal["bernoulli", "fixed-count"] = "bernoulli",
 ) -> Graph:
-    """Two communities of equal size: a pair is an edge with probability `within / nodes` in a community and
-    `across / nodes` between them. Labels are the communities, 0 for the first half of the nodes.
+    """Two communities of equal size, with more or fewer edges within them than across.
 
-    With "fixed-count" each block of the matrix gets a fixed number of random positions, of which those above the
-    diagonal or on it become edges: the authors' way, which allows self-loops.
+    Args:
+        nodes: Number of nodes, even.
+        within: A pair in one community is an edge with probability `within / nodes`.
+        across: A pair across is one with probability `across / nodes`.
+        seed: Seed of the edges.
+        edges: "bernoulli" for independent edges. With "fixed-count" each block of the matrix gets a fixed number of
+            random positions, of which those above the diagonal or on it become edges: the authors' way, which allows
+            self-loops.
+
+    Returns:
+        The graph, with the communities as labels: 0 for the first half of the nodes.
     """
     checks.whole("nodes", nodes, at_least=2, at_most=2**14)
     checks.one_of("edges", edges, ("bernoulli", "fixed-count"))
@@ -86,7 +129,19 @@ def stochastic_block_model(
 def block_model_batch(
     graphs: int, nodes: int, within: float, across: float, *, seed: int, edges: str = "bernoulli"
 ) -> GraphBatch:
-    """Independent graphs of the stochastic block model, side by side."""
+    """Independent graphs of the stochastic block model, side by side.
+
+    Args:
+        graphs: Number of graphs.
+        nodes: Number of nodes of each, even.
+        within: A pair in one community is an edge with probability `within / nodes`.
+        across: A pair across is one with probability `across / nodes`.
+        seed: Seed of all of them.
+        edges: "bernoulli" or "fixed-count"; see `stochastic_block_model`.
+
+    Returns:
+        The graphs, with the communities as labels.
+    """
     checks.whole("graphs", graphs, at_least=1, at_most=2**20)
     children = np.random.SeedSequence(_seed(seed)).generate_state(graphs)
     kind: Any = edges
@@ -94,28 +149,58 @@ def block_model_batch(
 
 
 def caveman(cliques: int, size: int) -> Graph:
-    """Cliques of equal size in a ring, joined by one edge each."""
+    """Cliques of equal size in a ring, joined by one edge each.
+
+    Args:
+        cliques: Number of cliques.
+        size: Number of nodes of each.
+
+    Returns:
+        The graph.
+    """
     checks.whole("cliques", cliques, at_least=1, at_most=2**16)
     checks.whole("size", size, at_least=2, at_most=2**10)
     return _networkx("connected_caveman_graph", cliques, size)
 
 
 def cycle(nodes: int) -> Graph:
-    """A ring of at least 3 nodes."""
+    """A ring.
+
+    Args:
+        nodes: Number of nodes, at least 3.
+
+    Returns:
+        The graph.
+    """
     checks.whole("nodes", nodes, at_least=3, at_most=2**28)
     ring = np.arange(nodes)
     return from_edges(np.stack([ring, np.roll(ring, -1)], axis=1), nodes)
 
 
 def disjoint_cycles(lengths: Sequence[int]) -> Graph:
-    """Rings of these lengths, side by side."""
+    """Rings side by side.
+
+    Args:
+        lengths: Number of nodes of each, at least 3.
+
+    Returns:
+        The graph.
+    """
     if not isinstance(lengths, Sequence) or isinstance(lengths, str) or not lengths:
         raise TypeError(f"lengths must be a list of ring lengths; got {checks.shown(lengths)}")
     return batch([cycle(checks.whole("each of lengths", length, at_least=3)) for length in lengths]).joined
 
 
 def complete_bipartite(left: int, right: int) -> Graph:
-    """Every one of the `left` nodes joined to every one of the `right` nodes."""
+    """Two sets of nodes, with every edge from one to the other.
+
+    Args:
+        left: Number of nodes of the first set.
+        right: Number of nodes of the second.
+
+    Returns:
+        The graph.
+    """
     checks.whole("left", left, at_least=1, at_most=2**12)
     checks.whole("right", right, at_least=1, at_most=2**12)
     i, j = np.divmod(np.arange(left * right), right)
@@ -123,8 +208,18 @@ def complete_bipartite(left: int, right: int) -> Graph:
 
 
 def full_tree(children: int, depth: int) -> Graph:
-    """The tree in which every node above depth `depth` has this many children. Node 0 is the root; nodes are numbered
-    level by level, so that the children of node i are `children * i + 1, ..., children * (i + 1)`."""
+    """The tree in which every node above the last level has the same number of children.
+
+    Node 0 is the root; nodes are numbered level by level, so that the children of node i are `children * i + 1, ...,
+    children * (i + 1)`.
+
+    Args:
+        children: Number of children.
+        depth: The depth of the last level.
+
+    Returns:
+        The graph.
+    """
     checks.whole("children", children, at_least=1, at_most=2**10)
     checks.whole("depth", depth, at_least=0, at_most=64)
     nodes = sum(children**level for level in range(depth + 1))
@@ -135,8 +230,15 @@ def full_tree(children: int, depth: int) -> Graph:
 
 
 def ball(degree: int, depth: int) -> Graph:
-    """The tree around node 0 in which every node above depth `depth` has this degree: the root has `degree` children,
-    every other node one fewer."""
+    """The tree around node 0 in which every node above the last level has the same degree.
+
+    Args:
+        degree: The degree: the root has that many children, every other node one fewer.
+        depth: The depth of the last level.
+
+    Returns:
+        The graph.
+    """
     checks.whole("degree", degree, at_least=2, at_most=2**10)
     checks.whole("depth", depth, at_least=0, at_most=64)
     edges, level, nodes = [], [0], 1
@@ -151,9 +253,15 @@ def ball(degree: int, depth: int) -> Graph:
 
 
 def parity_colors(graph: Graph) -> Graph:
-    """The graph with two colors as features: (1, 0), blue, at even node numbers and (0, 1), red, at odd ones."""
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
+    """The graph with two colors as features: (1, 0), blue, at even node numbers and (0, 1), red, at odd ones.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        A new graph.
+    """
+    check_graph(graph)
     return graph.with_features(np.eye(2, dtype=np.int64)[np.arange(graph.nodes) % 2])
 
 

@@ -27,9 +27,11 @@ class Graph:
     indices: Int[np.ndarray, " entries"]
     """The neighbors, in rising order for each node; an edge between two nodes stands here twice, a self-loop once."""
     features: Shaped[np.ndarray, "nodes channels"] | None = None
+    """Features of the nodes."""
     labels: Shaped[np.ndarray, " nodes"] | None = None
+    """Labels of the nodes."""
     collapsed: int = 0
-    """How many repetitions of edges were left out when the graph was made."""
+    """Number of repeated edges that were left out when the graph was made."""
 
     def __post_init__(self) -> None:
         for array in (self.indptr, self.indices, self.features, self.labels):
@@ -63,20 +65,48 @@ class Graph:
         return np.stack([self.rows[once], self.indices[once]], axis=1)
 
     def neighbors(self, node: int) -> Int[np.ndarray, " neighbors"]:
-        """The neighbors of a node."""
+        """The neighbors of a node.
+
+        Args:
+            node: Its number.
+
+        Returns:
+            Their numbers, in rising order.
+        """
         checks.whole("node", node, at_least=0, at_most=self.nodes - 1)
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
 
     def with_features(self, features: Any) -> Graph:
-        """The same graph with these node features, (nodes, channels) or (nodes,)."""
+        """The same graph with other node features.
+
+        Args:
+            features: Features of shape (nodes, channels) or (nodes,).
+
+        Returns:
+            A new graph.
+        """
         return replace(self, features=_of_nodes("features", features, self.nodes, axes=2))
 
     def with_labels(self, labels: Any) -> Graph:
-        """The same graph with these labels, one for each node."""
+        """The same graph with other labels.
+
+        Args:
+            labels: One for each node.
+
+        Returns:
+            A new graph.
+        """
         return replace(self, labels=_of_nodes("labels", labels, self.nodes, axes=1))
 
-    def reordered(self, order: Sequence[int] | Int[np.ndarray, " nodes"]) -> Graph:
-        """The isomorphic graph whose node i is node `order[i]` of this one."""
+    def reorder(self, order: Sequence[int] | Int[np.ndarray, " nodes"]) -> Graph:
+        """The isomorphic graph with its nodes in another order.
+
+        Args:
+            order: Node i of the new graph is node `order[i]` of this one.
+
+        Returns:
+            A new graph.
+        """
         new = checks.array("order", order, ndim=1)
         if not np.array_equal(np.sort(new), np.arange(self.nodes)):
             raise ValueError(f"order must hold every node from 0 to {self.nodes - 1} once; got {checks.shown(order)}")
@@ -90,11 +120,19 @@ class Graph:
 
 
 def from_edges(edges: Any, nodes: int | None = None, *, features: Any = None, labels: Any = None) -> Graph:
-    """The graph with these edges, (edges, 2); each may stand in one direction or in both.
+    """The graph with these edges.
 
-    Without `nodes` there are as many as the largest number in `edges` says. Self-loops are kept, repeated edges
-    collapse into one; `loops` and `collapsed` of the graph say how many there were. An edge that stands in both
-    directions, once each, is not a repetition.
+    Self-loops are kept, repeated edges collapse into one; `loops` and `collapsed` of the graph say how many there were.
+    An edge that stands in both directions, once each, is not a repetition.
+
+    Args:
+        edges: Pairs of node numbers, (edges, 2), each in one direction or in both.
+        nodes: Number of nodes. Default: as many as the largest number in `edges` says.
+        features: Features of the nodes, (nodes, channels) or (nodes,).
+        labels: Labels of the nodes, (nodes,).
+
+    Returns:
+        The graph.
     """
     pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), np.int64)
     if pairs.dtype.kind not in "iu":
@@ -112,6 +150,13 @@ def from_edges(edges: Any, nodes: int | None = None, *, features: Any = None, la
     graph = _symmetric(pairs, count)
     for name, given in (("features", features), ("labels", labels)):
         graph = graph if given is None else getattr(graph, f"with_{name}")(given)
+    return graph
+
+
+def check_graph(graph: Any) -> Graph:
+    """The graph, or a TypeError if it is something else."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
     return graph
 
 

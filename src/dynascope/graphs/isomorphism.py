@@ -15,11 +15,17 @@ LARGEST = 4_000_000
 
 
 def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
-    """The isomorphism class of each graph, (graphs,); features count, as colors of the nodes.
+    """The isomorphism class of each graph; features count, as colors of the nodes.
 
-    Graphs whose stable colors agree are drawn with their nodes in the order of the colors: equal drawings are
-    isomorphic. The others are refined again, from each of their nodes in turn; what is then left in doubt is decided by
-    an exact search for an isomorphism that keeps the colors.
+    Graphs whose stable colors agree are written with their nodes in the order of the colors: equal forms are
+    isomorphic. The others are refined again, from each of their nodes in turn; an exact search for an isomorphism that
+    keeps the colors decides the rest.
+
+    Args:
+        graphs: The graphs.
+
+    Returns:
+        The number of its class for each graph, (graphs,).
     """
     if not isinstance(graphs, GraphBatch):
         raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")
@@ -29,11 +35,11 @@ def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
     found, free = np.full(len(graphs), -1, np.int64), 0
     order = np.argsort(codes, kind="stable")
     for bucket in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-        drawings: dict[bytes, list[int]] = {}
+        forms: dict[bytes, list[int]] = {}
         for at in bucket.tolist():
-            drawings.setdefault(_drawn(graphs[at], parts[at]) if len(bucket) > 1 else b"", []).append(at)
-        same = list(drawings.values())
-        for group in _grouped([graphs[each[0]] for each in same], [parts[each[0]] for each in same]):
+            forms.setdefault(_canonical_bytes(graphs[at], parts[at]) if len(bucket) > 1 else b"", []).append(at)
+        same = list(forms.values())
+        for group in _group_isomorphic([graphs[each[0]] for each in same], [parts[each[0]] for each in same]):
             for at in group:
                 found[same[at]] = free
             free += 1
@@ -41,7 +47,15 @@ def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
 
 
 def isomorphic(one: Graph, other: Graph) -> bool:
-    """Whether two graphs are the same up to the order of their nodes, features included."""
+    """Whether two graphs are the same up to the order of their nodes, features included.
+
+    Args:
+        one: A graph.
+        other: A graph.
+
+    Returns:
+        True if they are.
+    """
     if not isinstance(one, Graph) or not isinstance(other, Graph):
         raise TypeError(f"one and other must be Graphs; got {checks.shown(one)} and {checks.shown(other)}")
     if (one.features is None) != (other.features is None):
@@ -50,7 +64,7 @@ def isomorphic(one: Graph, other: Graph) -> bool:
     return bool(first == second)
 
 
-def _grouped(graphs: list[Graph], colors: list[np.ndarray]) -> list[list[int]]:
+def _group_isomorphic(graphs: list[Graph], colors: list[np.ndarray]) -> list[list[int]]:
     """Which of these graphs, whose stable colors agree, are isomorphic."""
     if len(graphs) == 1 or len(np.unique(colors[0])) == graphs[0].nodes:
         return [[at] for at in range(len(graphs))]  # with all colors different there was one way to match the nodes
@@ -86,8 +100,8 @@ def _search(one: Graph, colors: np.ndarray, other: Graph, others: np.ndarray) ->
     """Whether an isomorphism keeps the colors, which are equally frequent in both graphs.
 
     A node of the smallest color class with more than one member gets a color of its own, so does each of the other
-    graph's in turn, both are refined, and so on until the drawings agree or all colors differ."""
-    if _drawn(one, colors) == _drawn(other, others):
+    graph's in turn, both are refined, and so on until the forms agree or all colors differ."""
+    if _canonical_bytes(one, colors) == _canonical_bytes(other, others):
         return True
     members = np.bincount(colors)
     if members.max() == 1:
@@ -104,7 +118,7 @@ def _search(one: Graph, colors: np.ndarray, other: Graph, others: np.ndarray) ->
     return False
 
 
-def _drawn(graph: Graph, colors: np.ndarray) -> bytes:
+def _canonical_bytes(graph: Graph, colors: np.ndarray) -> bytes:
     """The edges, with the nodes numbered in the order of their colors."""
     at = np.argsort(np.argsort(colors, kind="stable"))
     pairs = np.sort(at[graph.edges], axis=1)

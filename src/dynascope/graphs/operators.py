@@ -15,69 +15,145 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dynascope import checks
-from dynascope.graphs.graph import Graph
+from dynascope.graphs.graph import Graph, check_graph
 
 
 def identity(graph: Graph) -> sp.csr_array:
-    """I, which hands on a node's own features."""
+    """I, which hands on a node's own features.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix.
+    """
     return _diagonal(graph, np.ones(_nodes(graph), np.int64))
 
 
 def adjacency(graph: Graph) -> sp.csr_array:
-    """A: the sum over neighbors."""
+    """A: the sum over neighbors.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix.
+    """
     ones = np.ones(_entries(graph), np.int64)
     return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
 
 
 def degree(graph: Graph) -> sp.csr_array:
-    """D, the diagonal of degrees."""
-    return _diagonal(graph, np.asarray(_a_graph(graph).degrees, np.int64))
+    """D, the diagonal of degrees.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix.
+    """
+    return _diagonal(graph, np.asarray(check_graph(graph).degrees, np.int64))
 
 
-def normalized(graph: Graph, *, alpha: float = 0.5, beta: float = 0.5) -> sp.csr_array:
-    """D^-α A D^-β: symmetric at (1/2, 1/2), the mean over neighbors at (1, 0)."""
+def normalized_adjacency(graph: Graph, *, alpha: float = 0.5, beta: float = 0.5) -> sp.csr_array:
+    """D^-α A D^-β: symmetric at (1/2, 1/2), the mean over neighbors at (1, 0).
+
+    Args:
+        graph: The graph.
+        alpha: α.
+        beta: β.
+
+    Returns:
+        The matrix.
+    """
     checks.real("alpha", alpha)
     checks.real("beta", beta)
-    degrees = _a_graph(graph).degrees.astype(float)
+    degrees = check_graph(graph).degrees.astype(float)
     left, right = (_power(degrees, -float(exponent)) for exponent in (alpha, beta))
     values = left[graph.rows] * right[graph.indices]
     return sp.csr_array((values, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
 
 
 def with_self_loops(graph: Graph, *, epsilon: float = 1.0) -> sp.csr_array:
-    """(D + εI)^-1/2 (A + εI) (D + εI)^-1/2: the symmetric operator with a self-loop of weight ε on every node."""
+    """(D + εI)^-1/2 (A + εI) (D + εI)^-1/2: the symmetric operator with a self-loop on every node.
+
+    Args:
+        graph: The graph.
+        epsilon: The weight ε of the self-loops.
+
+    Returns:
+        The matrix.
+    """
     checks.real("epsilon", epsilon, above=0)
-    scale = _diagonal(graph, (_a_graph(graph).degrees + float(epsilon)) ** -0.5)
+    scale = _diagonal(graph, (check_graph(graph).degrees + float(epsilon)) ** -0.5)
     return _csr(scale @ (adjacency(graph) + float(epsilon) * identity(graph)) @ scale)
 
 
 def bethe_hessian(graph: Graph, *, r: float | None = None) -> sp.csr_array:
-    """H(r) = (r² - 1)I - rA + D. Without `r` it is the square root of the average degree."""
+    """H(r) = (r² - 1)I - rA + D.
+
+    Args:
+        graph: The graph.
+        r: r. Default: the square root of the average degree.
+
+    Returns:
+        The matrix.
+    """
     at = average_degree(graph) ** 0.5 if r is None else float(checks.real("r", r))
     return _csr((at**2 - 1) * identity(graph) - at * adjacency(graph) + degree(graph))
 
 
 def shifted_bethe_hessian(graph: Graph, *, kappa: float = 8.0, r: float | None = None) -> sp.csr_array:
-    """κI - H(r), whose leading eigenvectors are the communities. The default κ fits an average degree of 3."""
+    """κI - H(r), whose leading eigenvectors are the communities.
+
+    Args:
+        graph: The graph.
+        kappa: κ; the default fits an average degree of 3.
+        r: r. Default: the square root of the average degree.
+
+    Returns:
+        The matrix.
+    """
     checks.real("kappa", kappa)
     return _csr(float(kappa) * identity(graph) - bethe_hessian(graph, r=r))
 
 
 def power_graph(graph: Graph) -> sp.csr_array:
-    """min(A², 1): nodes joined by a walk of two steps."""
-    return _capped(adjacency(graph) @ adjacency(graph))
+    """min(A², 1): nodes joined by a walk of two steps.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix.
+    """
+    return _cap_at_one(adjacency(graph) @ adjacency(graph))
 
 
 def two_step_graph(graph: Graph) -> sp.csr_array:
-    """min(A + A², 1): nodes joined by a walk of one or two steps."""
+    """min(A + A², 1): nodes joined by a walk of one or two steps.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The matrix.
+    """
     once = adjacency(graph)
-    return _capped(once + once @ once)
+    return _cap_at_one(once + once @ once)
 
 
 def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
-    """A∘A²: each edge weighted by the number of triangles that it is part of; divided by the row sums if `averaged`.
+    """A∘A²: each edge weighted by the number of triangles that it is part of.
 
-    It sees what color refinement does not: a ring of 6 from two rings of 3.
+    It tells a ring of 6 from two rings of 3, which color refinement does not.
+
+    Args:
+        graph: The graph.
+        averaged: Divide by the row sums.
+
+    Returns:
+        The matrix.
     """
     checks.flags(averaged=averaged)
     once = adjacency(graph)
@@ -88,10 +164,18 @@ def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
 
 
 def pagerank(graph: Graph, *, restart: float = 0.1) -> LinearOperator:
-    """a(I - (1 - a)AD^-1)^-1, personalized PageRank with the restart probability a, as a product: the matrix itself is
-    dense. Each product is a fixed-point iteration, to 1e-12 of the largest entry."""
+    """a(I - (1 - a)AD^-1)^-1: personalized PageRank.
+
+    Args:
+        graph: The graph.
+        restart: The restart probability a.
+
+    Returns:
+        The operator as a product, since the matrix is dense. Each product is a fixed-point iteration, to 1e-12 of the
+        largest entry.
+    """
     a = float(checks.real("restart", restart, above=0, at_most=1))
-    step = normalized(graph, alpha=0, beta=1)
+    step = normalized_adjacency(graph, alpha=0, beta=1)
     rounds = 1 if a == 1 else int(np.ceil(np.log(1e-13) / np.log(1 - a)))
 
     def product(x: Any) -> Any:
@@ -105,7 +189,14 @@ def pagerank(graph: Graph, *, restart: float = 0.1) -> LinearOperator:
 
 
 def average_degree(graph: Graph) -> float:
-    """The average degree, a scalar."""
+    """The average degree.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The mean number of neighbors.
+    """
     return float(_entries(graph) / max(graph.nodes, 1))
 
 
@@ -120,7 +211,7 @@ def _diagonal(graph: Graph, values: np.ndarray) -> sp.csr_array:
     return sp.csr_array((values, at[:-1], at), shape=(graph.nodes, graph.nodes))
 
 
-def _capped(matrix: Any) -> sp.csr_array:
+def _cap_at_one(matrix: Any) -> sp.csr_array:
     capped = _csr(matrix)
     capped.data = np.minimum(capped.data, 1)
     return capped
@@ -133,14 +224,8 @@ def _csr(matrix: Any) -> sp.csr_array:
 
 
 def _entries(graph: Any) -> int:
-    return len(_a_graph(graph).indices)
+    return len(check_graph(graph).indices)
 
 
 def _nodes(graph: Any) -> int:
-    return _a_graph(graph).nodes
-
-
-def _a_graph(graph: Any) -> Graph:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
-    return graph
+    return check_graph(graph).nodes

@@ -18,36 +18,56 @@ class Pair(NamedTuple):
     """Two graphs that are not isomorphic, or two rooted ones whose roots are the nodes 0."""
 
     one: Graph
+    """The first graph."""
     other: Graph
+    """The second."""
 
 
 def walk_twins() -> Pair:
-    """Figures 2.1 and A.1: 14 nodes and 16 edges each, with as many walks of every length from node to node, yet not
-    isomorphic."""
+    """Two graphs with as many walks of every length from node to node, yet not isomorphic (Figures 2.1 and A.1).
+
+    Returns:
+        Two graphs of 14 nodes and 16 edges.
+    """
     one = {1: (3, 5, 7, 9), 2: (4, 6, 8, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     other = {1: (5, 6, 7, 8), 2: (3, 4, 9, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     return Pair(_of_lists(one), _of_lists(other))
 
 
 def regular_twins() -> Pair:
-    """A ring of 6 nodes and the complete bipartite graph of 3 and 3: regular, of equal size, with different degrees."""
+    """Two regular graphs of equal size with different degrees.
+
+    Returns:
+        A ring of 6 nodes and the complete bipartite graph of 3 and 3.
+    """
     return Pair(cycle(6), complete_bipartite(3, 3))
 
 
 def cycle_twins() -> Pair:
-    """A ring of 6 nodes and two rings of 3: color refinement cannot tell them apart."""
+    """Two graphs that color refinement cannot tell apart.
+
+    Returns:
+        A ring of 6 nodes and two rings of 3.
+    """
     return Pair(cycle(6), disjoint_cycles([3, 3]))
 
 
 def same_tree_twins() -> Pair:
-    """A ring of 3 and a ring of 6: the aggregation trees of all their nodes are the same, for every depth (Figure
-    2.2)."""
+    """Two graphs whose nodes all have the same aggregation trees, for every depth (Figure 2.2).
+
+    Returns:
+        A ring of 3 and a ring of 6.
+    """
     return Pair(cycle(3), cycle(6))
 
 
 def tree_twins() -> Pair:
-    """Figure 2.3: two full binary trees of depth 2 with features 0 and 1, with as many zeros on every level. One has a
-    walk from its root through two ones, the other has none."""
+    """Two trees with as many zeros on every level; one has a walk from its root through two ones, the other has none
+    (Figure 2.3).
+
+    Returns:
+        Full binary trees of depth 2 with features 0 and 1.
+    """
     tree = full_tree(2, 2)
     one, other = (0, 1, 0, 1, 0, 0, 0), (0, 1, 0, 0, 0, 1, 0)
     return Pair(*(tree.with_features(np.array(features)[:, None]) for features in (one, other)))

@@ -1,4 +1,4 @@
-"""Partitions of nodes into classes, as whole numbers, (nodes,): two nodes are in one class where their numbers agree.
+"""Partitions of nodes into classes, as whole numbers, (nodes,): two nodes are in one class if their numbers agree.
 
 Every partition here is found by sorting, never by hashing: no two different things share a number.
 """
@@ -14,10 +14,16 @@ from dynascope import checks
 
 
 def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> Int[np.ndarray, " nodes"]:
-    """The classes of equal rows in `values`, (nodes,) or (nodes, columns), within those of the partition `start`.
+    """The classes of equal rows.
 
-    Integers (Python's own too) are compared exactly. Two floats are equal where a chain of values of the same column
-    joins them with gaps of at most `tolerance`, as a share of the column's largest value where that is above 1.
+    Args:
+        values: Integers (Python's own too), compared exactly, or floats; (nodes,) or (nodes, columns).
+        start: A partition to refine: rows are compared within its classes only.
+        tolerance: Two floats are equal if a chain of values of the same column joins them with gaps of at most this, as
+            a share of the column's largest value if that is above 1.
+
+    Returns:
+        The class of each row, (nodes,).
     """
     checks.real("tolerance", tolerance, at_least=0)
     array = np.asarray(values)
@@ -31,19 +37,33 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
     columns = array[:, None] if array.ndim == 1 else array
     found = np.zeros(len(columns), np.int64) if start is None else partition("start", start, len(columns))
     for column in columns.T:
-        ranks = _ranks(column, float(tolerance)) if column.dtype.kind == "f" else _numbered(column)
-        found = _numbered(found * (ranks.max(initial=0) + 1) + ranks)
+        ranks = _ranks(column, float(tolerance)) if column.dtype.kind == "f" else _number(column)
+        found = _number(found * (ranks.max(initial=0) + 1) + ranks)
     return found
 
 
 def number_of_classes(classes: Any) -> int:
-    """How many classes a partition has, a scalar."""
+    """How many classes a partition has.
+
+    Args:
+        classes: The class of each node, (nodes,).
+
+    Returns:
+        The number.
+    """
     return len(np.unique(partition("classes", classes)))
 
 
 def refines(finer: Any, coarser: Any) -> bool:
-    """Whether nodes in one class of `finer`, (nodes,), are always in one class of `coarser`: whether the coarser
-    classes are a function of the finer ones."""
+    """Whether one partition refines another: the coarser classes are then a function of the finer ones.
+
+    Args:
+        finer: The class of each node, (nodes,).
+        coarser: The class of each node, (nodes,).
+
+    Returns:
+        True if nodes in one class of `finer` are always in one class of `coarser`.
+    """
     one = partition("finer", finer)
     other = partition("coarser", coarser, len(one))
     first = np.zeros(one.max(initial=-1) + 1, np.int64)
@@ -58,7 +78,7 @@ def partition(name: str, classes: Any, nodes: int | None = None) -> Int[np.ndarr
         raise TypeError(f"{name} must hold the number of each node's class; got {checks.shown(classes)}")
     if nodes is not None and len(found) != nodes:
         raise ValueError(f"{name} must have shape (nodes,) with nodes = {nodes}; got {checks.shown(classes)}")
-    return _numbered(found)
+    return _number(found)
 
 
 def multiset_classes(
@@ -71,12 +91,12 @@ def multiset_classes(
     as fit are packed, behind that of the class so far, into one 64-bit integer.
     """
     sizes = np.diff(indptr)
-    classes = _numbered(start * (sizes.max(initial=0) + 1) + sizes)  # members of one class are of equal length
-    rows = _shared(classes)
+    classes = _number(start * (sizes.max(initial=0) + 1) + sizes)  # members of one class are of equal length
+    rows = _repeated_rows(classes)
     colors = int(values.max(initial=0)) + 1
     ordered, at = _sorted_rows(rows, indptr, sizes, values, colors)
     found, free = np.full(len(classes), -1, np.int64), 0
-    length, live, column, bits = sizes[rows], _numbered(classes[rows]), 0, max(colors - 1, 1).bit_length()
+    length, live, column, bits = sizes[rows], _number(classes[rows]), 0, max(colors - 1, 1).bit_length()
     while rows.size:
         packed = max(1, (62 - (len(rows) + 1).bit_length()) // bits)
         key = live
@@ -84,10 +104,10 @@ def multiset_classes(
             there = np.minimum(at + j, len(ordered) - 1)
             key = (key << bits) | np.where(j < length, ordered[there], 0)
         column += packed
-        live = _numbered(key)
+        live = _number(key)
         going = (np.bincount(live) > 1)[live] & (length > column)
         done = ~going
-        found[rows[done]] = free + _numbered(live[done])
+        found[rows[done]] = free + _number(live[done])
         free += len(np.unique(live[done]))
         rows, at, length, live = rows[going], at[going], length[going], live[going]
     alone = np.flatnonzero(found < 0)
@@ -110,12 +130,12 @@ def _sorted_rows(
     return key, begin
 
 
-def _shared(classes: np.ndarray) -> np.ndarray:
+def _repeated_rows(classes: np.ndarray) -> np.ndarray:
     """The members of classes with more than one."""
     return np.flatnonzero((np.bincount(classes) > 1)[classes]) if classes.size else np.zeros(0, np.int64)
 
 
-def _numbered(values: np.ndarray) -> np.ndarray:
+def _number(values: np.ndarray) -> np.ndarray:
     return np.unique(values, return_inverse=True)[1].reshape(values.shape)
 
 

@@ -15,12 +15,16 @@ from dynascope import checks
 
 
 class SparseOperator(eqx.Module):
-    """A sparse matrix as JAX arrays, to be used inside a compiled function: `operator @ x`."""
+    """A sparse matrix as JAX arrays, for use inside a compiled function: `operator @ x`."""
 
     rows: Int[Array, " entries"]
+    """The row of each entry, in rising order."""
     columns: Int[Array, " entries"]
+    """The column of each entry."""
     values: Float[Array, " entries"]
+    """The entries."""
     nodes: int = eqx.field(static=True)
+    """Number of rows."""
 
     def __matmul__(self, x: Float[Array, "nodes ..."]) -> Float[Array, "nodes ..."]:
         weights = self.values.reshape(-1, *(1,) * (x.ndim - 1)).astype(x.dtype)
@@ -28,7 +32,14 @@ class SparseOperator(eqx.Module):
 
 
 def on_device(matrix: Any) -> SparseOperator:
-    """A sparse matrix of scipy, (nodes, nodes), as JAX arrays in the default floating-point type."""
+    """A sparse matrix of scipy as JAX arrays, in the default floating-point type.
+
+    Args:
+        matrix: The matrix, (nodes, nodes).
+
+    Returns:
+        An operator that multiplies features of shape (nodes, ...).
+    """
     if not sp.issparse(_a_matrix(matrix)):
         raise TypeError(f"matrix must be a sparse matrix of scipy; got {checks.shown(matrix)}")
     found: Any = sp.csr_array(matrix)
@@ -41,10 +52,17 @@ def on_device(matrix: Any) -> SparseOperator:
 
 
 def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes channels"]:
-    """x, ωx, ω²x, ..., one after the other, (order + 1, nodes, channels) for features of shape (nodes, channels) or
-    (nodes,).
+    """x, ωx, ω²x, ...
 
-    Integers stay exact: where 64 bits could overflow they become Python's own. Floats are multiplied in their type.
+    Integers stay exact: if 64 bits could overflow they become Python's own. Floats are multiplied in their type.
+
+    Args:
+        matrix: ω, (nodes, nodes): anything that multiplies features.
+        x: Features, (nodes, channels) or (nodes,).
+        order: The highest power.
+
+    Returns:
+        The powers one after the other, (order + 1, nodes, channels).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     start = _features(matrix, x)
@@ -58,10 +76,20 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes 
 def normalized_powers(
     matrix: Any, x: Any, order: int, *, graphs: int = 1, epsilon: float = 1e-5
 ) -> Float[np.ndarray, "orders nodes"]:
-    """x_0 = x and x_k = N(ω x_(k-1)), (order + 1, nodes), where N subtracts the mean over a graph's nodes and divides
-    by the standard deviation, so that orders of 100 and more neither overflow nor lose all but one direction.
+    """x_0 = x and x_k = N(ω x_(k-1)), where N subtracts the mean over a graph's nodes and divides by the standard
+    deviation.
 
-    The nodes are those of `graphs` graphs of equal size, side by side.
+    So orders of 100 and more neither overflow nor lose all but one direction.
+
+    Args:
+        matrix: ω, (nodes, nodes): anything that multiplies features.
+        x: The start, (nodes,).
+        order: The highest k.
+        graphs: The nodes are those of this many graphs of equal size, side by side.
+        epsilon: Added to the variance.
+
+    Returns:
+        The features one after the other, (order + 1, nodes).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     checks.whole("graphs", graphs, at_least=1)

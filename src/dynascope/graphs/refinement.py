@@ -14,20 +14,26 @@ from jaxtyping import Int
 
 from dynascope import checks
 from dynascope.graphs.batch import GraphBatch
-from dynascope.graphs.graph import Graph
+from dynascope.graphs.graph import Graph, check_graph
 from dynascope.graphs.operators import adjacency
 from dynascope.graphs.partitions import classes_of, multiset_classes, partition
 from dynascope.graphs.propagation import powers
 
 
 def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np.ndarray, "all_rounds nodes"]:
-    """The classes after 0, 1, ..., `rounds` rounds of Weisfeiler-Lehman refinement, (rounds + 1, nodes): in each round
-    a node's color becomes its own color with the multiset of its neighbors' colors.
+    """The classes of Weisfeiler-Lehman refinement: in each round a node's color becomes its own color with the multiset
+    of its neighbors' colors.
 
-    It starts from the partition `colors`, or from the graph's features; without either from one color.
+    Args:
+        graph: The graph.
+        rounds: Number of rounds.
+        colors: The partition to start from. Default: the graph's features; without them one color.
+
+    Returns:
+        The classes after 0, 1, ..., `rounds` rounds, (rounds + 1, nodes).
     """
     checks.whole("rounds", rounds, at_least=0, at_most=100_000)
-    found = [_start(_a_graph(graph), colors)]
+    found = [_start(check_graph(graph), colors)]
     for _ in range(rounds):
         before = found[-1]
         after = multiset_classes(before, graph.indptr, before[graph.indices])
@@ -36,8 +42,16 @@ def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np
 
 
 def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " nodes"]:
-    """The classes, (nodes,), when refinement changes nothing any more."""
-    before = _start(_a_graph(graph), colors)
+    """The classes at which color refinement changes nothing any more.
+
+    Args:
+        graph: The graph.
+        colors: The partition to start from. Default: the graph's features; without them one color.
+
+    Returns:
+        The class of each node, (nodes,).
+    """
+    before = _start(check_graph(graph), colors)
     while True:
         after = multiset_classes(before, graph.indptr, before[graph.indices])
         if after.max(initial=0) == before.max(initial=0):
@@ -48,16 +62,24 @@ def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " node
 def operator_classes(
     graph: Graph, order: int, *, operator: Any = adjacency, own: bool = True, tolerance: float = 1e-9
 ) -> Int[np.ndarray, "orders nodes"]:
-    """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`, (order + 1,
-    nodes); without `own` the operators are ω, ..., ω^k, and at k = 0 there is one class.
+    """The classes of a graph-augmented MLP with the operators I, ω, ..., ω^k, for k = 0, 1, ..., `order`.
 
-    `operator` is a function of the graph, such as `adjacency`. Node features are the graph's, or 1 for every node.
-    Where operator and features are integers the classes are exact; `tolerance` is for floats, as in `classes_of`.
+    They are exact if operator and features are integers.
+
+    Args:
+        graph: The graph; its features, or 1 for every node, are the input.
+        order: The largest k.
+        operator: ω as a function of the graph, such as `adjacency`.
+        own: Whether I is among the operators; without it there is one class at k = 0.
+        tolerance: The distance at which floats count as equal; see `classes_of`.
+
+    Returns:
+        The classes for every k, (order + 1, nodes).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     checks.function("operator", operator, "operator(graph)")
     checks.flags(own=own)
-    features = np.ones((graph.nodes, 1), np.int64) if _a_graph(graph).features is None else graph.features
+    features = np.ones((graph.nodes, 1), np.int64) if check_graph(graph).features is None else graph.features
     found = []
     for k, values in enumerate(powers(operator(graph), features, order)):
         start = found[-1] if found else None
@@ -67,10 +89,19 @@ def operator_classes(
 
 
 def family_classes(graph: Graph, operators: Iterable[Any], *, tolerance: float = 1e-9) -> Int[np.ndarray, " nodes"]:
-    """The classes, (nodes,), of a graph-augmented MLP with any operators, each a function of the graph."""
+    """The classes of a graph-augmented MLP with any operators.
+
+    Args:
+        graph: The graph; its features, or 1 for every node, are the input.
+        operators: Functions of the graph, such as `adjacency`.
+        tolerance: The distance at which floats count as equal; see `classes_of`.
+
+    Returns:
+        The class of each node, (nodes,).
+    """
     if not isinstance(operators, Iterable) or isinstance(operators, str | bytes | dict):
         raise TypeError(f"operators must be a list of functions of a graph; got {checks.shown(operators)}")
-    features = np.ones((graph.nodes, 1), np.int64) if _a_graph(graph).features is None else graph.features
+    features = np.ones((graph.nodes, 1), np.int64) if check_graph(graph).features is None else graph.features
     found = np.zeros(graph.nodes, np.int64)
     for operator in operators:
         made = checks.function("each of operators", operator, "operator(graph)")(graph)
@@ -79,7 +110,15 @@ def family_classes(graph: Graph, operators: Iterable[Any], *, tolerance: float =
 
 
 def graph_codes(graphs: GraphBatch, classes: Any) -> Int[np.ndarray, " graphs"]:
-    """The classes of graphs, (graphs,), that have the same multiset of node classes, (nodes of all graphs,)."""
+    """The classes of graphs that have the same multiset of node classes.
+
+    Args:
+        graphs: The graphs.
+        classes: The class of each node of `graphs.joined`, (nodes,).
+
+    Returns:
+        The class of each graph, (graphs,).
+    """
     if not isinstance(graphs, GraphBatch):
         raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")
     found = partition("classes", classes, graphs.joined.nodes)
@@ -90,9 +129,3 @@ def _start(graph: Graph, colors: Any) -> np.ndarray:
     if colors is not None:
         return partition("colors", colors, graph.nodes)
     return np.zeros(graph.nodes, np.int64) if graph.features is None else classes_of(graph.features)
-
-
-def _a_graph(graph: Any) -> Graph:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
-    return graph

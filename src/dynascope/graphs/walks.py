@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from dynascope import checks
-from dynascope.graphs.graph import Graph
+from dynascope.graphs.graph import Graph, check_graph
 from dynascope.graphs.operators import adjacency
 from dynascope.graphs.propagation import powers
 
@@ -17,13 +17,20 @@ from dynascope.graphs.propagation import powers
 def walk_counts(
     graph: Graph, colors: Any, sequence: Sequence[int], *, root: bool = True
 ) -> Shaped[np.ndarray, " nodes"]:
-    """How many walks from each node pass through nodes of these colors, (nodes,): P_x0 A P_x1 ... A P_xk 1, where P_x
-    keeps the nodes of color x. Exact integers.
+    """How many walks from each node pass through nodes of prescribed colors: P_x0 A P_x1 ... A P_xk 1, where P_x keeps
+    the nodes of color x.
 
-    The first color is that of the node itself; without `root` it is that of the first step, as in the theory's f_k.
-    `colors` are whole numbers, (nodes,).
+    Args:
+        graph: The graph.
+        colors: The color of each node, whole numbers (nodes,).
+        sequence: The colors x_0, ..., x_k along the walk.
+        root: Whether the first color is that of the node itself; otherwise it is that of the first step, as in the
+            theory's f_k.
+
+    Returns:
+        Exact integers, (nodes,).
     """
-    given, wanted = _checked(graph, colors, sequence, root)
+    given, wanted = _check_walk(graph, colors, sequence, root)
     matrix = adjacency(graph)
     count = np.ones(graph.nodes, np.int64)
     for number, color in enumerate(reversed(wanted)):
@@ -32,10 +39,18 @@ def walk_counts(
 
 
 def walks(graph: Graph, node: int, length: int) -> Iterator[tuple[int, ...]]:
-    """Every walk of `length` steps from a node, one by one: (node, i_1, ..., i_length), consecutive ones adjacent.
-    Their number grows like the degree to the power of the length; it is a check of `walk_counts`."""
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
+    """Every walk from a node, one by one, to check `walk_counts`: their number grows like the degree to the power of
+    the length.
+
+    Args:
+        graph: The graph.
+        node: The node at which walks begin.
+        length: Number of steps.
+
+    Yields:
+        (node, i_1, ..., i_length), consecutive ones adjacent.
+    """
+    check_graph(graph)
     checks.whole("node", node, at_least=0, at_most=graph.nodes - 1)
     checks.whole("length", length, at_least=0, at_most=64)
     return _walks(graph, (node,), length)
@@ -49,9 +64,8 @@ def _walks(graph: Graph, so_far: tuple[int, ...], more: int) -> Iterator[tuple[i
         yield from _walks(graph, (*so_far, step), more - 1)
 
 
-def _checked(graph: Any, colors: Any, sequence: Any, root: Any) -> tuple[np.ndarray, list[int]]:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"graph must be a Graph; got {checks.shown(graph)}")
+def _check_walk(graph: Any, colors: Any, sequence: Any, root: Any) -> tuple[np.ndarray, list[int]]:
+    check_graph(graph)
     checks.flags(root=root)
     given = np.asarray(checks.array("colors", colors, ndim=1, empty=True))
     if given.dtype.kind not in "iu" or len(given) != graph.nodes:

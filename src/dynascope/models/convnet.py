@@ -43,7 +43,7 @@ class Affine(eqx.Module):
         shape: tuple[int, ...],
         *,
         key: PRNGKeyArray,
-        parameterization: Parameterization | str = "ntk",
+        parameterization: Parameterization = "ntk",
         bias: bool = False,
         spread: float | Float[Array, ""] = 1.0,
         stride: int = 1,
@@ -102,7 +102,7 @@ class ConvNet(eqx.Module):
     head: Affine
     shape: tuple[int, int, int] = eqx.field(static=True)
     pools: tuple[int, ...] = eqx.field(static=True)
-    activation: Activation | str = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
 
     def __init__(
         self,
@@ -113,8 +113,8 @@ class ConvNet(eqx.Module):
         out: int = 1,
         window: int = 3,
         pools: Sequence[int] | None = None,
-        activation: Activation | str = "relu",
-        parameterization: Parameterization | str = "ntk",
+        activation: Activation = "relu",
+        parameterization: Parameterization = "ntk",
         bias: bool = False,
         scale: float | Float[Array, ""] = 1.0,
     ) -> None:
@@ -155,7 +155,7 @@ def myrtle5(
     *,
     key: PRNGKeyArray,
     out: int = 1,
-    parameterization: Parameterization | str = "ntk",
+    parameterization: Parameterization = "ntk",
     bias: bool = False,
 ) -> ConvNet:
     """The Myrtle network of five layers: conv, conv, pool, conv, pool, conv, three pools, linear; average pooling."""

@@ -49,10 +49,10 @@ class GPT(eqx.Module):
         tied: bool = True,
         causal: bool = True,
         pre_norm: bool = True,
-        init: Init | str = "normal",
+        init: Init = "normal",
         scale: Scale = 1.0,
         bias: bool = True,
-        compute: Compute | str = "float32",
+        compute: Compute = "float32",
     ) -> None:
         hidden = 4 * dim if hidden is None else hidden
         checks.sizes(vocabulary=vocabulary, context=context, dim=dim, depth=depth)

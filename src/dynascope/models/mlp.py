@@ -57,8 +57,8 @@ class MLP(eqx.Module):
 
     weights: list[Float[Array, "_ _"]]
     biases: list[Float[Array, " _"]] | None
-    activation: Activation | str = eqx.field(static=True)
-    parameterization: Parameterization | str = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
+    parameterization: Parameterization = eqx.field(static=True)
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class MLP(eqx.Module):
         key: PRNGKeyArray,
         width: int | None = None,
         out: int | None = None,
-        activation: Activation | str = "linear",
+        activation: Activation = "linear",
         bias: bool = False,
         scale: float | Float[Array, ""] | None = None,
-        parameterization: Parameterization | str = "standard",
+        parameterization: Parameterization = "standard",
     ) -> None:
         width, out = dim if width is None else width, dim if out is None else out
         checks.sizes(dim=dim, depth=depth, width=width, out=out)

@@ -89,7 +89,7 @@ class RecallTransformer(eqx.Module):
 
     frozen: Frozen
     blocks: list[RecallBlock]
-    compute: Compute | str = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True)
 
     def __init__(
         self,
@@ -98,10 +98,10 @@ class RecallTransformer(eqx.Module):
         *,
         key: PRNGKeyArray,
         dim: int = 256,
-        feeds: Sequence[Feed | str] = ("mlp", "mlp"),
+        feeds: Sequence[Feed] = ("mlp", "mlp"),
         hidden: int | None = None,
         score_scale: float | None = None,
-        compute: Compute | str = "float32",
+        compute: Compute = "float32",
     ) -> None:
         checks.sizes(vocabulary=vocabulary, context=context, dim=dim)
         hidden = 4 * dim if hidden is None else hidden
@@ -170,7 +170,7 @@ def drawn(key: PRNGKeyArray, shape: tuple[int, int]) -> Float[Array, "out in"]:
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
-def feed_forward(kind: Feed | str, dim: int, hidden: int, into: PRNGKeyArray, out: PRNGKeyArray) -> FeedForward:
+def feed_forward(kind: Feed, dim: int, hidden: int, into: PRNGKeyArray, out: PRNGKeyArray) -> FeedForward:
     """A feed-forward map of this kind, from two keys."""
     checks.one_of("each of feeds", kind, get_args(Feed))
     if kind == "none":

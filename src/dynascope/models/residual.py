@@ -48,7 +48,7 @@ class WideResNet(eqx.Module):
         key: PRNGKeyArray,
         out: int = 1,
         stem: int = STEM,
-        parameterization: Parameterization | str = "ntk",
+        parameterization: Parameterization = "ntk",
         bias: bool = False,
     ) -> None:
         channels = checks.image_shape(shape)[-1]

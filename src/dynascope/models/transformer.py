@@ -30,7 +30,7 @@ def check_init(init: str, scale: Scale) -> None:
     checks.real("scale", scale, above=0)
 
 
-def drawn(init: Init | str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
+def drawn(init: Init, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
     """Initial weights times `scale`: uniform in ±1/sqrt(fan-in), the usual framework default ("framework"); normal with
     standard deviation 0.02 ("normal"); or standard normal, with `factor` in the forward pass ("ntk")."""
     if init == "framework":
@@ -39,7 +39,7 @@ def drawn(init: Init | str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: i
     return scale * (STANDARD if init == "normal" else 1.0) * jax.random.normal(key, shape)
 
 
-def factor(init: Init | str, fan_in: int) -> float:
+def factor(init: Init, fan_in: int) -> float:
     """The factor of a linear map in the forward pass: 1/sqrt(fan-in) in the tangent-kernel scaling, else 1."""
     return 1 / math.sqrt(fan_in) if init == "ntk" else 1.0
 
@@ -57,7 +57,7 @@ class Linear(eqx.Module):
         out: int,
         *,
         key: PRNGKeyArray,
-        init: Init | str = "framework",
+        init: Init = "framework",
         scale: Scale = 1.0,
         bias: bool = True,
     ) -> None:
@@ -100,7 +100,7 @@ class Attention(eqx.Module):
         *,
         key: PRNGKeyArray,
         causal: bool = False,
-        init: Init | str = "framework",
+        init: Init = "framework",
         scale: Scale = 1.0,
         residual_scale: float = 1.0,
         bias: bool = True,
@@ -233,7 +233,7 @@ class Transformer(eqx.Module):
 
     blocks: list[Block]
     norm: LayerNorm | None
-    compute: Compute | str = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True)
 
     def __init__(
         self,
@@ -246,11 +246,11 @@ class Transformer(eqx.Module):
         key: PRNGKeyArray,
         causal: bool = False,
         pre_norm: bool = True,
-        init: Init | str = "framework",
+        init: Init = "framework",
         scale: Scale = 1.0,
         residual_scale: float = 1.0,
         bias: bool = True,
-        compute: Compute | str = "float32",
+        compute: Compute = "float32",
     ) -> None:
         checks.sizes(dim=dim, depth=depth, hidden=hidden)
         checks.flags(causal=causal, pre_norm=pre_norm, bias=bias)

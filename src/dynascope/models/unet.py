@@ -46,8 +46,8 @@ class UNet(eqx.Module):
     shape: tuple[int, int, int] = eqx.field(static=True)
     condition: int = eqx.field(static=True)
     gammas: tuple[float, float] = eqx.field(static=True)
-    placement: Placement | str = eqx.field(static=True)
-    compute: Compute | str = eqx.field(static=True)
+    placement: Placement = eqx.field(static=True)
+    compute: Compute = eqx.field(static=True)
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class UNet(eqx.Module):
         key: PRNGKeyArray,
         channels: Sequence[int] = (64, 128, 256),
         blocks: int = 2,
-        norm: Norm | str = "group",
+        norm: Norm = "group",
         groups: int = 8,
-        placement: Placement | str = "every",
+        placement: Placement = "every",
         heads: int = 4,
         dropout: float = 0.1,
         gamma_min: float = -5.0,
         gamma_max: float = 10.0,
-        compute: Compute | str = "float32",
+        compute: Compute = "float32",
         scale: float = 1.0,
     ) -> None:
         self.shape = checks.image_shape(shape)

@@ -45,12 +45,12 @@ class ViT(eqx.Module):
         heads: int = 8,
         head_dim: int | None = None,
         hidden: int = 512,
-        pool: Pool | str = "cls",
+        pool: Pool = "cls",
         pre_norm: bool = True,
-        init: Init | str = "framework",
+        init: Init = "framework",
         scale: Scale = 1.0,
         bias: bool = True,
-        compute: Compute | str = "float32",
+        compute: Compute = "float32",
     ) -> None:
         height, width, channels = checks.image_shape(shape)
         checks.sizes(classes=classes, patch=patch, dim=dim)

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Float
 
 from dynascope import checks
-from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller
+from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller_agop
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
 
@@ -99,7 +99,7 @@ def agop_alignment(target: Outer, x: Float[Array, "n ..."], *, every: Every = No
     checks.function("apply", apply, "apply(model, x)")
     checks.array("x", x, min_ndim=2)
     check_outer("target", target)
-    return probe(lambda snapshot: alignment(smaller(snapshot.model, x, apply), target), every=every)
+    return probe(lambda snapshot: alignment(smaller_agop(snapshot.model, x, apply), target), every=every)
 
 
 def displacement(*, every: Every = None) -> Probe:
@@ -156,7 +156,7 @@ def batch_rows(*, every: Every = None) -> Probe:
         every: The cadence, in steps; see `Probe`.
 
     Returns:
-        A probe with the dimension `place`.
+        A probe with the dimension `place`, shape (batch,).
     """
 
     def measure(snapshot: Snapshot) -> Any:

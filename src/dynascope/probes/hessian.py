@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 
 from dynascope import checks
 from dynascope.geometry.directional import flip
-from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalized, searched
-from dynascope.geometry.hessian import flatten, linearized
+from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
+from dynascope.geometry.hessian import flatten, linearize_gradient
 from dynascope.geometry.krylov import Which
 from dynascope.geometry.linearity import hessian_norm
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
@@ -43,7 +43,7 @@ def sharpness(
         `sharpness_alignment`, |g.u| / |g|, and `sharpness_angle`, within which the eigenvector is known (the error of
         the alignment); `sharpness_products`, the number used.
     """
-    return _followed(1, every, tolerance, which, max_products, False)
+    return _follow_eigenpairs(1, every, tolerance, which, max_products, False)
 
 
 def top_eigenvalues(
@@ -59,9 +59,9 @@ def top_eigenvalues(
         max_products: The largest number of Hessian-vector products at a recording.
 
     Returns:
-        A probe with the dimension `index` (1 to k) and the entries of `sharpness`.
+        A probe with the dimension `index`, shape (k,), and the entries of `sharpness`.
     """
-    return _followed(k, every, tolerance, which, max_products, True)
+    return _follow_eigenpairs(k, every, tolerance, which, max_products, True)
 
 
 def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe:
@@ -141,19 +141,19 @@ def hessian_density(
     return probe(measure, dims=("eigenvalue",), coords={"eigenvalue": np.asarray(at)}, every=every)
 
 
-def _followed(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
+def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max_products: int, indexed: bool) -> Probe:
     """Eigenpairs along a trajectory: the state is the last subspace and the number of recordings."""
     check_search(k, tolerance, max_products, which)
 
     def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
         subspace, recordings = state
         flat = flatten(snapshot.loss, snapshot.model)
-        gradient, product = linearized(flat.objective, flat.point)
+        gradient, product = linearize_gradient(flat.objective, flat.point)
         check_count(k, gradient.size)
         if gradient.size <= SMALL:
-            found = diagonalized(product, flat.point, k, which)
+            found = diagonalize(product, flat.point, k, which)
         else:
-            found = searched(product, gradient, k, tolerance, which, subspace, recordings, 1, max_products)
+            found = search_eigenpairs(product, gradient, k, tolerance, which, subspace, recordings, 1, max_products)
         return entries(found, gradient), (found.subspace, recordings + 1)
 
     def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:

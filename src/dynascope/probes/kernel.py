@@ -18,7 +18,7 @@ from dynascope.geometry.kernel_spectrum import (
     kernel_change,
     kernel_eigenpairs,
     kernel_operator,
-    most,
+    largest_split,
     pairs_of,
     rate_of,
     slope,
@@ -35,7 +35,7 @@ def kernel_norm(
     *,
     every: Every = None,
     apply: Apply | None = None,
-    convention: Convention | str = "mse",
+    convention: Convention = "mse",
     tolerance: float = 1e-4,
     max_products: int = 100,
     formed: bool | None = None,
@@ -61,7 +61,7 @@ def kernel_norm(
         `kernel_rest`, with the dimension `split`: the loss in the span of the top s eigenvectors of the kernel at that
         step, and in the rest.
     """
-    k = 1 if y is None else most(splits)
+    k = 1 if y is None else largest_split(splits)
     check_search(k, tolerance, max_products)
     check_examples(x, apply, formed, rows)
     slope(1, convention)
@@ -126,7 +126,7 @@ def batch_critical_rate(
     every: Every = None,
     apply: Apply | None = None,
     inputs: Callable[[Any], PyTree] = lambda data: data[0],
-    convention: Convention | str = "mse",
+    convention: Convention = "mse",
 ) -> Probe:
     """The critical learning rate of the batch that the next step will use.
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynascope import checks
-from dynascope.geometry.truncation import Where, cut_to, directions, picked, replaced
+from dynascope.geometry.truncation import Where, cut_to, directions, pick_weights, replace_weights
 from dynascope.probes.probe import Every, Probe, Snapshot, probe
 
 Measure = Callable[[Any], Any]
@@ -37,7 +37,7 @@ def truncations(
         dims: Names of the axes of what `measure` returns.
 
     Returns:
-        A probe with the dimensions `weight`, `rank` and `dims`.
+        A probe with the dimensions (weight, rank, *dims).
     """
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(name, str) for name in weights):
         raise TypeError(f"weights must map names to functions that pick a matrix; got {checks.shown(weights)}")
@@ -51,20 +51,20 @@ def truncations(
     if not isinstance(dims, tuple | list) or not all(isinstance(name, str) for name in dims):
         raise TypeError(f"dims must be a tuple of names, one for each axis; got {checks.shown(dims)}")
 
-    def measured(snapshot: Snapshot) -> Any:
+    def measure_all(snapshot: Snapshot) -> Any:
         found = [_at_ranks(snapshot.model, where, ranks, measure) for where in weights.values()]
         return jax.tree.map(lambda *each: jnp.stack(each), *found)
 
     names = ("weight", "rank", *dims)
-    return probe(measured, names, coords={"weight": tuple(weights), "rank": tuple(ranks)}, every=every)
+    return probe(measure_all, names, coords={"weight": tuple(weights), "rank": tuple(ranks)}, every=every)
 
 
 def _at_ranks(model: Any, where: Where, ranks: Sequence[int], measure: Measure) -> Any:
-    matrices = picked(model, where)
+    matrices = pick_weights(model, where)
     vectors = [directions(matrix) for matrix in matrices]
 
     def at(rank: Any) -> Any:
         cut = tuple(cut_to(matrix, each, rank) for matrix, each in zip(matrices, vectors, strict=True))
-        return measure(replaced(model, where, cut))
+        return measure(replace_weights(model, where, cut))
 
     return lax.map(at, jnp.asarray(ranks, jnp.int32))

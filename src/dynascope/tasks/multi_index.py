@@ -33,7 +33,7 @@ _DIRECTIONS = {"rank-2": 2, "rank-3": TERMS, "rank-4": 4, "full-rank": 1}
 class MultiIndex(SampledTask):
     """The task. Test labels are noisy too, so that the expected test loss is at least noise^2."""
 
-    kind: Kind | str = eqx.field(static=True, default="rank-2")
+    kind: Kind = eqx.field(static=True, default="rank-2")
     dim: int = eqx.field(static=True, default=100)
     noise: float = eqx.field(static=True, default=0.1)
 

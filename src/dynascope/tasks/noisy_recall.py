@@ -50,7 +50,7 @@ class NoisyRecall(SampledTask):
     length: int = eqx.field(static=True)
     triggers: tuple[int, ...] = eqx.field(static=True)
     noise: int = eqx.field(static=True)
-    loss_at: LossAt | str = eqx.field(static=True)
+    loss_at: LossAt = eqx.field(static=True)
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class NoisyRecall(SampledTask):
         alpha: float | Float[Array, ""] = 0.5,
         triggers: tuple[int, ...] | None = None,
         noise: int | None = None,
-        loss_at: LossAt | str = "triggers",
+        loss_at: LossAt = "triggers",
     ) -> None:
         unigram = np.asarray(checks.array("first", first, ndim=1), float)
         size = len(unigram)
@@ -86,7 +86,7 @@ class NoisyRecall(SampledTask):
 
     @classmethod
     def uniform(
-        cls, size: int, *, length: int, alpha: float | Float[Array, ""], loss_at: LossAt | str = "last"
+        cls, size: int, *, length: int, alpha: float | Float[Array, ""], loss_at: LossAt = "last"
     ) -> NoisyRecall:
         """The task of the theory: all tokens alike, token 0 the trigger, the noise token an extra one."""
         checks.whole("size", size, at_least=2, at_most=2**31 - 1)

@@ -48,7 +48,7 @@ class StructuredIdentity(PopulationTask, SampledTask):
     sigma: Float[Array, " s"]
     dim: int = eqx.field(static=True)
     origin: bool = eqx.field(static=True)
-    norm: Norm | str = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
     rotation: Float[Array, "d d"] | None
     truncate_radius: Float[Array, ""] | None
 
@@ -59,7 +59,7 @@ class StructuredIdentity(PopulationTask, SampledTask):
         dim: int,
         *,
         origin: bool = False,
-        norm: Norm | str = "mean",
+        norm: Norm = "mean",
         rotation: Float[Array, "d d"] | None = None,
         truncate_radius: Numbers | None = None,
     ) -> None:

@@ -50,7 +50,7 @@ def calls() -> Calls:
         "ball": ({"degree": 3, "depth": 2}, {"depth": "0"}),
         "parity_colors": (graph, {}),
         **{name: (graph, {}) for name in operators},
-        "normalized": (graph, {"alpha": REAL, "beta": REAL}),
+        "normalized_adjacency": (graph, {"alpha": REAL, "beta": REAL}),
         "with_self_loops": (graph, {"epsilon": POSITIVE}),
         "bethe_hessian": (graph, {"r": REAL}),
         "shifted_bethe_hessian": (graph, {"kappa": REAL, "r": REAL}),

@@ -140,6 +140,7 @@ def test_a_batch_loss_rises_only_above_the_critical_rate_of_the_batch():
         assert bool(critical_rates.can_rise(kernel(), rows, factor * critical)) == rises
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_an_unknown_convention_is_named():
     with pytest.raises(ValueError, match="convention must be one of 'mse', 'sum'; got 'mean'"):
         critical_rates.critical_rate(1.0, 10, "mean")

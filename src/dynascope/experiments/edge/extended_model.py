@@ -16,7 +16,7 @@ from dynascope.dynamics.bifurcation import escape_times
 from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.geometry.hessian import dense_hessian
-from dynascope.geometry.orbits import diverged
+from dynascope.geometry.orbits import has_diverged
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import below, every, rising
 from dynascope.lab.experiment import Source
@@ -95,7 +95,7 @@ class ExtendedModel(EdgeExperiment):
 
             late = jax.lax.fori_loop(0, steps, lambda _, X: task.step(X, 1.0), start)
             end, counts = jax.lax.scan(count, late, None, length=KEPT)
-            return ~diverged(end), jnp.mean(counts.astype(end.dtype))
+            return ~has_diverged(end), jnp.mean(counts.astype(end.dtype))
 
         over_starts = jax.vmap(one, in_axes=(None, 0, None, None))
         program = jax.jit(jax.vmap(over_starts, in_axes=(0, 0, None, None)))

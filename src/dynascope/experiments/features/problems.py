@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,7 @@ def problem(
         if reference is None:
             raise ValueError(f"reference must be given for {name}, which takes its G* from it; got None")
         return _real(name, seeds, seed, samples, held_out, flips, images, reference)
-    task = MultiIndex(name, dim, noise)
+    task = MultiIndex(cast(Synthetic, name), dim, noise)
     keys = jax.random.split(jax.random.key(seed), (seeds, 3))
     sizes = (samples, held_out, held_out)
     drawn = [jax.vmap(lambda key, size=size: task.sample(key, size))(keys[:, i]) for i, size in enumerate(sizes)]

@@ -163,7 +163,7 @@ class GraphClasses(Experiment):
                 kind = barabasi_albert(nodes, 2, seed=each) if number % 2 else erdos_renyi(nodes, 0.5, seed=each)
                 made.append(kind)
         copied = rng.integers(0, len(made), self.graphs - len(made))
-        copies = [made[one].reordered(rng.permutation(made[one].nodes)) for one in copied]
+        copies = [made[one].reorder(rng.permutation(made[one].nodes)) for one in copied]
         return batch([*made, *copies]), np.concatenate([np.full(len(made), -1), copied])
 
 

@@ -29,7 +29,7 @@ PAIRS: dict[str, Callable[[], Pair]] = {
 ALPHAS = (0.0, 0.3, 0.5, 1.0)
 OPERATORS: dict[str, Callable[[Graph], Any]] = {
     "A": graphs.adjacency,
-    **{f"D^-{a:g} A D^-{1 - a:g}": partial(graphs.normalized, alpha=a, beta=1 - a) for a in ALPHAS},
+    **{f"D^-{a:g} A D^-{1 - a:g}": partial(graphs.normalized_adjacency, alpha=a, beta=1 - a) for a in ALPHAS},
     "with self-loops": graphs.with_self_loops,
     "min(A², 1)": graphs.power_graph,
     "min(A + A², 1)": graphs.two_step_graph,
@@ -153,7 +153,7 @@ class Pairs(Experiment):
         if not self.copies:
             return pair
         rest = 1 + rng.permutation(pair.one.nodes - 1)
-        return Pair(pair.one, pair.one.reordered(np.concatenate([[0], rest])))
+        return Pair(pair.one, pair.one.reorder(np.concatenate([[0], rest])))
 
 
 def _apart(pair: Pair, rooted: bool, family: str, depth: int) -> list[bool]:
@@ -175,7 +175,10 @@ def _random_operator(pair: Pair, rng: np.random.Generator) -> list[float]:
     matrix = [np.eye(graph.nodes) for graph in pair]
     for _ in range(int(rng.integers(1, 5))):
         a, b, shift, bent = *rng.uniform(-1, 1, 3), rng.random() < 0.4
-        steps = [graphs.normalized(graph, alpha=a, beta=b).toarray() + shift * np.eye(graph.nodes) for graph in pair]
+        steps = [
+            graphs.normalized_adjacency(graph, alpha=a, beta=b).toarray() + shift * np.eye(graph.nodes)
+            for graph in pair
+        ]
         matrix = [step @ before for step, before in zip(steps, matrix, strict=True)]
         matrix = [np.tanh(each) for each in matrix] if bent else matrix
     sums = [each @ graph.features for each, graph in zip(matrix, pair, strict=True) if graph.features is not None]

@@ -25,7 +25,7 @@ from dynascope.graphs import (
     erdos_renyi,
     from_networkx,
     graph_codes,
-    normalized,
+    normalized_adjacency,
     number_of_classes,
     operator_classes,
     refines,
@@ -69,8 +69,8 @@ class SmallGraphs(Experiment):
         atlas = {n: _atlas(n) for n in self.sizes}
         families = {
             "refinement": None,
-            "powers": adjacency if self.operator == "adjacency" else normalized,
-            "normalized": normalized,
+            "powers": adjacency if self.operator == "adjacency" else normalized_adjacency,
+            "normalized": normalized_adjacency,
             "self-loops": with_self_loops,
         }
         depths = [1, 2, 3, max(self.sizes)]
@@ -217,7 +217,7 @@ def _shares(graphs: GraphBatch) -> list[float]:
         same = (dense[orders[:, :, None], orders[:, None, :]] == dense).all(axis=(1, 2))
         weights.append(factorial(n) // int(same.sum()))
     found = []
-    for codes in (_degree_classes(graphs), _codes(graphs, adjacency, 3), _codes(graphs, normalized, 2)):
+    for codes in (_degree_classes(graphs), _codes(graphs, adjacency, 3), _codes(graphs, normalized_adjacency, 2)):
         alone = np.bincount(codes)[codes] == 1
         found.append(float(np.sum(np.array(weights)[alone]) / 2 ** (n * (n - 1) // 2)))
     return found
@@ -230,7 +230,7 @@ def _all_different(graph: Graph) -> bool:
 def _refinement(graph: Graph) -> tuple[list[list[bool]], list[list[bool]]]:
     """Whether K + 1 rounds, and whether K rounds, determine the classes of powers of D^-α A D^-β up to K = 1, 2, 3."""
     colors = color_refinement(graph, 4)
-    found = [operator_classes(graph, 3, operator=partial(normalized, alpha=a, beta=b)) for a, b in SHAPES]
+    found = [operator_classes(graph, 3, operator=partial(normalized_adjacency, alpha=a, beta=b)) for a, b in SHAPES]
     more = [[refines(colors[k + 1], classes[k]) for k in (1, 2, 3)] for classes in found]
     return more, [[refines(colors[k], classes[k]) for k in (1, 2, 3)] for classes in found]
 

@@ -67,7 +67,7 @@ class YourOwn(Experiment):
         }
         pieces = {"table": table, "graph": xr.Dataset(counted)}
         if found.labels is not None:
-            groups = {family: found.confused(family, min(2, self.depth)) for family in (MESSAGES, POWERS)}
+            groups = {family: found.confused_classes(family, min(2, self.depth)) for family in (MESSAGES, POWERS)}
             pieces["confused"] = xr.Dataset(
                 {
                     "groups": ("family", [len(each) for each in groups.values()]),

@@ -13,7 +13,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Int
 
 import dynascope as ds
-from dynascope.geometry.hessian import flatten, linearized
+from dynascope.geometry.hessian import flatten, linearize_gradient
 from dynascope.models import dag_architectures as architectures
 from dynascope.models.dag import DAG
 from dynascope.probes.polyak import polyak
@@ -92,7 +92,7 @@ class Trained(ds.Member):
 
             def worst(snapshot: Snapshot) -> Array:
                 flat = flatten(output, snapshot.model)
-                gradient, product = linearized(flat.objective, flat.point)
+                gradient, product = linearize_gradient(flat.objective, flat.point)
                 return 2 * jnp.linalg.norm(product(gradient))
 
             probes["hessian"] = ds.probes.output_hessian_norm(output, every=[0])

@@ -28,7 +28,7 @@ RELU_REACH = 6.0
 """The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
 
 
-def critical_rate(top: NotNegative, count: int, convention: Convention | str) -> Values:
+def critical_rate(top: NotNegative, count: int, convention: Convention) -> Values:
     """2 / (s lambda_max): above it the direction of the eigenvalue `top` grows. Of a batch: its kernel and its size."""
     return 2 / (slope(count, convention) * real(top))
 

@@ -17,7 +17,7 @@ from dynascope.graphs import (
     from_edges,
     full_tree,
     graph_codes,
-    normalized,
+    normalized_adjacency,
     operator_classes,
     power_graph,
     powers,
@@ -52,7 +52,7 @@ def equivariant_operators() -> dict[str, float]:
     tree = full_tree(2, 2)
     order = np.arange(tree.nodes)
     order[[3, 5]] = [5, 3]
-    moved = adjacency(tree.reordered(order)) - adjacency(tree)
+    moved = adjacency(tree.reorder(order)) - adjacency(tree)
     roots = []
     for each in tree_twins():
         x, matrix = each.features, adjacency(each)
@@ -76,7 +76,7 @@ def printed_walk_formula() -> dict[str, float]:
     ring = [(i, (i + 1) % 8) for i in range(8)]
     graph = from_edges([*ring, (0, 3), (2, 6), (1, 4), (0, 5)], 8)
     x, degree = np.linspace(-1.0, 2.0, 8), graph.degrees.astype(float)
-    exact = powers(normalized(graph, alpha=alpha, beta=beta), x, 3)[:, :, 0]
+    exact = powers(normalized_adjacency(graph, alpha=alpha, beta=beta), x, 3)[:, :, 0]
     errors = {"printed": 0.0, "right": 0.0}
     for k, node in product((1, 2, 3), range(8)):
         sums = dict.fromkeys(errors, 0.0)
@@ -105,7 +105,7 @@ def printed_class_bound() -> dict[str, float]:
                     features.append(0)
             graphs.append(from_edges(edges, len(features), features=np.eye(2, dtype=int)[features]))
     joined = batch(graphs)
-    seen = operator_classes(joined.joined, 1, operator=normalized, own=False)[-1][joined.offsets[:-1]]
+    seen = operator_classes(joined.joined, 1, operator=normalized_adjacency, own=False)[-1][joined.offsets[:-1]]
     return {"classes": float(len(np.unique(seen))), "printed": float(class_bounds.printed_choices(2, 1))}
 
 
