@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab import registry
+from dynascope.lab.entry import Entry
 from dynascope.lab.errors import LabError
 from dynascope.lab.lookup import load
-from dynascope.lab.reading import Entry
 from dynascope.lab.report.about import find_registered
 from dynascope.lab.report.rendering import render
 from dynascope.lab.store import Store, StoredRun

@@ -10,6 +10,7 @@ import pytest
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment, OptionalExperiment
 from dynascope.lab.fields import build
+from dynascope.lab.places import experiments_on, places_in
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
@@ -86,7 +87,7 @@ def test_its_card_is_complete(id):
     assert title.endswith("?"), "the docstring's first line is the question"
     assert 20 < len(title) < 130, "the question fits a card"
     assert experiment.source.document in REFERENCES, "the document is on the list of references"
-    assert registry.named_places(experiment.source.place), "the place is one that `list --figure` finds"
+    assert places_in(experiment.source.place), "the place is one that `list --figure` finds"
     assert "quick" in experiment.presets
     changed = build(experiment, {}, preset="quick", control=True)
     assert changed != build(experiment, {}, preset="quick"), "the control changes something"
@@ -113,8 +114,8 @@ def test_a_field_that_is_declared_again_keeps_its_bounds(id):
 @pytest.mark.parametrize(("system", "figures"), FIGURES.items())
 def test_every_figure_of_the_documents_has_an_experiment(system: str, figures: str):
     entries = registry.entries(f"{system}.*")
-    for kind, label in registry.named_places(figures):
-        assert registry.of_place(entries, f"{kind} {label}"), label
+    for kind, label in places_in(figures):
+        assert experiments_on(f"{kind} {label}", entries), label
 
 
 PRETRAINED = ("recall.arithmetic", "recall.pretrained")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dynascope.lab import fingerprint as module, registry
+from dynascope.lab import fingerprint as module, registry, sources
 from dynascope.lab.fingerprint import STEPS, fingerprints
 
 MINE = """
@@ -48,7 +48,7 @@ PACKAGE = {
     "lab/criteria.py": "def below(id, statement, value, limit): return value < limit",
     "lab/other.py": "x = 1",
     "probes/__init__.py": "",
-    "probes/order.py": "LIMIT = 4\ndef first(x):\n    return x + LIMIT\ndef second(x):\n    return x",
+    "probes/order.py": "LIMIT = 4\nTABLE = {1: 2}\nTABLE[0] = 4\ndef first(x):\n    return x + LIMIT + TABLE[0]\ndef second(x):\n    return x",
     "theory/__init__.py": "from dynascope.theory import deep as deep",
     "theory/closed_form.py": "from .deep import factor\ndef solve(x): return factor() * x",
     "theory/deep.py": "def slope(): return 1\ndef factor(): return 2\ndef unused(): return 3",
@@ -61,7 +61,7 @@ PACKAGE = {
 def mine(tmp_path: Path, walk, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An experiment's file beside a package of its own; `edit` changes a file and returns the steps that changed."""
     package = tmp_path / "dynascope"
-    monkeypatch.setattr(module, "PACKAGE", package)
+    monkeypatch.setattr(sources, "PACKAGE", package)
     holder = ModuleType("mine")
     holder.__file__ = str(tmp_path / "mine.py")
     monkeypatch.setitem(sys.modules, "mine", holder)
@@ -116,6 +116,8 @@ def test_words_notes_annotations_and_presets_do_not_count(mine, old: str, new: s
         ("mine.py", '"a figure"', '("a figure", 1)', ["draw"]),
         ("mine.py", "return measured\n", "return 2 * measured\n", ["reduce", "judge", "draw"]),
         ("dynascope/probes/order.py", "LIMIT = 4", "LIMIT = 5", [*STEPS]),
+        ("dynascope/probes/order.py", "{1: 2}", "{1: 3}", [*STEPS]),
+        ("dynascope/probes/order.py", "TABLE[0] = 4", "TABLE[0] = 5", [*STEPS]),
         ("dynascope/probes/order.py", "    return x\n" if False else "def second(x):", "def third(x):", []),
         ("dynascope/theory/deep.py", "return 1", "return 4", [*STEPS]),
         ("dynascope/theory/deep.py", "return 2", "return 4", ["predict", "reduce", "judge", "draw"]),
@@ -134,13 +136,14 @@ def test_what_a_step_reaches_counts_for_it_and_for_the_steps_after_it(mine, file
 def test_no_experiment_measures_again_for_a_claim_a_figure_or_a_word(entry):
     """What judging and drawing reach is not part of the measurement, in any experiment; nor are words and notes."""
     kind = registry.load(entry)
-    reached = {step: module._reached(kind, (step, *module.ALONGSIDE.get(step, ()))) for step in STEPS}
+    reached = {step: module._reach(kind, (step, *module.ALONGSIDE.get(step, ()))) for step in STEPS}
     measured = reached["measure"]
     assert any(key.endswith((".measure", ".measurements")) for key in measured)
-    for key, (_, _, node) in measured.items():
+    for key, each in measured.items():
         assert not key.startswith(("dynascope.figures", "dynascope.lab")), key
         assert not key.endswith((".judge", ".draw", ".notes", ".known_failures", ".presets", ".reduce")), key
-        words = [part for part in ast.walk(node) if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
+        parts = [part for node in each.statements for part in ast.walk(node)]
+        words = [part for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
         assert not words, key
     assert not any(key.startswith("dynascope.figures") for key in reached["reduce"] | reached["judge"])
     assert not any(key.startswith("dynascope.dynamics") for key in reached["judge"]), "judging trains nothing"
@@ -150,7 +153,7 @@ def test_it_is_the_same_in_every_version_of_python():
     """Versions differ in the empty fields and the empty pieces of f-strings that their trees have."""
     code = "@f\ndef g(x, *, y=None) -> int:\n    return f'{x:<{y}}' + 'a' f'b{x}'\n"
     (tree,) = ast.parse(code).body
-    assert module.written(tree) == (
+    assert module._as_text(tree) == (
         "FunctionDef(name='g', args=arguments(args=[arg(arg='x')], kwonlyargs=[arg(arg='y')], "
         "kw_defaults=[Constant()]), body=[Return(value=BinOp(left=JoinedStr(values=[FormattedValue("
         "value=Name(id='x', ctx=Load()), conversion=-1, format_spec=JoinedStr(values=[Constant(value='<'), "
@@ -159,5 +162,5 @@ def test_it_is_the_same_in_every_version_of_python():
         "decorator_list=[Name(id='f', ctx=Load())], returns=Name(id='int', ctx=Load()))"
     )
     spec = tree.body[0].value.left.values[0].format_spec  # pyright: ignore[reportAttributeAccessIssue]
-    short, spec.values = module.written(tree), [*spec.values, ast.Constant("")]
-    assert module.written(tree) == short
+    short, spec.values = module._as_text(tree), [*spec.values, ast.Constant("")]
+    assert module._as_text(tree) == short

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic_core import to_jsonable_python
 
-from dynascope.lab import registry
+from dynascope.lab import registry, sources
+from dynascope.lab.entry import read_entries
 from dynascope.lab.field_types import describe_type
 from dynascope.lab.outline import outline
-from dynascope.lab.reading import parse, read
 
 HEAD = "from pydantic import Field\nfrom dynascope.lab.experiment import Experiment, Source\n"
 CLASS = """
@@ -45,12 +46,10 @@ def test_an_outline_says_what_the_class_says(entry):
 
 @pytest.mark.parametrize("entry", registry.entries()[::10], ids=lambda entry: entry.id)
 def test_a_text_is_read_the_same_without_its_functions(entry, monkeypatch: pytest.MonkeyPatch):
-    from dynascope.lab import reading
-
-    short = read(entry.path, entry.module)
-    monkeypatch.setattr(reading, "_without_functions", parse)
-    reading._defined.cache_clear()
-    assert read(entry.path, entry.module) == short
+    short = read_entries(entry.path, entry.module)
+    monkeypatch.setattr(sources, "_FUNCTION", re.compile("(no function)(is shortened)"))
+    sources._read.cache_clear()
+    assert read_entries(entry.path, entry.module) == short
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def outlined(tmp_path: Path):
     def outlined(text: str):
         path = tmp_path / "mine.py"
         path.write_text(HEAD + text)
-        (entry,) = read(path, None)
+        (entry,) = read_entries(path, None)
         return outline(entry)
 
     return outlined

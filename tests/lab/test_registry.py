@@ -56,6 +56,11 @@ def test_a_wrong_id_is_answered_with_the_nearest(catalog: Path):
         registry.match(["xyz*"])
 
 
+def test_only_a_file_has_experiments_within(catalog: Path):
+    with pytest.raises(UsageError, match=r"'::' follows the name of a file, as in mine.py::zoo.two; got 'zoo.two::x'"):
+        registry.match(["zoo.two::x"])
+
+
 def test_two_experiments_of_one_name_are_refused(catalog: Path):
     (catalog / "three.py").write_text('class Three(E):\n    id = "zoo.one"\n')
     with pytest.raises(UsageError, match=r"two experiments are called zoo.one"):

@@ -10,8 +10,8 @@ import typer
 from dynascope.cli.options import AsJson, Id, Runs, say
 
 if TYPE_CHECKING:
+    from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.registry import Entry
     from dynascope.lab.store import StoredRun
 
 
@@ -29,11 +29,12 @@ def list_(
     the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
     """
     from dynascope.lab import registry
+    from dynascope.lab.places import experiments_on
     from dynascope.lab.store import Store
 
     found, left_out = registry.survey()
     found = registry.match([pattern]) if pattern != "*" else found
-    found = registry.of_place(found, figure) if figure is not None else found
+    found = experiments_on(figure, found) if figure is not None else found
     last, problems = Store(runs).latest()
     if as_json:
         print(json.dumps([_row(entry, last.get(entry.id)) for entry in found], indent=2))

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dynascope.lab.batch import Request
+    from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.registry import Entry
     from dynascope.lab.store import StoredRun
 
 

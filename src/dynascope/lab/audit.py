@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dynascope.lab.claims import wilson_interval
+from dynascope.lab.entry import Entry
 from dynascope.lab.errors import LabError, WorkerLost, one_line
 from dynascope.lab.fields import build
 from dynascope.lab.files import write_atomically
 from dynascope.lab.json_text import pretty
 from dynascope.lab.monitor import Progress
-from dynascope.lab.registry import Entry, load
+from dynascope.lab.registry import load
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 from dynascope.lab.workers.executors import InProcess

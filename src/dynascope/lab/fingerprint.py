@@ -12,15 +12,24 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
+from dynascope.lab import sources
 from dynascope.lab.experiment import Experiment, Measurement
 from dynascope.lab.files import checksum
-from dynascope.lab.reading import parse
+from dynascope.lab.sources import (
+    SourceFile,
+    defined_names,
+    file_age,
+    local_imports,
+    name_chains,
+    parse,
+    read_source,
+    resolve,
+)
 
-PACKAGE = Path(__file__).resolve().parent.parent
 STEPS = {
     "measure": (),
     "predict": ("measure",),
@@ -41,91 +50,89 @@ JUDGING = ("dynascope.lab.claims", "dynascope.lab.criteria")
 
 Kind = type[Experiment] | type[Measurement]
 
-_known: dict[Kind, tuple[dict[Path, int], dict[str, str]]] = {}
+_known: dict[Kind, tuple[dict[Path, tuple[int, int]], dict[str, str]]] = {}
 
 
 def fingerprints(kind: Kind) -> dict[str, str]:
     """For each step, a checksum of its code and of the steps before it. All are empty for an experiment that is not in
     a file (a notebook, a shell). A measurement has the first step only."""
-    ages, found = _known.get(kind, ({}, {}))
-    if found and all(path.exists() and _age(path) == age for path, age in ages.items()):
-        return dict(found)
+    ages, sums = _known.get(kind, ({}, {}))
+    if sums and all(path.exists() and file_age(path) == age for path, age in ages.items()):
+        return dict(sums)
     homes = [_home(base) for base in _bases(kind)]
     if not homes or homes[0] is None:
         return dict.fromkeys(STEPS, "")
-    found, files = {}, set[Path]()
+    sums, files = {}, set[Path]()
     for step, before in STEPS.items():
-        reached = _reached(kind, (step, *ALONGSIDE.get(step, ())), STYLE.get(step, ()))
-        files |= {module.path for module, _, _ in reached.values()}
-        code = [f"{name}: {written(node)}" for name, (_, _, node) in sorted(reached.items())]
-        found[step] = checksum("\n".join([*code, *(found[name] for name in before)]).encode())
-    _known[kind] = ({path: _age(path) for path in files}, found)
-    return dict(found)
+        reached = _reach(kind, (step, *ALONGSIDE.get(step, ())), STYLE.get(step, ()))
+        files |= {each.file.path for each in reached.values()}
+        code = [f"{key}: {_as_text(node)}" for key, each in sorted(reached.items()) for node in each.statements]
+        sums[step] = checksum("\n".join([*code, *(sums[name] for name in before)]).encode())
+    _known[kind] = ({path: file_age(path) for path in files}, sums)
+    return dict(sums)
 
 
-def written(part: object) -> str:
+def _as_text(part: object) -> str:
     """A syntax tree as text, the same in every version of Python: what is empty is left out, since versions differ in
     which empty fields, and which empty pieces of f-strings, there are."""
     if isinstance(part, ast.JoinedStr):
         part = ast.JoinedStr([piece for piece in part.values if getattr(piece, "value", None) != ""])
     if isinstance(part, ast.AST):
-        fields = [f"{name}={written(value)}" for name, value in ast.iter_fields(part) if value not in (None, [])]
+        fields = [f"{name}={_as_text(value)}" for name, value in ast.iter_fields(part) if value not in (None, [])]
         return f"{type(part).__name__}({', '.join(fields)})"
-    return f"[{', '.join(map(written, part))}]" if isinstance(part, list) else repr(part)
+    return f"[{', '.join(map(_as_text, part))}]" if isinstance(part, list) else repr(part)
 
 
-@dataclass(frozen=True, eq=False)
-class Module:
-    """A file: what it defines and what it imports, by name, and the statements that do neither."""
+class Definition(NamedTuple):
+    """All statements that define a name, in a file or in a class of it."""
 
+    file: SourceFile
     name: str
-    path: Path
-    defined: Mapping[str, ast.stmt]
-    imported: Mapping[str, str]
-    loose: tuple[ast.stmt, ...]
+    statements: tuple[ast.stmt, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.file.name or self.file.path.name}:{self.name}"
 
 
-Reached = dict[str, tuple[Module, str, ast.stmt]]
-
-
-def _reached(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) -> Reached:
-    """Every definition that these members of the experiment (and dotted names) lead to, without its wording."""
+def _reach(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) -> dict[str, Definition]:
+    """Every definition that these members of the experiment (and dotted names) lead to, by its key."""
     own, classes = _members(kind), {(_home(base), base.__name__) for base in _bases(kind)}
-    waiting = [
-        *(place for member in members for place in own.get(member, ())),
-        *(place for name in further for place in _resolve(name)),
-    ]
-    reached: Reached = {}
+    waiting = [part for member in members for part in own.get(member, ())]
+    waiting += [part for name in further for part in _definitions(name)]
+    reached: dict[str, Definition] = {}
     while waiting:
-        module, name, node = waiting.pop()
-        key = f"{module.name or module.path.name}:{name}"
-        if key in reached or (module, name) in classes:  # of its own classes only the members that are used
+        each = waiting.pop()
+        if each.key in reached or (each.file, each.name) in classes:  # of its own classes only the members it uses
             continue
-        reached[key] = (module, name, node)
-        waiting += _loose(module)
-        waiting += _named(module, node)
-        if module.name.startswith("dynascope.experiments") or not module.name:
-            waiting += [place for member in _used_members(node, own) for place in own[member]]
+        reached[each.key] = each
+        waiting += [Definition(each.file, f"statement {k}", (node,)) for k, node in enumerate(each.file.loose)]
+        for node in each.statements:
+            waiting += _named(each.file, node)
+            if each.file.name.startswith("dynascope.experiments") or not each.file.name:
+                waiting += [part for member in _used_members(node, own) for part in own[member]]
     return reached
 
 
-def _members(kind: Kind) -> dict[str, list[tuple[Module, str, ast.stmt]]]:
+def _members(kind: Kind) -> dict[str, list[Definition]]:
     """The methods and constants of the experiment and of its bases, each with all of its definitions (one may call
     another). Fields are left out: their values are in the run's configuration."""
-    found: dict[str, list[tuple[Module, str, ast.stmt]]] = {}
+    members: dict[str, list[Definition]] = {}
     for base in _bases(kind):
-        module = _home(base)
-        node = module.defined.get(base.__name__) if module else None
-        if module is None or not isinstance(node, ast.ClassDef):
+        file = _home(base)
+        if file is None or base.__name__ not in file.classes():
             continue
-        for part in node.body:
-            for name in () if isinstance(part, ast.AnnAssign) else _bound(part):
-                found.setdefault(name, []).append((module, f"{base.__name__}.{name}", part))
-    return found
+        statements: dict[str, tuple[ast.stmt, ...]] = {}
+        for part in file.classes()[base.__name__].body:
+            names = [] if isinstance(part, ast.AnnAssign) else defined_names(part)
+            statements |= {name: (*statements.get(name, ()), part) for name in names}
+        for name, parts in statements.items():
+            members.setdefault(name, []).append(Definition(file, f"{base.__name__}.{name}", parts))
+    return members
 
 
 def _used_members(node: ast.stmt, own: Mapping[str, object]) -> Iterator[str]:
-    """Members whose names occur as attributes. A step counts only where it is called on the experiment itself."""
+    """Members whose names occur as attributes. A step counts only if it is called on the experiment itself."""
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and part.attr in own:
             itself = isinstance(part.value, ast.Name) and part.value.id in ("self", "cls")
@@ -134,73 +141,35 @@ def _used_members(node: ast.stmt, own: Mapping[str, object]) -> Iterator[str]:
                 yield part.attr
 
 
-def _named(module: Module, node: ast.stmt) -> Iterator[tuple[Module, str, ast.stmt]]:
+def _named(file: SourceFile, node: ast.stmt) -> Iterator[Definition]:
     """The definitions that the code names."""
-    local, chains = _names(node, module.name)
+    local, chains = _names(node, file.name)
     for first, *rest in chains:
-        if first in local or first in module.imported:
-            yield from _resolve(".".join([local.get(first) or module.imported[first], *rest]))
-        elif first in module.defined:
-            yield module, first, module.defined[first]
+        if first in local or first in file.imported:
+            yield from _definitions(".".join([local.get(first) or file.imported[first], *rest]))
+        elif first in file.defined:
+            yield Definition(file, first, file.defined[first])
 
 
 @cache  # most of what one step or one experiment reaches, another reaches too
 def _names(node: ast.stmt, package: str) -> tuple[dict[str, str], list[tuple[str, ...]]]:
-    """What the code imports by itself, by name, and its chains of names, each once."""
-    local: dict[str, str] = {}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Import | ast.ImportFrom):
-            local |= _imports(part, package)
-    return local, list(dict.fromkeys(map(tuple, _chains(node))))
+    """The names that the code imports by itself, and its chains of names, each once."""
+    return local_imports(node, package), list(dict.fromkeys(name_chains(node)))
 
 
-def _chains(node: ast.AST, local: frozenset[str] = frozenset()) -> Iterator[list[str]]:
-    """Every name with the attributes taken of it: `ds.probes.loss` gives ds, probes, loss. Names that are local to a
-    function are left out."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        local |= {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
-        local |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    if isinstance(node, ast.Name | ast.Attribute):
-        attributes, root = [], node
-        while isinstance(root, ast.Attribute):
-            attributes.append(root.attr)
-            root = root.value
-        if not isinstance(root, ast.Name):
-            yield from _chains(root, local)
-        elif root.id not in local:
-            yield [root.id, *reversed(attributes)]
+def _definitions(dotted: str) -> Iterator[Definition]:
+    """The definition of a dotted name of dynascope; all definitions of a module that is named by itself."""
+    place = None if _is_of_lab(dotted) else resolve(dotted, _parse)
+    if place is None or _is_of_lab(place[0].name):
         return
-    for part in ast.iter_child_nodes(node):
-        yield from _chains(part, local)
+    file, rest = place
+    names = rest[:1] if rest and rest[0] in file.defined else file.defined if file.name != "dynascope" else ()
+    yield from (Definition(file, name, file.defined[name]) for name in names)
 
 
-def _resolve(dotted: str) -> Iterator[tuple[Module, str, ast.stmt]]:
-    """The definition of a dotted name, through re-exports; all definitions of a module that is named by itself."""
-    if dotted.partition(".")[0] != "dynascope" or (dotted.startswith("dynascope.lab.") and not _judges(dotted)):
-        return
-    parts = dotted.split(".")
-    for length in range(len(parts), 0, -1):
-        module = _module(".".join(parts[:length]))
-        if module is None:
-            continue
-        rest = parts[length:]
-        if rest and rest[0] in module.defined:
-            yield module, rest[0], module.defined[rest[0]]
-        elif rest and rest[0] in module.imported:
-            yield from _resolve(".".join([module.imported[rest[0]], *rest[1:]]))
-        elif module.name != "dynascope":
-            yield from ((module, name, node) for name, node in module.defined.items())
-        return
-
-
-def _judges(dotted: str) -> bool:
-    return dotted.startswith(JUDGING)
-
-
-def _loose(module: Module) -> Iterator[tuple[Module, str, ast.stmt]]:
-    """What a module does when it is imported."""
-    for number, node in enumerate(module.loose):
-        yield module, f"statement {number}", node
+def _is_of_lab(dotted: str) -> bool:
+    """Whether it is of the lab and does not judge."""
+    return dotted.startswith("dynascope.lab.") and not dotted.startswith(JUDGING)
 
 
 def _bases(kind: Kind) -> list[type]:
@@ -209,61 +178,17 @@ def _bases(kind: Kind) -> list[type]:
     return [base for base in known if base.__module__ != Experiment.__module__]
 
 
-def _home(base: type) -> Module | None:
-    """The module of a class, or None where that is not a file."""
+def _home(base: type) -> SourceFile | None:
+    """The file of a class, or None if it is in none."""
     file = getattr(sys.modules.get(base.__module__), "__file__", None)
     if file is None:
         return None
     path = Path(file).resolve()
-    return _read(path, base.__module__ if path.is_relative_to(PACKAGE) else "", _age(path))
+    return read_source(path, base.__module__ if path.is_relative_to(sources.PACKAGE) else "", _parse)
 
 
-def _module(dotted: str) -> Module | None:
-    place = PACKAGE.joinpath(*dotted.split(".")[1:])
-    for path in (place.with_suffix(".py"), place / "__init__.py"):
-        if path.is_file():
-            return _read(path, dotted, _age(path))
-    return None
-
-
-@cache
-def _read(path: Path, name: str, age: int) -> Module:
-    tree = _Wordless().visit(parse(path.read_text(encoding="utf-8")))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    defined: dict[str, ast.stmt] = {}
-    imported: dict[str, str] = {}
-    loose: list[ast.stmt] = []
-    for node in tree.body:
-        imports = [part for part in ast.walk(node) if isinstance(part, ast.Import | ast.ImportFrom)]
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.If) and imports:
-            for part in imports:
-                imported |= _imports(part, package)
-        elif bound := list(_bound(node)):
-            defined |= dict.fromkeys(bound, node)
-        elif not isinstance(node, ast.Pass):
-            loose.append(node)
-    return Module(name, path, defined, imported, tuple(loose))
-
-
-def _imports(node: ast.Import | ast.ImportFrom, package: str) -> dict[str, str]:
-    """The names that an import binds, and what they stand for."""
-    if isinstance(node, ast.Import):
-        return {
-            alias.asname or alias.name.partition(".")[0]: alias.name if alias.asname else alias.name.partition(".")[0]
-            for alias in node.names
-        }
-    above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-    base = ".".join([*above, *([node.module] if node.module else [])])
-    return {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
-
-
-def _bound(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement defines."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+def _parse(path: Path, text: str) -> ast.Module:
+    return _Wordless().visit(parse(text))
 
 
 class _Wordless(ast.NodeTransformer):
@@ -289,8 +214,3 @@ class _Wordless(ast.NodeTransformer):
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         return ast.Raise(raised, None)
-
-
-def _age(path: Path) -> int:
-    """What changes when the file does: the key under which things read from it are remembered."""
-    return path.stat().st_mtime_ns

@@ -1,8 +1,8 @@
 """An experiment's class without its methods, so that its fields are known without importing what it computes with.
 
-The statements that define the fields and class variables are taken from the source text and run, with what they name:
-constants and base classes of the same file and of dynascope's, and names of the light modules below. Where they need
-more, there is no outline, and the class has to be loaded.
+The statements that define the fields and class variables are executed, with those of the constants and base classes
+that they name, in the same file and in others of dynascope. If they need any other module than the light ones below,
+there is no outline, and the class has to be loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from dynascope.lab.reading import PACKAGE, Entry, parse
+from dynascope.lab.entry import Entry
+from dynascope.lab.sources import SourceFile, name_chains, read_source, resolve
 
 if TYPE_CHECKING:
     from dynascope.lab.experiment import Experiment
@@ -27,21 +28,19 @@ LIGHT = {"abc", "collections", "collections.abc", "dataclasses", "enum", "math",
     "dynascope.lab.claims",
 }
 """The modules that are imported as they are."""
-PLAIN = (ast.ClassDef, ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.AugAssign)
-"""The statements that are understood. A name that any other may change, such as a call or a loop, has no outline."""
 
 
 class NoOutlineError(Exception):
-    """The class cannot be had without its methods, or without modules that take a while to import."""
+    """The class needs its methods, or modules that take a while to import."""
 
 
 def outline(entry: Entry) -> type[Experiment] | None:
-    """The class as far as `dynascope show` needs it, or None where it has to be loaded."""
+    """The class without its methods, as `dynascope show` needs it, or None if it has to be loaded."""
     from dynascope.lab.experiment import Experiment
 
     try:
-        kind: Any = _Module(entry.path, {}).value(entry.class_name)
-    except Exception:  # whatever is wrong with it is said when it is loaded
+        kind: Any = _Module(read_source(entry.path), {}).value(entry.class_name)
+    except Exception:  # loading the class will tell what is wrong
         return None
     if not (inspect.isclass(kind) and issubclass(kind, Experiment) and kind.id == entry.id):
         return None
@@ -49,52 +48,47 @@ def outline(entry: Entry) -> type[Experiment] | None:
 
 
 class _Module:
-    """A file, of which only those definitions are run whose values are asked for."""
+    """A file of which a definition is executed when its value is asked for."""
 
-    def __init__(self, path: Path, others: dict[Path, _Module]):
-        self.others = others
-        others[path] = self
-        self.names: dict[str, Any] = {"__name__": f"outline of {path.stem}"}
-        self.lines: dict[str, list[ast.stmt]] = {}
-        """For each name the statements that define it or may change it."""
-        for line in parse(path.read_text(encoding="utf-8")).body:
-            for name in _names_defined(line):
-                self.lines.setdefault(name, []).append(line)
+    def __init__(self, file: SourceFile, others: dict[Path, _Module]):
+        self.file, self.others = file, others
+        others[file.path] = self
+        self.names: dict[str, Any] = {"__name__": f"outline of {file.path.stem}"}
+        self.uncertain = {chain[0] for line in file.loose for chain in name_chains(line)}
+        """Names that a statement of another kind, such as a call or a loop, may change."""
 
     def value(self, name: str) -> Any:
         """The value of a name at the end of the file."""
         if name not in self.names:
-            if name not in self.lines:
+            if name in self.uncertain:
                 raise NoOutlineError(name)
-            for line in self.lines[name]:
-                if isinstance(line, ast.ImportFrom):
-                    self.names[name] = self._imported(line, name)
-                elif isinstance(line, PLAIN):
-                    self._run(line, name)
-                else:
-                    raise NoOutlineError(name)
+            if name in self.file.imported:
+                self.names[name] = self._imported(self.file.imported[name])
+            for line in self.file.defined.get(name, ()):
+                self._execute(line, name)
+        if name not in self.names:
+            raise NoOutlineError(name)
         return self.names[name]
 
-    def _imported(self, line: ast.ImportFrom, name: str) -> Any:
-        original = next(alias.name for alias in line.names if (alias.asname or alias.name) == name)
-        if line.module in LIGHT and not line.level:
-            return getattr(importlib.import_module(line.module), original)
-        path = PACKAGE.parent / Path(*(line.module or "").split("."))
-        if line.level or not path.is_relative_to(PACKAGE):
-            raise NoOutlineError(name)
-        if path.is_dir():
-            return _Names(self._other(path / f"{original}.py"))
-        return self._other(path.with_suffix(".py")).value(original)
+    def _imported(self, dotted: str) -> Any:
+        module, _, name = dotted.rpartition(".")
+        if dotted in LIGHT or module in LIGHT:
+            light = importlib.import_module(module if module in LIGHT else dotted)
+            return getattr(light, name) if module in LIGHT else light
+        place = resolve(dotted)
+        if place is None:
+            raise NoOutlineError(dotted)
+        file, rest = place
+        other = self.others.get(file.path) or _Module(file, self.others)
+        return other.value(rest[0]) if rest else _Names(other)
 
-    def _other(self, path: Path) -> _Module:
-        return self.others.get(path) or _Module(path, self.others)
-
-    def _run(self, line: ast.stmt, name: str) -> None:
+    def _execute(self, line: ast.stmt, name: str) -> None:
         if isinstance(line, ast.ClassDef):
             line = _without_methods(line)
         elif isinstance(line, ast.FunctionDef):
             line = _without_body(line)
-        for needed in _names_needed(line):
+        stored = {node.id for node in ast.walk(line) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for needed in {chain[0] for chain in name_chains(line)} - stored:
             if needed not in self.names and not hasattr(builtins, needed):
                 self.value(needed)
         if isinstance(line, ast.ClassDef) and self._has_fields(line):
@@ -116,7 +110,7 @@ class _Module:
 
 
 class _Names:
-    """A module of dynascope, as the statements of another name its contents."""
+    """A module of dynascope, whose attributes are evaluated when they are asked for."""
 
     def __init__(self, module: _Module):
         self.__module = module
@@ -125,26 +119,9 @@ class _Names:
         return self.__module.value(name)
 
 
-def _names_needed(line: ast.stmt) -> set[str]:
-    names = [node for node in ast.walk(line) if isinstance(node, ast.Name)]
-    inside = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    inside |= {node.arg for node in ast.walk(line) if isinstance(node, ast.arg)}
-    return {node.id for node in names if isinstance(node.ctx, ast.Load)} - inside
-
-
-def _names_defined(line: ast.stmt) -> list[str]:
-    if isinstance(line, ast.ClassDef | ast.FunctionDef):
-        return [line.name]
-    if isinstance(line, ast.ImportFrom):
-        return [alias.asname or alias.name for alias in line.names]
-    changed = line.target if isinstance(line, ast.AnnAssign | ast.AugAssign) else line
-    targets = line.targets if isinstance(line, ast.Assign) else [changed]
-    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-
-
-def _without_body(line: ast.FunctionDef) -> ast.FunctionDef:
-    """A function that may be named, as a validator is, and fails where it is called."""
-    return ast.parse(f"def {line.name}(_): raise NotImplementedError").body[0]  # pyright: ignore[reportReturnType]
+def _without_body(line: ast.FunctionDef) -> ast.stmt:
+    """A function that may be named, as a validator is, and fails if it is called."""
+    return ast.parse(f"def {line.name}(_): raise NotImplementedError").body[0]
 
 
 def _without_methods(line: ast.ClassDef) -> ast.ClassDef:

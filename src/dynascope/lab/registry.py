@@ -1,22 +1,19 @@
-"""The catalog: experiments by their ids, those of dynascope and a user's own, and how one is loaded."""
+"""The catalog: experiments by their ids, those of dynascope and a user's own."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import inspect
-import re
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynascope.lab import user_experiments
-from dynascope.lab.errors import UsageError, nearest, one_line, plain
-from dynascope.lab.json_text import digest_of
-from dynascope.lab.reading import PACKAGE, Entry, ids_in, read, wrong_id
+from dynascope.lab.entry import Entry, ids_in, read_entries, wrong_id
+from dynascope.lab.errors import UsageError, nearest, plain
+from dynascope.lab.importing import import_experiment
+from dynascope.lab.sources import PACKAGE
 
 if TYPE_CHECKING:  # importing it would cost `dynascope list` its quick answer
     from dynascope.lab.experiment import Experiment
@@ -25,43 +22,82 @@ EXPERIMENTS = PACKAGE / "experiments"
 
 
 def survey() -> tuple[list[Entry], list[str]]:
-    """All experiments by id, those of dynascope and the user's own, and a line for each own one that is left out."""
+    """All experiments by id, those of dynascope and the user's own, and a line for each that is left out."""
     packaged: dict[str, Entry] = {}
     for path in _files(EXPERIMENTS):
-        for entry in read(path, _module(path)) if ids_in(path.read_text(encoding="utf-8")) else ():
+        for entry in _read_packaged(path) if ids_in(path.read_text(encoding="utf-8")) else ():
             if entry.id in packaged:
                 raise UsageError(f"two experiments are called {entry.id}: {packaged[entry.id].path} and {path}")
             packaged[entry.id] = entry
-    problems: list[str] = []
-    extra = user_experiments.find(lambda id: "an experiment of dynascope" if id in packaged else "", problems.append)
-    return sorted([*packaged.values(), *extra], key=lambda entry: entry.id), problems
+    users, problems = user_experiments.find(packaged)
+    return sorted([*packaged.values(), *users], key=lambda entry: entry.id), problems
 
 
 def entries(pattern: str = "*") -> list[Entry]:
-    """The experiments whose id matches the glob, by id."""
+    """The experiments whose id matches a glob, sorted by id. Nothing is imported.
+
+    Args:
+        pattern: A glob such as `"edge.*"`. Default: all experiments.
+
+    Returns:
+        An `Entry` for each: its id, title, document, place, cost, presets and file.
+    """
     return [entry for entry in survey()[0] if fnmatchcase(entry.id, pattern)]
 
 
 def ids() -> list[str]:
-    """The ids alone, of dynascope's experiments and of the user's own: quick enough to complete a word."""
-    return sorted({*_packaged(EXPERIMENTS), *(entry.id for entry in _own_entries())})
+    """The ids alone, of dynascope's experiments and of the user's own: fast enough to complete a word."""
+    packaged = _packaged(EXPERIMENTS)
+    return sorted({*packaged, *(entry.id for entry in user_experiments.find(packaged)[0])})
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
-    """The experiments that ids, globs and a user's own files (`mine.py`, or `mine.py::id`) name, in that order."""
+    """The experiments that ids, globs and files name. Nothing is imported.
+
+    Args:
+        patterns: Ids, globs such as `"edge.*"`, and a user's own files (`"mine.py"`, or `"mine.py::id"`).
+
+    Returns:
+        An `Entry` for each experiment, once, in the order of the patterns.
+
+    Raises:
+        UsageError: If a pattern names no experiment; the message suggests the nearest id.
+    """
     chosen: dict[str, Entry] = {}
     for pattern in patterns:
-        name, is_file, within = _split(pattern)
-        if not is_file and "::" in pattern:
+        name, inside, within = pattern.partition("::")
+        if inside and not name.endswith(".py"):
             raise UsageError(f"'::' follows the name of a file, as in mine.py::{plain(name)}; got '{plain(pattern)}'")
-        hits = _in_file(Path(name), within) if is_file else _by_id(name)
+        hits = _in_file(Path(name), within or "*") if name.endswith(".py") else _by_id(name)
         chosen.update((entry.id, entry) for entry in hits)
     return list(chosen.values())
 
 
+def load(address: str | Entry) -> type[Experiment]:
+    """The class of one experiment; its module is imported.
+
+    Args:
+        address: An id, a user's own file with one experiment, `"mine.py::id"`, or an entry of the catalog.
+
+    Returns:
+        The subclass of `Experiment`.
+
+    Raises:
+        UsageError: If the address names no experiment or several, or if the class is not a complete experiment.
+    """
+    if isinstance(address, Entry):
+        return import_experiment(address)
+    hits = match([address])
+    if len(hits) > 1:
+        raise UsageError(
+            f"'{plain(address)}' matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
+        )
+    return import_experiment(hits[0])
+
+
 def _by_id(name: str) -> list[Entry]:
     if name in (known := _packaged(EXPERIMENTS)):  # without reading all the others
-        hits = [entry for entry in read(known[name], _module(known[name])) if entry.id == name]
+        hits = [entry for entry in _read_packaged(known[name]) if entry.id == name]
         if len(hits) == 1:
             return hits
     everything, problems = survey()
@@ -82,30 +118,29 @@ def _in_file(path: Path, glob: str) -> list[Entry]:
         there = False
     if not there:
         raise UsageError(f"no such file: {plain(path)}")
-    found = read(path.resolve(), None)
-    if not found:
+    entries = read_entries(path.resolve(), None)
+    if not entries:
         raise UsageError(f'{path} holds no experiment: a class with a literal id = "..."')
-    hits = [entry for entry in found if fnmatchcase(entry.id, glob)]
+    hits = [entry for entry in entries if fnmatchcase(entry.id, glob)]
     if not hits:
-        raise UsageError(f"no experiment '{plain(glob)}' in {path}{nearest(glob, [entry.id for entry in found])}")
+        raise UsageError(f"no experiment '{plain(glob)}' in {path}{nearest(glob, [entry.id for entry in entries])}")
     for entry in hits:
-        if why := wrong_id(entry.id) or _is_packaged(entry.id, entry.path):
+        if why := wrong_id(entry.id) or _taken(entry.id, entry.path):
             raise UsageError(f"{entry.class_name} in {path}: {why}")
     return hits
 
 
 def check(kind: type[Experiment]) -> None:
-    """Refuse a class whose id will not do as the name of a folder, or is that of another experiment of dynascope."""
+    """Refuse a class whose id cannot name a folder or is taken by another experiment of dynascope."""
     id = getattr(kind, "id", None)
     if not isinstance(id, str):
         raise UsageError(f"{kind.__name__} has no id")
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if why := wrong_id(id) or _is_packaged(id, Path(file).resolve() if file else None):
+    if why := wrong_id(id) or _taken(id, _source_file(kind)):
         raise UsageError(f"{kind.__name__}: {why}")
 
 
-def _is_packaged(id: str, path: Path | None) -> str:
-    """Words for an id that an experiment of dynascope has, where that is not the one at `path`."""
+def _taken(id: str, path: Path | None) -> str:
+    """A message if an experiment of dynascope has this id and is not the one at `path`; else ""."""
     home = _packaged(EXPERIMENTS).get(id)
     return f"{id} is the id of an experiment of dynascope; choose another" if home not in (None, path) else ""
 
@@ -116,126 +151,28 @@ def _packaged(folder: Path) -> dict[str, Path]:
     return {id: path for path in _files(folder) for id in ids_in(path.read_text(encoding="utf-8"))}
 
 
-def _own_entries() -> list[Entry]:
-    known = _packaged(EXPERIMENTS)
-    return list(user_experiments.find(lambda id: "an experiment of dynascope" if id in known else "", lambda _: None))
-
-
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
 
 
-def _module(path: Path) -> str:
-    return ".".join(("dynascope", "experiments", *path.relative_to(EXPERIMENTS).with_suffix("").parts))
-
-
-def of_place(found: Iterable[Entry], place: str) -> list[Entry]:
-    """Those whose source names a place such as "Figure 5" (also as part of "Figures 4-6", or by its panel 5a)."""
-    wanted = named_places(place if re.match(r"[A-Za-z]+\.? *[A-Z]?[.\d]", place) else f"Figure {place}")
-    if not wanted:
-        raise UsageError(f"--figure must be a place in a document, such as 'Figure 5' or 'Theorem 4.1'; got {place!r}")
-    hits = []
-    for entry in found:
-        named = named_places(entry.place)
-        if any(
-            kind == other and re.fullmatch(re.escape(label) + "[a-z]?", name)
-            for kind, label in wanted
-            for other, name in named
-        ):
-            hits.append(entry)
-    if not hits:
-        raise UsageError(f"no experiment is on {place!r}; `dynascope list` shows the source of each")
-    return hits
-
-
-_LABEL = r"(?:[A-Z]?\.?\d+(?:\.\d+)*[a-z]?|[A-Z]\b)"
-_JOINED = re.compile(rf"([A-Za-z]+?)s? ((?:{_LABEL})(?:(?:, | and |, and |-|–| to )(?:{_LABEL}))*)")
-
-
-def named_places(text: str) -> set[tuple[str, str]]:
-    """The places a text names, as (kind, label): "Figures 4.2, C.2-C.4" names four figures."""
-    found: set[tuple[str, str]] = set()
-    for word, labels in _JOINED.findall(text):
-        kind, last = word.lower().replace("appendice", "appendix"), ""
-        for join, label in re.findall(rf"(, and |, | and |-|–| to |^)({_LABEL})", labels):
-            found.add((kind, label))
-            head, low = _numbered(last)
-            other, high = _numbered(label)
-            if join in ("-", "–", " to ") and head == other and low is not None and high is not None:
-                found |= {(kind, f"{head}{number}") for number in range(low, high)}
-            last = label
-    return found
-
-
-def _numbered(label: str) -> tuple[str, int | None]:
-    """A label as its beginning and its last number: C.12 is ("C.", 12)."""
-    parts = re.fullmatch(r"(.*?)(\d+)[a-z]?", label)
-    return (parts[1], int(parts[2])) if parts else (label, None)
-
-
-def load(address: str | Entry) -> type[Experiment]:
-    """The experiment's class, importing its module. A class that is no complete experiment is refused."""
-    entry = address if isinstance(address, Entry) else _single(address)
-    try:
-        module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
-    except (Exception, SystemExit) as error:  # anything may happen while a user's own file is imported
-        raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
-    kind: Any = getattr(module, entry.class_name, None)
-    if why := _incomplete(kind, entry.id):
-        raise UsageError(f"{entry.class_name} in {entry.path} {why}")
-    return kind
-
-
-def _incomplete(kind: Any, id: str) -> str:
-    from dynascope.lab.experiment import Experiment
-
-    if not inspect.isclass(kind) or not issubclass(kind, Experiment):
-        return "is not an Experiment"
-    if kind.id != id:
-        return f"says id = {id!r}, but its id is {kind.id!r}"
-    missing = [name for name in ("source", "control") if not hasattr(kind, name)]
-    if missing or inspect.isabstract(kind):
-        return f"lacks {', '.join([*missing, *sorted(kind.__abstractmethods__)])}"
-    return ""
+def _read_packaged(path: Path) -> list[Entry]:
+    parts = path.relative_to(EXPERIMENTS).with_suffix("").parts
+    return read_entries(path, ".".join(("dynascope", "experiments", *parts)))
 
 
 def entry_of(experiment: type[Experiment]) -> Entry | None:
-    """The catalog's entry of a class, or None where its source is not a file (a notebook, a shell)."""
-    file = getattr(sys.modules.get(experiment.__module__), "__file__", None)
-    if file is None:
+    """The catalog's entry of a class, or None if its source is not a file (a notebook, a shell)."""
+    path = _source_file(experiment)
+    if path is None:
         return None
-    path = Path(file).resolve()
     if path.is_relative_to(EXPERIMENTS):
-        found = read(path, experiment.__module__)
+        entries = read_entries(path, experiment.__module__)
     else:
-        found = [entry for entry in _own_entries() if entry.path == path] or read(path, None)
-    return next((entry for entry in found if entry.id == experiment.id), None)
+        users, _ = user_experiments.find(_packaged(EXPERIMENTS))
+        entries = [entry for entry in users if entry.path == path] or read_entries(path, None)
+    return next((entry for entry in entries if entry.id == experiment.id), None)
 
 
-def _single(address: str) -> Entry:
-    hits = match([address])
-    if len(hits) > 1:
-        raise UsageError(
-            f"'{plain(address)}' matches {len(hits)} experiments, but one is needed: {hits[0].id}, {hits[1].id}, ..."
-        )
-    return hits[0]
-
-
-def _split(pattern: str) -> tuple[str, bool, str]:
-    name, _, within = pattern.partition("::")
-    return name, name.endswith(".py"), within or "*"
-
-
-def _import_file(path: Path) -> Any:
-    name = f"dynascope_own_{digest_of(str(path))}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException:
-            del sys.modules[name]
-            raise
-    return sys.modules[name]
+def _source_file(kind: type) -> Path | None:
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return Path(file).resolve() if file else None

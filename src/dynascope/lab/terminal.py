@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynascope.lab.claims import Claim
+    from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
     from dynascope.lab.monitor import Progress
-    from dynascope.lab.registry import Entry
     from dynascope.lab.store import StoredRun
 
 MARKS = {"holds": "[green]✓ holds[/]", "fails": "[red]✗ fails[/]", "erratum": "[yellow]! erratum[/]"}

@@ -7,60 +7,62 @@ class (`"mypackage.plateau:Plateau"`). Nothing is imported to find them. What ca
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
+from dynascope.lab.entry import Entry, read_entries, wrong_id
 from dynascope.lab.errors import UsageError
-from dynascope.lab.reading import Entry, read, wrong_id
 
 FOLDERS = "DYNASCOPE_EXPERIMENTS"
 GROUP = "dynascope.experiments"
 
 
-def find(taken: Callable[[str], str], problem: Callable[[str], None]) -> Iterator[Entry]:
-    """The own experiments that can be used. `taken` says whose an id is already, if it is; `problem` gets a line for
-    each that is left out."""
+def find(packaged: Container[str]) -> tuple[list[Entry], list[str]]:
+    """The user's experiments whose ids are valid and not among the `packaged` ones; and a line for each that is left
+    out."""
+    problems: list[str] = []
     known: dict[str, Entry] = {}
-    for entry in (*_in_folders(problem), *_in_packages(problem)):
-        other = str(known[entry.id].path) if entry.id in known else taken(entry.id)
-        why = wrong_id(entry.id) or (f"{entry.id} is already the id of {other}" if other else "")
+    for entry in (*_in_folders(problems), *_in_packages(problems)):
+        other = known[entry.id].path if entry.id in known else "an experiment of dynascope"
+        taken = entry.id in known or entry.id in packaged
+        why = wrong_id(entry.id) or (f"{entry.id} is already the id of {other}" if taken else "")
         if why:
-            problem(f"{entry.class_name} in {entry.path} is left out: {why}")
+            problems.append(f"{entry.class_name} in {entry.path} is left out: {why}")
         else:
             known[entry.id] = entry
-            yield entry
+    return list(known.values()), problems
 
 
-def _in_folders(problem: Callable[[str], None]) -> Iterator[Entry]:
+def _in_folders(problems: list[str]) -> Iterator[Entry]:
     for name in filter(None, os.environ.get(FOLDERS, "").split(os.pathsep)):
         folder = Path(name).expanduser().resolve()
         if not folder.is_dir():
-            problem(f"{name}, which ${FOLDERS} names, is not a folder")
+            problems.append(f"{name}, which ${FOLDERS} names, is not a folder")
             continue
         for path in sorted(folder.glob("*.py")):
-            yield from _read(path, None, str(folder), problem)
+            yield from _read(path, None, str(folder), problems)
 
 
-def _in_packages(problem: Callable[[str], None]) -> Iterator[Entry]:
+def _in_packages(problems: list[str]) -> Iterator[Entry]:
     for name, value, origin in _entry_points():
         module, _, wanted = value.partition(":")
         files = _files(module)
         if not files:
-            problem(f"the experiments {name!r} of {origin} are left out: {module} has no source file")
+            problems.append(f"the experiments {name!r} of {origin} are left out: {module} has no source file")
         for dotted, path in files:
-            for entry in _read(path, dotted, origin, problem):
+            for entry in _read(path, dotted, origin, problems):
                 if wanted in ("", entry.class_name):
                     yield entry
 
 
-def _read(path: Path, module: str | None, origin: str, problem: Callable[[str], None]) -> list[Entry]:
+def _read(path: Path, module: str | None, origin: str, problems: list[str]) -> list[Entry]:
     try:
-        return read(path, module, origin)
+        return read_entries(path, module, origin)
     except UsageError as error:
-        problem(f"{error}; its experiments are left out")
+        problems.append(f"{error}; its experiments are left out")
         return []
 
 
