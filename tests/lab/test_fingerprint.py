@@ -48,7 +48,8 @@ PACKAGE = {
     "lab/criteria.py": "def below(id, statement, value, limit): return value < limit",
     "lab/other.py": "x = 1",
     "probes/__init__.py": "",
-    "probes/order.py": "LIMIT = 4\nTABLE = {1: 2}\nTABLE[0] = 4\ndef first(x):\n    return x + LIMIT + TABLE[0]\ndef second(x):\n    return x",
+    "probes/order.py": "LIMIT = 4\nTABLE = {1: 2}\nTABLE[0] = 4\n"
+    "def first(x):\n    return x + LIMIT + TABLE[0]\ndef second(x):\n    return x",
     "theory/__init__.py": "from dynascope.theory import deep as deep",
     "theory/closed_form.py": "from .deep import factor\ndef solve(x): return factor() * x",
     "theory/deep.py": "def slope(): return 1\ndef factor(): return 2\ndef unused(): return 3",
