@@ -175,7 +175,7 @@ def test_gc_removes_what_crashed(dynascope, tmp_path: Path):
         (["compare", "toy.walk", "toy.walk", "--figure", "x.exe"], "--figure must be a file that ends in .png, .svg"),
         (["rm"], "Missing argument"),
         (["rm", "toy.wlak", "--yes"], "did you mean 'toy.walk'?"),
-        (["rm", "runs/toy.walk", "--yes"], "runs/toy.walk is no run of the store runs"),
+        (["rm", "runs/toy.walk", "--yes"], "runs/toy.walk is not a run of the store runs"),
         (["rm", "..", "--yes"], "no experiment '..'"),
         (["gc"], "gc must be told what may go: --old-code, --failed, --older-than AGE"),
         (["gc", "--yes"], "gc must be told what may go"),

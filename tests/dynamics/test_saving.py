@@ -84,9 +84,9 @@ def test_a_file_of_other_data_or_members_is_refused(tmp_path, train, member, dat
         ds.load_trajectory(tmp_path / "mine", like=train(0, key=jax.random.key(9)))
     ds.ensemble(member, OVER, steps=2).save(tmp_path / "many")
     other = ds.ensemble(member, {"seed": [1, 3, 5], "rate": [0.01, 0.1]}, steps=0)
-    with pytest.raises(ValueError, match="the members are others"):
+    with pytest.raises(ValueError, match="the members differ"):
         ds.load_trajectory(tmp_path / "many", like=other)
-    with pytest.raises(ValueError, match="the members are others"):
+    with pytest.raises(ValueError, match="the members differ"):
         ds.load_trajectory(tmp_path / "mine", like=other)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dynascope.lab import cleaning
-from dynascope.lab.cleaning import chosen, duration, named, remove
+from dynascope.lab.cleaning import choose, find_named, parse_duration, remove
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.files import checksum
 from dynascope.lab.inventory import inspect
@@ -48,7 +48,7 @@ def test_a_named_run_goes_with_all_that_is_left_of_it(store: Store):
     one, other = keep(store), keep(store, "ba9876543210")
     for suffix in (".old", ".unfinished", ".removed"):
         (one.folder.with_name(one.digest + suffix)).mkdir()
-    items = named(store, ["0123"])
+    items = find_named(store, ["0123"])
     assert len(items) == 4
     assert remove(store, items, dry=True) == (items, [])
     assert len(folders(store)) == 5
@@ -61,7 +61,7 @@ def test_an_unfinished_folder_goes_alone(store: Store):
     one = keep(store)
     cut = one.folder.with_name(f"{one.digest}.unfinished")
     cut.mkdir()
-    assert [item.folder for item in remove(store, named(store, [str(cut)]))[0]] == [cut]
+    assert [item.folder for item in remove(store, find_named(store, [str(cut)]))[0]] == [cut]
     assert folders(store) == {one.digest}
 
 
@@ -71,11 +71,11 @@ def test_what_is_no_run_of_the_store_is_refused(store: Store, name: str):
     for other in ("sweeps", "mine"):
         (store.root / "toy.walk" / other).mkdir()
     path = f"{store.root}/{name}" if name != "toy.walk" else f"{store.root}/toy.walk/"
-    with pytest.raises(UsageError, match="is no run of the store"):
-        named(store, [path])
+    with pytest.raises(UsageError, match="is not a run of the store"):
+        find_named(store, [path])
     elsewhere = keep(Store(store.root.parent / "elsewhere"), "aaaaaaaaaaaa")
     with pytest.raises(UsageError, match="another store is named by --runs"):
-        named(store, [str(elsewhere.folder)])
+        find_named(store, [str(elsewhere.folder)])
 
 
 def test_a_run_that_is_being_written_is_left(store: Store):
@@ -83,21 +83,21 @@ def test_a_run_that_is_being_written_is_left(store: Store):
     cut = one.folder.with_name(f"{one.digest}.unfinished")
     cut.mkdir()
     with lock(lock_path(one.folder), "busy"):
-        gone, left = remove(store, named(store, [one.digest]))
+        gone, left = remove(store, find_named(store, [one.digest]))
         assert gone == []
         assert [line.endswith("is being written or removed by another process: left") for line in left] == [True, True]
-        assert chosen(store, failed=True)[0] == []
+        assert choose(store, failed=True)[0] == []
     assert folders(store) == {one.digest, cut.name}
-    assert names(chosen(store, failed=True)) == {cut.name: "unfinished"}
+    assert names(choose(store, failed=True)) == {cut.name: "unfinished"}
 
 
 def test_a_run_that_was_replaced_meanwhile_is_left(store: Store):
     one = keep(store)
-    items = named(store, [one.digest])
+    items = find_named(store, [one.digest])
     path = one.folder / "manifest.json"
     path.write_text(json.dumps({**one.manifest, "finished": "2026-02-02T00:00:00+00:00"}))
     gone, left = remove(store, items)
-    assert (gone, left) == ([], [f"{one.folder} has been written anew meanwhile: left"])
+    assert (gone, left) == ([], [f"{one.folder} has been written again in the meantime: left"])
     assert one.folder.exists()
 
 
@@ -110,7 +110,7 @@ def test_links_are_never_followed(store: Store, tmp_path: Path):
     inside = keep(store)
     (inside.folder / "link").symlink_to(precious)
     (store.root / "toy.walk" / "bbbbbbbbbbbb").symlink_to(away.folder)
-    items = [item for item, _ in chosen(store, older_than=0.0, failed=True)[0]] + named(store, [inside.digest])
+    items = [item for item, _ in choose(store, older_than=0.0, failed=True)[0]] + find_named(store, [inside.digest])
     assert {item.folder.name for item in items} == {inside.digest, "bbbbbbbbbbbb", "aaaaaaaaaaaa"}
     for dry in (True, False):
         gone, left = remove(store, items, dry=dry)
@@ -125,7 +125,7 @@ def test_the_store_itself_may_be_a_link(tmp_path: Path):
     real = keep(Store(tmp_path / "real"))
     (tmp_path / "runs").symlink_to(tmp_path / "real")
     store = Store(tmp_path / "runs")
-    assert len(remove(store, named(store, [real.digest]))[0]) == 1
+    assert len(remove(store, find_named(store, [real.digest]))[0]) == 1
     assert not real.folder.exists()
 
 
@@ -138,14 +138,14 @@ def test_what_crashed_was_cut_short_or_is_damaged_may_go(store: Store):
     (parent / "cccccccccccc.unfinished" / "crash.log").write_text("Traceback:\nValueError: no\n")
     (parent / "dddddddddddd.removed").mkdir()
     (parent / "my notes").mkdir()
-    assert names(chosen(store, failed=True)) == {
+    assert names(choose(store, failed=True)) == {
         "aaaaaaaaaaaa": "damaged",
         "bbbbbbbbbbbb.unfinished": "unfinished",
         "cccccccccccc.unfinished": "crashed",
         "dddddddddddd.removed": "left over",
     }
-    assert names(chosen(store, "edge.*", failed=True)) == {}
-    remove(store, [item for item, _ in chosen(store, failed=True)[0]])
+    assert names(choose(store, "edge.*", failed=True)) == {}
+    remove(store, [item for item, _ in choose(store, failed=True)[0]])
     assert folders(store) == {"0123456789ab", "my notes"}
 
 
@@ -158,20 +158,20 @@ def test_ages_are_combined_with_the_rest(store: Store):
         (folder / "draft.json").write_text("{}")
     old = time.time() - 10 * 86400
     os.utime(stale / "draft.json", (old, old))
-    assert names(chosen(store, older_than=duration("2d"))).keys() == {"0123456789ab", stale.name}
-    assert names(chosen(store, older_than=duration("2d"), failed=True)).keys() == {stale.name}
-    assert names(chosen(store, failed=True)).keys() == {fresh.name, stale.name}
+    assert names(choose(store, older_than=parse_duration("2d"))).keys() == {"0123456789ab", stale.name}
+    assert names(choose(store, older_than=parse_duration("2d"), failed=True)).keys() == {stale.name}
+    assert names(choose(store, failed=True)).keys() == {fresh.name, stale.name}
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30d", 2592000.0), ("12h", 43200.0), ("0.5w", 302400.0)])
 def test_a_duration_has_a_unit(text: str, seconds: float):
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "30m", "1e9d", "nand", "٣d", "1" * 5000 + "d"])
 def test_what_is_no_duration_is_one_line(text: str):
     with pytest.raises(UsageError, match=r"--older-than must be a number and h, d or w .* such as 30d; got"):
-        duration(text)
+        parse_duration(text)
 
 
 def test_old_code_is_code_whose_measurement_no_run_would_take(walk, store: Store):
@@ -185,8 +185,8 @@ def test_old_code_is_code_whose_measurement_no_run_would_take(walk, store: Store
         (released, {"dynascope": "0.0.1"}),
     ):
         (stored.folder / "manifest.json").write_text(json.dumps({**stored.manifest, **facts}))
-    assert names(chosen(store, WALK, old_code=True)) == {changed.digest: "old code", released.digest: "old code"}
-    found, lines = chosen(store, old_code=True)
+    assert names(choose(store, WALK, old_code=True)) == {changed.digest: "old code", released.digest: "old code"}
+    found, lines = choose(store, old_code=True)
     assert [item.digest for item, _ in found] == [released.digest]
     assert lines == ["toy.walk: its experiment is not found, so the code of its runs is not compared"]
     assert run(walk(steps=6), store=store, draw=False).digest == redrawn.digest
@@ -199,7 +199,7 @@ def test_a_store_that_cannot_be_written_is_one_line(store: Store, monkeypatch: p
     def refuse(path: object, *_: object) -> int:
         raise OSError(30, "Read-only file system", str(path))
 
-    items = named(store, [one.digest])
+    items = find_named(store, [one.digest])
     monkeypatch.setattr("dynascope.lab.files.os.open", refuse)
     with pytest.raises(StoreError, match="Read-only file system while removing runs of") as caught:
         remove(store, items)
@@ -223,7 +223,7 @@ def test_a_removal_that_was_cut_short_leaves_nothing_that_looks_like_a_run(store
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    items = named(store, [one.digest])
+    items = find_named(store, [one.digest])
     with monkeypatch.context() as patch:
         patch.setattr(cleaning.shutil, "rmtree", lambda path, ignore_errors=False: None if ignore_errors else killed())
         with pytest.raises(KeyboardInterrupt):
@@ -231,5 +231,5 @@ def test_a_removal_that_was_cut_short_leaves_nothing_that_looks_like_a_run(store
     assert folders(store) == {f"{one.digest}.removed"}
     assert store.runs() == ([], [])
     assert inspect(store.root / "toy.walk" / f"{one.digest}.removed").state == "left over"
-    remove(store, [item for item, _ in chosen(store, failed=True)[0]])
+    remove(store, [item for item, _ in choose(store, failed=True)[0]])
     assert folders(store) == set()

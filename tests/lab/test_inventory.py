@@ -12,7 +12,7 @@ import dynascope as ds
 from dynascope.lab import formatting
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.inventory import Item, inventory
-from dynascope.lab.listing import differing, rows
+from dynascope.lab.listing import fields_that_differ, rows
 from dynascope.lab.locks import lock
 from dynascope.lab.run import run
 from dynascope.lab.store import Store, StoredRun, lock_path
@@ -34,7 +34,7 @@ def test_runs_are_listed_latest_first_with_the_settings_that_differ(walk, store:
     second = run(walk(steps=6, note="[bold]"), seed=3, preset="quick", store=store, draw=False)
     items = inventory(store)
     assert [item.digest for item in items] == [second.digest, first.digest]
-    assert differing(items) == {"toy.walk": ["steps", "note"]}
+    assert fields_that_differ(items) == {"toy.walk": ["steps", "note"]}
     head, *_ = rows(items)
     assert head["settings"] == {"steps": 6, "note": "[bold]"}
     assert (head["preset"], head["seed"], head["holds"], head["fails"]) == ("quick", 3, 2, 0)
@@ -45,7 +45,7 @@ def test_settings_are_compared_within_an_experiment(walk, store: Store):
     still = ds.lab.registry.load(f"{TOY}::toy.still")
     run(walk(steps=5), store=store, draw=False)
     run(still(steps=6), store=store, draw=False)
-    assert differing(inventory(store)) == {"toy.walk": [], "toy.still": []}
+    assert fields_that_differ(inventory(store)) == {"toy.walk": [], "toy.still": []}
 
 
 def test_points_of_sweeps_are_left_out_unless_asked_for(walk, store: Store):

@@ -8,9 +8,9 @@ import pytest
 
 from dynascope.lab import monitor as module
 from dynascope.lab.monitor import LabMonitor, Progress
+from dynascope.lab.progress_line import _Line
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
-from dynascope.lab.terminal import _Line
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_run_reports_its_steps_too(walk, store: Store):
             Progress("steps", 1200, 4000, 310, 9, 3),
             90.0,
             120,
-            "toy: 1 min 30 s (longer than stated), part 3 at 30 % (1,200 of 4,000 steps), 9 s left of it",
+            "toy: 1 min 30 s (over the estimate), part 3 at 30 % (1,200 of 4,000 steps), 9 s left of it",
         ),
         (Progress("steps", 100, 100, 10, 0, 2), 4.0, 80, "toy: 4 s of about 8 s, part 2 is done"),
         (Progress("drawing", 0, 0, 0, float("inf")), 5.0, 80, "toy: 5 s of about 8 s, drawing"),
@@ -66,4 +66,4 @@ def test_a_run_reports_its_steps_too(walk, store: Store):
 def test_the_line_says_what_is_known(progress: Progress | None, elapsed: float, width: int, words: str):
     line = _Line("toy", 8.0)
     line.latest = progress
-    assert line.words(elapsed, width) == words
+    assert line.text(elapsed, width) == words

@@ -24,11 +24,11 @@ def rm(
     runs: Runs = None,
 ) -> None:
     """Remove stored runs. Without --yes, list what would go."""
-    from dynascope.lab.cleaning import named
+    from dynascope.lab.cleaning import find_named
     from dynascope.lab.store import Store
 
     store = Store(runs)
-    _clean(store, [(item, "" if item.run else item.state) for item in named(store, names)], yes)
+    _clean(store, [(item, "" if item.run else item.state) for item in find_named(store, names)], yes)
 
 
 def gc(
@@ -45,13 +45,13 @@ def gc(
     runs: Runs = None,
 ) -> None:
     """Remove the stored runs of a kind, points of sweeps among them. Without --yes, list what would go."""
-    from dynascope.lab.cleaning import chosen, duration
+    from dynascope.lab.cleaning import choose, parse_duration
     from dynascope.lab.store import Store
 
     if not (old_code or failed or older_than):
         raise UsageError("gc must be told what may go: --old-code, --failed, --older-than AGE, or several of them")
-    store, seconds = Store(runs), duration(older_than) if older_than else None
-    items, lines = chosen(store, pattern, old_code=old_code, failed=failed, older_than=seconds)
+    store, seconds = Store(runs), parse_duration(older_than) if older_than else None
+    items, lines = choose(store, pattern, old_code=old_code, failed=failed, older_than=seconds)
     for line in lines:
         say(line)
     _clean(store, items, yes)

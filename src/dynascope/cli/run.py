@@ -116,8 +116,8 @@ def possible(built: list[tuple[Entry, Experiment]], ids: list[str]) -> list[tupl
 
 def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iterator[StoredRun | LabError]:
     """Run experiments one after another in this process."""
+    from dynascope.lab.progress_line import progress_line
     from dynascope.lab.run import run
-    from dynascope.lab.terminal import progress_line
 
     for number, experiment in enumerate(experiments, 1):
         label = f"[{number}/{len(experiments)}] {experiment.id}"
@@ -144,7 +144,7 @@ def _stated(experiment: Experiment) -> int | float | None:
 def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[StoredRun | LabError]:
     """Run experiments in several processes; their results in the order they were asked for."""
     from dynascope.lab.batch import outcomes
-    from dynascope.lab.terminal import progress_line
+    from dynascope.lab.progress_line import progress_line
     from dynascope.lab.workers.executors import choose, stop
 
     shown = nullcontext() if quiet else progress_line(f"{len(asked)} runs")

@@ -53,11 +53,12 @@ def sweep(
     """Run an experiment over a grid of settings and seeds: its claims and numbers over the grid."""
     from dynascope.lab import registry
     from dynascope.lab.fields import assignment, grid_axis, once
+    from dynascope.lab.progress_line import progress_line
     from dynascope.lab.store import Store
     from dynascope.lab.sweeps import carry_out
     from dynascope.lab.sweeps.plan import plan
     from dynascope.lab.sweeps.summary import claim_rows
-    from dynascope.lab.terminal import console, escape, progress_line, sweep_table
+    from dynascope.lab.terminal import console, escape, sweep_table
     from dynascope.lab.workers.executors import InProcess, check, choose, stop
 
     kind = registry.load(id)
@@ -165,8 +166,9 @@ def audit(
     from dynascope.lab import registry
     from dynascope.lab.audit import FILE, audit
     from dynascope.lab.fields import build
+    from dynascope.lab.progress_line import progress_line
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import audit_table, console, escape, progress_line
+    from dynascope.lab.terminal import audit_table, console, escape
     from dynascope.lab.workers.executors import choose, stop
 
     store, out = Store(runs), console(errors=as_json)

@@ -30,7 +30,10 @@ Sentence = Annotated[str, AfterValidator(flowed)]
 
 
 class Claim(BaseModel):
-    """One falsifiable sentence, what was measured, what was expected, and the verdict."""
+    """One falsifiable sentence, what was measured, what was expected, and the verdict.
+
+    Made by the functions of `lab.criteria`, by `claim` or by `erratum`; its fields are described below each.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,13 +47,13 @@ class Claim(BaseModel):
     seeds: int
     """The number of random repetitions behind it; the lab fills in the experiment's."""
     post_hoc: Sentence = ""
-    """What was settled after looking at results (a threshold, a setting, a statistic), and why."""
+    """The threshold, setting or statistic that was chosen after seeing results, and why."""
     known: Sentence = ""
-    """Why the claim fails, where that is on record in the experiment's `known_failures`."""
+    """Why the claim fails, if that is on record in the experiment's `known_failures`."""
     kind: Kind | None = None
-    """Of an erratum."""
+    """The kind of an erratum; None for other claims."""
     printed: str = ""
-    """Of an erratum: the words of the document."""
+    """The words of the document that an erratum refutes."""
 
     @property
     def is_news(self) -> bool:
@@ -70,7 +73,22 @@ def claim(
     post_hoc: str = "",
     shown: Mapping[str, Any] | None = None,
 ) -> Claim:
-    """A claim that holds or fails. `shown` adds numbers to what was measured."""
+    """A claim that holds or fails.
+
+    Args:
+        id: A short name, unique in the experiment, such as `"signal-first"`.
+        statement: The sentence that is judged.
+        measured: The number, array (labeled or not) or mapping that was measured. Numbers keep six significant digits.
+        expected: The number or text to compare it with, such as `"> 0.9"`.
+        holds: The verdict: whether the statement is true.
+        source: The place in the document. Default: the experiment's.
+        seeds: The number of random repetitions behind it. Default: the experiment's.
+        post_hoc: The threshold, setting or statistic that was chosen after seeing results, and why.
+        shown: Further numbers by name, added to `measured` for the reader.
+
+    Returns:
+        The claim.
+    """
     measured = plain(measured)
     if shown:
         first = measured if isinstance(measured, dict) else {"measured": measured}
@@ -90,9 +108,16 @@ def claim(
 def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
     """Something printed that measurement or mathematics refutes, from the claim that is its counter-example.
 
-    The claim's statement says what is wrong and what is right. `printed` are the words of the document, found `at` a
-    page, section or equation (for the kind "program": a file of the repository). Like any claim it fails when the
-    counter-example does not come out.
+    Like any claim it fails if the counter-example does not come out.
+
+    Args:
+        counter: The counter-example; its statement says what is wrong and what is right.
+        kind: `"error"`, `"gap"`, `"misprint"` or `"program"`.
+        printed: The words of the document.
+        at: Where they are printed: a page, section or equation, or a file of the published program.
+
+    Returns:
+        The claim, whose verdict is `"erratum"` if the counter-example holds and `"fails"` otherwise.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
@@ -101,7 +126,7 @@ def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: arrays become lists, short labeled ones mappings (except over seeds), numbers keep
+    """The value as JSON can hold it: arrays become lists, short labeled ones mappings (except over seeds), numbers keep
     six significant digits, NaN becomes a word."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
@@ -121,7 +146,16 @@ def plain(value: Any) -> Any:
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """The Wilson score interval of a share (95 % by default)."""
+    """The Wilson score interval of a share.
+
+    Args:
+        successes: The number of successes.
+        trials: The number of trials.
+        z: The quantile of the normal distribution. Default: 1.96, for 95 %.
+
+    Returns:
+        The ends of the interval, between 0 and 1; (0, 1) without trials.
+    """
     if trials <= 0:
         return 0.0, 1.0
     share = successes / trials
@@ -131,7 +165,14 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
 
 
 def share_of(outcomes: Iterable[Any]) -> dict[str, Any]:
-    """How many of the outcomes are true: the share, its Wilson interval, and the counts, for `Claim.measured`."""
+    """The share of outcomes that are true, as a claim's `measured` holds it.
+
+    Args:
+        outcomes: Booleans, or values taken as such.
+
+    Returns:
+        A dict with `share`, its 95 % Wilson `interval` and the number of outcomes, `of`.
+    """
     values = [bool(outcome) for outcome in outcomes]
     low, high = wilson_interval(sum(values), len(values))
     share = sum(values) / len(values) if values else 0.0
@@ -139,7 +180,18 @@ def share_of(outcomes: Iterable[Any]) -> dict[str, Any]:
 
 
 def shares_agree(successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576) -> bool:
-    """Whether two observed shares are compatible at 99 %: the score test of equal proportions."""
+    """Whether two observed shares are compatible: the score test of equal proportions.
+
+    Args:
+        successes: Successes of the first sample.
+        trials: Size of the first sample.
+        other_share: Share of successes in the second sample, from 0 to 1.
+        other_trials: Size of the second sample.
+        z: The quantile of the normal distribution. Default: 2.576, for 99 %.
+
+    Returns:
+        True if the shares differ by at most `z` standard errors.
+    """
     pooled = (successes + other_share * other_trials) / (trials + other_trials)
     spread = math.sqrt(max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials))
     return abs(successes / trials - other_share) <= z * spread

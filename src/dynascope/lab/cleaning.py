@@ -1,4 +1,4 @@
-"""Removing runs: which may go, and removing them so that nothing else is touched.
+"""Which runs may be removed, and removing them so that nothing else is touched.
 
 A run is removed under its lock, so never while it is written, and by one process at a time. It is renamed first: a
 reader finds all of it or nothing. Links are not followed: what lies outside the store stays.
@@ -26,14 +26,14 @@ _OURS = re.compile(r"[0-9a-f]{12}(\.old|\.unfinished|\.removed)?")
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def named(store: Store, names: Iterable[str]) -> list[Item]:
-    """The folders of the runs of these names, with what is unfinished or left over of each."""
+def find_named(store: Store, names: Iterable[str]) -> list[Item]:
+    """The folders of the runs of these names, including unfinished and leftover ones."""
     found: dict[Path, Item] = {}
     for name in names:
         folder = locate(store, name)
         within = os.path.realpath(folder.parent.parent) == os.path.realpath(store.root)
         if not within or not _OURS.fullmatch(folder.name):
-            raise UsageError(f"{plain(name)} is no run of the store {store.root}: another store is named by --runs")
+            raise UsageError(f"{plain(name)} is not a run of the store {store.root}; --runs names another store")
         beside = ("",) if folder.suffix else (REMOVED, OLD, UNFINISHED, "")  # the run itself last
         for path in (folder.with_name(folder.name + suffix) for suffix in beside):
             if path.exists():
@@ -41,14 +41,15 @@ def named(store: Store, names: Iterable[str]) -> list[Item]:
     return list(found.values())
 
 
-def chosen(
+def choose(
     store: Store, pattern: str = "*", *, old_code: bool = False, failed: bool = False, older_than: float | None = None
 ) -> tuple[list[tuple[Item, str]], list[str]]:
-    """The folders that may go, each with the reason; and a line for each experiment whose code cannot be compared.
+    """The folders that may be removed, each with the reason; and a line for each experiment whose code cannot be
+    compared.
 
-    `old_code`: a run would use nothing of them, since another version of the package or of `measure` made them.
-    `failed`: they crashed, were cut short or are damaged. `older_than`: seconds, of all folders, or of those that the
-    others name. What is being written is never among them.
+    With `old_code`, those made by another version of the package or of `measure`, of which a new run would use nothing.
+    With `failed`, those that crashed, were cut short or are damaged. With neither, all. `older_than` keeps those
+    younger than so many seconds. A run that is being written is never among them.
     """
     unknown: dict[str, None] = {}
     code = cache(lambda id: _measuring(id, pattern))
@@ -75,7 +76,7 @@ def _all(store: Store, pattern: str) -> Iterator[Item]:
 
 
 def _current(item: Item, code: Callable[[str], str | None]) -> bool | None:
-    """Whether a run would take something from this one; None where its experiment is not found."""
+    """Whether a new run could use steps of this one; None if its experiment is not found."""
     if item.run is None:
         return item.state != "earlier version"
     if item.run.manifest.get("dynascope") != __version__:
@@ -87,7 +88,7 @@ def _current(item: Item, code: Callable[[str], str | None]) -> bool | None:
 
 
 def _measuring(id: str, pattern: str) -> str | None:
-    """The fingerprint of the code that measures now; None where the experiment is not found."""
+    """The fingerprint of today's `measure`; None if the experiment is not found."""
     from dynascope.lab.fingerprint import fingerprints
 
     own = pattern.partition("::")[0].endswith(".py")
@@ -98,7 +99,7 @@ def _measuring(id: str, pattern: str) -> str | None:
         return None
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds, from `30d`, `12h` or `2w`."""
     said = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([hdw])", text)
     if said is None:
@@ -109,13 +110,13 @@ def duration(text: str) -> float:
 
 
 def remove(store: Store, items: Iterable[Item], *, dry: bool = False) -> tuple[list[Item], list[str]]:
-    """Remove these folders: those that are gone now, and a line for each that was left, with the reason. A `dry` run
-    only says which would go."""
+    """Remove folders; return those that are gone, and a line with the reason for each that was kept. If `dry`, nothing
+    is removed."""
     gone, left = [], []
     for item in items:
         try:
             _check_inside(store, item.folder)
-            if dry or _removed(item):
+            if dry or _remove(item):
                 gone.append(item)
         except StoreError as error:
             left.append(str(error))
@@ -129,15 +130,15 @@ def _check_inside(store: Store, folder: Path) -> None:
         raise StoreError(f"{folder} is reached by a link out of the store: left")
 
 
-def _removed(item: Item) -> bool:
-    """Whether it is gone by our doing."""
+def _remove(item: Item) -> bool:
+    """Remove a folder; whether this process did it."""
     folder = item.folder
     with lock(lock_path(folder), f"{folder} is being written or removed by another process: left"):
         if not folder.exists():
             return False
         now = inspect(folder)
         if (now.state, _manifest(now.run)) != (item.state, _manifest(item.run)):
-            raise StoreError(f"{folder} has been written anew meanwhile: left")
+            raise StoreError(f"{folder} has been written again in the meantime: left")
         away = folder.with_name(item.digest + REMOVED)
         if folder != away:
             shutil.rmtree(away, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Two stored runs side by side: in what they differ, and what each says of every claim."""
+"""Two stored runs side by side: their differences, and the verdicts of each on every claim."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pair = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs. What only one of them has is None in the other."""
+    """Two runs. An entry that only one of them has is None for the other."""
 
     a: StoredRun
     b: StoredRun
@@ -30,17 +30,17 @@ class Comparison:
 
     @cached_property
     def circumstances(self) -> dict[str, Pair]:
-        """What else may have made a difference: code, data, device and versions."""
+        """Differences in code, data, device and versions."""
         return differences(_circumstances(self.a), _circumstances(self.b))
 
     @cached_property
     def claims(self) -> dict[str, tuple[Claim | None, Claim | None]]:
-        """The claims of both by id: those of the first in their order, then what only the second has."""
+        """The claims of both by id: those of the first in their order, then those that only the second has."""
         a, b = ({claim.id: claim for claim in run.claims} for run in (self.a, self.b))
         return {id: (a.get(id), b.get(id)) for id in dict.fromkeys([*a, *b])}
 
     def as_json(self) -> dict[str, Any]:
-        """What `dynascope compare --json` prints."""
+        """The output of `dynascope compare --json`."""
         runs = {
             name: {
                 "id": run.id,

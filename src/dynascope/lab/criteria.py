@@ -3,7 +3,7 @@
 
 Values may be numbers, arrays or labeled arrays. A comparison with NaN is false, so a NaN makes a claim fail; no values
 at all make it fail too. Every criterion also takes `source` (the place in the document), `shown` (further numbers for
-the reader), `post_hoc` (what was settled after looking at results, and why) and `seeds`.
+the reader), `post_hoc` (what was chosen after seeing results, and why) and `seeds`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Number = float | int
 
 
 class About(TypedDict, total=False):
-    """What every criterion takes besides its numbers."""
+    """The arguments that every criterion takes besides its numbers."""
 
     source: str
     shown: Mapping[str, Any]
@@ -117,7 +117,7 @@ def agrees(
 ) -> Claim:
     """All values equal `expected` (a number, or an array that broadcasts) to a `relative` or an `absolute` error."""
     if (relative is None) == (absolute is None):
-        raise TypeError(f"agrees takes relative or absolute, one of them; got {relative} and {absolute}")
+        raise TypeError(f"agrees takes exactly one of relative= and absolute=; got {relative} and {absolute}")
     difference = np.abs(np.subtract(values, expected))
     difference = difference if relative is None else difference / np.abs(expected)
     limit = relative if absolute is None else absolute

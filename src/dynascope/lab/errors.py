@@ -64,7 +64,7 @@ def plain(text: object) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or nothing where no allowed name is close."""
+    """`; did you mean 'x'?`, or "" if no allowed name is close."""
     close = difflib.get_close_matches(name[:LONGEST_WORD], list(allowed), n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -82,8 +82,8 @@ def disk_full(error: OSError) -> bool:
 
 def explain_os_error(error: OSError, doing: str) -> StoreError:
     """A full disk, a missing permission or the like, as one line. Runs stored before are not affected."""
-    where = f" ({error.filename})" if error.filename else ""
+    file = f" ({error.filename})" if error.filename else ""
     if disk_full(error):
-        return DiskError(f"disk full while {doing}{where}: free some space and run again; stored runs are intact")
+        return DiskError(f"disk full while {doing}{file}: free some space and run again; stored runs are intact")
     kind = DiskError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StoreError
-    return kind(f"{error.strerror or error} while {doing}{where}")
+    return kind(f"{error.strerror or error} while {doing}{file}")

@@ -21,7 +21,12 @@ Values = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
 class Source(NamedTuple):
-    """The document a phenomenon comes from, and the place in it."""
+    """The document a phenomenon comes from, and the place in it.
+
+    Args:
+        document: The title.
+        place: Such as `"Figure 2a"` or `"Theorem 4.1"`.
+    """
 
     document: str
     place: str
@@ -54,10 +59,10 @@ class Experiment(BaseModel, ABC):
     cost: ClassVar[Mapping[str, float]] = {}
     """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
     known_failures: ClassVar[Mapping[str, str]] = {}
-    """What does not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
+    """Claims that do not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
     the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
     card: ClassVar[str | tuple[str, int]] = ""
-    """What the report shows on the experiment's card: the name of a figure, for its first panel, or ("name", panel).
+    """The panel on the experiment's card in the report: the name of a figure, for its first panel, or ("name", panel).
     By default the first panel of the first figure."""
     notes: ClassVar[str] = ""
     """Shown beside the figures: what a preset changes, what was chosen and why."""
@@ -84,26 +89,62 @@ class Experiment(BaseModel, ABC):
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset | xr.DataTree:
-        """Run it: labeled arrays with what was measured, or a tree of them where several traces have coordinates of
-        their own. `seed` sets every random choice."""
+        """Train, simulate or evaluate.
+
+        Args:
+            seed: Determines every random choice.
+
+        Returns:
+            Labeled arrays, or a tree of them if several traces have coordinates of their own.
+        """
 
     def predict(self, measured: Any) -> xr.Dataset | xr.DataTree | None:
-        """What theory predicts for the same variables, or None where there is no theory. `measured` gives the times
-        and the starts that the prediction needs (the run's own initial weights, its rotation), nothing else."""
+        """Compute the theory's prediction of the same variables.
+
+        Args:
+            measured: The result of `measure`. It gives the times and the starts that the prediction needs (such as
+                the run's own initial weights), nothing else.
+
+        Returns:
+            Labeled arrays, or None if there is no theory.
+        """
         return None
 
     @abstractmethod
     def reduce(self, measured: Any, predicted: Any) -> xr.Dataset | xr.DataTree:
-        """The few numbers that are judged, drawn and swept, with their dimensions: no thresholds. `measured` and
-        `predicted` are what this experiment's own methods return."""
+        """Compute the few numbers that are judged, drawn and swept; no thresholds.
+
+        Args:
+            measured: The result of `measure`.
+            predicted: The result of `predict`.
+
+        Returns:
+            Labeled arrays.
+        """
 
     @abstractmethod
     def judge(self, reduced: Any) -> Iterable[Claim]:
-        """The claims, the main one first, mostly by the functions of `lab.criteria`."""
+        """Judge the claims, mostly by the functions of `lab.criteria`.
+
+        Args:
+            reduced: The result of `reduce`.
+
+        Returns:
+            The claims, the main one first.
+        """
 
     @abstractmethod
     def draw(self, measured: Any, predicted: Any, reduced: Any) -> Mapping[str, Figure]:
-        """Figures by name, the main one first."""
+        """Draw the figures.
+
+        Args:
+            measured: The result of `measure`.
+            predicted: The result of `predict`.
+            reduced: The result of `reduce`.
+
+        Returns:
+            Figures by name, the main one first.
+        """
 
     def data_sets(self) -> tuple[str, ...]:
         """The names of the data sets that `measure` reads. Their checksums are part of the run's digest."""
@@ -137,11 +178,11 @@ class Measurement(BaseModel, ABC):
 
 class ComposedExperiment(Experiment):
     """An experiment on measurements that others look at too. The lab takes one from any stored run of the same system
-    that has it (the same fields, seed, data and code), and measures it only where there is none (`lab.shared`)."""
+    that has it (the same fields, seed, data and code), and measures it only if there is none (`lab.shared`)."""
 
     @abstractmethod
     def measurements(self) -> Mapping[str, Measurement]:
-        """What is measured, by name."""
+        """The measurements by name."""
 
     def measure(self, seed: int) -> xr.DataTree:
         """A tree with each of the measurements under its name."""
@@ -155,12 +196,12 @@ class ComposedExperiment(Experiment):
 
 
 class OptionalExperiment(Experiment):
-    """An experiment that needs more than the package carries: an optional dependency, a file that is fetched. Where it
-    is missing, patterns such as `*` leave the experiment out with a line that says so; its own name is refused."""
+    """An experiment that needs more than the package carries: an optional dependency, a file that is fetched. If it is
+    missing, patterns such as `*` leave the experiment out with a line that says so; its own name is refused."""
 
     @abstractmethod
     def missing(self) -> str:
-        """One line that says what to install or to fetch; "" where nothing is missing."""
+        """One line that says what to install or to fetch; "" if nothing is missing."""
 
 
 class JoinableExperiment(Experiment):

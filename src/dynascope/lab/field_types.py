@@ -1,4 +1,4 @@
-"""What a field takes, in the words of `dynascope show` and of the line that refuses a value."""
+"""The type and bounds of a field in words, for `dynascope show` and for the message that refuses a value."""
 
 from __future__ import annotations
 

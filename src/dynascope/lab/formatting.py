@@ -130,7 +130,7 @@ def needs_gpu(seconds: Any) -> bool:
 
 
 def costs(cost: Mapping[str, int | float]) -> str:
-    """What an experiment says of its cost: quick 12 s, full 116 days on two CPU cores; full is for a GPU."""
+    """The stated costs of an experiment: quick 12 s, full 116 days on two CPU cores; full is for a GPU."""
     if not cost:
         return "not stated"
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in cost.items())

@@ -1,7 +1,7 @@
-"""What is in the store: each folder with its state, its age and its size.
+"""The contents of the store: each folder with its state, its age and its size.
 
 Only manifests and configurations are read, so that a store of thousands of runs is listed at once; the other files of a
-run are looked for, and checked against their checksums when they are read.
+run must exist, and are checked against their checksums when they are read.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished
 
 @dataclass(frozen=True)
 class Item:
-    """A folder of the store: a run, or what became of one."""
+    """A folder of the store: a complete run, or one that was cut short, damaged or replaced."""
 
     folder: Path
     state: State
     run: StoredRun | None = None
-    """The run, where it is complete."""
+    """The run, if it is complete."""
     problem: str = ""
-    """A line that says what is wrong, where something is."""
+    """A line that says what is wrong, or ""."""
 
     @property
     def id(self) -> str:
@@ -58,12 +58,12 @@ class Item:
 
     @property
     def age(self) -> float:
-        """Seconds since then; 0 where that is to come by the clock, which may have been set back."""
+        """Seconds since then; 0 if the clock was set back in between."""
         return max(0.0, time.time() - self.written)
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:
-    """Of the folder and of everything in it, without following links."""
+    """The sizes and times of everything in the folder, without following links."""
     try:
         for entry in os.scandir(folder):
             yield entry.stat(follow_symlinks=False)
@@ -74,8 +74,8 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
 
 
 def matching_ids(store: Store, pattern: str) -> list[str]:
-    """The stored ids that an id, a glob or a user's own file names; none where there is such an experiment without
-    runs, and a `UsageError` where there is none."""
+    """The stored ids that an id, a glob or a user's own file names: none if the experiment has no runs, and a
+    `UsageError` if there is no such experiment."""
     ids = store.ids()
     if pattern.partition("::")[0].endswith(".py"):
         from dynascope.lab.registry import match
@@ -128,7 +128,7 @@ def inspect(folder: Path) -> Item:
 
 
 def _item(folder: Path) -> Item | None:
-    """The same, or None where there is nothing to say: a process may be writing it, or has just removed it."""
+    """The folder as `inventory` lists it, or None if it is left over or has just been removed."""
     item = inspect(folder)
     if item.state in ("unfinished", "crashed") and _held(lock_path(folder)):
         return replace(item, state="running", problem="")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def differing(items: Iterable[Item]) -> dict[str, list[str]]:
+def fields_that_differ(items: Iterable[Item]) -> dict[str, list[str]]:
     """For each experiment the fields in which its runs differ, in the order of the configuration."""
     configs: dict[str, list[Mapping[str, Any]]] = {}
     for item in items:
@@ -28,8 +28,8 @@ def differing(items: Iterable[Item]) -> dict[str, list[str]]:
 
 
 def rows(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """The items as plain values: what `dynascope runs --json` prints."""
-    names = differing(items)
+    """The items as plain values: the output of `dynascope runs --json`."""
+    names = fields_that_differ(items)
     return [_row(item, names.get(item.id, ())) for item in items]
 
 
@@ -47,10 +47,17 @@ def _row(item: Item, names: Iterable[str]) -> dict[str, Any]:
 
 
 def runs(pattern: str = "*", *, sweeps: bool = False, store: Store | None = None) -> pd.DataFrame:
-    """The complete runs of the store as a table, the latest first, with the settings that differ as columns.
+    """The complete runs of the store as a table, the latest first.
 
-    A setting has a column if it differs between the runs of one experiment. `pattern` is an id or a glob such as
-    "edge.*". The points of sweeps are left out unless asked for. The column `digest` names a run for `load`.
+    Args:
+        pattern: An id or a glob such as `"edge.*"`. Default: all experiments.
+        sweeps: Whether to include the points of sweeps.
+        store: The store to list. Default: `Store()`.
+
+    Returns:
+        A data frame with a row for each run: `id`, `digest` (a name for `load`), `preset`, `seed`, a column for each
+        field that differs between the runs of one experiment, the numbers of claims that are `holds`, `errata` and
+        `fails`, `finished`, `bytes` and `folder`.
     """
     import pandas as pd
 

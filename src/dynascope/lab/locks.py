@@ -13,7 +13,7 @@ from dynascope.lab.errors import BusyError
 
 @contextmanager
 def lock(path: Path, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock; a `BusyError` with the text `busy` where another process holds it.
+    """Hold an exclusive lock; if another process holds it, raise a `BusyError` with the text `busy`.
 
     The lock ends with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence the
     check that the file we locked is still the one of that name.

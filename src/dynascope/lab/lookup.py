@@ -1,8 +1,8 @@
-"""How a run is named, and finding it.
+"""The names of runs, and finding a run by its name.
 
 | name | the run |
 |---|---|
-| `3fa9c1d2` | with this digest; its first four digits are enough where no other begins so |
+| `3fa9c1d2` | with this digest; its first four digits are enough if no other begins with them |
 | `edge.product/3fa9c1d2` | the same, of this experiment |
 | `edge.product` | the latest of this experiment |
 | `edge.product@quick`, `edge.product@full` | the latest in exactly this setting: a preset, or the full one |
@@ -36,8 +36,8 @@ _DIGEST = re.compile(r"((?P<id>[^/]+)/)?(?P<start>[0-9a-f]{4,12})")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a run is to be like, in the words of `dynascope run`. Where a preset, the control or changes are given, it
-    must be in exactly that setting."""
+    """The properties that a run must have, as options of `dynascope run`. If a preset, the control or changes are
+    given, it must be in exactly that setting."""
 
     preset: str | None = None
     seed: int | None = None
@@ -61,27 +61,39 @@ def load(
     store: Store | None = None,
     **fields: Any,
 ) -> StoredRun:
-    """A stored run by its name: an id, a digest, or any other name that `dynascope where` takes; or by its experiment.
+    """The latest stored run of this name. Nothing runs.
 
-    `preset`, `control` and `fields` go with an id, and mean what they mean for `dynascope run`: the run must be in
-    exactly that setting. Without them it may be in any. The latest run that fits is returned, with `seed` where one is
-    given; where there is none, the error says which command makes it.
+    Args:
+        name: The class or id of an experiment, a digest, a folder, or any other name that `dynascope where` takes,
+            such as `"edge.product@quick:3"`.
+        preset: Only runs in this preset. `preset`, `control` and `fields` mean what they mean for `dynascope run`: if
+            any of them is given, the run must be in exactly that setting.
+        seed: Only runs with this seed.
+        control: Only runs of the control.
+        store: The store to look in. Default: `Store()`.
+        **fields: Only runs with these fields of the experiment.
+
+    Returns:
+        The `StoredRun`.
+
+    Raises:
+        StoreError: If there is no such run; the message gives the command that makes it.
     """
     store, wanted = store or Store(), Wanted(preset, seed, control, fields)
     return find(store, name, wanted) if isinstance(name, str) else _latest(store, name, wanted)
 
 
 def find(store: Store, name: str, wanted: Wanted = ANY) -> StoredRun:
-    """The run of this name, in the setting that is wanted; a `StoreError` where there is none."""
+    """The run of this name with the properties that are wanted; a `StoreError` if there is none."""
     folder = locate(store, name, wanted)
     there = store.readable(folder)
     if folder.suffix == UNFINISHED or (there is None and folder.with_name(folder.name + UNFINISHED).exists()):
-        raise StoreError(f"{folder} is unfinished: the command that began it goes on with it")
+        raise StoreError(f"{folder} is unfinished: repeat the command that began it to continue")
     return StoredRun.open(there or folder)
 
 
 def locate(store: Store, name: str, wanted: Wanted = ANY) -> Path:
-    """The folder of the run of this name. A digest or a folder may also be of one that is damaged or unfinished."""
+    """The folder of the run of this name. A digest or a folder may also name a damaged or unfinished run."""
     folder = _folder(store, name) or _by_digest(store, name)
     if folder:
         if wanted != ANY:
@@ -126,7 +138,8 @@ def _by_digest(store: Store, name: str) -> Path | None:
 
 
 def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> StoredRun:
-    """The latest run of an experiment: in the setting that is wanted, or else in any, those of sweeps left out."""
+    """The latest run of an experiment with the properties that are wanted; points of sweeps only for an exact
+    setting."""
     if wanted.exact:
         kind = _experiment(store, address) if isinstance(address, str) else address
         experiment = build(kind, wanted.changes, wanted.preset, wanted.control)
@@ -161,7 +174,7 @@ def _experiment(store: Store, address: str) -> type[Experiment]:
 
 
 def _config(run: StoredRun) -> Mapping[str, Any] | None:
-    """Its fields, or None where they cannot be read."""
+    """Its fields, or None if they cannot be read."""
     try:
         return run.config
     except (StoreError, ValueError, KeyError, TypeError):

@@ -24,18 +24,18 @@ from dynascope.lab.files import write_atomically
 
 
 class Progress(NamedTuple):
-    """How far the work has come, or one part of a run. How many parts a run has is not known before it ends."""
+    """Progress of the whole work or of one part of a run. The number of parts is not known before the run ends."""
 
     what: str
     done: float
     total: float
-    """0 where it is unknown."""
+    """0 if it is unknown."""
     rate: float
     """Per second, since this process began the part."""
     left: float
     """Seconds; infinite while the rate is unknown."""
     part: int = 0
-    """Which part of the run it is, from 1; 0 where `done` and `total` are those of the whole."""
+    """The number of the part, from 1; 0 if `done` and `total` count the whole work."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class _Part:
     at: float = 0.0
 
     def report(self, done: float, total: float, what: str) -> Progress:
-        """What to say of it. Another name or total, a step back, or a report after its end begin the next part."""
+        """Progress of this part. Another name or total, a step back, or a report after its end begin the next one."""
         now = time.monotonic()
         ended = self.done >= self.total or done < self.done
         if ended or (what, total) != (self.what, self.total):
@@ -62,10 +62,10 @@ class _Part:
 
 
 class Watcher:
-    """Sees a run while it is carried out. This one looks at nothing."""
+    """Observes a run while it is executed. The base class observes nothing."""
 
     every: float = 0.1
-    """Seconds between two looks at what is recorded."""
+    """Seconds between two calls of `watched`."""
 
     def watch(self, recording: Recording) -> Mapping[str, Wanted]:
         """As `Monitor.watch`: a training or an ensemble begins, of which this part is wanted."""
@@ -92,7 +92,7 @@ class LabMonitor(Monitor):
     ):
         self.folder, self.on_progress, self.warn, self.keep_every = folder, on_progress, warn, keep_every
         self.interrupted = interrupted
-        """Raises KeyboardInterrupt again where Python has lost one."""
+        """Raises KeyboardInterrupt again if Python has lost one."""
         self.restored = False
         """Whether some part of the run was resumed from a checkpoint."""
         self.watcher = watcher
@@ -147,9 +147,9 @@ class LabMonitor(Monitor):
 
 @contextmanager
 def remembered_interrupts() -> Iterator[Callable[[], None]]:
-    """An interrupt is raised where it arrives, as usual; the yielded function raises it again if it was lost.
+    """Interrupts are raised when they arrive, as usual; the yielded function raises one again if it was lost.
 
-    Where interrupts are ignored, or handled by another thread, the function does nothing.
+    If interrupts are ignored, or handled by another thread, the function does nothing.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

@@ -24,7 +24,7 @@ _TREE = "dynascope_tree"
 
 
 def pack(data: xr.Dataset | xr.DataTree) -> bytes:
-    """The dataset, or the tree of datasets, as a netCDF file; each node of a tree is a group of the file."""
+    """The bytes of a netCDF file with a dataset, or with a tree of datasets, each node a group."""
     if isinstance(data, xr.Dataset):
         nodes = {"/": _encoded(data)}
     else:
@@ -38,7 +38,7 @@ def pack(data: xr.Dataset | xr.DataTree) -> bytes:
 
 
 def load(path: Path) -> xr.Dataset | xr.DataTree:
-    """What `pack` wrote to a file, in memory."""
+    """Read a file that `pack` wrote, into memory."""
     try:
         return unpack(path.read_bytes())
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def load(path: Path) -> xr.Dataset | xr.DataTree:
 
 
 def unpack(data: bytes) -> xr.Dataset | xr.DataTree:
-    """What `pack` was given."""
+    """The inverse of `pack`."""
     nodes = {name: _decoded(group) for name, group in datasets(data).items()}
     if _TREE not in nodes["/"].attrs:
         return nodes["/"]
@@ -68,7 +68,7 @@ def _encoded(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def _decoded(dataset: xr.Dataset) -> xr.Dataset:
-    """The dataset that `_encoded` was given."""
+    """The inverse of `_encode`."""
     for variable in dataset.variables.values():
         variable.attrs = _from_attrs(variable.attrs)
         variable.encoding = {}

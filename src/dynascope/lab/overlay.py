@@ -1,9 +1,9 @@
 """The traces of two runs in one figure: the first solid, the second dashed.
 
 A panel for each variable that both have and that was recorded along `step`, `time` or another long axis. Over the seeds
-the median is drawn, with the band of their middle half where there is room. A further dimension gives the colors,
-another one more panels; of long ones a few labels that both runs have are taken. Variables that are the same in both
-runs are left out, unless all are.
+the median is drawn, with a band from the lower to the upper quartile if each run has one curve. A further dimension
+gives the colors, another one more panels, each with a few labels that both runs have. Variables that are the same in
+both runs are left out, unless all are.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Panel:
 
 
 def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
-    """Write the figure of two runs to a file: of what was measured, or of the reduced numbers where no trace is common.
+    """Write the figure of two runs to a file: of the measured variables, or of the reduced ones if no trace is common.
 
-    Whether there is one, and the variables that differ and are not in it.
+    Returns whether there is a figure, and the variables that differ and are not in it.
     """
     a, b = compared.a, compared.b
     names = (
@@ -94,7 +94,7 @@ def traces(data: xr.Dataset | xr.DataTree) -> dict[str, xr.DataArray]:
 def overlay(
     a: xr.Dataset | xr.DataTree, b: xr.Dataset | xr.DataTree, names: tuple[str, str]
 ) -> tuple[Figure | None, list[str]]:
-    """The figure, or None where no variable can be overlaid; and the variables that differ and are not in it."""
+    """The figure, or None if no variable can be overlaid; and the variables that differ and are not in it."""
     first, second = traces(a), traces(b)
     same = {name for name in first if name in second and _same(first[name], second[name])}
     differ = [name for name in dict.fromkeys([*first, *second]) if name not in same]
@@ -110,7 +110,7 @@ def overlay(
 
 
 def _panels(name: str, pair: Pair) -> Iterator[Panel]:
-    """The panels of a variable; none where it is no curve, or where the runs share no label of a dimension."""
+    """The panels of a variable; none if it is not a curve, or if the runs share no label of a dimension."""
     axis = _axis(pair)
     if axis is None or pair[0].dtype.kind not in "fiu" or pair[1].dtype.kind not in "fiu":
         return
@@ -123,9 +123,9 @@ def _panels(name: str, pair: Pair) -> Iterator[Panel]:
     color = max(rest, key=lambda dim: len(shared[dim]), default=None)
     facets = [dim for dim in rest if dim != color]
     for labels in product(*(_few(shared[dim], MOST_FACETS) for dim in facets)):
-        where = dict(zip(facets, labels, strict=True))
-        chosen = (_at(pair[0], where), _at(pair[1], where))
-        said = [f"{formatting.label(dim)} {formatting.text(label)}" for dim, label in where.items()]
+        place = dict(zip(facets, labels, strict=True))
+        chosen = (_at(pair[0], place), _at(pair[1], place))
+        said = [f"{formatting.label(dim)} {formatting.text(label)}" for dim, label in place.items()]
         colors = _few(shared[color], MOST_COLORS) if color else []
         yield Panel(", ".join([formatting.label(name), *said]), chosen, axis, color, colors)
 
@@ -142,7 +142,7 @@ def _axis(pair: Pair) -> str | None:
 
 
 def _shared(pair: Pair, dim: str) -> list[Any]:
-    """The labels of a dimension that both runs have; positions where it has none and is short."""
+    """The labels of a dimension that both runs have; positions if it has no labels and is short."""
     a, b = ([*each[dim].values.tolist()] if dim in each.coords else None for each in pair)
     if a is None or b is None:
         length = min(each.sizes[dim] for each in pair)
@@ -179,7 +179,7 @@ def _figure(drawn: Sequence[Panel], names: tuple[str, str]) -> Figure:
 
 
 def _legends(drawn: Sequence[Panel], names: tuple[str, str], figure: Figure, grid: Sequence[Axes]) -> None:
-    """Which run is which, above all panels; the colors beside it where all share them, else in each panel."""
+    """Add a legend of the two runs above all panels, and one of the colors beside it or, if they differ, in each."""
     plain = all(panel.color is None for panel in drawn)
     colors = PALETTE[1::-1] if plain else (INK, INK)
     lines = [grid[0].plot([], [], color=color, **style)[0] for color, style in zip(colors, _STYLES, strict=True)]

@@ -1,4 +1,4 @@
-"""Tables of stored runs for a terminal: what is there, and two runs side by side."""
+"""Tables of stored runs for a terminal: a list of runs, and two runs side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dynascope.lab import formatting
 from dynascope.lab.inventory import Item
-from dynascope.lab.listing import differing
+from dynascope.lab.listing import fields_that_differ
 from dynascope.lab.terminal import mark, typed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ LONGEST = 28
 
 
 def runs_table(items: Sequence[Item]) -> Table:
-    """The runs, a row for each; the id where a new experiment begins."""
+    """The runs, a row for each; an id is printed once."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("experiment", "digest", "preset"):
         table.add_column(name, no_wrap=True)
@@ -33,7 +33,7 @@ def runs_table(items: Sequence[Item]) -> Table:
     table.add_column("verdicts", no_wrap=True)
     for name in ("age", "size"):
         table.add_column(name, justify="right", no_wrap=True)
-    names, before = differing(items), ""
+    names, before = fields_that_differ(items), ""
     for item in items:
         head = "" if item.id == before else f"[bold]{escape(item.id)}[/]"
         cells = (head, escape(item.digest[:SHORT]), *_about(item, names))
@@ -52,7 +52,7 @@ def _about(item: Item, names: Mapping[str, Sequence[str]]) -> tuple[str, str, st
 
 
 def verdicts(run: StoredRun) -> str:
-    """How many claims hold, are errata and fail; failures in red where one is not on record."""
+    """How many claims hold, are errata and fail; failures in red if one is not on record."""
     counts = run.manifest["claims"]
     color = "red" if counts.get("news") else "yellow"
     marks = (("holds", "✓", "green"), ("erratum", "!", "yellow"), ("fails", "✗", color))
@@ -60,13 +60,13 @@ def verdicts(run: StoredRun) -> str:
 
 
 def short(value: Any) -> str:
-    """A value as `--set` takes it, cut where it is long."""
+    """A value as `--set` takes it, cut if it is long."""
     text = typed(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def differences_table(pairs: Mapping[str, Pair], title: str) -> Table:
-    """What differs between two runs."""
+    """The differences between two runs."""
     table = _side_by_side(title)
     for name, pair in pairs.items():
         table.add_row(
@@ -76,7 +76,7 @@ def differences_table(pairs: Mapping[str, Pair], title: str) -> Table:
 
 
 def claims_side_by_side(compared: Comparison) -> Table:
-    """The claims of two runs: the verdict of each and what was measured; in bold where the verdicts differ."""
+    """The claims of two runs: their verdicts and measured values; in bold if the verdicts differ."""
     table = _side_by_side("claim")
     for id, pair in compared.claims.items():
         differ = len({claim.verdict if claim else None for claim in pair}) > 1

@@ -29,16 +29,16 @@ from dynascope.lab.shared_index import SHARED as SHARED, runs_with
 from dynascope.lab.store import Draft, Store
 
 POLL_SECONDS = 0.2
-"""Between two looks at whether another process has stored what this one waits for."""
+"""Between two checks whether another process has stored the measurement."""
 
 
 def compose(
     experiment: ComposedExperiment, draft: Draft, store: Store, data: Mapping[str, str], monitor: LabMonitor
 ) -> xr.DataTree:
-    """What `experiment.measure` returns, its measurements taken from the store where it has them.
+    """The result of `experiment.measure`, with those measurements from the store that it has.
 
-    Each is kept in the draft as soon as it is there, so that a run that is cut short goes on with the next one. A
-    forced run takes nothing.
+    Each is kept in the draft as soon as it is there, so that a run that is cut short continues with the next one. A
+    forced run takes nothing from the store.
     """
     found: dict[str, xr.Dataset] = {}
     for name, each in experiment.measurements().items():
@@ -54,8 +54,8 @@ def compose(
 
 @contextmanager
 def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str, str]) -> Iterator[None]:
-    """While the block lasts, no other process measures what this run has to. One that wants it waits until the run is
-    stored, and takes it from there. The locks end with their process."""
+    """While the block lasts, no other process takes the measurements that this run needs and nobody has stored: it
+    waits until the run is stored, and reads them from there. The locks end with their process."""
     keys = set()
     if isinstance(experiment, ComposedExperiment):
         keys = {key_of(each, experiment, seed, data) for each in experiment.measurements().values()} - {""}
@@ -71,7 +71,7 @@ def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str,
 
 
 def key_of(each: Measurement, experiment: ComposedExperiment, seed: int, data: Mapping[str, str]) -> str:
-    """The name of a measurement in the manifests of runs; empty where its code is in no file, and so not known."""
+    """The name of a measurement in the manifests of runs; "" if its code is not in a file, and so not known."""
     kind = type(each)
     code = fingerprints(kind)["measure"]
     facts = {
@@ -97,7 +97,7 @@ def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> t
 
 
 def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]] | None:
-    """The measurement from a run of the same system, and where it comes from; runs that are damaged are passed over."""
+    """The measurement from a run of the same system, and its origin; damaged runs are skipped."""
     for run, name in runs_with(store, id, key):
         try:
             measured = run.measured()[name]
@@ -110,7 +110,7 @@ def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]
 
 
 def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:
-    """What an earlier attempt at this run has kept."""
+    """The measurement, if an earlier attempt at this run has kept it."""
     origin = (draft.state["facts"].get(SHARED) or {}).get(name) or {}
     path = draft.folder / SHARED / f"{name}.nc"
     if origin.get("key") != key or not path.exists() or checksum(path) != origin.get("sha256"):

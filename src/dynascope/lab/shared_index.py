@@ -1,7 +1,6 @@
-"""Which stored runs have a measurement, without reading every manifest each time that one is asked for.
+"""An index of the stored runs that have a measurement, so that a process reads each manifest once.
 
-A run that is in place does not change, so each manifest is read once in a process. What the index says is only where to
-look: a run is opened, and has to have the measurement, before it is given.
+The index may be out of date: a run is opened, and must have the measurement, before it is returned.
 """
 
 from __future__ import annotations

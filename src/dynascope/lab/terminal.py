@@ -1,4 +1,4 @@
-"""What the lab shows on a terminal: tables, marks and the progress line."""
+"""Tables and marks for a terminal."""
 
 from __future__ import annotations
 
@@ -6,35 +6,28 @@ import inspect
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, ConsoleOptions
-from rich.live import Live
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from dynascope.lab import formatting
 from dynascope.lab.field_types import describe_type
 from dynascope.lab.references import REFERENCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynascope.lab.claims import Claim
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.monitor import Progress
     from dynascope.lab.store import StoredRun
 
 MARKS = {"holds": "[green]✓ holds[/]", "fails": "[red]✗ fails[/]", "erratum": "[yellow]! erratum[/]"}
 
 
 def console(errors: bool = False) -> Console:
-    """A console; lines are not wrapped where the output is not a terminal."""
+    """A console; lines are wrapped only if the output is a terminal."""
     stream = sys.stderr if errors else sys.stdout
     wide = not stream.isatty() and "COLUMNS" not in os.environ
     return Console(stderr=errors, highlight=False, width=200 if wide else None)
@@ -71,7 +64,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         statement = escape(claim.statement)
         if claim.printed:
             statement += f"\n[dim]printed in {escape(claim.source)}:[/] [italic]{escape(claim.printed)}[/]"
-        for name, text in (("known failure", claim.known), ("settled after looking", claim.post_hoc)):
+        for name, text in (("known failure", claim.known), ("chosen after seeing results", claim.post_hoc)):
             statement += f"\n[dim]{name}: {escape(text)}[/]" if text else ""
         measured, expected = (escape(formatting.text(value)) for value in (claim.measured, claim.expected))
         table.add_row(f"  {mark(claim)}", statement, measured, expected)
@@ -79,7 +72,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def mark(claim: Claim) -> str:
-    """The verdict of a claim; an erratum with its kind, and a verdict beside the record where they differ."""
+    """The verdict of a claim, with the kind of an erratum; the mark says if the verdict differs from the record."""
     if claim.verdict == "fails":
         return "[yellow]✗ fails, as known[/]" if claim.known else MARKS["fails"]
     if claim.known:
@@ -105,7 +98,7 @@ MOST_ROWS = 60
 
 
 def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
-    """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, where those are many, for each
+    """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, if those are many, for each
     claim over all points."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     if len(rows) <= MOST_ROWS:
@@ -130,7 +123,8 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
 
 
 def description(kind: type[Experiment], last: StoredRun | None, origin: str = "") -> Iterator[str | Table]:
-    """What `dynascope show` prints: the question, the source, the cost, presets, control, the last run, the fields."""
+    """The output of `dynascope show`: the question, the source, the cost, presets, control, the last run, the
+    fields."""
     title, _, body = inspect.cleandoc(kind.__doc__ or "").partition("\n")
     yield f"[bold]{escape(kind.id)}[/]  {escape(title)}"
     if body.strip():
@@ -176,56 +170,3 @@ def fields_table(kind: type[Experiment]) -> Table:
 def typed(value: Any) -> str:
     """A field's value as `--set` takes it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-class _Line:
-    """The line that shows how far the work has come: drawn anew while it is shown, so that its clock goes on."""
-
-    def __init__(self, name: str, stated: int | float | None):
-        self.name, self.stated, self.began = name, stated, time.monotonic()
-        self.latest: Progress | None = None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        yield Text(self.words(time.monotonic() - self.began, options.max_width), no_wrap=True, overflow="ellipsis")
-
-    def words(self, elapsed: int | float, width: int) -> str:
-        """The whole of a run is its clock beside its stated cost: how many parts it has is not known."""
-        now = self.latest
-        share = now.done / now.total if now and now.total else 0.0
-        if now and not now.part and now.total:
-            bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-            pace = f", {_rounded(now.left)} left" if now.rate else ""
-            return f"{self.name} {bar} {now.done:,.6g} of {now.total:,.6g} {now.what}{pace}"
-        clock = _rounded(elapsed)
-        if self.stated and not formatting.needs_gpu(self.stated):
-            clock += f" of about {_rounded(self.stated)}" if elapsed < self.stated else " (longer than stated)"
-        doing = "starting"
-        if now and now.part:
-            steps = f" ({now.done:,.6g} of {now.total:,.6g} {now.what})" if width >= 100 else ""
-            left = f", {_rounded(now.left)} left of it" if now.rate else ""
-            doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}" if share < 1 else f"part {now.part} is done"
-        elif now:
-            doing = now.what
-        return f"{self.name}: {clock}, {doing}"
-
-
-def _rounded(seconds: int | float) -> str:
-    """A duration in whole seconds or longer units, at least a second."""
-    return f"{max(1, round(seconds))} s" if seconds < 60 else formatting.duration(round(seconds))
-
-
-@contextmanager
-def progress_line(name: str, stated: int | float | None = None) -> Iterator[Callable[[Progress], None] | None]:
-    """A callback that shows on one line how far the work has come; None where the output is not a terminal. `stated`
-    is the cost that the experiment states for it, in seconds."""
-    shown = console(errors=True)
-    if not shown.is_terminal:
-        yield None
-        return
-    line = _Line(name, stated)
-
-    def on_progress(progress: Progress) -> None:
-        line.latest = progress
-
-    with Live(line, console=shown, transient=True, refresh_per_second=5):
-        yield on_progress

@@ -24,7 +24,7 @@ FORMAT = "dynascope-trajectory-2"
 
 
 def save(trajectory: Trajectory, path: str | Path) -> Path:
-    """Write a trajectory to `path` (with the suffix .npz): its trace, its state and where it is."""
+    """Write a trajectory to `path` (with the suffix .npz): its trace, its state and its step or time."""
     if trajectory.state is None:
         raise ValueError("the state was not kept; run the ensemble with keep=True to save it")
     leaves = jax.tree_util.tree_leaves_with_path(trajectory.state)
@@ -47,10 +47,19 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
 
 
 def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
-    """The trajectory that was saved at `path`.
+    """Read a trajectory that `Trajectory.save` wrote. Nothing is unpickled.
 
-    `like` is a trajectory of the same call, which knows the model, the task and the optimizer: the one that was saved,
-    or, in a new session, the same call with `steps=0` (a flow: `times=[0]`).
+    Args:
+        path: The file, with or without the suffix .npz.
+        like: A trajectory of the same call, which has the model, the task and the optimizer: the one that was saved,
+            or, in a new session, the same call with `steps=0` (for a flow, `times=[0]`).
+
+    Returns:
+        The trajectory, which can be resumed.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is damaged, or belongs to another call than `like`.
     """
     if not isinstance(like, Trajectory):
         raise TypeError(f"like must be a Trajectory of the same call, steps=0 is enough; got {shown(like)}")
@@ -66,24 +75,24 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no trajectory {source}") from None
     except Exception as error:  # zip, JSON and HDF5 raise many kinds for a damaged file
-        raise ValueError(f"{source} is damaged, or no trajectory file ({type(error).__name__})") from None
+        raise ValueError(f"{source} is damaged, or not a trajectory file ({type(error).__name__})") from None
     leaves, structure = jax.tree.flatten(like.state)
     names = [jax.tree_util.keystr(place) for place, _ in jax.tree_util.tree_leaves_with_path(like.state)]
     if like.state is None:
         raise ValueError("the state of `like` was not kept; run it with keep=True")
     if any(name not in trace or not np.array_equal(trace[name], like.trace[name]) for name in like.run.dims):
-        raise ValueError(f"{source} is of another call than `like`: the members are others")
+        raise ValueError(f"{source} belongs to another call than `like`: the members differ")
     if names != about["leaves"]:
         differ = sorted(set(names) ^ set(about["leaves"]))
-        raise ValueError(f"{source} is of another call than `like`: they differ in {shown(differ)}")
+        raise ValueError(f"{source} belongs to another call than `like`: they differ in {shown(differ)}")
     found = [arrays[f"leaf{i}"] for i in range(len(leaves))]
     for name, kept, old in zip(names, found, leaves, strict=True):
         if not fits(kept, old):
             wanted = as_numpy(old)
             was = f"{kept.dtype} {kept.shape}, not {wanted.dtype} {wanted.shape}"
-            raise ValueError(f"{source} is of another call than `like`: {name} is {was}")
+            raise ValueError(f"{source} belongs to another call than `like`: {name} is {was}")
     if about["made_of"] != _made_of(like.run):
-        raise ValueError(f"{source} is of another call than `like`: the data, the key or the settings are others")
+        raise ValueError(f"{source} belongs to another call than `like`: the data, the key or the settings differ")
     state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
     return Trajectory(trace, about["statistics"], state, about["at"], like.run._replace(record=about["record"]))
 

@@ -1,7 +1,8 @@
-"""A user's own experiments, found by their ids: in the folders of `$DYNASCOPE_EXPERIMENTS`, and in installed packages.
+"""A user's own experiments by their ids: in the folders of `$DYNASCOPE_EXPERIMENTS`, and in installed packages.
 
 A package names its experiments in the entry-point group `dynascope.experiments`: a module, a package of modules, or one
-class (`"mypackage.plateau:Plateau"`). Nothing is imported to find them. What cannot be used is left out with a line.
+class (`"mypackage.plateau:Plateau"`). Nothing is imported to find them. An experiment that cannot be used is left out,
+with a line that says why.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ def _entry_points() -> list[tuple[str, str, str]]:
 
 @lru_cache(maxsize=8)
 def _entry_points_on(path: tuple[str, ...]) -> list[tuple[str, str, str]]:
-    """The entry points of the group: name, value, and the distribution. Looking through what is installed takes a
-    while, so it is done once for each value of `sys.path`."""
+    """The entry points of the group: name, value, and the distribution. Searching the installed packages takes a while,
+    so it is done once for each value of `sys.path`."""
     from importlib.metadata import entry_points
 
     return [

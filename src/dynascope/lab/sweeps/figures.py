@@ -45,7 +45,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a figure shows: a value over the grid's keys and `at`, with its interval."""
+    """The quantity of a figure: a value over the grid's keys and `at`, with its interval."""
 
     label: str
     value: xr.DataArray
@@ -161,7 +161,7 @@ def _map(
     options: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "cmap": colors, "interpolation": "nearest"}
     image = axes.imshow(np.ma.masked_invalid(value), origin="lower", aspect="auto", **options)
     axes.grid(False)
-    axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # what shows through where a run is missing
+    axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # shows through where a run is missing
     for key, set_ticks in ((across, axes.set_xticks), (up, axes.set_yticks)):
         found = shown.value[key].values
         ticks = _ticks(found.size)
@@ -179,7 +179,7 @@ def _map(
 
 
 def _cell(value: float, low: float, high: float, is_share: bool) -> str:
-    """The value, and below it half of its interval where it is a mean of several."""
+    """The value, and below it half of its interval if it is a mean of several."""
     if not np.isfinite(value):
         return "gap"
     if is_share:
@@ -198,7 +198,7 @@ def _range(shown: Quantity) -> tuple[float, float]:
 
 
 def _size(across: int, up: int, columns: int) -> tuple[float, float]:
-    """Inches of a panel: larger for more cells, and smaller where there are many panels."""
+    """Inches of a panel: larger for more cells, smaller for many panels."""
     most = {1: 8.4, 2: 5.6, 3: 4.2}.get(columns, 3.4)
     return min(max(2.6, 0.62 * across + 1.4), most), min(max(2.6, 0.42 * up + 1.2), 6.5)
 

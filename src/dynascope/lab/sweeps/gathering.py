@@ -19,7 +19,7 @@ from dynascope.lab.json_text import canonical
 VERDICTS = ("gap", "not judged", "holds", "fails", "erratum")
 """A `gap` is a run that did not finish; `not judged`, a claim that the experiment does not make in this setting."""
 OWN = ("seed", "claim", "statement", "verdict", "holds", "measured", "share", "low", "high")
-"""The names of the sweep itself; what a run calls so gets the suffix `_of_run`."""
+"""The names of the sweep itself; a variable of a run with such a name gets the suffix `_of_run`."""
 MOST_NUMBERS = 10_000_000
 """The most numbers of one variable over the whole grid."""
 
@@ -102,9 +102,9 @@ class Gathering:
     def dataset(self) -> xr.Dataset:
         """Over the grid's keys, `seed` and `claim`.
 
-        `verdict` and `holds` (1 or 0, for an erratum 1) of each claim and the number that it `measured` where that
+        `verdict` and `holds` (1 or 0, for an erratum 1) of each claim and the number that it `measured` if that
         is a single one, the `share` of seeds in which it holds with its Wilson interval `low` to `high`, and everything
-        in `reduced` that has the same form at all points. NaN, and the verdict `gap`, where a run did not finish.
+        in `reduced` that has the same form at all points. NaN, and the verdict `gap`, if a run did not finish.
         """
         claims = dict(sorted(self._claims.items(), key=lambda item: item[1].first))
         codes = np.zeros((*self.shape, len(claims)), np.int8)
@@ -146,7 +146,7 @@ class Gathering:
 
 
 def shares(holds: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The share of ones among the numbers along an axis, and its Wilson interval; NaN where there are none."""
+    """The share of ones among the numbers along an axis, and its Wilson interval; NaN if there are none."""
     of, yes = np.isfinite(holds).sum(axis), np.nansum(holds, axis)
     share = np.divide(yes, of, out=np.full(of.shape, np.nan), where=of > 0)
     known = {

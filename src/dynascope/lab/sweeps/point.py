@@ -1,4 +1,4 @@
-"""One point of a sweep, as a worker carries it out."""
+"""One point of a sweep, as a worker executes it."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def run_point(
 ) -> Any:
     """Run it without figures and store it: its claims as plain values, and its reduced numbers.
 
-    Where this process does not see the store, they come with the files of the run, as a `Parcel`.
+    If this process does not see the store, they come with the files of the run, as a `Parcel`.
     """
     experiment = build(load(address) if isinstance(address, str) else address, changes, preset, control)
 
-    def carried_out(root: str) -> StoredRun:
+    def run_in(root: str) -> StoredRun:
         return run(experiment, seed=seed, preset=preset, store=Store(root), force=force, draw=False, of_sweep=True)
 
     if place.visible:
-        return results(carried_out(place.root))
+        return results(run_in(place.root))
     with TemporaryDirectory(prefix="dynascope-") as folder:
         try:
-            stored = carried_out(folder)
+            stored = run_in(folder)
         except ExperimentCrash as crash:
-            return Parcel.crashed(crash, Path(folder), place)
-        return Parcel.packed(results(stored), stored, place)
+            return Parcel.of_crash(crash, Path(folder), place)
+        return Parcel.of_run(results(stored), stored, place)
 
 
 def results(stored: StoredRun) -> tuple[list[dict[str, Any]], xr.Dataset]:
-    """What a sweep keeps of a stored run."""
+    """The part of a stored run that a sweep keeps: its claims and its reduced numbers."""
     return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())

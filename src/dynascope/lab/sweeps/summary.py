@@ -1,4 +1,4 @@
-"""What a sweep leaves behind: its dataset, tables of its claims and numbers, and a figure of each."""
+"""The summary of a sweep: its dataset, tables of its claims and numbers, and a figure of each."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _mean(values: np.ndarray, keys: Sequence[str], data: xr.Dataset, at: Sequenc
 
 
 def _moments(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How many finite values there are along an axis, their mean and their standard deviation; NaN where too few."""
+    """How many finite values there are along an axis, their mean and their standard deviation; NaN if too few."""
     finite = np.isfinite(values)
     of = finite.sum(axis)
     mean = np.divide(np.where(finite, values, 0.0).sum(axis), of, out=np.full(of.shape, np.nan), where=of > 0)
@@ -103,10 +103,10 @@ def number_rows(data: xr.Dataset) -> Iterator[dict[str, Any]]:
             yield row | {name: column[place].item() for name, column in columns.items()}
 
 
-def keep_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]) -> Path:
+def write_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]) -> Path:
     """Write `sweeps/<digest>/` with `sweep.nc`, the tables, the figures and a manifest; return the folder.
 
-    Nothing is written where all of it is there already.
+    Nothing is written if all of it is there already.
     """
     final = asked.store.root / asked.kind.id / SWEEPS / digest_of(asked.question)
     errors = [{"point": asked.point(k), "seed": asked.seed(k), "error": line} for k, line in gaps]
@@ -164,7 +164,7 @@ def _is_there(final: Path, sums: Mapping[str, str]) -> bool:
 
 @contextmanager
 def _turn(final: Path) -> Iterator[None]:
-    """Hold the lock of the summary; where another process writes the same one, wait for it."""
+    """Hold the lock of the summary; if another process writes the same one, wait for it."""
     with ExitStack() as held:
         while True:
             try:

@@ -26,7 +26,7 @@ from dynascope.lab.store import ReadOnlyError, Store
 from dynascope.lab.sweeps.gathering import Gathering
 from dynascope.lab.sweeps.plan import Plan, plan
 from dynascope.lab.sweeps.point import results, run_point
-from dynascope.lab.sweeps.summary import keep_summary
+from dynascope.lab.sweeps.summary import write_summary
 from dynascope.lab.workers.executors import InProcess, is_far
 from dynascope.lab.workers.parcels import Place, place_of
 
@@ -96,7 +96,7 @@ def carry_out(
     data = work.gathered.dataset().assign_attrs(_about(asked, work.gathered))
     folder = None
     if asked.part is None:
-        folder = keep_summary(asked, data, [(k, work.gaps[k]) for k in sorted(work.gaps)])
+        folder = write_summary(asked, data, [(k, work.gaps[k]) for k in sorted(work.gaps)])
     return Sweep(data, gaps, folder)
 
 

@@ -1,4 +1,4 @@
-"""A call on its way to another process and back: bytes that hold what it returned, or what it raised."""
+"""A call on its way to another process and back, as bytes: the result or the exception."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dynascope.lab.errors import one_line
 from dynascope.lab.workers.parcels import Parcel
 
 
-def answered(question: bytes) -> bytes:
-    """Carry out a pickled `(function, arguments, keywords)`. What it raises is an answer too, with the traceback as a
-    note; what cannot be sent back is an error."""
+def call(question: bytes) -> bytes:
+    """Call a pickled `(function, arguments, keywords)`. The answer is its result, or the exception that it raised with
+    the traceback as a note; a result that cannot be pickled is an exception too."""
     try:
         fn, args, kwargs = pickle.loads(question)
         answer = True, fn(*args, **kwargs)
@@ -27,7 +27,7 @@ def answered(question: bytes) -> bytes:
 
 
 def result_of(answer: bytes) -> Any:
-    """What the call returned (a parcel is delivered first); what it raised is raised here."""
+    """The result of the call (a parcel is delivered first); its exception is raised."""
     done, value = pickle.loads(answer)
     if not done:
         raise value

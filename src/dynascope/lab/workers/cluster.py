@@ -1,7 +1,7 @@
 """Calls on the workers of a dask cluster, behind the interface of `concurrent.futures`.
 
-dask tries a call again where its worker dies, and gives up after some deaths. Nothing here imports dask before a
-cluster is asked for.
+dask repeats a call if its worker dies, and gives up after some deaths. dask is imported only when a cluster is
+created.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from typing import Any
 from uuid import uuid4
 
 from dynascope.lab.errors import ClusterLost, UsageError, WorkerLost, one_line
-from dynascope.lab.workers.calls import answered, result_of
+from dynascope.lab.workers.calls import call, result_of
 from dynascope.lab.workers.deployment import PATIENCE, Deployment, deploy
 from dynascope.lab.workers.devices import take_share
 
 
 class Cluster(Executor):
-    """The workers of a dask cluster: of one that is there (`tcp://HOST:PORT`), of processes on this machine
-    (`local:N`), or of one that is started as a file says (`FILE.toml`) and ended with this object.
+    """The workers of a dask cluster: one that is running (`tcp://HOST:PORT`), processes on this machine (`local:N`), or
+    one that is started as a file says (`FILE.toml`) and ended with this object.
 
-    A future ends with the result of its call or the exception that it raised, with `WorkerLost` where its worker died
-    at every attempt, or with `ClusterLost` where the scheduler has gone.
+    A future ends with the result of its call or the exception that it raised, with `WorkerLost` if its worker died at
+    every attempt, or with `ClusterLost` if the scheduler is gone.
     """
 
-    def __init__(self, where: str):
+    def __init__(self, address: str):
         try:
             from distributed import Client  # pyright: ignore[reportMissingImports]
         except ImportError:
-            raise UsageError(f"the executor dask:{where} needs dask: pip install 'dynascope[cluster]'") from None
+            raise UsageError(f"the executor dask:{address} needs dask: pip install 'dynascope[cluster]'") from None
         _hush()
-        self._deployed: Deployment = deploy(where)
+        self._deployed: Deployment = deploy(address)
         try:
             self._client = Client(self._deployed.address, timeout=PATIENCE, set_as_default=False)
         except BaseException as error:
             self._deployed.close(now=True)
             if not isinstance(error, Exception):  # Ctrl-C
                 raise
-            raise UsageError(f"no dask scheduler answers at {where} ({one_line(error)})") from None
+            raise UsageError(f"no dask scheduler answers at {address} ({one_line(error)})") from None
         self._waiting: dict[Future, Any] = {}
         self._changing = threading.Lock()
         self._closed = False
@@ -56,7 +56,7 @@ class Cluster(Executor):
         if self._client.status != "running":
             raise self._lost()
         key, question = f"{getattr(fn, '__name__', 'call')}-{uuid4().hex}", dumps((fn, args, kwargs))
-        theirs = self._client.submit(_carried_out, question, self._deployed.here, key=key, pure=False)
+        theirs = self._client.submit(_call_in_worker, question, self._deployed.here, key=key, pure=False)
         with self._changing:
             self._waiting[future] = theirs
         theirs.add_done_callback(partial(self._settle, future))
@@ -119,8 +119,8 @@ def _hush() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _carried_out(question: bytes, here: int) -> bytes:
-    """What a worker does. `here` is the number of workers, where all are on one machine and share it.
+def _call_in_worker(question: bytes, here: int) -> bytes:
+    """The call that a worker executes. `here` is the number of workers if all are on one machine and share it, else 0.
 
     Inside a worker xarray would ask the scheduler for a lock over the network at each file that it writes; files have
     locks of our own.
@@ -131,7 +131,7 @@ def _carried_out(question: bytes, here: int) -> bytes:
     if here:
         _take_share_once(int(get_worker().name), here)
     with configured(scheduler="synchronous"):
-        return answered(question)
+        return call(question)
 
 
 _take_share_once = cache(take_share)

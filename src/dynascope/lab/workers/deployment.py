@@ -33,12 +33,12 @@ KINDS = {
     "sge": ("dask_jobqueue", "SGECluster", "dask-jobqueue"),
     "kubernetes": ("dask_kubernetes.operator", "KubeCluster", "dask-kubernetes"),
 }
-"""What a file may ask for: the module and the class that start it, and the package to install."""
+"""The kinds of clusters: the module and the class that start one, and the package to install."""
 PATIENCE = 10.0
 """Seconds to wait for a scheduler's answer."""
 SILENT = logging.CRITICAL + 1
 MEMORY = {"target": False, "spill": False, "pause": False}
-"""dask would pause a worker at 80 % of its memory, for good where XLA keeps it; one over its limit is still ended."""
+"""dask would pause a worker at 80 % of its memory, forever if XLA keeps it; one over its limit is still ended."""
 
 SATURATION, PATIENT = "distributed.scheduler.worker-saturation", "distributed.deploy.lost-worker-timeout"
 """How many calls a worker has at hand (one, so that its death counts against that one); how long it may take to come
@@ -51,10 +51,10 @@ class Deployment:
 
     address: Any
     here: int = 0
-    """The number of workers, where all of them are on this machine."""
+    """The number of workers if all of them are on this machine, else 0."""
     cluster: Any = None
     ending: ExitStack = field(default_factory=ExitStack)
-    """What to undo when the cluster has ended."""
+    """Settings and folders to undo when the cluster has ended."""
 
     def close(self, now: bool = False) -> None:
         """End what was started here; `now` kills workers on this machine in the middle of a run."""
@@ -70,18 +70,18 @@ class Deployment:
         self.ending.close()
 
 
-def deploy(where: str) -> Deployment:
-    """The cluster that `where` names: `tcp://HOST:PORT`, `local:N` or `FILE.toml`."""
-    if where.endswith(".toml"):
-        return _from_file(Path(where))
-    if where.partition(":")[0] == "local":
-        count = where.partition(":")[2]
+def deploy(address: str) -> Deployment:
+    """The cluster at an address: `tcp://HOST:PORT`, `local:N` or `FILE.toml`."""
+    if address.endswith(".toml"):
+        return _from_file(Path(address))
+    if address.partition(":")[0] == "local":
+        count = address.partition(":")[2]
         if not count.isdecimal() or int(count) < 1:
-            raise UsageError(f"the executor dask:local:N needs a number of processes, at least 1; got dask:{where}")
+            raise UsageError(f"the executor dask:local:N needs a number of processes, at least 1; got dask:{address}")
         return _local(int(count), {}, "")
-    if not re.fullmatch(r"([a-z]+://)?[^/\s]+:\d+", where):
-        raise UsageError(f"executor must be dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml; got 'dask:{where}'")
-    return Deployment(where)
+    if not re.fullmatch(r"([a-z]+://)?[^/\s]+:\d+", address):
+        raise UsageError(f"executor must be dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml; got 'dask:{address}'")
+    return Deployment(address)
 
 
 def _from_file(path: Path) -> Deployment:
@@ -155,7 +155,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deployment:
-    """Jobs of a queueing system, each with one worker. What it writes goes beside the compilation cache."""
+    """Jobs of a queueing system, each with one worker. Its logs go beside the compilation cache."""
     for name in ("cores", "processes"):
         if name in options:
             raise UsageError(f"{path}: options.{name} is always 1, since a worker has one thread; leave it out")

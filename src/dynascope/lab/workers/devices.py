@@ -7,14 +7,14 @@ import shutil
 import subprocess
 
 MEMORY_SHARE = 0.75
-"""Of a GPU's memory, what JAX takes at its start; workers that share a GPU divide it."""
+"""The share of a GPU's memory that JAX takes at its start; workers that share a GPU divide it."""
 
 
 def take_share(number: int, of: int) -> None:
     """Give this process the share of worker `number` of `of` on this machine; call it before JAX computes anything.
 
-    XLA starts a thread for each core it sees, and where every worker does so on all cores, their threads wait for each
-    other. JAX takes most of the memory of every GPU it sees, and so leaves nothing for the next worker.
+    XLA starts a thread for each core it sees; if every worker does so on all cores, their threads wait for each other.
+    JAX takes most of the memory of every GPU it sees, and so leaves nothing for the next worker.
     """
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))

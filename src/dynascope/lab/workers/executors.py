@@ -1,8 +1,8 @@
-"""What carries out the runs of a sweep: this process, processes on this machine, or a cluster.
+"""The executors of runs: this process, processes on this machine, or a cluster.
 
 All of them have the interface of `concurrent.futures.Executor`. A future ends with the result of its call or the
-exception that it raised; with `WorkerLost` where the worker died, also when the call was tried again; or with
-`ClusterLost` where there is nobody left to carry out calls.
+exception that it raised; with `WorkerLost` if the worker died, also when the call was tried again; or with
+`ClusterLost` if no worker is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class InProcess(Executor):
 
 
 def choose(name: str = "local", jobs: int = 1) -> Executor:
-    """`local` (in this process, or in `jobs` of them), or a dask cluster: `dask:tcp://HOST:PORT` (one that is there),
+    """`local` (in this process, or in `jobs` of them), or a dask cluster: `dask:tcp://HOST:PORT` (one that is running),
     `dask:local:N` (of N processes on this machine), or `dask:FILE.toml` (started as a file says)."""
     check(name)
     if name == "local":
@@ -38,9 +38,9 @@ def choose(name: str = "local", jobs: int = 1) -> Executor:
 
 
 def check(name: str) -> None:
-    """A `UsageError` where `choose` would not know the name. Nothing is started."""
-    kind, _, where = name.partition(":")
-    if name != "local" and (kind != "dask" or not where):
+    """Raise a `UsageError` if `choose` does not know the name. Nothing is started."""
+    kind, _, address = name.partition(":")
+    if name != "local" and (kind != "dask" or not address):
         forms = "local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml"
         raise UsageError(f"executor must be {forms}; got {name!r}{nearest(name, ['local'])}")
 

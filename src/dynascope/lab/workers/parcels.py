@@ -1,4 +1,4 @@
-"""Results that come back by the wire, where a worker does not see the store.
+"""Runs that a worker sends back, because it does not see the store.
 
 The parent puts a token into its store and sends its name along. A worker that does not find the token is on a machine
 with other disks: it runs in a temporary store and sends the files of the run back, and the parent stores them.
@@ -55,7 +55,7 @@ def place_of(store: Store, far: bool) -> Iterator[Place]:
 
 @dataclass(frozen=True, eq=False)
 class Parcel:
-    """What a worker returns in place of `value` where it does not see the store: with it the files of the run.
+    """The answer of a worker that does not see the store: the value, and the files of the run.
 
     An experiment that crashed there is a parcel too, with the error as its value and with its log.
     """
@@ -67,14 +67,14 @@ class Parcel:
     files: Mapping[str, bytes]
 
     @classmethod
-    def packed(cls, value: Any, stored: StoredRun, place: Place) -> Parcel:
+    def of_run(cls, value: Any, stored: StoredRun, place: Place) -> Parcel:
         """A run of a temporary store, on its way to its place."""
         files = {name: (stored.folder / name).read_bytes() for name in ("manifest.json", *stored.manifest["files"])}
         return cls(value, place.root, stored.id, stored.digest, files)
 
     @classmethod
-    def crashed(cls, error: ExperimentCrash, temporary: Path, place: Place) -> Parcel:
-        """A crash in a temporary store; its message names the log where it will be."""
+    def of_crash(cls, error: ExperimentCrash, temporary: Path, place: Place) -> Parcel:
+        """A crash in a temporary store; its message names the log's future place."""
         (log,) = temporary.glob(f"*/*{UNFINISHED}/{LOG}")
         known = ExperimentCrash(str(error).replace(str(temporary), place.root))
         digest = log.parent.name.removesuffix(UNFINISHED)

@@ -1,8 +1,8 @@
-"""Processes on this machine that carry out calls. One that dies costs its own call, not the pool.
+"""Processes on this machine that execute calls. One that dies costs its own call, not the pool.
 
 `concurrent.futures.ProcessPoolExecutor` ends as a whole when one of its processes is killed. Here each process has a
-pipe and a thread of its own: the thread sends a call and waits for the answer. Where the process dies instead, the
-thread starts another one and tries the call again.
+pipe and a thread of its own: the thread sends a call and waits for the answer. If the process dies instead, the thread
+starts another one and repeats the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from dynascope.lab.errors import ClusterLost, WorkerLost, one_line
-from dynascope.lab.workers.calls import answered, result_of
+from dynascope.lab.workers.calls import call, result_of
 from dynascope.lab.workers.devices import take_share
 
 RETRIES = 2
@@ -30,8 +30,8 @@ RETRIES = 2
 class Pool(Executor):
     """`jobs` processes, each with cores (and GPUs, if there are any) of its own.
 
-    A future ends with the result of its call or the exception that it raised, with `WorkerLost` where its process died
-    at every attempt, or with `ClusterLost` where processes do not start at all.
+    A future ends with the result of its call or the exception that it raised, with `WorkerLost` if its process died at
+    every attempt, or with `ClusterLost` if processes do not start at all.
     """
 
     def __init__(self, jobs: int):
@@ -62,9 +62,9 @@ class Pool(Executor):
         with self._changing:
             if cancel_futures:
                 while not self._calls.empty():
-                    call = self._calls.get()
-                    if call is not None:
-                        call[0].cancel()
+                    item = self._calls.get()
+                    if item is not None:
+                        item[0].cancel()
             if not self._closed or cancel_futures:
                 for _ in self._threads:
                     self._calls.put(None)
@@ -88,8 +88,8 @@ class Pool(Executor):
         """The thread of one process: take calls and have them carried out, until there are no more."""
         # A new process inherits what is blocked, and so hears Ctrl-C only when it has said what to do then.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        while (call := self._calls.get()) is not None:
-            future, fn, args, kwargs = call
+        while (item := self._calls.get()) is not None:
+            future, fn, args, kwargs = item
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -104,7 +104,7 @@ class Pool(Executor):
         """The answer to a call; a process that dies over it is replaced."""
         cause = ""
         for _ in range(1 + RETRIES):
-            worker = self._workers.get(number) or self._started(number)
+            worker = self._workers.get(number) or self._start(number)
             try:
                 return worker.ask(question)
             except (OSError, EOFError):
@@ -112,8 +112,8 @@ class Pool(Executor):
                 cause = worker.cause()
         raise WorkerLost(f"its process died ({cause}), also when it was tried again {RETRIES} times")
 
-    def _started(self, number: int) -> _Worker:
-        """A new process. Where three in a row die before they could do anything, this and all later calls fail."""
+    def _start(self, number: int) -> _Worker:
+        """A new process. If three in a row die before they could do anything, this and all later calls fail."""
         cause = ""
         for _ in range(1 + RETRIES):
             with self._changing:
@@ -158,7 +158,7 @@ class _Worker:
         return self.pipe.recv_bytes()
 
     def cause(self) -> str:
-        """Of what it died."""
+        """Why the process died."""
         self.end()
         status = self.process.exitcode or 0
         if status >= 0:
@@ -173,7 +173,7 @@ class _Worker:
 
 
 def _work(pipe: Connection, number: int, of: int) -> None:
-    """What a process does. Ctrl-C reaches it too: it ends without a message, and the parent prints one."""
+    """The main loop of a process. Ctrl-C reaches it too: it ends without a message, and the parent prints one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -184,7 +184,7 @@ def _work(pipe: Connection, number: int, of: int) -> None:
             question = pipe.recv_bytes()
         except EOFError:
             return
-        pipe.send_bytes(answered(question))
+        pipe.send_bytes(call(question))
 
 
 def _end_with_parent() -> None:
