@@ -74,7 +74,7 @@ def test_what_is_no_run_of_the_store_is_refused(store: Store, name: str):
     with pytest.raises(UsageError, match="is not a run of the store"):
         find_named(store, [path])
     elsewhere = keep(Store(store.root.parent / "elsewhere"), "aaaaaaaaaaaa")
-    with pytest.raises(UsageError, match="another store is named by --runs"):
+    with pytest.raises(UsageError, match="--runs names another store"):
         find_named(store, [str(elsewhere.folder)])
 
 

@@ -65,13 +65,13 @@ def claim(
     id: str,
     statement: str,
     *,
-    measured: Any,
-    expected: Any,
+    measured: object,
+    expected: object,
     holds: object,
     source: str = "",
     seeds: int = 0,
     post_hoc: str = "",
-    shown: Mapping[str, Any] | None = None,
+    shown: Mapping[str, object] | None = None,
 ) -> Claim:
     """A claim that holds or fails.
 
@@ -89,15 +89,14 @@ def claim(
     Returns:
         The claim.
     """
-    measured = plain(measured)
+    numbers = plain(measured)
     if shown:
-        first = measured if isinstance(measured, dict) else {"measured": measured}
-        measured = {**first, **plain(dict(shown))}
+        numbers = {**(numbers if isinstance(numbers, dict) else {"measured": numbers}), **plain(dict(shown))}
     return Claim(
         id=id,
         statement=statement,
         source=source,
-        measured=measured,
+        measured=numbers,
         expected=plain(expected),
         verdict="holds" if bool(holds) else "fails",
         seeds=int(seeds),
@@ -164,7 +163,7 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
     return max(0.0, center - half), min(1.0, center + half)
 
 
-def share_of(outcomes: Iterable[Any]) -> dict[str, Any]:
+def share_of(outcomes: Iterable[object]) -> dict[str, JsonValue]:
     """The share of outcomes that are true, as a claim's `measured` holds it.
 
     Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynascope.lab.store import StoredRun
 
 if TYPE_CHECKING:
     from dynascope.lab.claims import Claim
 
-Pair = tuple[Any, Any]
+Pair = tuple[object, object]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Comparison:
         a, b = ({claim.id: claim for claim in run.claims} for run in (self.a, self.b))
         return {id: (a.get(id), b.get(id)) for id in dict.fromkeys([*a, *b])}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The output of `dynascope compare --json`."""
         runs = {
             name: {
@@ -64,13 +64,13 @@ class Comparison:
         }
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Pair]:
+def differences(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, Pair]:
     """The keys whose values differ, in the order of the first, then of the second."""
     pairs = {name: (a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _circumstances(run: StoredRun) -> dict[str, Any]:
+def _circumstances(run: StoredRun) -> dict[str, object]:
     manifest = run.manifest
     code = {f"code of {step}": sum[:8] for step, sum in (manifest.get("code") or {}).items() if sum}
     data = {f"data {name}": sum[:12] for name, sum in (manifest.get("data") or {}).items()}
@@ -87,5 +87,5 @@ def _verdict(claim: Claim | None) -> str | None:
     return claim.verdict if claim else None
 
 
-def _said(claim: Claim | None) -> dict[str, Any] | None:
+def _said(claim: Claim | None) -> dict[str, object] | None:
     return claim.model_dump(mode="json", include={"verdict", "measured", "expected"}) if claim else None

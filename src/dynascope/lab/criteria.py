@@ -10,32 +10,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from statistics import NormalDist
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from dynascope.lab.claims import Claim, claim, share_of, shares_agree
 
 Number = float | int
+Values = ArrayLike | xr.DataArray
 
 
 class About(TypedDict, total=False):
     """The arguments that every criterion takes besides its numbers."""
 
     source: str
-    shown: Mapping[str, Any]
+    shown: Mapping[str, object]
     post_hoc: str
     seeds: int
 
 
-def every(id: str, statement: str, flags: Any, *, cases: int = 1, **about: Unpack[About]) -> Claim:
+def every(id: str, statement: str, flags: Values, *, cases: int = 1, **about: Unpack[About]) -> Claim:
     """Every flag is true, and there are at least `cases` of them. A flag that `DataArray.where` left out (NaN) does not
     count."""
     return share(id, statement, flags, 1.0, cases=cases, **about)
 
 
-def share(id: str, statement: str, flags: Any, at_least: Number, *, cases: int = 1, **about: Unpack[About]) -> Claim:
+def share(id: str, statement: str, flags: Values, at_least: Number, *, cases: int = 1, **about: Unpack[About]) -> Claim:
     """At least this share of the flags is true, and there are at least `cases` of them."""
     values = np.asarray(flags, float).ravel()
     values = values[~np.isnan(values)]
@@ -48,7 +50,7 @@ def share(id: str, statement: str, flags: Any, at_least: Number, *, cases: int =
 def same_shares(
     id: str,
     statement: str,
-    found: Mapping[str, Any],
+    found: Mapping[str, Values],
     known: Mapping[str, tuple[float, int]],
     *,
     confidence: float = 0.999,
@@ -74,7 +76,7 @@ def same_shares(
 def below(
     id: str,
     statement: str,
-    values: Any,
+    values: Values,
     largest: Number | None = None,
     *,
     median: Number | None = None,
@@ -87,7 +89,7 @@ def below(
 def above(
     id: str,
     statement: str,
-    values: Any,
+    values: Values,
     smallest: Number | None = None,
     *,
     median: Number | None = None,
@@ -97,7 +99,7 @@ def above(
     return _bounded(id, statement, values, ">", {"smallest": smallest, "median": median}, about)
 
 
-def within(id: str, statement: str, values: Any, low: Number, high: Number, **about: Unpack[About]) -> Claim:
+def within(id: str, statement: str, values: Values, low: Number, high: Number, **about: Unpack[About]) -> Claim:
     """All values lie from `low` to `high`, both included."""
     numbers = _numbers(values)
     holds = numbers.size > 0 and np.all((numbers >= low) & (numbers <= high))
@@ -108,8 +110,8 @@ def within(id: str, statement: str, values: Any, low: Number, high: Number, **ab
 def agrees(
     id: str,
     statement: str,
-    values: Any,
-    expected: Any,
+    values: Values,
+    expected: Values,
     *,
     relative: Number | None = None,
     absolute: Number | None = None,
@@ -125,7 +127,10 @@ def agrees(
     holds = numbers.size > 0 and np.all(numbers <= limit)
     if np.ndim(expected) == 0:
         bound = f"± {limit:.3g}" if relative is None else f"to {100 * relative:.3g} %"
-        wanted, measured = f"{float(expected):.6g} {bound}", _spread(values, _numbers(values), ("smallest", "largest"))
+        wanted, measured = (
+            f"{float(np.asarray(expected)):.6g} {bound}",
+            _spread(values, _numbers(values), ("smallest", "largest")),
+        )
     else:
         what = "difference" if relative is None else "relative difference"
         wanted = f"{what} ≤ {limit:g}"
@@ -133,12 +138,12 @@ def agrees(
     return claim(id, statement, measured=measured, expected=wanted, holds=holds, **about)
 
 
-def falling(id: str, statement: str, values: Any, *, along: str | None = None, **about: Unpack[About]) -> Claim:
+def falling(id: str, statement: str, values: Values, *, along: str | None = None, **about: Unpack[About]) -> Claim:
     """The values fall strictly along a dimension (the last by default), in every row of the others."""
     return _monotone(id, statement, values, along, -1, about)
 
 
-def rising(id: str, statement: str, values: Any, *, along: str | None = None, **about: Unpack[About]) -> Claim:
+def rising(id: str, statement: str, values: Values, *, along: str | None = None, **about: Unpack[About]) -> Claim:
     """The values rise strictly along a dimension (the last by default), in every row of the others."""
     return _monotone(id, statement, values, along, 1, about)
 
@@ -154,7 +159,7 @@ def slope(
 
 
 def _bounded(
-    id: str, statement: str, values: Any, sign: str, limits: Mapping[str, Number | None], about: About
+    id: str, statement: str, values: Values, sign: str, limits: Mapping[str, Number | None], about: About
 ) -> Claim:
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if not given:
@@ -167,8 +172,8 @@ def _bounded(
     return claim(id, statement, measured=_spread(values, numbers, tuple(given)), expected=wanted, holds=holds, **about)
 
 
-def _monotone(id: str, statement: str, values: Any, along: str | None, sign: int, about: About) -> Claim:
-    ordered = values.transpose(..., along) if along is not None else values
+def _monotone(id: str, statement: str, values: Values, along: str | None, sign: int, about: About) -> Claim:
+    ordered = values.transpose(..., along) if isinstance(values, xr.DataArray) and along else values
     steps = sign * np.diff(np.asarray(ordered, float), axis=-1)
     holds = steps.size > 0 and np.all(steps > 0)
     return claim(id, statement, measured=values, expected="rising" if sign > 0 else "falling", holds=holds, **about)
@@ -177,11 +182,11 @@ def _monotone(id: str, statement: str, values: Any, along: str | None, sign: int
 _STATISTICS = {"largest": np.max, "smallest": np.min, "median": np.median}
 
 
-def _numbers(values: Any) -> np.ndarray:
+def _numbers(values: Values) -> np.ndarray:
     return np.asarray(values, float).ravel()
 
 
-def _spread(values: Any, numbers: np.ndarray, names: tuple[str, ...]) -> Any:
+def _spread(values: Values, numbers: np.ndarray, names: tuple[str, ...]) -> object:
     """The value alone, the few values, or the statistics of these names."""
     if numbers.size == 1:
         return float(numbers[0])

@@ -21,7 +21,7 @@ def describe_type(field: FieldInfo, article: bool = False) -> str:
     return f"{'an' if words.startswith('i') else 'a'} {words}"
 
 
-def _words(hint: Any, metadata: Sequence[Any] = (), many: bool = False) -> str:
+def _words(hint: object, metadata: Sequence[object] = (), many: bool = False) -> str:
     """A type with its limits; `many` for the items of a list."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -44,7 +44,7 @@ def _words(hint: Any, metadata: Sequence[Any] = (), many: bool = False) -> str:
     return NOUNS.get(hint) or getattr(hint, "__name__", str(hint))
 
 
-def _choices(hint: Any, metadata: Sequence[Any], many: bool) -> list[str]:
+def _choices(hint: object, metadata: Sequence[object], many: bool) -> list[str]:
     """The values of a literal, the parts of a union, or what else there is to choose from."""
     if get_origin(hint) is Literal:
         return [str(value) for value in get_args(hint)]
@@ -58,9 +58,9 @@ def either(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def bounds(metadata: Sequence[Any]) -> dict[str, Any]:
+def bounds(metadata: Sequence[object]) -> dict[str, float]:
     """The limits among what a type is annotated with: `ge`, `max_length` and the like."""
-    found: dict[str, Any] = {}
+    found: dict[str, float] = {}
     for item in (part for given in metadata for part in [given, *getattr(given, "metadata", ())]):
         for name in LIMITS:
             value = getattr(item, name, None)
@@ -69,7 +69,7 @@ def bounds(metadata: Sequence[Any]) -> dict[str, Any]:
     return found
 
 
-def _range(limits: Mapping[str, Any], whole: bool) -> str:
+def _range(limits: Mapping[str, float], whole: bool) -> str:
     """The tighter limit on each side: ` from 0 to 1`, ` > 0 and ≤ 1`; those of an integer include their ends."""
     ends = dict(limits)
     for open_end, end, step in (("gt", "ge", 1), ("lt", "le", -1)):
@@ -87,7 +87,7 @@ def _range(limits: Mapping[str, Any], whole: bool) -> str:
     return " " + " and ".join(parts) if parts else ""
 
 
-def _count(limits: Mapping[str, Any]) -> str:
+def _count(limits: Mapping[str, float]) -> str:
     """How many: `3`, `1 to 3`, `1 or more`, `at most 3`."""
     low, high = limits.get("min_length"), limits.get("max_length")
     if low == high:
@@ -97,5 +97,5 @@ def _count(limits: Mapping[str, Any]) -> str:
     return f"{low} to {high}" if low else f"at most {high}"
 
 
-def _number(value: Any) -> str:
+def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)

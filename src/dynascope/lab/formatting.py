@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 SYSTEMS = {
     "concept": "Concept learning",
@@ -68,7 +68,7 @@ def errata(counts: Iterable[Mapping[str, int]]) -> str:
     return ", ".join(f"{total[k]} {(names if total[k] == 1 else plural)[k]}" for k in names if total[k])
 
 
-def is_share(value: Any) -> bool:
+def is_share(value: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether a claim's value is a share as `claims.share_of` writes it."""
     return (
         isinstance(value, Mapping)
@@ -77,14 +77,14 @@ def is_share(value: Any) -> bool:
     )
 
 
-def is_table(value: Any) -> bool:
+def is_table(value: object) -> bool:
     """Whether a value needs rows: a mapping that is no share, or a list that holds one."""
     if isinstance(value, Mapping):
         return not is_share(value)
     return isinstance(value, Sequence) and not isinstance(value, str) and any(is_table(item) for item in value)
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Any JSON value on one line: numbers rounded, shares with intervals, long lists cut in the middle."""
     if value is None or value == "":
         return "–"
@@ -98,7 +98,8 @@ def text(value: Any) -> str:
         return share(value)
     if isinstance(value, Mapping):
         return "; ".join(f"{label(key)} {text(item)}" for key, item in value.items())
-    items = [f"({text(item)})" if isinstance(item, list | tuple) else text(item) for item in value]
+    values = value if isinstance(value, Iterable) else [value]
+    items = [f"({text(item)})" if isinstance(item, list | tuple) else text(item) for item in values]
     if len(items) > LONGEST_LIST:
         return f"{', '.join(items[:4])}, …, {', '.join(items[-2:])} ({len(items)} values)"
     return ", ".join(items) if items else "none"
@@ -109,7 +110,7 @@ def label(key: str) -> str:
     return str(key).replace("_", " ")
 
 
-def duration(seconds: Any) -> str:
+def duration(seconds: object) -> str:
     """Seconds in a suitable unit."""
     if not isinstance(seconds, int | float):
         return "–"
@@ -124,7 +125,7 @@ def duration(seconds: Any) -> str:
     return f"{high} {units[0]}" + (f" {low} {units[1]}" if low else "")
 
 
-def needs_gpu(seconds: Any) -> bool:
+def needs_gpu(seconds: object) -> bool:
     """Whether a setting with this cost, in seconds on two CPU cores, is one for a GPU: more than a day."""
     return isinstance(seconds, int | float) and seconds > DAY
 
@@ -138,12 +139,12 @@ def costs(cost: Mapping[str, int | float]) -> str:
     return f"{times} on two CPU cores" + (f"; {large} is for a GPU" if large else "")
 
 
-def timestamp(stamp: Any) -> str:
+def timestamp(stamp: str | None) -> str:
     """An ISO time stamp to the minute."""
     try:
-        time = datetime.fromisoformat(stamp)
-    except (ValueError, TypeError):
-        return str(stamp or "–")
+        time = datetime.fromisoformat(stamp or "")
+    except ValueError:
+        return stamp or "–"
     return f"{time:%Y-%m-%d %H:%M}" + (" UTC" if time.utcoffset() is not None and not time.utcoffset() else "")
 
 

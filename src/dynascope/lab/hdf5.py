@@ -54,7 +54,7 @@ def datasets(data: bytes) -> dict[str, xr.Dataset]:
 
 
 def _write(group: h5py.Group, dataset: xr.Dataset, ids: Iterator[int]) -> None:
-    scales: dict[Any, h5py.Dataset] = {}
+    scales: dict[object, h5py.Dataset] = {}
     numbers = dict(zip(dataset.sizes, ids, strict=False))
     for dim, size in dataset.sizes.items():
         if dim in dataset.variables:
@@ -91,7 +91,7 @@ def _create(group: h5py.Group, name: str, variable: xr.Variable) -> h5py.Dataset
     return made
 
 
-def _set(item: h5py.Group | h5py.Dataset, attrs: Mapping[Any, str | int | float]) -> None:
+def _set(item: h5py.Group | h5py.Dataset, attrs: Mapping[object, str | int | float]) -> None:
     for name, value in attrs.items():
         item.attrs[str(name)] = value if isinstance(value, str) else np.atleast_1d(np.asarray(value))
 
@@ -136,7 +136,7 @@ def _dims(name: str, item: h5py.Dataset, keys: set[str], known: Mapping[int, str
     return tuple(str(item.file[found[0]].name).rpartition("/")[2] for found in lists)
 
 
-def _values(item: h5py.Dataset, attrs: dict[str, Any]) -> np.ndarray:
+def _values(item: h5py.Dataset, attrs: dict[str, object]) -> np.ndarray:
     if h5py.check_string_dtype(item.dtype):
         return np.asarray(item.asstr()[()], dtype=str)
     values = np.asarray(item[()])
@@ -146,11 +146,11 @@ def _values(item: h5py.Dataset, attrs: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     return _text(value) if isinstance(value, bytes) else value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)

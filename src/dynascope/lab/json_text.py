@@ -9,8 +9,8 @@ from typing import Any
 from dynascope.lab.files import checksum
 
 
-def plain_json(value: Any) -> Any:
-    """`value` with infinities and NaN as words, which every JSON reader takes and pydantic reads as numbers."""
+def plain_json(value: object) -> Any:
+    """The value with infinities and NaN as words, which every JSON reader takes and pydantic reads as numbers."""
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -20,16 +20,16 @@ def plain_json(value: Any) -> Any:
     return value
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """JSON that is the same text for the same value; digests are taken of it."""
     return json.dumps(plain_json(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """JSON for people."""
     return json.dumps(plain_json(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def digest_of(value: Any) -> str:
+def digest_of(value: object) -> str:
     """Twelve hex digits that identify a configuration."""
     return checksum(canonical(value).encode())[:12]

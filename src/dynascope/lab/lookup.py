@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynascope.lab import registry
 from dynascope.lab.errors import LabError, StoreError, UsageError, plain
@@ -42,7 +42,7 @@ class Wanted:
     preset: str | None = None
     seed: int | None = None
     control: bool = False
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def exact(self) -> bool:
@@ -59,7 +59,7 @@ def load(
     seed: int | None = None,
     control: bool = False,
     store: Store | None = None,
-    **fields: Any,
+    **fields: object,
 ) -> StoredRun:
     """The latest stored run of this name. Nothing runs.
 
@@ -173,7 +173,7 @@ def _experiment(store: Store, address: str) -> type[Experiment]:
         ) from None
 
 
-def _config(run: StoredRun) -> Mapping[str, Any] | None:
+def _config(run: StoredRun) -> Mapping[str, object] | None:
     """Its fields, or None if they cannot be read."""
     try:
         return run.config

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -82,12 +81,12 @@ def _storable(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32) if array.dtype.kind == "V" or array.dtype.name == "bfloat16" else array
 
 
-def _to_attrs(attrs: Mapping[Any, Any]) -> dict[str, str | int | float]:
+def _to_attrs(attrs: Mapping[object, object]) -> dict[str, str | int | float]:
     """Attributes as netCDF holds them: strings and numbers as they are, anything else as JSON."""
     kept: dict[str, str | int | float] = {}
     for name, value in attrs.items():
-        if hasattr(value, "tolist"):
-            value = value.tolist()
+        as_list = getattr(value, "tolist", None)
+        value = as_list() if as_list else value
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             kept[str(name)] = value
         else:
@@ -95,8 +94,8 @@ def _to_attrs(attrs: Mapping[Any, Any]) -> dict[str, str | int | float]:
     return kept
 
 
-def _from_attrs(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _from_attrs(attrs: Mapping[object, object]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, value in attrs.items():
         if isinstance(value, str) and value.startswith(_AS_JSON):
             found[str(name)] = json.loads(value.removeprefix(_AS_JSON))

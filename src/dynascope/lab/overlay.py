@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -48,7 +47,7 @@ class Panel:
     pair: Pair
     axis: str
     color: str | None
-    labels: Sequence[Any]
+    labels: Sequence[object]
 
 
 def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
@@ -73,7 +72,7 @@ def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
     return True, missing
 
 
-def _name(run: StoredRun, settings: Mapping[str, Any]) -> str:
+def _name(run: StoredRun, settings: Mapping[str, object]) -> str:
     """The legend of a run: its id and digest, and the settings in which it differs from the other."""
     said = [f"{name} {formatting.text(value)}" for name, value in settings.items() if name != "experiment"]
     said = [text if len(text) <= 40 else f"{text[:39]}…" for text in said]
@@ -141,7 +140,7 @@ def _axis(pair: Pair) -> str | None:
     return None
 
 
-def _shared(pair: Pair, dim: str) -> list[Any]:
+def _shared(pair: Pair, dim: str) -> list[object]:
     """The labels of a dimension that both runs have; positions if it has no labels and is short."""
     a, b = ([*each[dim].values.tolist()] if dim in each.coords else None for each in pair)
     if a is None or b is None:
@@ -150,12 +149,12 @@ def _shared(pair: Pair, dim: str) -> list[Any]:
     return [label for label in a if label in b]
 
 
-def _few(labels: Sequence[Any], most: int) -> list[Any]:
+def _few(labels: Sequence[object], most: int) -> list[object]:
     places = np.unique(np.linspace(0, len(labels) - 1, min(most, len(labels))).round().astype(int))
     return [labels[place] for place in places]
 
 
-def _at(array: xr.DataArray, labels: dict[str, Any]) -> xr.DataArray:
+def _at(array: xr.DataArray, labels: dict[str, object]) -> xr.DataArray:
     for dim, label in labels.items():
         place = array[dim].values.tolist().index(label) if dim in array.coords else label
         array = array.isel({dim: place})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.table import Table
@@ -59,7 +59,7 @@ def verdicts(run: StoredRun) -> str:
     return "  ".join(f"[{color}]{counts[name]} {mark}[/]" for name, mark, color in marks if counts.get(name))
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value as `--set` takes it, cut if it is long."""
     text = typed(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

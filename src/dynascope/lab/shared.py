@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import xarray as xr
 
@@ -86,7 +85,7 @@ def key_of(each: Measurement, experiment: ComposedExperiment, seed: int, data: M
     return digest_of(facts) if code else ""
 
 
-def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> tuple[xr.Dataset, dict[str, Any]]:
+def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> tuple[xr.Dataset, dict[str, object]]:
     clock, own = time.perf_counter(), monitor.inside(name)
     with monitored_by(own):
         measured = each.measure(seed)
@@ -96,7 +95,7 @@ def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> t
     return measured, {"device": device_name(), "run_seconds": round(time.perf_counter() - clock, 3)}
 
 
-def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, Any]] | None:
+def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, object]] | None:
     """The measurement from a run of the same system, and its origin; damaged runs are skipped."""
     for run, name in runs_with(store, id, key):
         try:
@@ -120,7 +119,7 @@ def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:
     return measured
 
 
-def _keep(draft: Draft, name: str, measured: xr.Dataset, origin: Mapping[str, Any]) -> None:
+def _keep(draft: Draft, name: str, measured: xr.Dataset, origin: Mapping[str, object]) -> None:
     data = pack(measured)
     draft.write(f"{SHARED}/{name}.nc", data)
     state = draft.state

@@ -18,6 +18,7 @@ from dynascope.lab.field_types import describe_type
 from dynascope.lab.references import REFERENCES
 
 if TYPE_CHECKING:
+    from dynascope.lab.audit import Row
     from dynascope.lab.claims import Claim
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
@@ -80,7 +81,7 @@ def mark(claim: Claim) -> str:
     return f"[yellow]! {claim.kind}[/]" if claim.kind else MARKS[claim.verdict]
 
 
-def audit_table(rows: Sequence[Any]) -> Table:
+def audit_table(rows: Sequence[Row]) -> Table:
     """The claims of an audit, a row for each."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("experiment", "claim", "holds in", "fails at seeds", "on record"):
@@ -152,7 +153,7 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
         yield "\n" + escape(inspect.cleandoc(kind.notes))
 
 
-def _changes(changes: Mapping[str, Any]) -> str:
+def _changes(changes: Mapping[str, object]) -> str:
     return escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
 
 
@@ -167,6 +168,6 @@ def fields_table(kind: type[Experiment]) -> Table:
     return table
 
 
-def typed(value: Any) -> str:
+def typed(value: object) -> str:
     """A field's value as `--set` takes it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -24,6 +24,7 @@ from dynascope.lab.sweeps.summary import grid_keys, numbers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 MOST_PRINTED = (13, 20)
 """Across and up: maps with more cells have no values printed in them."""
@@ -128,7 +129,7 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
     width, height = _size(shown.value.sizes[across], shown.value.sizes[up], columns)
     figure, axes = panels(columns, rows, size=(width, height), squeeze=False)
     low, high = _range(shown)
-    image: Any = None
+    image: AxesImage | None = None
     for place, panel in zip(chosen, axes.flat, strict=False):
         image = _map(panel, shown, place, (across, up), (low, high), width * columns)
         texts = [f"{formatting.label(key)} = {_text(place[key])}" for key in others] + (
@@ -137,6 +138,7 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
         panel.set_title("\n".join(textwrap.wrap(", ".join(texts), 34)), fontsize=9.5)
     for panel in axes.flat[len(chosen) :]:
         panel.set_visible(False)
+    assert image is not None
     figure.colorbar(image, ax=axes, label=shown.label, shrink=0.9, aspect=30)
     if len(chosen) < len(places):
         figure.supxlabel(f"{len(chosen)} of {len(places)} panels are shown; all of them are in sweep.nc", fontsize=9)
@@ -146,20 +148,26 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
 def _map(
     axes: Axes,
     shown: Quantity,
-    place: dict[str, Any],
+    place: dict[str, object],
     keys: tuple[str, str],
     limits: tuple[float, float],
     width: float,
-) -> Any:
+) -> AxesImage:
     """One map; `width` is that of the whole figure, in inches."""
     from matplotlib.colors import LinearSegmentedColormap
 
     across, up = keys
     value, low, high = (part.sel(place).transpose(up, across).values for part in (shown.value, shown.low, shown.high))
     verdicts = LinearSegmentedColormap.from_list("verdicts", [PALETTE[0], "#f1e7d8", PALETTE[1]])
-    colors: Any = verdicts if shown.is_share else "viridis"
-    options: dict[str, Any] = {"vmin": limits[0], "vmax": limits[1], "cmap": colors, "interpolation": "nearest"}
-    image = axes.imshow(np.ma.masked_invalid(value), origin="lower", aspect="auto", **options)
+    image = axes.imshow(
+        np.ma.masked_invalid(value),
+        origin="lower",
+        aspect="auto",
+        vmin=limits[0],
+        vmax=limits[1],
+        cmap=verdicts if shown.is_share else "viridis",
+        interpolation="nearest",
+    )
     axes.grid(False)
     axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # shows through where a run is missing
     for key, set_ticks in ((across, axes.set_xticks), (up, axes.set_yticks)):
@@ -214,6 +222,6 @@ def _turned(found: np.ndarray, room: int) -> dict[str, Any]:
     return {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if long else {}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     text = value if isinstance(value, str) else f"{value:.4g}"
     return text if len(text) <= 18 else text[:17] + "…"

@@ -24,6 +24,10 @@ MOST_NUMBERS = 10_000_000
 """The most numbers of one variable over the whole grid."""
 
 
+Form = tuple[tuple[str, ...], tuple[int, ...], str]
+"""Dimensions, shape and kind: real, complex or text."""
+
+
 @dataclass
 class _Claim:
     first: tuple[int, int]
@@ -35,15 +39,15 @@ class _Claim:
 
 @dataclass
 class _Number:
-    forms: set[tuple[Any, ...]] = field(default_factory=set)
-    """Every (dims, shape, type) in which it came."""
+    forms: set[Form] = field(default_factory=set)
+    """Every form in which it came."""
     values: np.ndarray | None = None
 
 
 class Gathering:
     """The results of a sweep over `grid` and the seeds 0 to seeds - 1, the runs numbered as in a `Plan`."""
 
-    def __init__(self, grid: Mapping[str, Sequence[Any]], seeds: int):
+    def __init__(self, grid: Mapping[str, Sequence[object]], seeds: int):
         self.grid, self.seeds = grid, seeds
         self.shape = (*(len(values) for values in grid.values()), seeds)
         self._done = np.zeros(self.shape, bool)
@@ -115,7 +119,7 @@ class Gathering:
         holds = np.where(codes < 2, np.nan, (codes != VERDICTS.index("fails")).astype(float))
         share, low, high = shares(holds, axis=len(self.grid))
         runs, points = (*self.grid, "seed", "claim"), (*self.grid, "claim")
-        arrays: dict[str, Any] = {
+        arrays: dict[str, object] = {
             "verdict": (runs, np.array(VERDICTS)[codes]),
             "holds": (runs, holds),
             "measured": (runs, measured),
@@ -123,7 +127,7 @@ class Gathering:
             "low": (points, low),
             "high": (points, high),
         }
-        coords: dict[str, Any] = {key: labels(values) for key, values in self.grid.items()}
+        coords: dict[str, object] = {key: labels(values) for key, values in self.grid.items()}
         coords |= {"seed": np.arange(self.seeds), "claim": np.array(list(claims), dtype=str)}
         coords["statement"] = ("claim", np.array([claim.statement for claim in claims.values()], dtype=str))
         used: set[str] = set()
@@ -157,14 +161,14 @@ def shares(holds: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return share, low, high
 
 
-def labels(values: Sequence[Any]) -> np.ndarray:
+def labels(values: Sequence[object]) -> np.ndarray:
     """The values of a field as a coordinate: numbers as they are, anything else as text."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return np.array(values)
     return np.array([value if isinstance(value, str) else canonical(value) for value in values])
 
 
-def single(measured: Any) -> float:
+def single(measured: object) -> float:
     """The number a claim measured: the number itself, a share's, or one beside further numbers; else NaN."""
     if isinstance(measured, dict):
         measured = measured.get("share", measured.get("measured"))
@@ -193,7 +197,7 @@ def _array(dtype: str, shape: tuple[int, ...], data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype).reshape(shape)
 
 
-def _form(form: tuple[Any, ...]) -> str:
+def _form(form: Form) -> str:
     dims, shape, kind = form
     sizes = ", ".join(f"{dim} {size}" for dim, size in zip(dims, shape, strict=True))
     return f"({sizes})" + ("" if kind == "real" else f" of {kind}")

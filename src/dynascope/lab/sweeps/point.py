@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import xarray as xr
 
@@ -21,13 +20,13 @@ from dynascope.lab.workers.parcels import Parcel, Place
 
 def run_point(
     address: str | type[Experiment],
-    changes: Mapping[str, Any],
+    changes: Mapping[str, object],
     preset: str | None,
     seed: int,
     place: Place,
     force: bool,
     control: bool = False,
-) -> Any:
+) -> object:
     """Run it without figures and store it: its claims as plain values, and its reduced numbers.
 
     If this process does not see the store, they come with the files of the run, as a `Parcel`.
@@ -47,6 +46,6 @@ def run_point(
         return Parcel.of_run(results(stored), stored, place)
 
 
-def results(stored: StoredRun) -> tuple[list[dict[str, Any]], xr.Dataset]:
+def results(stored: StoredRun) -> tuple[list[dict[str, object]], xr.Dataset]:
     """The part of a stored run that a sweep keeps: its claims and its reduced numbers."""
     return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())

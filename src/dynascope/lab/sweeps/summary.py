@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -81,7 +80,7 @@ def grid_keys(data: xr.Dataset) -> list[str]:
     return [str(dim) for dim in data.share.dims if dim != "claim"]
 
 
-def claim_rows(data: xr.Dataset) -> list[dict[str, Any]]:
+def claim_rows(data: xr.Dataset) -> list[dict[str, object]]:
     """For each point and claim: how often it held, with the interval, of how many runs, and the number it measured."""
     claims = data.claim.values.tolist()
     columns = {name: data[name].values for name in ("share", "low", "high")} | {"of": data.holds.count("seed").values}
@@ -93,7 +92,7 @@ def claim_rows(data: xr.Dataset) -> list[dict[str, Any]]:
     return rows
 
 
-def number_rows(data: xr.Dataset) -> Iterator[dict[str, Any]]:
+def number_rows(data: xr.Dataset) -> Iterator[dict[str, object]]:
     """For each reduced number and point: its mean over seeds, with the interval of that, and of how many values."""
     for number in numbers(data):
         at = number.mean["at"].values.tolist()
@@ -175,7 +174,7 @@ def _turn(final: Path) -> Iterator[None]:
         yield
 
 
-def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, Any], tuple[int, ...]]]:
+def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, object], tuple[int, ...]]]:
     """Each place of an array over the grid, with the values of the keys there."""
     keys = [str(dim) for dim in array.dims[:-1]]
     values = [array[key].values.tolist() for key in keys]
@@ -187,7 +186,7 @@ def _finite(value: np.floating) -> float | None:
     return value.item() if np.isfinite(value) else None
 
 
-def _csv(rows: Iterable[Mapping[str, Any]]) -> str:
+def _csv(rows: Iterable[Mapping[str, object]]) -> str:
     text = io.StringIO()
     writer = None
     for row in rows:
@@ -198,6 +197,6 @@ def _csv(rows: Iterable[Mapping[str, Any]]) -> str:
     return text.getvalue() or "\n"
 
 
-def _at(values: xr.DataArray, dim: Any, k: int) -> str:
+def _at(values: xr.DataArray, dim: object, k: int) -> str:
     label = values[dim].values[k] if dim in values.coords else k
     return f"{dim}={label}" if isinstance(label, str) else f"{dim}={label:.4g}"

@@ -14,7 +14,6 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import xarray as xr
 
@@ -48,9 +47,9 @@ class Sweep:
 
 def sweep(
     kind: type[Experiment] | str,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[object]],
     *,
-    base: Mapping[str, Any] | None = None,
+    base: Mapping[str, object] | None = None,
     preset: str | None = None,
     control: bool = False,
     seeds: int = 1,
@@ -100,9 +99,15 @@ def carry_out(
     return Sweep(data, gaps, folder)
 
 
-def _about(asked: Plan, gathered: Gathering) -> dict[str, Any]:
-    about = {"experiment": asked.kind.id, "title": asked.kind.title(), "preset": asked.preset or ""}
-    return about | {"fields": dict(asked.base), "control": asked.control, "left_out": gathered.left_out()}
+def _about(asked: Plan, gathered: Gathering) -> dict[str, object]:
+    return {
+        "experiment": asked.kind.id,
+        "title": asked.kind.title(),
+        "preset": asked.preset or "",
+        "fields": dict(asked.base),
+        "control": asked.control,
+        "left_out": gathered.left_out(),
+    }
 
 
 class _Work:

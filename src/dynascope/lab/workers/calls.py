@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import traceback
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
 
 from dynascope.lab.errors import one_line
 from dynascope.lab.workers.parcels import Parcel
@@ -26,7 +25,7 @@ def call(question: bytes) -> bytes:
         return bytes(ForkingPickler.dumps((False, RuntimeError(f"its result cannot be sent: {one_line(error)}"))))
 
 
-def result_of(answer: bytes) -> Any:
+def result_of(answer: bytes) -> object:
     """The result of the call (a parcel is delivered first); its exception is raised."""
     done, value = pickle.loads(answer)
     if not done:

@@ -12,13 +12,16 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait as wait_for
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 from dynascope.lab.errors import ClusterLost, UsageError, WorkerLost, one_line
 from dynascope.lab.workers.calls import call, result_of
 from dynascope.lab.workers.deployment import PATIENCE, Deployment, deploy
 from dynascope.lab.workers.devices import take_share
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Cluster(Executor):
@@ -47,10 +50,10 @@ class Cluster(Executor):
         self._changing = threading.Lock()
         self._closed = False
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         from cloudpickle import dumps  # pyright: ignore[reportMissingImports]
 
-        future: Future = Future()
+        future: Future[T] = Future()
         if self._closed:
             raise RuntimeError("cannot submit a call to a cluster that is shut down")
         if self._client.status != "running":

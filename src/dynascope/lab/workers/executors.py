@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.workers.cluster import Cluster
 from dynascope.lab.workers.pool import Pool
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class InProcess(Executor):
     """Runs each task at once in this process, so that compiled programs are shared. Ctrl-C is not caught."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:

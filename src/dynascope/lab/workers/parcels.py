@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from dynascope.lab.errors import ExperimentCrash, StoreError, explain_os_error
 from dynascope.lab.files import checksum, write_atomically
@@ -60,14 +59,14 @@ class Parcel:
     An experiment that crashed there is a parcel too, with the error as its value and with its log.
     """
 
-    value: Any
+    value: object
     root: str
     id: str
     digest: str
     files: Mapping[str, bytes]
 
     @classmethod
-    def of_run(cls, value: Any, stored: StoredRun, place: Place) -> Parcel:
+    def of_run(cls, value: object, stored: StoredRun, place: Place) -> Parcel:
         """A run of a temporary store, on its way to its place."""
         files = {name: (stored.folder / name).read_bytes() for name in ("manifest.json", *stored.manifest["files"])}
         return cls(value, place.root, stored.id, stored.digest, files)
@@ -80,7 +79,7 @@ class Parcel:
         digest = log.parent.name.removesuffix(UNFINISHED)
         return cls(known, place.root, log.parent.parent.name, digest, {LOG: log.read_bytes()})
 
-    def deliver(self) -> Any:
+    def deliver(self) -> object:
         """Store the run, complete and checked, or not at all; return the value, or raise it."""
         self._check()
         final = Path(self.root) / self.id / self.digest

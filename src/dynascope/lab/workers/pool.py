@@ -17,7 +17,7 @@ from concurrent.futures import Executor, Future
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from queue import SimpleQueue
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from dynascope.lab.errors import ClusterLost, WorkerLost, one_line
 from dynascope.lab.workers.calls import call, result_of
@@ -25,6 +25,9 @@ from dynascope.lab.workers.devices import take_share
 
 RETRIES = 2
 """How often a call is tried again after the process that carried it out has died."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Pool(Executor):
@@ -44,8 +47,8 @@ class Pool(Executor):
         self._broken: ClusterLost | None = None
         atexit.register(self.stop)  # a program that forgets the pool must not wait for it
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        future: Future = Future()
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
         with self._changing:
             if self._closed:
                 raise RuntimeError("cannot submit a call to a pool that is shut down")
