@@ -19,7 +19,8 @@ from dynascope.lab.errors import LabError
 from dynascope.lab.lookup import load
 from dynascope.lab.report.about import find_registered
 from dynascope.lab.report.rendering import render
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from make_reference import SYSTEMS
 
 DOCS = Path(__file__).parent

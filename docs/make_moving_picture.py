@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from dynascope.figures import FAINT, HOUSE_STYLE, INK, PALETTE, THEORY
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 PICTURE = Path(__file__).resolve().parent / "pictures" / "jacobian-stages.gif"
 FRAMES, COLORS, DPI = 64, 40, 140

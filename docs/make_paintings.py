@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 FIGURES = ("diffusion", "leads")

@@ -92,7 +92,7 @@ found.verdict.isel(seed=0).to_pandas()
 # %% store.Store
 Store("runs").ids()
 
-# %% store.StoredRun
+# %% stored_run.StoredRun
 stored = ds.lab.load("graphs.pairs", preset="quick", store=Store("runs"))
 print(stored.id, stored.verdict, len(stored.claims), stored.figures)
 

@@ -9,7 +9,7 @@ from dynascope.lab import batch
 from dynascope.lab.batch import Request, default_jobs, outcomes
 from dynascope.lab.errors import ExperimentCrash, WorkerLost
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 TOY = str(Path(__file__).parent / "toy.py")
 

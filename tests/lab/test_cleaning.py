@@ -18,7 +18,9 @@ from dynascope.lab.files import checksum
 from dynascope.lab.inventory import inspect
 from dynascope.lab.locks import lock
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun, lock_path
+from dynascope.lab.run_folders import lock_path
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 WALK = f"{Path(__file__).with_name('toy.py')}::toy.walk"
 

@@ -13,7 +13,8 @@ from dynascope.lab.compare import Comparison
 from dynascope.lab.files import checksum
 from dynascope.lab.overlay import MOST_PANELS, draw, overlay
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 NAMES = ("A", "B")
 

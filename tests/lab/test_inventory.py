@@ -15,7 +15,9 @@ from dynascope.lab.inventory import Item, inventory
 from dynascope.lab.listing import fields_that_differ, rows
 from dynascope.lab.locks import lock
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun, lock_path
+from dynascope.lab.run_folders import lock_path
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 TOY = Path(__file__).with_name("toy.py")
 

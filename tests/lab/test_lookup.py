@@ -14,7 +14,8 @@ from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.fields import build
 from dynascope.lab.lookup import Wanted, find, locate
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 WALK = f"{Path(__file__).with_name('toy.py')}::toy.walk"
 

@@ -17,7 +17,8 @@ from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.lab.json_text import pretty
 from dynascope.lab.report import atlas, write
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 
 class Pair(Experiment):

@@ -25,7 +25,8 @@ from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.tasks.data import images
 from dynascope.tasks.data.files import DataNotFoundError
 

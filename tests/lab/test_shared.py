@@ -19,7 +19,7 @@ from dynascope.lab.experiment import ComposedExperiment, Measurement, Source
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.run import run
 from dynascope.lab.shared_index import runs_with
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 CALLS: list[tuple[float, int]] = []
 """The scale and the seed of every measurement that was made."""

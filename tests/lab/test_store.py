@@ -11,7 +11,8 @@ from pydantic import Field
 
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from dynascope.lab.batch import Request, outcomes
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build, command_of
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.workers.executors import choose
 
 TOY = (Path(__file__).parent / "toy.py").read_text(encoding="utf-8")

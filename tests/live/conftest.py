@@ -15,7 +15,8 @@ import pytest
 from dynascope.lab.fields import build
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.live.server import app
 
 TOKEN, PORT = "a-token-for-tests", 8123

@@ -12,7 +12,7 @@ from dynascope.cli.options import AsJson, Id, Runs, say
 if TYPE_CHECKING:
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.store import StoredRun
+    from dynascope.lab.stored_run import StoredRun
 
 
 def list_(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dynascope.lab.batch import Request
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.store import StoredRun
+    from dynascope.lab.stored_run import StoredRun
 
 
 def run(

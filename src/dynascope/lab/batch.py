@@ -15,7 +15,8 @@ from dynascope.lab.fields import build
 from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 MOST_JOBS = 4
 """The most processes that are started unasked: each of them may need some GiB of memory."""

@@ -38,12 +38,17 @@ class Claim(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
+    """Its name within the experiment."""
     statement: Sentence
+    """The sentence that is judged."""
     source: str
     """The place in the document; the lab fills in the experiment's."""
     measured: JsonValue
+    """The measured number, numbers by name, or list of numbers."""
     expected: JsonValue
+    """The number or text with which it is compared."""
     verdict: Verdict
+    """`holds`, `fails` or `erratum`."""
     seeds: int
     """The number of random repetitions behind it; the lab fills in the experiment's."""
     post_hoc: Sentence = ""

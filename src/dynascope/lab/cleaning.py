@@ -19,7 +19,9 @@ from dynascope.lab.errors import LabError, StoreError, UsageError, explain_os_er
 from dynascope.lab.inventory import Item, inspect, inventory, matching_ids
 from dynascope.lab.locks import lock
 from dynascope.lab.lookup import locate
-from dynascope.lab.store import OLD, REMOVED, UNFINISHED, Store, StoredRun, lock_path
+from dynascope.lab.run_folders import OLD, REMOVED, UNFINISHED, lock_path
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 FAILED = ("crashed", "unfinished", "damaged", "left over")
 _OURS = re.compile(r"[0-9a-f]{12}(\.old|\.unfinished|\.removed)?")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 if TYPE_CHECKING:
     from dynascope.lab.claims import Claim

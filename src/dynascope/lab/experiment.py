@@ -21,15 +21,12 @@ Values = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
 class Source(NamedTuple):
-    """The document a phenomenon comes from, and the place in it.
-
-    Args:
-        document: The title.
-        place: Such as `"Figure 2a"` or `"Theorem 4.1"`.
-    """
+    """The document a phenomenon comes from, and the place in it."""
 
     document: str
+    """The title."""
     place: str
+    """Such as "Figure 2a" or "Theorem 4.1"."""
 
     def __str__(self) -> str:
         return f"{self.document}, {self.place}"
@@ -68,6 +65,7 @@ class Experiment(BaseModel, ABC):
     """Shown beside the figures: what a preset changes, what was chosen and why."""
 
     precision: Literal["float32", "float64"] = "float32"
+    """The precision of floating-point numbers while measuring."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -147,7 +145,11 @@ class Experiment(BaseModel, ABC):
         """
 
     def data_sets(self) -> tuple[str, ...]:
-        """The names of the data sets that `measure` reads. Their checksums are part of the run's digest."""
+        """Name the data sets that `measure` reads. Their checksums are part of the run's digest.
+
+        Returns:
+            The names, as `dynascope data` lists them.
+        """
         return ()
 
     @property
@@ -158,7 +160,11 @@ class Experiment(BaseModel, ABC):
 
     @classmethod
     def title(cls) -> str:
-        """The question, from the docstring's first line."""
+        """The question.
+
+        Returns:
+            The first line of the docstring.
+        """
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from dynascope.lab.errors import StoreError, UsageError, nearest, one_line, plain
-from dynascope.lab.store import OLD, REMOVED, UNFINISHED, OldRunError, Store, StoredRun, lock_path
+from dynascope.lab.run_folders import OLD, REMOVED, UNFINISHED, lock_path
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import OldRunError, StoredRun
 
 State = Literal["complete", "damaged", "earlier version", "crashed", "unfinished", "running", "left over"]
 

@@ -22,7 +22,8 @@ from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.netcdf import pack
 from dynascope.lab.run import LARGEST_SEED, data_checksums, run
 from dynascope.lab.steps import FILES
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds", "run_seconds")
 """What the manifest of the whole says of each part."""

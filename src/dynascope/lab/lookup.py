@@ -25,7 +25,9 @@ from dynascope.lab.errors import LabError, StoreError, UsageError, plain
 from dynascope.lab.fields import build, command_of
 from dynascope.lab.inventory import matching_ids
 from dynascope.lab.json_text import plain_json
-from dynascope.lab.store import UNFINISHED, Store, StoredRun
+from dynascope.lab.run_folders import UNFINISHED
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 if TYPE_CHECKING:
     from dynascope.lab.experiment import Experiment

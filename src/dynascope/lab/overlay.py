@@ -25,7 +25,7 @@ from dynascope.lab import formatting
 from dynascope.lab.compare import Comparison
 from dynascope.lab.drawing import house_style
 from dynascope.lab.files import write_atomically
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 MOST_PANELS = 12
 MOST_COLORS, MOST_FACETS = 5, 3

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 
 from dynascope import __version__
 from dynascope.checks import InputError, whole
+from dynascope.lab.draft import Draft
 from dynascope.lab.errors import (
     ExperimentCrash,
     LabError,
@@ -29,7 +30,8 @@ from dynascope.lab.monitor import Progress, Watcher
 from dynascope.lab.registry import check
 from dynascope.lab.shared import SHARED, reserved
 from dynascope.lab.steps import FILES, TIMINGS, Steps
-from dynascope.lab.store import Draft, ReadOnlyError, Store, StoredRun, run_digest
+from dynascope.lab.store import ReadOnlyError, Store, run_digest
+from dynascope.lab.stored_run import StoredRun
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import DataNotFoundError
 

@@ -16,7 +16,7 @@ from dynascope.lab.terminal import mark, typed
 if TYPE_CHECKING:
     from dynascope.lab.claims import Claim
     from dynascope.lab.compare import Comparison, Pair
-    from dynascope.lab.store import StoredRun
+    from dynascope.lab.stored_run import StoredRun
 
 SHORT = 8
 """The digits of a digest that are shown."""

@@ -15,6 +15,7 @@ import xarray as xr
 
 from dynascope import __version__
 from dynascope.dynamics.process import monitored_by
+from dynascope.lab.draft import Draft
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import ComposedExperiment, Experiment, Measurement
 from dynascope.lab.files import checksum
@@ -25,7 +26,7 @@ from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import device_name
 from dynascope.lab.shared_index import SHARED as SHARED, runs_with
-from dynascope.lab.store import Draft, Store
+from dynascope.lab.store import Store
 
 POLL_SECONDS = 0.2
 """Between two checks whether another process has stored the measurement."""

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dynascope.lab.errors import StoreError
-from dynascope.lab.store import OLD, SWEEPS, Store, StoredRun
+from dynascope.lab.run_folders import OLD, SWEEPS
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 SHARED = "shared"
 """The entry of a manifest that says by which key each measurement of the run is known."""

@@ -17,6 +17,7 @@ import xarray as xr
 
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.claims import Claim, flowed
+from dynascope.lab.draft import Draft
 from dynascope.lab.drawing import render_figures
 from dynascope.lab.experiment import ComposedExperiment, Experiment
 from dynascope.lab.fields import command_of
@@ -26,7 +27,8 @@ from dynascope.lab.monitor import LabMonitor, Progress, Watcher, remembered_inte
 from dynascope.lab.netcdf import load, pack
 from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.shared import SHARED, compose
-from dynascope.lab.store import OF_SWEEP, Draft, Store, StoredRun, read_claims
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import OF_SWEEP, StoredRun, read_claims
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import recorded
 

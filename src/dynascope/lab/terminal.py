@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynascope.lab.claims import Claim
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
-    from dynascope.lab.store import StoredRun
+    from dynascope.lab.stored_run import StoredRun
 
 MARKS = {"holds": "[green]✓ holds[/]", "fails": "[red]✗ fails[/]", "erratum": "[yellow]! erratum[/]"}
 

@@ -15,7 +15,8 @@ from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.inventory import inventory
 from dynascope.lab.listing import rows
 from dynascope.lab.report.prose import plain, prose
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 MOST_RUNS = 300
 """The most runs of an experiment that are listed."""

@@ -12,7 +12,8 @@ from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.netcdf import load
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps
-from dynascope.lab.store import Store, StoredRun, run_digest
+from dynascope.lab.store import Store, run_digest
+from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.summary import grid_keys, numbers
 from dynascope.live.stored import NotThere, opened
 

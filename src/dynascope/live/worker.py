@@ -103,7 +103,7 @@ def _watcher(tell: Tell) -> Watcher:
     from dynascope.dynamics.watching import Wanted
     from dynascope.lab.monitor import Watcher
     from dynascope.lab.netcdf import load
-    from dynascope.lab.store import read_claims
+    from dynascope.lab.stored_run import read_claims
     from dynascope.live.stored import claim_row
     from dynascope.live.views import drawn, recorded_layouts
 

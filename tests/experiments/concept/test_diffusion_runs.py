@@ -14,7 +14,8 @@ from dynascope.dynamics import loop
 from dynascope.experiments.concept.diffusion import PaintedConcepts
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 TINY = {
     "separations": [0.2, 0.7],

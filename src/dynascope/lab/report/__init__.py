@@ -22,11 +22,20 @@ def write(
     data: bool = False,
     warn: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write the report of the store's complete runs to `folder` and return its index.html.
+    """Write the report of the store's complete runs.
 
-    `find` gives an experiment's class by its id. With `data` the arrays (netCDF) are copied beside the pages, which are
-    most of a store's bytes. Damaged run folders are named on the page, and to `warn`. A folder that holds anything but
-    an earlier report is refused with a `UsageError`.
+    Args:
+        store: The store. Damaged runs are left out, and named on the page.
+        folder: The folder to write to: new, empty, or with an earlier report.
+        find: Called with an id; returns the experiment's class, or None. Default: the catalog's.
+        data: Whether to copy the arrays (netCDF) beside the pages. They are most of a store's bytes.
+        warn: Called with a line for each run that is left out.
+
+    Returns:
+        The path of `index.html`.
+
+    Raises:
+        UsageError: If the folder holds anything but an earlier report.
     """
     check_ours(folder, store.root)
     try:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dynascope.lab import formatting
 from dynascope.lab.report.about import About
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 
 Kind = Literal["full", "quick", "varied", "control"]
 FILES = {

@@ -19,7 +19,7 @@ from dynascope.lab.errors import WorkerLost, one_line
 from dynascope.lab.json_text import digest_of
 from dynascope.lab.report import plotly
 from dynascope.lab.report.about import Find
-from dynascope.lab.store import StoredRun
+from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.workers.executors import choose, stop
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn

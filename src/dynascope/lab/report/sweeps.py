@@ -12,7 +12,7 @@ from typing import Any
 from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError
 from dynascope.lab.files import checksum
-from dynascope.lab.store import OLD, SWEEPS, UNFINISHED
+from dynascope.lab.run_folders import OLD, SWEEPS, UNFINISHED
 from dynascope.lab.sweeps.summary import FORMAT
 
 MOST_ROWS = 200

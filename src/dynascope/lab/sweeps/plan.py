@@ -19,7 +19,8 @@ from dynascope.lab.fields import MOST_RUNS, build
 from dynascope.lab.json_text import canonical
 from dynascope.lab.registry import entry_of
 from dynascope.lab.run import data_checksums, stored_run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.gathering import OWN
 from dynascope.lab.terminal import typed
 

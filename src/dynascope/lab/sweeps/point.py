@@ -13,7 +13,8 @@ from dynascope.lab.experiment import Experiment
 from dynascope.lab.fields import build
 from dynascope.lab.registry import load
 from dynascope.lab.run import run
-from dynascope.lab.store import Store, StoredRun
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.gathering import flat
 from dynascope.lab.workers.parcels import Parcel, Place
 

@@ -22,7 +22,7 @@ from dynascope.lab.files import checksum, write_atomically
 from dynascope.lab.json_text import digest_of, pretty
 from dynascope.lab.locks import lock
 from dynascope.lab.netcdf import pack
-from dynascope.lab.store import SWEEPS, UNFINISHED, publish, settle
+from dynascope.lab.run_folders import SWEEPS, UNFINISHED, publish, settle
 from dynascope.lab.sweeps.gathering import OWN
 from dynascope.lab.sweeps.plan import Plan
 

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from dynascope.lab.draft import Draft
 from dynascope.lab.errors import ExperimentCrash, StoreError, explain_os_error
 from dynascope.lab.files import checksum, write_atomically
 from dynascope.lab.locks import lock
-from dynascope.lab.store import UNFINISHED, Draft, Store, StoredRun, publish, settle
+from dynascope.lab.run_folders import UNFINISHED, publish, settle
+from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 LOG = "crash.log"
 

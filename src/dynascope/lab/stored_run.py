@@ -1,0 +1,175 @@
+"""A complete run in the store, and reading it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynascope.lab.errors import StoreError
+from dynascope.lab.files import checksum
+
+if TYPE_CHECKING:  # listing must not wait for them
+    import xarray as xr
+
+    from dynascope.lab.claims import Claim
+
+FORMAT = 2
+OF_SWEEP = "sweep"
+"""The entry of the manifest that marks a run which only a sweep has asked for."""
+
+
+class OldRunError(StoreError):
+    """A run that an earlier version stored in a form that this one does not read."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A complete run. Opening it reads the manifest only; each file is checked against its checksum when read."""
+
+    folder: Path
+    """Its folder in the store."""
+    manifest: Mapping[str, Any]
+    """The facts of the run: id, digest, seed, preset, command, versions, device, times, claims, checksums."""
+    reused: bool = False
+    """Whether it was stored before this call."""
+
+    @classmethod
+    def open(cls, folder: Path, reused: bool = False) -> StoredRun:
+        """Read the manifest of a run folder.
+
+        Args:
+            folder: The folder of the run.
+            reused: Recorded as the attribute `reused`.
+
+        Returns:
+            The run.
+
+        Raises:
+            StoreError: If the folder is not a complete run.
+        """
+        path = folder / "manifest.json"
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise StoreError(
+                f"{path} is missing: not a complete run; remove the folder or run again with --force"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise StoreError(f"{path} is damaged: run again with --force to replace the run") from error
+        if isinstance(manifest, dict) and manifest.get("format") in range(1, FORMAT):
+            raise OldRunError(f"{path} was written by an earlier version of dynascope: run it again, or remove it")
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
+            raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
+        missing = {"id", "digest", "seed", "files", "figures", "claims", "command", "finished"} - manifest.keys()
+        if missing:
+            raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
+        if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.partition(".")[0]):
+            raise StoreError(
+                f"{path} belongs to another run ({manifest['id']}/{manifest['digest']}): remove the folder"
+            )
+        return cls(folder, manifest, reused)
+
+    @property
+    def id(self) -> str:
+        return self.manifest["id"]
+
+    @property
+    def digest(self) -> str:
+        return self.manifest["digest"]
+
+    @property
+    def seed(self) -> int:
+        return self.manifest["seed"]
+
+    @property
+    def preset(self) -> str | None:
+        return self.manifest.get("preset")
+
+    @property
+    def sweep(self) -> bool:
+        """Whether only a sweep has asked for it."""
+        return bool(self.manifest.get(OF_SWEEP))
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The experiment's fields."""
+        return json.loads(self._checked("config.json").read_text(encoding="utf-8"))["fields"]
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """The claims, the main one first."""
+        return read_claims(self._checked("claims.json"))
+
+    @property
+    def verdict(self) -> str:
+        """`fails` if a verdict differs from the record, else the main claim's verdict."""
+        counts = self.manifest["claims"]
+        return "fails" if counts["news"] else counts["main"]
+
+    @property
+    def figures(self) -> dict[str, Path]:
+        """The figures by name, in the experiment's order, as PNG; each has an SVG beside it."""
+        return {name: self.folder / "figures" / f"{name}.png" for name in self.manifest["figures"]}
+
+    def measured(self) -> xr.Dataset | xr.DataTree:
+        """Read what `measure` returned.
+
+        Returns:
+            A dataset or a tree of datasets, in memory.
+        """
+        return _load(self._checked("measured.nc"))
+
+    def predicted(self) -> xr.Dataset | xr.DataTree | None:
+        """Read what `predict` returned.
+
+        Returns:
+            A dataset or a tree of datasets, in memory, or None if there is no theory.
+        """
+        return _load(self._checked("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
+
+    def reduced(self) -> xr.Dataset | xr.DataTree:
+        """Read the few numbers that were judged and drawn.
+
+        Returns:
+            A dataset or a tree of datasets, in memory.
+        """
+        return _load(self._checked("reduced.nc"))
+
+    def verify(self) -> StoredRun:
+        """Check every file of the run against its checksum; a `StoreError` if one is missing or damaged.
+
+        Returns:
+            The run itself.
+        """
+        for name in self.manifest["files"]:
+            self._checked(name)
+        return self
+
+    def _checked(self, name: str) -> Path:
+        path = self.folder / name
+        try:
+            found = checksum(path)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read ({error.strerror}): run again with --force") from error
+        if found != self.manifest["files"].get(name):
+            raise StoreError(f"{path} is damaged (its checksum differs): run again with --force to replace the run")
+        return path
+
+
+def read_claims(path: Path) -> list[Claim]:
+    """The claims of a file that a run wrote."""
+    from dynascope.lab.claims import Claim
+
+    return [Claim.model_validate(claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _load(path: Path) -> xr.Dataset | xr.DataTree:
+    from dynascope.lab.netcdf import load
+
+    return load(path)
