@@ -6,7 +6,7 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.models import MLP, DiagonalForm, QuadraticModel, gated, linearized, quadratic
+from dynascope.models import MLP, DiagonalForm, QuadraticModel, freeze_gates, linearize, quadratic
 from dynascope.models.quadratic_model import unit_features
 from dynascope.theory.catapult import critical_rates, quadratic_model
 from dynascope.theory.catapult.largest_rate import largest_convergent
@@ -17,7 +17,10 @@ jax.config.update("jax_enable_x64", True)  # the maps are exact: compare them in
 dim, width, y = 5, 2000, 1.0
 x = jax.random.normal(jax.random.key(1), (dim,))
 network = MLP(dim, 2, key=jax.random.key(0), width=width, out=1, activation="relu", parameterization="ntk")
-second, first = gated(network), linearized(network)  # gated: the quadratic model of two ReLU layers in closed form
+second, first = (
+    freeze_gates(network),
+    linearize(network),
+)  # the quadratic model of two ReLU layers is closed
 np.testing.assert_allclose(second(x), quadratic(network)(x))  # quadratic: that of any model, by jvp of jvp
 
 

@@ -67,9 +67,9 @@ class Product:
         self.first, self.second = first, second
 
     def __call__(self, x):
-        return self.tapped(x, lambda z, a, **_: z)
+        return self.tap_maps(x, lambda z, a, **_: z)
 
-    def tapped(self, x, tap):
+    def tap_maps(self, x, tap):
         hidden = tap(self.first @ x, x, scale=1.0, bias=False, windows=None)
         return tap(self.second @ jnp.sin(hidden), jnp.sin(hidden), scale=1.0, bias=False, windows=None)
 

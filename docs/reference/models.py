@@ -112,19 +112,19 @@ model(jnp.zeros((8, 8, 3))).shape
 
 # %% Gated
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="relu")
-type(ds.models.gated(network)).__name__
+type(ds.models.freeze_gates(network)).__name__
 
 # %% Taylor
-model = ds.models.linearized(ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh"))
+model = ds.models.linearize(ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh"))
 model.order
 
-# %% gated
+# %% freeze_gates
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="relu")
-ds.models.gated(network)(jnp.ones(2)) - network(jnp.ones(2))
+ds.models.freeze_gates(network)(jnp.ones(2)) - network(jnp.ones(2))
 
-# %% linearized
+# %% linearize
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh")
-ds.models.linearized(network)(jnp.ones(2)) - network(jnp.ones(2))
+ds.models.linearize(network)(jnp.ones(2)) - network(jnp.ones(2))
 
 # %% quadratic
 network = ds.models.MLP(2, 2, width=4, out=1, key=key, activation="tanh")

@@ -3,7 +3,8 @@
 Public are the names that the packages re-export, the functions and classes of modules that they re-export, those of the
 theory, and the names of the lab that the reference lists. A docstring names arguments in its section `Args:`, that of a
 class those of `__init__`, and describes the result in `Returns:` (or `Yields:`). A field of a class without `__init__`
-has a string below it (mkdocstrings looks for it there). A method that overrides another may leave both to that one.
+has a string below it (mkdocstrings looks for it there). The docstring of a class says how it is called. A method that
+overrides another may leave both to that one.
 """
 
 from __future__ import annotations
@@ -100,8 +101,7 @@ def complaints_about_class(node: ast.ClassDef, title: str) -> Iterator[str]:
         yield from (f"{title}: {name} is not described" for name, text in fields(node).items() if not text)
     for name, method in methods.items():
         marks = {ast.unparse(mark).rpartition(".")[2] for mark in method.decorator_list}
-        public = not name.startswith("_") or name == "__call__"
-        if public and not marks & {"property", "cached_property", "setter", "overload"}:
+        if not name.startswith("_") and not marks & {"property", "cached_property", "setter", "overload"}:
             overridden = any(
                 isinstance(other, Function) and other.name == name for base in bases(node) for other in base.body
             )

@@ -11,7 +11,7 @@ import pytest
 
 import dynascope as ds
 from dynascope.geometry import kernel_spectrum, layerwise_kernel
-from dynascope.models import MLP, ConvNet, WideResNet, linearized, myrtle5
+from dynascope.models import MLP, ConvNet, WideResNet, linearize, myrtle5
 
 KEY = jax.random.key(0)
 SHAPE = (8, 8, 2)
@@ -98,13 +98,13 @@ def test_a_kernel_whose_making_does_not_fit_is_known_by_its_products(monkeypatch
 
 
 class Gained(eqx.Module):
-    """A network with one parameter more, which its tapped maps do not have."""
+    """A network with one parameter more, which its tap_maps maps do not have."""
 
     network: MLP
     gain: jax.Array
 
-    def tapped(self, x, tap):
-        return self.gain * self.network.tapped(x, tap)
+    def tap_maps(self, x, tap):
+        return self.gain * self.network.tap_maps(x, tap)
 
     def __call__(self, x):
         return self.gain * self.network(x)
@@ -112,7 +112,7 @@ class Gained(eqx.Module):
 
 def test_parameters_beside_the_tapped_maps_are_told_in_one_line():
     model, x = Gained(MODELS["fcn"](), jnp.ones(())), images("fcn")
-    line = "maps in Gained.tapped must have all 3021 parameters of the model, each once; they have 3020"
+    line = "maps in Gained.tap_maps must have all 3021 parameters of the model, each once; they have 3020"
     for look in (ds.geometry.tangent_kernel, ds.geometry.critical_rate):
         with pytest.raises(ValueError, match=line):
             look(model, x)
@@ -184,7 +184,7 @@ def test_eigenpairs_are_those_of_the_matrix_with_true_residuals(formed):
 def test_below_its_critical_rate_a_linear_model_converges_and_above_it_diverges():
     """In both conventions: the largest |1 - rate slope lambda| is below or above 1."""
     with jax.enable_x64(True):
-        model = linearized(MLP(5, 2, key=KEY, width=20, out=2, activation="tanh", parameterization="ntk"))
+        model = linearize(MLP(5, 2, key=KEY, width=20, out=2, activation="tanh", parameterization="ntk"))
         x = jax.random.normal(jax.random.key(1), (7, 5))
         losses = {
             "mse": lambda model, x: jnp.mean((jax.vmap(model)(x) - 1) ** 2),

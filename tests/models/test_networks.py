@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynascope.models import MLP, ConvNet, WideResNet, myrtle5
-from dynascope.models.convnet import Affine, halved
+from dynascope.models.convnet import Affine, halve
 
 
 def count(model) -> int:
@@ -96,7 +96,7 @@ def test_a_convolutional_network_agrees_with_torch():
 
 def test_pooling_takes_means_and_leaves_an_odd_row_out():
     image = jnp.arange(15.0).reshape(5, 3, 1)
-    np.testing.assert_allclose(halved(image)[:, :, 0], [[2.0], [8.0]])
+    np.testing.assert_allclose(halve(image)[:, :, 0], [[2.0], [8.0]])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import dynascope as ds
-from dynascope.models import MLP, gated, linearized, quadratic
+from dynascope.models import MLP, freeze_gates, linearize, quadratic
 
 X = np.random.default_rng(0).standard_normal((6, 4))
 
@@ -44,7 +44,7 @@ def flax_params():
 def test_it_is_the_explicit_expansion(order, kind):
     with jax.enable_x64(True):
         model, apply = (network(), None) if kind == "module" else (flax_params(), flax_apply)
-        taylor = moved((linearized, quadratic)[order - 1](model, apply), 0.5)
+        taylor = moved((linearize, quadratic)[order - 1](model, apply), 0.5)
         at, unravel = ravel_pytree(model)
         by, x = ravel_pytree(taylor.displacement)[0], jnp.asarray(X[0])
 
@@ -60,11 +60,11 @@ def test_it_is_the_explicit_expansion(order, kind):
 def test_the_error_is_of_the_next_order():
     with jax.enable_x64(True):
         x = jnp.asarray(X[0])
-        for order, build in ((1, linearized), (2, quadratic)):
+        for order, build in ((1, linearize), (2, quadratic)):
             errors = []
             for size in (1e-2, 1e-3):
                 taylor = moved(build(network()), size)
-                errors.append(float(jnp.linalg.norm(taylor(x) - taylor.moved()(x))))
+                errors.append(float(jnp.linalg.norm(taylor(x) - taylor.to_model()(x))))
             assert order + 0.9 < np.log10(errors[0] / errors[1]) < order + 1.1
 
 
@@ -89,7 +89,7 @@ def test_nothing_moves_the_point_of_expansion():
 
 def test_a_linearized_model_is_linear():
     x = jnp.asarray(X[0], jnp.float32)
-    model = linearized(network())
+    model = linearize(network())
     once, twice = moved(model, 1.0), moved(model, 2.0)
     np.testing.assert_allclose(twice(x) - model(x), 2 * (once(x) - model(x)), rtol=1e-4, atol=1e-5)
 
@@ -98,16 +98,18 @@ def test_a_linearized_model_is_linear():
 def test_frozen_gates_are_the_quadratic_model(bias):
     with jax.enable_x64(True):
         net = network("relu", depth=2, bias=bias)
-        taylor, closed = moved(quadratic(net), 3.0), gated(net)
-        closed = eqx.tree_at(lambda model: model.network, closed, taylor.moved())
+        taylor, closed = moved(quadratic(net), 3.0), freeze_gates(net)
+        closed = eqx.tree_at(lambda model: model.network, closed, taylor.to_model())
         x = jnp.asarray(X)
         np.testing.assert_allclose(jax.vmap(taylor)(x), jax.vmap(closed)(x), rtol=1e-12)
-        assert not np.allclose(jax.vmap(taylor)(x), jax.vmap(taylor.moved())(x), rtol=1e-3)  # the network's gates turn
+        assert not np.allclose(
+            jax.vmap(taylor)(x), jax.vmap(taylor.to_model())(x), rtol=1e-3
+        )  # the network's gates turn
 
 
 def test_only_two_layer_relu_networks_have_that_form():
     with pytest.raises(ValueError, match="two layers"):
-        gated(network("relu", depth=3))
+        freeze_gates(network("relu", depth=3))
 
 
 def test_it_trains_in_an_ensemble():
@@ -116,7 +118,7 @@ def test_it_trains_in_an_ensemble():
     class Member(eqx.Module):
         def __call__(self, seed):
             net = MLP(4, 2, key=jax.random.key(seed), width=7, out=1, activation="relu", parameterization="ntk")
-            return ds.Descent(linearized(net), loss, optax.sgd(0.1), data=jnp.asarray(X, jnp.float32))
+            return ds.Descent(linearize(net), loss, optax.sgd(0.1), data=jnp.asarray(X, jnp.float32))
 
     def loss(model, x):
         return jnp.mean((jax.vmap(model)(x) - 1) ** 2)
@@ -127,4 +129,4 @@ def test_it_trains_in_an_ensemble():
 
 def test_a_dict_needs_its_function():
     with pytest.raises(TypeError, match=r"model must be callable unless apply\(params, x\) is given; got a dict"):
-        ds.models.linearized({"w": jnp.ones(3)})
+        ds.models.linearize({"w": jnp.ones(3)})

@@ -5,8 +5,8 @@ K += (D D^T) o (s^2 A A^T), and D D^T for the bias, o the entrywise product. Whe
 convolution, a sequence) the derivative with respect to W is the sum over positions of D a^T; it is made for some output
 channels at a time and contract at once.
 
-A model names its maps by `tapped(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and continues with the
-value that this returns. `models.mlp.Tap` has the contract; a model of your own needs nothing else.
+A model names its maps by `tap_maps(x, tap)`: every map calls `tap(z, a, scale=, bias=, windows=)` and continues with
+the value that this returns. `models.mlp.Tap` has the contract; a model of your own needs nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Map(NamedTuple):
 
 def has_layers(model: Any) -> bool:
     """Whether the model names its affine maps."""
-    return callable(getattr(model, "tapped", None))
+    return callable(getattr(model, "tap_maps", None))
 
 
 def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
@@ -61,7 +61,7 @@ def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"
                 inputs.append(a)
                 return z + offsets[len(inputs) - 1]
 
-            return jnp.ravel(model.tapped(x, tap)), inputs
+            return jnp.ravel(model.tap_maps(x, tap)), inputs
 
         at = [jnp.zeros(one.outputs.shape, one.outputs.dtype) for one in maps]
         value, pull, inputs = jax.vjp(outputs, at, has_aux=True)
@@ -87,7 +87,7 @@ def bytes_of_layers(model: Any, x: PyTree) -> int:
     """About what all examples at once take: twice the inputs of all maps and the derivatives with respect to their
     outputs; the other half is for what is computed from them."""
     one = jax.tree.map(lambda leaf: leaf[0], x)
-    outputs = math.prod(jax.eval_shape(lambda x: model.tapped(x, lambda z, a, **_: z), one).shape)
+    outputs = math.prod(jax.eval_shape(lambda x: model.tap_maps(x, lambda z, a, **_: z), one).shape)
     kept = sum(_bytes(one.inputs) + outputs * _bytes(one.outputs) for one in maps_of(model, one))
     return 2 * kept * jax.tree.leaves(x)[0].shape[0]
 
@@ -105,13 +105,13 @@ def maps_of(model: Any, x: PyTree) -> list[Map]:
         maps.append(Map(scale, bias, windows, inputs, jax.eval_shape(windows, inputs) if windows else inputs, outputs))
         return z
 
-    jax.eval_shape(lambda x: model.tapped(x, tap), x)
+    jax.eval_shape(lambda x: model.tap_maps(x, tap), x)
     shown = sum(one.weights() for one in maps)
     there = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array)))
     if shown != there:
         raise ValueError(
-            f"the maps in {type(model).__name__}.tapped must have all {there} parameters of the model, each once; they "
-            f"have {shown} (with `apply` given, `tapped` is not used)"
+            f"the maps in {type(model).__name__}.tap_maps must have all {there} parameters of the model, each once; "
+            f"they have {shown} (with `apply` given, `tap_maps` is not used)"
         )
     return maps
 

@@ -6,7 +6,7 @@ are the floating-point leaves; K of half precision is summed in float32. There a
 
 | way | needs | costs about | memory |
 |---|---|---|---|
-| by layers | a model with `tapped` (`models.mlp.Tap`) | k gradients, more if they do not fit | `budget` |
+| by layers | a model with `tap_maps` (`models.mlp.Tap`) | k gradients, more if they do not fit | `budget` |
 | by gradients | nothing | n k gradients of one example, more if they do not fit | `budget` |
 | by products | nothing | one gradient and one forward derivative a product | activations |
 

@@ -27,8 +27,8 @@ from dynascope.models.spectral_gnn import SpectralGNN as SpectralGNN
 from dynascope.models.taylor import (
     Gated as Gated,
     Taylor as Taylor,
-    gated as gated,
-    linearized as linearized,
+    freeze_gates as freeze_gates,
+    linearize as linearize,
     quadratic as quadratic,
 )
 from dynascope.models.torch import TorchModel as TorchModel, from_torch as from_torch, to_torch as to_torch

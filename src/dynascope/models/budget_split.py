@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.frozen import Frozen
-from dynascope.models.recall_transformer import drawn
+from dynascope.models.recall_transformer import draw_matrix
 from dynascope.models.transformer import Attention, Linear
 
 
@@ -24,14 +24,25 @@ class Split(NamedTuple):
     """The widths that a budget buys."""
 
     attention: int
+    """d_a."""
     hidden: int
+    """h."""
     parameters: int
-    """How many parameters they have, all blocks together."""
+    """Number of parameters, all blocks together."""
 
 
 def budget_split(budget: int, share: float, dim: int, depth: int = 2) -> Split:
-    """d_a and h, where the share r of the budget goes to feed-forward maps: h = P r/(2 L d), d_a = P (1 - r)/(4 L d),
-    rounded."""
+    """The widths that a budget buys: h = P r/(2 L d) and d_a = P (1 - r)/(4 L d), rounded.
+
+    Args:
+        budget: P, the number of parameters.
+        share: r, the share of feed-forward maps.
+        dim: d.
+        depth: L.
+
+    Returns:
+        The widths, and the number of parameters that they have.
+    """
     checks.sizes(budget=budget, dim=dim, depth=depth)
     checks.real("share", share, above=0, below=1)
     hidden, attention = round(budget * share / (2 * depth * dim)), round(budget * (1 - share) / (4 * depth * dim))
@@ -41,8 +52,20 @@ def budget_split(budget: int, share: float, dim: int, depth: int = 2) -> Split:
 
 
 class BudgetSplit(eqx.Module):
-    """The transformer on one sequence of tokens (tokens,), with logits (tokens, vocabulary): one head, no norms and no
-    biases; embeddings, positions and readout are frozen, as in `RecallTransformer`."""
+    """A transformer with a budget split between attention and feed-forward maps: one head, no norms and no biases.
+
+    Called on one sequence of tokens, (tokens,), it returns logits (tokens, vocabulary). Embeddings, positions and
+    readout are frozen, as in `RecallTransformer`.
+
+    Args:
+        vocabulary: Number of tokens.
+        context: The longest sequence.
+        budget: Number of trained parameters.
+        share: The share of feed-forward maps in it.
+        key: Key of the weights.
+        dim: Width of the residual stream.
+        depth: Number of blocks.
+    """
 
     frozen: Frozen
     blocks: list[tuple[Attention, Linear, Linear]]
@@ -63,7 +86,7 @@ class BudgetSplit(eqx.Module):
         keys = jax.random.split(checks.key("key", key), 3 + depth)
         embedding = jax.random.normal(keys[0], (vocabulary, dim))
         places = jax.random.normal(keys[1], (context, dim))
-        readout = drawn(keys[2], (vocabulary, dim))
+        readout = draw_matrix(keys[2], (vocabulary, dim))
         self.frozen = Frozen({"embedding": embedding, "places": places, "readout": readout})
         self.blocks = []
         for block_key in keys[3:]:

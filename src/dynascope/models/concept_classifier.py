@@ -19,10 +19,20 @@ FEATURES = 64
 
 
 class ConceptClassifier(eqx.Module):
-    """Two logits for each concept of one image (height, width, channels): a U-Net with 64 output channels, their
-    largest values over all pixels, and a network with one hidden layer of GELUs, normalized in `groups` groups.
+    """Two logits for each concept of one image: a U-Net, the largest values over all pixels, and a network with one
+    hidden layer.
 
-    `jax.nn.softmax(model(image))[:, 1]` are the probabilities that the two-valued concepts have their second value.
+    The U-Net has 64 output channels, the network GELUs. `jax.nn.softmax(model(image))[:, 1]` are the probabilities that
+    the two-valued concepts have their second value.
+
+    Args:
+        shape: Height, width and channels of an image.
+        concepts: Number of concepts.
+        key: Key of the weights.
+        channels: Channels of each level of the U-Net.
+        blocks: Number of residual blocks in each level.
+        groups: Number of groups of channels that are normalized together.
+        heads: Number of attention heads at the lowest level.
     """
 
     backbone: Backbone

@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization, Tap, untapped
+from dynascope.models.mlp import ACTIVATIONS, Activation, Parameterization, Tap, no_tap
 
 Image = Float[Array, "_ _ _"]
 """Height, width, channels."""
@@ -60,7 +60,7 @@ class Affine(eqx.Module):
         self.bias = draw(for_bias, shape[-1:]) if bias else None
         self.scale, self.stride = 1 / root if ntk else 1.0, stride
 
-    def __call__(self, x: Array, tap: Tap = untapped) -> Array:
+    def __call__(self, x: Array, tap: Tap = no_tap) -> Array:
         conv = self.weight.ndim == 4
         z = self._convolved(x) if conv else x @ self.weight
         if self.scale != 1.0:
@@ -90,12 +90,23 @@ _LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
 class ConvNet(eqx.Module):
-    """Convolutions (stride 1, zero padding), each followed by an activation and by average pooling as often as `pools`
-    says; then a linear map of the flattened image.
+    """Convolutions (stride 1, zero padding), each followed by an activation and average pooling; then a linear map.
 
     `ConvNet((32, 32, 3), (512,) * 4, key=key)` is CNN5 with 512 channels; a single convolution makes the two-layer
-    network. By default there are no biases and the parameterization is "ntk"; "standard" with biases is the usual
-    framework default. `scale` is the standard deviation of "ntk" weights.
+    network.
+
+    Args:
+        shape: Height, width and channels of an image.
+        channels: Number of channels after each convolution.
+        key: Key of the weights.
+        out: Number of outputs.
+        window: Side of the convolutions, in pixels.
+        pools: How often 2 x 2 average pooling follows each convolution. Default: never.
+        activation: The activation.
+        parameterization: "ntk": standard normal weights, each map divided by sqrt(fan-in); "standard" with biases is
+            the usual framework default.
+        bias: Whether the maps have biases.
+        scale: Standard deviation of "ntk" weights.
     """
 
     convolutions: list[Affine]
@@ -137,15 +148,23 @@ class ConvNet(eqx.Module):
         self.head = Affine((height * width * channels[-1], out), key=keys[-1], **common)
 
     def __call__(self, x: Image) -> Float[Array, " out"]:
-        return self.tapped(x, untapped)
+        return self.tap_maps(x, no_tap)
 
-    def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map: see `models.mlp.Tap`."""
+    def tap_maps(self, x: Image, tap: Tap) -> Float[Array, " out"]:
+        """The forward pass, with `tap` called at every affine map.
+
+        Args:
+            x: One image.
+            tap: See `models.mlp.Tap`.
+
+        Returns:
+            The outputs, (out,).
+        """
         checks.example(self, x, self.shape)
         for convolution, pools in zip(self.convolutions, self.pools, strict=True):
             x = ACTIVATIONS[self.activation](convolution(x, tap))
             for _ in range(pools):
-                x = halved(x)
+                x = halve(x)
         return self.head(x.ravel(), tap)
 
 
@@ -158,11 +177,23 @@ def myrtle5(
     parameterization: Parameterization = "ntk",
     bias: bool = False,
 ) -> ConvNet:
-    """The Myrtle network of five layers: conv, conv, pool, conv, pool, conv, three pools, linear; average pooling."""
+    """The Myrtle network of five layers: conv, conv, pool, conv, pool, conv, three pools, linear; average pooling.
+
+    Args:
+        shape: Height, width and channels of an image.
+        channels: Number of channels after each convolution.
+        key: Key of the weights.
+        out: Number of outputs.
+        parameterization: "ntk" or "standard"; see `ConvNet`.
+        bias: Whether the maps have biases.
+
+    Returns:
+        The network.
+    """
     return ConvNet(shape, channels, key=key, out=out, pools=(0, 1, 1, 3), parameterization=parameterization, bias=bias)
 
 
-def halved(x: Image) -> Image:
+def halve(x: Image) -> Image:
     """Means over squares of 2 x 2 pixels; an odd last row or column is dropped, a side of length 1 is kept."""
     window = (min(2, x.shape[0]), min(2, x.shape[1]), 1)
     return lax.reduce_window(x, x.dtype.type(0), lax.add, window, window, "VALID") / math.prod(window)

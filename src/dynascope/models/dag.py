@@ -41,7 +41,7 @@ class Edges(eqx.Module):
         to, sources = self.weights.shape
         return jnp.full(to, sources, jnp.int32) if self.mask is None else jnp.sum(self.mask, axis=1, dtype=jnp.int32)
 
-    def numbered(self) -> Int[np.ndarray, "to from"]:
+    def weight_numbers(self) -> Int[np.ndarray, "to from"]:
         """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
         numbers = np.arange(self.weights.size).reshape(self.weights.shape)
         return numbers if self.mask is None else np.where(np.asarray(self.mask), numbers, -1)
@@ -66,7 +66,7 @@ class SharedEdges(eqx.Module):
         to, channels, window = self.weights.shape
         return jnp.full(to * self.places, channels * window, jnp.int32)
 
-    def numbered(self) -> Int[np.ndarray, "to from"]:
+    def weight_numbers(self) -> Int[np.ndarray, "to from"]:
         """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
         to, channels, window = self.weights.shape
         numbers = np.arange(self.weights.size).reshape(to, channels, window)
@@ -94,7 +94,7 @@ class GatheredEdges(eqx.Module):
         """The number of edges into each neuron."""
         return jnp.sum(self.numbers >= 0, axis=1, dtype=jnp.int32)
 
-    def numbered(self) -> Int[np.ndarray, "to from"]:
+    def weight_numbers(self) -> Int[np.ndarray, "to from"]:
         """The place of each edge's weight in the vector; -1 where there is no edge."""
         return np.asarray(self.numbers)
 
@@ -103,7 +103,18 @@ Group = Edges | SharedEdges | GatheredEdges
 
 
 class DAG(eqx.Module):
-    """A network on a graph. Its floating-point leaves are the weights, the only parameters."""
+    """A network on a graph. Its floating-point leaves are the weights, the only parameters.
+
+    Args:
+        edges: For each layer from 1 on, the edges into it, one group for each layer they come from.
+        sources: The layers that the groups of `edges` come from.
+        activation: Name of the activation of hidden neurons.
+        output: Name of the function of the outputs.
+        skips: For each layer, the earlier neuron whose output is added to each neuron's own: its index in the
+            concatenation of all earlier layers, inputs first; -1 for none. Default: no skips.
+        outputs: (layer, index) of each output. Default: all of the last layer.
+        shared: The weights of `GatheredEdges`, if all edges are of that kind.
+    """
 
     edges: list[list[Group]]
     """For each layer from 1 on, the edges into it, one group for each layer they come from."""
@@ -148,8 +159,17 @@ class DAG(eqx.Module):
 
     @classmethod
     def from_graph(cls, graph: Graph, *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear") -> DAG:
-        """A network on any graph; neurons of a layer are in the order of vertices. Where edges share weights, all
-        weights form one vector, in the order of their numbers."""
+        """A network on any graph; neurons of a layer are in the order of vertices.
+
+        Args:
+            graph: The graph. If edges share weights, all weights form one vector, in the order of their numbers.
+            key: Key of the weights.
+            activation: Name of the activation of hidden neurons.
+            output: Name of the function of the outputs.
+
+        Returns:
+            The network.
+        """
         graph.check()
         numbers = np.unique(graph.parameter, return_inverse=True)[1]
         sharing = numbers.max() + 1 < len(numbers)
@@ -169,7 +189,7 @@ class DAG(eqx.Module):
                     groups.append(GatheredEdges(jnp.asarray(table)))
                     continue
                 mask = table >= 0
-                (weights,) = drawn(jax.random.fold_in(key, len(members) * layer + origin), [mask.shape])
+                (weights,) = draw_weights(jax.random.fold_in(key, len(members) * layer + origin), [mask.shape])
                 groups.append(Edges(jnp.where(mask, weights, 0), jnp.asarray(mask)))
             edges.append(groups)
             sources.append(tuple(origins))
@@ -177,7 +197,7 @@ class DAG(eqx.Module):
             there = np.where(skip >= 0, place[skip], -1).astype(np.int32)
             skips.append(jnp.asarray(there) if np.any(skip >= 0) else None)
         outputs = [(int(graph.layer[v]), int(rank[v])) for v in graph.outputs]
-        shared = drawn(key, [(int(numbers.max()) + 1,)])[0] if sharing else None
+        shared = draw_weights(key, [(int(numbers.max()) + 1,)])[0] if sharing else None
         return cls(edges, sources, activation=activation, output=output, skips=skips, outputs=outputs, shared=shared)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
@@ -188,7 +208,14 @@ class DAG(eqx.Module):
         return ACTIVATIONS[self.output](jnp.stack([before[layer - 1][place] for layer, place in self.outputs]))
 
     def layers(self, x: Float[Array, " in"]) -> tuple[list[Float[Array, " _"]], list[Float[Array, " _"]]]:
-        """The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1."""
+        """The pre-activations and activations of all layers.
+
+        Args:
+            x: The input, (in,).
+
+        Returns:
+            The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1.
+        """
         before, after = [], [x]
         for groups, origins, degrees, skip in zip(self.edges, self.sources, self.in_degrees, self.skips, strict=True):
             parts = zip(map(self._weighted, groups), origins, strict=True)
@@ -207,7 +234,11 @@ class DAG(eqx.Module):
         return group
 
     def layer_numbers(self) -> PyTree:
-        """For each array of weights the layer it leads into, 1 to L, in the structure of the network's parameters."""
+        """The layer that each array of weights leads into.
+
+        Returns:
+            Numbers 1 to L, in the structure of the network's parameters.
+        """
         if self.shared is not None:
             raise ValueError("weights that edges of any layers share belong to no layer")
         parameters = eqx.filter(self, eqx.is_inexact_array)
@@ -215,7 +246,11 @@ class DAG(eqx.Module):
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
 
     def edge_marks(self) -> list[Array]:
-        """For each array of weights, in their order, which entries are edges."""
+        """Which entries of the weights are edges.
+
+        Returns:
+            For each array of weights, in their order, its marks.
+        """
         if self.shared is not None:
             return [jnp.ones(self.shared.shape, bool)]
         return [
@@ -225,14 +260,17 @@ class DAG(eqx.Module):
         ]
 
     def graph(self) -> Graph:
-        """The explicit graph, for small networks; an edge's parameter is its place in the flattened weights of the
-        network. The padding of shared edges is left out."""
+        """The explicit graph, for small networks; the padding of shared edges is left out.
+
+        Returns:
+            The graph; an edge's parameter is its place in the flattened weights of the network.
+        """
         sizes = self.sizes
         first = np.cumsum([0, *sizes])
         sources, targets, parameters, passed = [], [], [], 0
         for layer, (groups, origins) in enumerate(zip(self.edges, self.sources, strict=True), start=1):
             for group, origin in zip(groups, origins, strict=True):
-                numbers = group.numbered()
+                numbers = group.weight_numbers()
                 to, source = np.nonzero(numbers >= 0)
                 sources.append(first[origin] + source)
                 targets.append(first[layer] + to)
@@ -253,12 +291,16 @@ class DAG(eqx.Module):
         return [inputs, *(degrees.shape[0] for degrees in self.in_degrees)]
 
     def width(self) -> Int[Array, ""]:
-        """The smallest nonzero in-degree past the first layer (Definition 2.2.7)."""
+        """The smallest nonzero in-degree past the first layer (Definition 2.2.7).
+
+        Returns:
+            An integer scalar.
+        """
         past = jnp.concatenate(self.in_degrees[1:])
         return jnp.min(jnp.where(past > 0, past, jnp.iinfo(jnp.int32).max))
 
 
-def drawn(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+def draw_weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Arrays of N(0, 1) weights, from one draw, which compiles faster than many."""
     sizes = [math.prod(shape) for shape in shapes]
     parts = jnp.split(jax.random.normal(checks.key("key", key), (sum(sizes),)), np.cumsum(sizes)[:-1])

@@ -1,7 +1,7 @@
 """DAG networks by name: fully connected, DenseNet, convolutional; with edges removed, skips or bottlenecks.
 
-All functions return a `DAG` and work inside a compiled program: sizes are static, while what is removed may be traced,
-so that one program serves many widths and seeds.
+All functions work inside a compiled program: sizes are static, while removals may be traced, so that one program serves
+many widths and seeds.
 """
 
 from __future__ import annotations
@@ -15,15 +15,25 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.models.dag import DAG, Edges, Group, SharedEdges, drawn
+from dynascope.models.dag import DAG, Edges, Group, SharedEdges, draw_weights
 
 
 def fully_connected(
     sizes: Sequence[int], *, key: PRNGKeyArray, activation: str = "relu", output: str = "linear"
 ) -> DAG:
-    """Layers of these sizes, inputs first and outputs last, each connected to the one before (equation A.4)."""
+    """Layers, each connected to the one before (equation A.4).
+
+    Args:
+        sizes: Number of neurons of each layer, inputs first and outputs last.
+        key: Key of the weights.
+        activation: Name of the activation of hidden neurons.
+        output: Name of the function of the outputs.
+
+    Returns:
+        The network.
+    """
     _check_layers("sizes", sizes)
-    weights = drawn(key, [(to, source) for source, to in pairwise(sizes)])
+    weights = draw_weights(key, [(to, source) for source, to in pairwise(sizes)])
     edges = [[Edges(matrix, None)] for matrix in weights]
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
 
@@ -36,12 +46,22 @@ def densenet(
     output: str = "linear",
     with_input: bool = True,
 ) -> DAG:
-    """Each layer is connected to all earlier ones (equations A.5, A.6); with `with_input=False` only the first layer is
-    connected to the input."""
+    """Layers, each connected to all earlier ones (equations A.5, A.6).
+
+    Args:
+        sizes: Number of neurons of each layer, inputs first and outputs last.
+        key: Key of the weights.
+        activation: Name of the activation of hidden neurons.
+        output: Name of the function of the outputs.
+        with_input: Whether all layers are connected to the input; otherwise only the first is.
+
+    Returns:
+        The network.
+    """
     _check_layers("sizes", sizes)
     sources = [tuple(range(0 if with_input or layer == 1 else 1, layer)) for layer in range(1, len(sizes))]
     shapes = [(sizes[to], sizes[source]) for to, origins in enumerate(sources, start=1) for source in origins]
-    weights = iter(drawn(key, shapes))
+    weights = iter(draw_weights(key, shapes))
     edges = [[Edges(next(weights), None) for _ in origins] for origins in sources]
     return DAG(edges, sources, activation=activation, output=output)
 
@@ -56,18 +76,40 @@ def convolutional(
     activation: str = "relu",
     output: str = "linear",
 ) -> DAG:
-    """1-D convolutions between these numbers of channels, then a full inner product (equations A.14, A.15)."""
+    """1-D convolutions, then a full inner product (equations A.14, A.15).
+
+    Args:
+        channels: Number of channels of each layer, inputs first.
+        places: Number of positions.
+        window: Number of positions that a convolution sees.
+        key: Key of the weights.
+        outputs: Number of outputs.
+        activation: Name of the activation of hidden neurons.
+        output: Name of the function of the outputs.
+
+    Returns:
+        The network.
+    """
     _check_layers("channels", channels)
     checks.sizes(places=places, window=window, outputs=outputs)
     shapes = [(to, source, window) for source, to in pairwise(channels)]
-    *kernels, last = drawn(key, [*shapes, (outputs, channels[-1] * places)])
+    *kernels, last = draw_weights(key, [*shapes, (outputs, channels[-1] * places)])
     edges: list[list[Group]] = [[SharedEdges(kernel, places)] for kernel in kernels]
     edges.append([Edges(last, None)])
     return DAG(edges, [(layer,) for layer in range(len(edges))], activation=activation, output=output)
 
 
 def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKeyArray) -> DAG:
-    """Remove each edge with this probability; neurons divide by the root of the in-degree that remains."""
+    """Remove edges at random; neurons divide by the root of the in-degree that remains.
+
+    Args:
+        net: The network.
+        probability: The probability of each edge to be removed; may be traced.
+        key: Key of the choice.
+
+    Returns:
+        A new network.
+    """
     checks.real("probability", probability, at_least=0, at_most=1)
     shapes = [_unshared(group).weights.shape for groups in net.edges for group in groups]
     sizes = [to * source for to, source in shapes]
@@ -77,9 +119,16 @@ def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKe
 
 
 def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG:
-    """The network in which only the first `sizes[l]` neurons of each layer l (inputs first) have edges.
+    """The network in which only the first neurons of each layer have edges.
 
     The others stay in the arrays without effect, so that one compiled program serves many widths.
+
+    Args:
+        net: The network.
+        sizes: Number of neurons that keep their edges in each layer, inputs first; may be traced.
+
+    Returns:
+        A new network.
     """
     if len(sizes) != len(net.sizes):
         raise ValueError(f"sizes must have one entry for each of {len(net.sizes)} layers; got {len(sizes)}")
@@ -96,8 +145,17 @@ def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG
 
 
 def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG:
-    """The first `count` neurons of a layer keep only one incoming edge, neuron j the one from neuron j of the layer
-    before (Figure 2.3)."""
+    """The first neurons of a layer keep only one incoming edge, neuron j the one from neuron j of the layer before
+    (Figure 2.3).
+
+    Args:
+        net: The network.
+        layer: The layer.
+        count: Number of such neurons; may be traced.
+
+    Returns:
+        A new network.
+    """
     checks.whole("layer", layer, at_least=1, at_most=len(net.edges))
     groups, origins = net.edges[layer - 1], net.sources[layer - 1]
     kept = []
@@ -111,7 +169,15 @@ def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG
 
 
 def random_skips(net: DAG, *, key: PRNGKeyArray) -> DAG:
-    """Add the output of one earlier neuron, drawn at random, to that of each hidden neuron (equation A.12)."""
+    """Add the output of one earlier neuron, drawn at random, to that of each hidden neuron (equation A.12).
+
+    Args:
+        net: The network.
+        key: Key of the choice.
+
+    Returns:
+        A new network.
+    """
     skips: list[Int[Array, " _"] | None] = [
         jax.random.randint(jax.random.fold_in(key, layer), (net.sizes[layer],), 0, sum(net.sizes[:layer]), jnp.int32)
         for layer in range(1, len(net.edges))

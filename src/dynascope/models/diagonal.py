@@ -26,7 +26,13 @@ PRODUCTS = ("KQ", "VO")
 
 
 class Diagonal(eqx.Module):
-    """The trained model: u and v, and the network h(x, u * v), whose own arrays are not trained."""
+    """The trained model: u and v, and the network h(x, u * v), whose own arrays are not trained.
+
+    Args:
+        u: The first factors, (size,).
+        v: The second factors, (size,).
+        network: `network(x, beta)`, such as `AttentionHead`.
+    """
 
     u: Product
     v: Product
@@ -42,7 +48,11 @@ class Diagonal(eqx.Module):
         self.u, self.v, self.network = u, v, network
 
     def product(self) -> Product:
-        """beta = u * v."""
+        """beta = u * v.
+
+        Returns:
+            The products, (size,).
+        """
         return self.u * self.v
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
@@ -54,6 +64,7 @@ class LinearNetwork(eqx.Module):
     """h(x; beta) = sum_i beta_i x_i."""
 
     dim: int = eqx.field(static=True)
+    """Number of inputs."""
 
     def __check_init__(self) -> None:
         checks.sizes(dim=self.dim)
@@ -71,6 +82,7 @@ class AttentionHead(eqx.Module):
     """h(X; [a, c]) = softmax(X diag(a) X^T) X diag(c): a = w_K * w_Q, c = w_V * w_O; no scale, no bias, no residual."""
 
     dim: int = eqx.field(static=True)
+    """Number of coordinates of a token."""
 
     def __check_init__(self) -> None:
         checks.sizes(dim=self.dim)
@@ -88,6 +100,14 @@ class DiagonalTransformer(eqx.Module):
     """Example 3.2: in each layer Z + sum over heads of attention(Z), then + gelu(Z A) B^T with frozen A and B.
 
     beta holds, layer by layer and head by head, the entries of W_K W_Q^T and then those of W_V W_O^T.
+
+    Args:
+        dim: Number of coordinates of a token.
+        depth: Number of layers.
+        heads: Number of heads in each.
+        hidden: Number of hidden neurons.
+        key: Key of A and B, which are normal, of variance 1/dim (A) and scale^2/hidden (B).
+        scale: The scale of B.
     """
 
     inner: Float[Array, "depth d hidden"]
@@ -124,7 +144,14 @@ class DiagonalTransformer(eqx.Module):
         return z
 
     def place(self, index: int) -> tuple[int, int, str, int]:
-        """(layer, head, product, coordinate) of an entry of beta."""
+        """The place of an entry of beta.
+
+        Args:
+            index: Its index.
+
+        Returns:
+            (layer, head, product, coordinate).
+        """
         layer, head, product, coordinate = jnp.unravel_index(checks.whole("index", index), self.shape)
         return int(layer), int(head), PRODUCTS[int(product)], int(coordinate)
 

@@ -19,8 +19,11 @@ class FeaturedGraph(eqx.Module):
     """The input of message passing: node features, neighbors, and which nodes the first layer cannot tell apart.
 
     The first layer of a network such as `GIN` sees a node's own features and their sum over its neighbors. Few of these
-    pairs are distinct where features are colors or classes, so that layer is computed once for each of them. All later
+    pairs are distinct if features are colors or classes, so that layer is computed once for each of them. All later
     layers are computed as usual.
+
+    Args:
+        graph: The graph, with features.
     """
 
     x: Float[Array, "nodes features"]
@@ -61,9 +64,23 @@ class FeaturedGraph(eqx.Module):
         return self.x.shape[0]
 
     def totals(self, h: Float[Array, "nodes channels"]) -> Float[Array, "nodes channels"]:
-        """The sum of h over the neighbors of every node."""
+        """Sums over the neighbors of every node.
+
+        Args:
+            h: Values at the nodes, (nodes, channels).
+
+        Returns:
+            The sums, (nodes, channels).
+        """
         return jax.ops.segment_sum(h[self.senders], self.receivers, self.nodes, indices_are_sorted=True)
 
     def around(self, nodes: Int[Array, " some"]) -> Int[Array, "some most"]:
-        """The neighbors of these nodes; the number of nodes where there is none."""
+        """The neighbors of some nodes.
+
+        Args:
+            nodes: Their numbers, (some,).
+
+        Returns:
+            The neighbors, (some, most), with the number of nodes in empty places.
+        """
         return self.table.at[nodes].get(mode="fill", fill_value=self.nodes)

@@ -1,7 +1,7 @@
 """Graph-augmented MLPs: fixed linear operators propagate the features of the nodes, then a network reads each node.
 
 Z = rho([w_1(A) X, ..., w_K(A) X]) (Chen, Chen, Villar and Bruna, On Graph Neural Networks versus Graph-Augmented MLPs,
-2021). The propagated features depend on no parameter, so they are computed once, before training. What is here is rho,
+2021). The propagated features depend on no parameter, so they are computed once, before training. This file has rho,
 which learns. The named models are pairs of operators and a rho: `sgc`, `gfnn`, `gfn` and `SIGN` say which.
 """
 
@@ -20,10 +20,18 @@ from dynascope.models.mlp import MLP
 
 
 class GAMLP(eqx.Module):
-    """The network of a graph-augmented MLP: `depth` affine maps of width `width` with ReLU between them, node by node.
+    """The network of a graph-augmented MLP: affine maps with ReLU between them, node by node.
 
-    It takes the `features` numbers of one node, or of all nodes of a graph as (nodes, features), and returns `out`
-    numbers for each. With `depth=1` it is linear.
+    It takes the features of one node, or of all nodes of a graph as (nodes, features), and returns `out` numbers for
+    each.
+
+    Args:
+        features: Number of propagated features of a node.
+        out: Number of outputs.
+        key: Key of the weights.
+        width: Number of hidden neurons.
+        depth: Number of affine maps; 1 makes it linear.
+        bias: Whether the maps have biases.
     """
 
     network: MLP
@@ -39,11 +47,18 @@ class GAMLP(eqx.Module):
 
 
 class SIGN(eqx.Module):
-    """SIGN's network: a linear map of its own for each of `operators` propagated features, ReLU, one linear map.
+    """SIGN's network: a linear map for the features of each operator, ReLU, one linear map.
 
     rho(X) = relu([X_1 W_1, ..., X_K W_K]) W (Rossi et al., SIGN: Scalable Inception Graph Neural Networks, 2020). The
     features of a node are those of the first operator, then those of the second, and so on: operators x `features`
     numbers. SIGN's operators are I, powers of an adjacency, of a PageRank and of a triangle-weighted adjacency.
+
+    Args:
+        operators: Number K of operators.
+        features: Number of features that each of them propagates.
+        out: Number of outputs.
+        key: Key of the weights.
+        width: Number of hidden neurons of each operator.
     """
 
     branches: Float[Array, "operators width features"]
@@ -71,25 +86,65 @@ class SIGN(eqx.Module):
 
 
 def sgc(features: int, out: int, *, key: PRNGKeyArray) -> GAMLP:
-    """SGC: one linear map of the features propagated K times by the adjacency with self-loops, normalized on both sides
-    (Wu et al., Simplifying Graph Convolutional Networks, 2019). A softmax makes probabilities of the outputs."""
+    """SGC: one linear map of features propagated by the normalized adjacency with self-loops.
+
+    Wu et al., Simplifying Graph Convolutional Networks, 2019. A softmax makes probabilities of the outputs.
+
+    Args:
+        features: Number of features of a node.
+        out: Number of outputs.
+        key: Key of the weights.
+
+    Returns:
+        The network.
+    """
     return GAMLP(features, out, depth=1, bias=False, key=key)
 
 
 def gfnn(features: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> GAMLP:
-    """gfNN: two layers on the features of `sgc` (Hoang and Maehara, Revisiting Graph Neural Networks, 2019)."""
+    """gfNN: two layers on the features of `sgc` (Hoang and Maehara, Revisiting Graph Neural Networks, 2019).
+
+    Args:
+        features: Number of features of a node.
+        out: Number of outputs.
+        key: Key of the weights.
+        width: Number of hidden neurons.
+
+    Returns:
+        The network.
+    """
     return GAMLP(features, out, width=width, key=key)
 
 
 def gfn(features: int, order: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> GAMLP:
-    """GFN: two layers on the degree, the features, and the features propagated 1 to `order` times (Chen, Bian and Sun,
-    Are Powerful Graph Neural Nets Necessary?, 2019): 1 + features (order + 1) numbers at each node."""
+    """GFN: two layers on the degree, the features, and the features propagated 1 to `order` times.
+
+    Chen, Bian and Sun, Are Powerful Graph Neural Nets Necessary?, 2019: 1 + features (order + 1) numbers at each node.
+
+    Args:
+        features: Number of features of a node.
+        order: The largest number of propagations.
+        out: Number of outputs.
+        key: Key of the weights.
+        width: Number of hidden neurons.
+
+    Returns:
+        The network.
+    """
     checks.sizes(features=features, order=order)
     return GAMLP(1 + features * (order + 1), out, width=width, key=key)
 
 
 def per_node(network: Callable[[Array], Array], x: Array) -> Array:
-    """The network at one node (features,), or at each of them (..., features)."""
+    """The output of a network at one node or at many.
+
+    Args:
+        network: From the features of one node to its outputs.
+        x: Features, (features,) or (..., features).
+
+    Returns:
+        The outputs, (out,) or (..., out).
+    """
     for _ in range(x.ndim - 1):
         network = jax.vmap(network)
     return network(x)

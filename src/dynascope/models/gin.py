@@ -16,15 +16,21 @@ from dynascope.models.mlp import MLP
 
 
 class GIN(eqx.Module):
-    """h_i <- MLP_k((1 + epsilon_k) h_i + sum of h_j over the neighbors j), `depth` times (Xu et al., How Powerful are
-    Graph Neural Networks?, 2019).
+    """A graph isomorphism network: h_i <- MLP_k((1 + epsilon_k) h_i + sum of h_j over the neighbors j), `depth` times.
 
-    Each MLP_k is Linear-ReLU-Linear-ReLU of width `width`; epsilon_k is learned, from 0. With `jumping` (jumping
-    knowledge, "GIN-JK") a network of two layers reads the input and the output of every layer; without it the last
-    MLP_k ends at `out` numbers without a ReLU.
+    Xu et al., How Powerful are Graph Neural Networks?, 2019. Each MLP_k is Linear-ReLU-Linear-ReLU; epsilon_k is
+    learned, from 0. `model(graph)` gives the outputs at all nodes, `model(graph, nodes)` at these nodes alone: then
+    each layer is computed only at the nodes that the next one needs, which changes no value and is cheaper for a small
+    batch of nodes.
 
-    `model(graph)` gives the outputs at all nodes, `model(graph, nodes)` at these nodes alone: then each layer is
-    computed where the next one needs it, which changes no value and is cheaper for a small batch of nodes.
+    Args:
+        features: Number of features of a node.
+        depth: Number of layers.
+        out: Number of outputs.
+        key: Key of the weights.
+        width: Width of each MLP_k.
+        jumping: Jumping knowledge ("GIN-JK"): a network of two layers reads the input and the output of every layer.
+            Otherwise the last MLP_k ends at `out` numbers without a ReLU.
     """
 
     layers: list[MLP]

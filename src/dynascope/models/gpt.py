@@ -25,9 +25,25 @@ class GPT(eqx.Module):
     """A causal transformer on one sequence of tokens, with logits of the next token at every position.
 
     As in GPT-2: layer norm at the input of each block, weights normal with standard deviation 0.02, and maps that write
-    to the residual stream smaller by 1/sqrt(2 depth); with `tied` the embedding is also the readout. Keys, queries and
-    values have no biases. `scale` multiplies the initial attention, networks and readout, but neither the embedding nor
-    the positions. A token outside the vocabulary makes the logits NaN.
+    to the residual stream smaller by 1/sqrt(2 depth). Keys, queries and values have no biases. A token outside the
+    vocabulary makes the logits NaN.
+
+    Args:
+        vocabulary: Number of tokens.
+        context: The longest sequence.
+        key: Key of the weights.
+        dim: Width of the residual stream.
+        depth: Number of blocks.
+        heads: Number of attention heads.
+        head_dim: Width of a head. Default: dim / heads.
+        hidden: Number of hidden neurons of a block. Default: 4 dim.
+        tied: Whether the embedding is also the readout.
+        causal: Whether positions see only those before them.
+        pre_norm: Layer norm at the input of each part of a block; otherwise after each sum.
+        init: "framework", "normal" or "ntk"; see `Transformer`.
+        scale: Factor of the initial attention, networks and readout, but neither the embedding nor the positions.
+        bias: Whether the networks and the attention's output have biases.
+        compute: "bfloat16" for matrix products in that precision; see `Transformer`.
     """
 
     embedding: Float[Array, "vocabulary dim"]
@@ -88,5 +104,9 @@ class GPT(eqx.Module):
         return logits.astype(self.places.dtype)
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
+
+        Returns:
+            The factors of the products.
+        """
         return self.trunk.products()

@@ -21,8 +21,11 @@ class Graph:
     """Vertices 0, 1, ..., `vertices` - 1 and the edges between them."""
 
     vertices: int
+    """Number of vertices."""
     source: Int[np.ndarray, " e"]
+    """The vertex at which each edge begins."""
     target: Int[np.ndarray, " e"]
+    """The vertex at which it ends."""
     parameter: Int[np.ndarray, " e"]
     """Which weight an edge carries; edges with the same number share it."""
     skip: Int[np.ndarray, " v"]
@@ -44,9 +47,15 @@ class Graph:
         parameters: Sequence[int] | None = None,
         skips: Mapping[int, int] | None = None,
     ) -> Graph:
-        """The graph of these (source, target) pairs; each has a weight of its own unless `parameters` are given.
+        """The graph of pairs of vertices.
 
-        `skips={4: 1}` adds the output of vertex 1 to that of vertex 4.
+        Args:
+            edges: (source, target) pairs.
+            parameters: The weight that each edge carries. Default: one of its own.
+            skips: `{4: 1}` adds the output of vertex 1 to that of vertex 4.
+
+        Returns:
+            The graph.
         """
         given = np.asarray(list(edges))
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -66,7 +75,7 @@ class Graph:
         return graph
 
     def check(self) -> None:
-        """Raise an error where this is not the graph of a network; cycles are found by `layer`."""
+        """Raise an error if this is not the graph of a network; cycles are found by `layer`."""
         pairs = np.stack([self.source, self.target], axis=1)
         if np.any(pairs < 0) or np.any(pairs >= self.vertices):
             wrong = pairs[np.any((pairs < 0) | (pairs >= self.vertices), axis=1)][0].tolist()
@@ -131,7 +140,14 @@ class Graph:
         return int(past.min())
 
     def ancestors(self, vertex: int) -> Bool[np.ndarray, " v"]:
-        """Which vertices have a path to this one, including itself."""
+        """Which vertices have a path to one, including itself.
+
+        Args:
+            vertex: The vertex.
+
+        Returns:
+            True for its ancestors, (vertices,).
+        """
         reached = np.zeros(self.vertices, dtype=bool)
         reached[vertex] = True
         for layer in range(int(self.layer[vertex]), 0, -1):

@@ -18,7 +18,7 @@ from dynascope import checks
 Tap = Callable[..., Array]
 """`tap(outputs, inputs, *, scale: float, bias: bool, windows: Callable | None) -> outputs`: a hook at affine maps.
 
-A model may have `tapped(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) calls
+A model may have `tap_maps(x, tap)`: its forward pass, in which every affine map z = scale W a (+ b) calls
 `tap(z, a, scale=..., bias=..., windows=...)` and continues with what it returns. Features lie on the last axis of z and
 a; axes before it are positions at which the same W acts (of an image, of a sequence). A convolution acts on windows of
 its input: it passes the whole image as a, and in `windows` the function that extracts them. All parameters of the model
@@ -27,7 +27,7 @@ derivative with respect to z, for instance the tangent kernel (`geometry.tangent
 """
 
 
-def untapped(outputs: Array, inputs: Array, **_: Any) -> Array:
+def no_tap(outputs: Array, inputs: Array, **_: Any) -> Array:
     """The tap that changes nothing."""
     return outputs
 
@@ -45,14 +45,20 @@ ACTIVATIONS = {
 
 
 class MLP(eqx.Module):
-    """`depth` weight matrices with an activation between them (not after the last).
+    """Weight matrices with an activation between them (not after the last).
 
-    The input has size `dim`, hidden layers `width` and the output `out`; both default to `dim`. Without `scale`,
-    weights and biases are uniform in ±1/sqrt(fan-in), the usual framework default; with it, weights are normal with
-    that standard deviation and biases are zero.
-
-    In the "ntk" parameterization weights and biases are normal with standard deviation `scale` (1 by default), and each
-    matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b.
+    Args:
+        dim: Number of inputs.
+        depth: Number of matrices.
+        key: Key of the weights.
+        width: Number of hidden neurons. Default: `dim`.
+        out: Number of outputs. Default: `dim`.
+        activation: The activation.
+        bias: Whether the layers have biases.
+        scale: Standard deviation of normal weights; biases are then zero. Default: weights and biases uniform in
+            ±1/sqrt(fan-in), the usual framework default.
+        parameterization: With "ntk", weights and biases are normal with standard deviation `scale` (1 by default), and
+            each matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b.
     """
 
     weights: list[Float[Array, "_ _"]]
@@ -101,7 +107,15 @@ class MLP(eqx.Module):
 
     @classmethod
     def from_weights(cls, weights: Sequence[Float[Array, "_ _"]], activation: Activation = "linear") -> MLP:
-        """A network with these weight matrices (fan-out, fan-in), input side first, and no biases."""
+        """A network with given weight matrices and no biases.
+
+        Args:
+            weights: Matrices (fan-out, fan-in), input side first.
+            activation: The activation.
+
+        Returns:
+            The network.
+        """
         if not isinstance(weights, Sequence) or not weights:
             raise TypeError(f"weights must be a list of matrices; got {checks.shown(weights)}")
         weights = [jnp.asarray(checks.array("each of weights", weight, ndim=2)) for weight in weights]
@@ -112,10 +126,18 @@ class MLP(eqx.Module):
         return eqx.tree_at(lambda net: net.weights, blank, weights)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
-        return self.tapped(x, untapped)
+        return self.tap_maps(x, no_tap)
 
-    def tapped(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map: see `models.mlp.Tap`."""
+    def tap_maps(self, x: Float[Array, " in"], tap: Tap) -> Float[Array, " out"]:
+        """The forward pass, with `tap` called at every affine map.
+
+        Args:
+            x: The input, (in,).
+            tap: See `models.mlp.Tap`.
+
+        Returns:
+            The outputs, (out,).
+        """
         checks.example(self, x, self.weights[0].shape[1:])
         last = len(self.weights) - 1
         for layer in range(last + 1):
@@ -126,7 +148,15 @@ class MLP(eqx.Module):
         return x
 
     def affine(self, layer: int, x: Float[Array, " fan_in"]) -> Float[Array, " fan_out"]:
-        """The output of one layer before the activation."""
+        """The output of one layer before the activation.
+
+        Args:
+            layer: Its number, from 0.
+            x: The input of the layer, (fan_in,).
+
+        Returns:
+            The output, (fan_out,).
+        """
         x = self.weights[layer] @ x
         if self.parameterization == "ntk":
             x = self._scale(layer) * x
@@ -136,7 +166,11 @@ class MLP(eqx.Module):
         return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterization == "ntk" else 1.0
 
     def matrix(self) -> Float[Array, "out in"]:
-        """The end-to-end matrix of a linear network: the product of its weights."""
+        """The end-to-end matrix of a linear network: the product of its weights.
+
+        Returns:
+            The matrix, (out, in).
+        """
         if self.activation != "linear" or self.biases is not None:
             raise ValueError("only a linear network without biases is a matrix")
         product = reduce(lambda product, weight: weight @ product, self.weights)
@@ -152,11 +186,16 @@ class Symmetric(eqx.Module):
     factor: Float[Array, "d width"] = eqx.field(
         converter=lambda factor: jnp.asarray(checks.array("factor", factor, ndim=2))
     )
+    """U."""
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         checks.example(self, x, self.factor.shape[:1])
         return self.factor @ (self.factor.T @ x)
 
     def matrix(self) -> Float[Array, "d d"]:
-        """The end-to-end matrix U U^T."""
+        """The end-to-end matrix U U^T.
+
+        Returns:
+            The matrix, (d, d).
+        """
         return self.factor @ self.factor.T

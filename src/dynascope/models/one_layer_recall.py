@@ -17,9 +17,14 @@ from dynascope import checks
 
 
 class OneLayerRecall(eqx.Module):
-    """The model on one sequence of tokens (length,), with logits (vocabulary,) of what comes after the last one. All
-    weights start at zero. The coordinates of an input are the current token's, then the previous one's; with
-    `previous=False` the second half is left out."""
+    """The model on one sequence of tokens (length,), with logits (vocabulary,) of the token after the last one.
+
+    All weights start at zero. The coordinates of an input are the current token's, then the previous one's.
+
+    Args:
+        vocabulary: Number of tokens.
+        previous: Whether inputs have the previous token's coordinates.
+    """
 
     score: Float[Array, "d d"]
     """K = W_QK, (query, key)."""
@@ -36,7 +41,14 @@ class OneLayerRecall(eqx.Module):
         self.value = self.feed = jnp.zeros((vocabulary, dim))
 
     def inputs(self, tokens: Int[Array, " length"]) -> Float[Array, "length d"]:
-        """x_1, ..., x_T."""
+        """x_1, ..., x_T.
+
+        Args:
+            tokens: The sequence, (length,).
+
+        Returns:
+            The inputs, (length, d).
+        """
         size = len(self.value)
         now = jax.nn.one_hot(tokens, size, dtype=self.value.dtype)
         if self.value.shape[1] == size:
@@ -44,12 +56,26 @@ class OneLayerRecall(eqx.Module):
         return jnp.concatenate([now, jnp.pad(now[:-1], ((1, 0), (0, 0)))], axis=1)
 
     def attention(self, tokens: Int[Array, " length"]) -> Float[Array, " length"]:
-        """How much the last position attends to each."""
+        """How much the last position attends to each.
+
+        Args:
+            tokens: The sequence, (length,).
+
+        Returns:
+            Weights that sum to 1, (length,).
+        """
         x = self.inputs(tokens)
         return jax.nn.softmax(x @ (x[-1] @ self.score))
 
     def parts(self, tokens: Int[Array, " length"]) -> tuple[Float[Array, " vocabulary"], Float[Array, " vocabulary"]]:
-        """The logits of attention and of the feed-forward map."""
+        """The logits of attention and of the feed-forward map.
+
+        Args:
+            tokens: The sequence, (length,).
+
+        Returns:
+            Two vectors (vocabulary,), whose sum the model returns.
+        """
         x = self.inputs(tokens)
         return self.value @ (self.attention(tokens) @ x), self.feed @ x[-1]
 

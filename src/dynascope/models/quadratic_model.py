@@ -18,10 +18,13 @@ Form = Callable[[Any, Float[Array, " p"]], Float[Array, " p"]]
 
 class QuadraticModel(eqx.Module):
     """A model that is quadratic in its weights ("Toward Understanding the Dynamics of Over-parameterized Neural
-    Networks", (3.3)). Only `weights` is trained.
+    Networks", (3.3)).
 
-    `features(x)` is phi(x), `form(x, w)` is Sigma(x) w (Sigma itself is never formed), and gamma is the curvature of
-    the model: 0 for a linear model, 1/sqrt(width) for a two-layer network.
+    Args:
+        weights: w, (p,), the only array that is trained.
+        features: `features(x)` is phi(x).
+        form: `form(x, w)` is Sigma(x) w; Sigma itself is never formed.
+        gamma: The curvature of the model: 0 for a linear model, 1/sqrt(width) for a two-layer network.
     """
 
     weights: Float[Array, " p"]
@@ -47,7 +50,11 @@ def unit_features(x: Float[Array, " p"]) -> Float[Array, " p"]:
 
 
 class DiagonalForm(eqx.Module):
-    """Sigma = diag(entries), the same for every x."""
+    """Sigma = diag(entries), the same for every x.
+
+    Args:
+        entries: The diagonal, (p,); not trained.
+    """
 
     entries: Frozen
 

@@ -64,7 +64,7 @@ class RecallBlock(eqx.Module):
         logits = self.scale * jnp.einsum("td,sd->ts", x, keys, preferred_element_type=wide)
         return jax.nn.softmax(jnp.where(jnp.tri(len(x), dtype=bool), logits, -jnp.inf))
 
-    def mixed(self, x: Rows) -> Rows:
+    def mix(self, x: Rows) -> Rows:
         """The average of the rows that each position attends to."""
         if not fusible(x, x.shape[-1]):
             return self.attention(x).astype(x.dtype) @ x
@@ -74,7 +74,7 @@ class RecallBlock(eqx.Module):
         return fused_mix(query, key, value, True, tokens, scale=self.scale)[:tokens, 0]
 
     def __call__(self, x: Rows) -> Rows:
-        mixed = self.mixed(x)
+        mixed = self.mix(x)
         x = x + mixed @ (self.output @ self.value).T.astype(x.dtype)  # one product of all tokens instead of two
         return x + self.feed(x)
 
@@ -82,9 +82,18 @@ class RecallBlock(eqx.Module):
 class RecallTransformer(eqx.Module):
     """The stack on one sequence of tokens (tokens,), with logits (tokens, vocabulary).
 
-    `feeds` says for each layer what follows attention. Embeddings and positions are N(0, 1), W_U uniform in
-    ±1/sqrt(dim); they are frozen. The trained matrices are uniform in ±1/sqrt(fan-in). Scores are divided by sqrt(dim)
-    unless `score_scale` is given. The context is at most `context` tokens.
+    Embeddings and positions are N(0, 1), W_U uniform in ±1/sqrt(dim); they are frozen. The trained matrices are uniform
+    in ±1/sqrt(fan-in).
+
+    Args:
+        vocabulary: Number of tokens.
+        context: The longest sequence.
+        key: Key of the weights.
+        dim: Width of the residual stream.
+        feeds: The feed-forward map of each layer: "mlp", "linear" or "none".
+        hidden: Number of hidden neurons of an "mlp". Default: 4 dim.
+        score_scale: Factor of the scores. Default: 1/sqrt(dim).
+        compute: "bfloat16" for matrix products in that precision.
     """
 
     frozen: Frozen
@@ -114,14 +123,14 @@ class RecallTransformer(eqx.Module):
         keys = jax.random.split(checks.key("key", key), 3 + len(feeds))
         embedding = jax.random.normal(keys[0], (vocabulary, dim))
         places = jax.random.normal(keys[1], (context, dim))
-        readout = drawn(keys[2], (vocabulary, dim))
+        readout = draw_matrix(keys[2], (vocabulary, dim))
         self.frozen = Frozen({"embedding": embedding, "places": places, "readout": readout})
         self.blocks = []
         for kind, block_key in zip(feeds, keys[3:], strict=True):
             each = jax.random.split(block_key, 5)
             square = (dim, dim)
             feed = feed_forward(kind, dim, hidden, each[3], each[4])
-            score, value, output = (drawn(k, square) for k in each[:3])
+            score, value, output = (draw_matrix(k, square) for k in each[:3])
             self.blocks.append(RecallBlock(score, value, output, feed, float(scale)))
 
     @property
@@ -135,7 +144,14 @@ class RecallTransformer(eqx.Module):
         return self.frozen.value()["readout"]
 
     def streams(self, tokens: Int[Array, " tokens"]) -> list[Rows]:
-        """The residual stream at the input of every layer, and at the end."""
+        """The residual stream at the input of every layer, and at the end.
+
+        Args:
+            tokens: The sequence, (tokens,).
+
+        Returns:
+            Arrays (tokens, dim), one more than there are layers.
+        """
         fixed = self.frozen.value()
         embedding, places = fixed["embedding"], fixed["places"]
         if tokens.ndim != 1 or tokens.shape[0] > places.shape[0]:
@@ -153,18 +169,34 @@ class RecallTransformer(eqx.Module):
         return jnp.einsum("td,vd->tv", last, self.readout.astype(last.dtype), preferred_element_type=wide)
 
     def attention(self, tokens: Int[Array, " tokens"]) -> Float[Array, "layer tokens tokens"]:
-        """Who attends to whom, in every layer."""
+        """How much each position attends to each, in every layer.
+
+        Args:
+            tokens: The sequence, (tokens,).
+
+        Returns:
+            Weights (layer, query, key).
+        """
         streams = self.streams(tokens)
         return jnp.stack([block.attention(x) for block, x in zip(self.blocks, streams[:-1], strict=True)])
 
     def feed_margin(self, layer: int, token: int, noise: int) -> Float[Array, ""]:
-        """The margin of the noise token in W_U F(W_E(token)), over the best other one; F of this layer (0-based)."""
+        """The margin of the noise token in W_U F(W_E(token)), over the best other one.
+
+        Args:
+            layer: The layer of F, from 0.
+            token: The token that F reads.
+            noise: The noise token.
+
+        Returns:
+            The margin, a scalar.
+        """
         checks.whole("layer", layer, at_least=0, at_most=len(self.blocks) - 1)
         logits = self.readout @ self.blocks[layer].feed(self.embedding[token])
         return logits[noise] - jnp.max(jnp.where(jnp.arange(len(logits)) == noise, -jnp.inf, logits))
 
 
-def drawn(key: PRNGKeyArray, shape: tuple[int, int]) -> Float[Array, "out in"]:
+def draw_matrix(key: PRNGKeyArray, shape: tuple[int, int]) -> Float[Array, "out in"]:
     """Uniform in ±1/sqrt(fan-in), for a matrix (out, in)."""
     bound = 1 / math.sqrt(shape[1])
     return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
@@ -176,12 +208,20 @@ def feed_forward(kind: Feed, dim: int, hidden: int, into: PRNGKeyArray, out: PRN
     if kind == "none":
         return FeedForward(None, None)
     if kind == "linear":
-        return FeedForward(None, drawn(out, (dim, dim)))
-    return FeedForward(drawn(into, (hidden, dim)), drawn(out, (dim, hidden)))
+        return FeedForward(None, draw_matrix(out, (dim, dim)))
+    return FeedForward(draw_matrix(into, (hidden, dim)), draw_matrix(out, (dim, hidden)))
 
 
 def without_feed(model: RecallTransformer, layer: int) -> RecallTransformer:
-    """The model with the feed-forward map of one layer (0-based) dropped; the one given stays as it is."""
+    """A copy of a model without the feed-forward map of one layer.
+
+    Args:
+        model: The model.
+        layer: The layer, from 0.
+
+    Returns:
+        The new model.
+    """
     if not isinstance(model, RecallTransformer):
         raise TypeError(f"model must be a RecallTransformer; got {checks.shown(model)}")
     checks.whole("layer", layer, at_least=0, at_most=len(model.blocks) - 1)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.convnet import Affine, Image
-from dynascope.models.mlp import Parameterization, Tap, untapped
+from dynascope.models.mlp import Parameterization, Tap, no_tap
 
 STEM = 16
 """Channels of the first convolution; the three groups have 1, 2 and 4 times as many, times the widening."""
@@ -29,10 +29,21 @@ class Block(eqx.Module):
 
 
 class WideResNet(eqx.Module):
-    """WRN-depth-widening (Zagoruyko & Komodakis 2016): depth = 6 n + 4, three groups of n blocks, the second and third
-    at half the resolution; then the mean over the image and a linear map. No normalization, no dropout.
+    """WRN-depth-widening (Zagoruyko & Komodakis 2016): three groups of blocks, the second and third at half the
+    resolution.
 
-    `WideResNet((32, 32, 3), 10, 10, key=key)` is WRN-10-10, with 7.4 million weights.
+    Then the mean over the image and a linear map. No normalization, no dropout. `WideResNet((32, 32, 3), 10, 10,
+    key=key)` is WRN-10-10, with 7.4 million weights.
+
+    Args:
+        shape: Height, width and channels of an image.
+        depth: 6 n + 4, for n blocks in each group.
+        widening: Factor of the number of channels.
+        key: Key of the weights.
+        out: Number of outputs.
+        stem: Number of channels of the first convolution.
+        parameterization: "ntk" or "standard"; see `ConvNet`.
+        bias: Whether the maps have biases.
     """
 
     stem: Affine
@@ -76,10 +87,18 @@ class WideResNet(eqx.Module):
         self.head = affine(fan_in, out)
 
     def __call__(self, x: Image) -> Float[Array, " out"]:
-        return self.tapped(x, untapped)
+        return self.tap_maps(x, no_tap)
 
-    def tapped(self, x: Image, tap: Tap) -> Float[Array, " out"]:
-        """The forward pass, with `tap` called at every affine map: see `models.mlp.Tap`."""
+    def tap_maps(self, x: Image, tap: Tap) -> Float[Array, " out"]:
+        """The forward pass, with `tap` called at every affine map.
+
+        Args:
+            x: One image.
+            tap: See `models.mlp.Tap`.
+
+        Returns:
+            The outputs, (out,).
+        """
         channels = self.stem.weight.shape[2]
         if x.ndim != 3 or x.shape[2] != channels:
             raise ValueError(f"WideResNet takes one image (height, width, {channels}); got shape {x.shape}")

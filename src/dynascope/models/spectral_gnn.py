@@ -18,13 +18,19 @@ VARIANCE_FLOOR = 1e-5
 
 
 class SpectralGNN(eqx.Module):
-    """`depth` layers with the operators {I, A, A^2}, then a linear map to `out` logits at each node (Chen, Li and
-    Bruna, Supervised Community Detection with Line Graph Neural Networks, 2019).
+    """Layers with the operators {I, A, A^2}, then a linear map at each node.
 
-    A layer takes z = [x, A x, A^2 x] to [relu(z W_1 + c_1), z W_2 + c_2], half of the `width` channels each, and then
-    normalizes every channel over the nodes of the graph: mean 0 and variance 1, a learned scale and shift. The input
-    is the degree of each node. With `power_graph` min(A^2, 1) takes the place of A^2. The model is called with the
-    adjacency matrix of one graph.
+    Chen, Li and Bruna, Supervised Community Detection with Line Graph Neural Networks, 2019. A layer takes z = [x, A x,
+    A^2 x] to [relu(z W_1 + c_1), z W_2 + c_2], half of the channels each, and then normalizes every channel over the
+    nodes of the graph: mean 0 and variance 1, a learned scale and shift. The model is called with the adjacency matrix
+    of one graph; the input is the degree of each node.
+
+    Args:
+        depth: Number of layers.
+        out: Number of logits at each node.
+        key: Key of the weights.
+        width: Number of channels, even.
+        power_graph: Use min(A^2, 1) in the place of A^2.
     """
 
     first: Layer
@@ -78,10 +84,10 @@ class Layer(eqx.Module):
         z = z @ self.weight.T + self.bias
         half = z.shape[1] // 2
         z = jnp.concatenate([jax.nn.relu(z[:, :half]), z[:, half:]], axis=1)
-        return normalized(z) * self.scale + self.shift
+        return normalize(z) * self.scale + self.shift
 
 
-def normalized(x: Float[Array, "nodes ..."]) -> Float[Array, "nodes ..."]:
+def normalize(x: Float[Array, "nodes ..."]) -> Float[Array, "nodes ..."]:
     """Every channel with mean 0 and variance 1 over the nodes."""
     centered = x - x.mean(0)
     return centered / jnp.sqrt(jnp.mean(centered**2, axis=0) + VARIANCE_FLOOR)

@@ -23,13 +23,16 @@ Apply = Callable[[Any, Any], Any]
 
 
 class Taylor(eqx.Module):
-    """A Taylor model. Only `displacement` is trained: w - w0, with the structure of the parameters, 0 at first. The
-    point of expansion, `base`, is frozen: no gradient or optimizer reaches it."""
+    """A Taylor model."""
 
     displacement: PyTree
+    """w - w0, in the structure of the parameters, 0 at first: the only part that is trained."""
     base: Frozen
+    """The model at the point of expansion, frozen: no gradient or optimizer reaches it."""
     order: Literal[1, 2] = eqx.field(static=True)
+    """1 or 2."""
     apply: Apply | None = eqx.field(static=True)
+    """`apply(params, x)`, for a model that is not callable."""
 
     def __check_init__(self) -> None:
         checks.one_of("order", self.order, (1, 2))
@@ -54,23 +57,43 @@ class Taylor(eqx.Module):
         (value, first), (_, second) = jax.jvp(along, (at,), (self.displacement,))
         return jax.tree.map(lambda f, df, ddf: f + df + ddf / 2, value, first, second)
 
-    def moved(self) -> PyTree:
-        """The original model with the parameters w0 + displacement."""
+    def to_model(self) -> PyTree:
+        """The original model with the parameters w0 + displacement.
+
+        Returns:
+            A model of the type that was expanded.
+        """
         at, rest = eqx.partition(self.base.value(), eqx.is_inexact_array)
         return eqx.combine(jax.tree.map(lambda weight, by: weight + by, at, self.displacement), rest)
 
 
-def linearized(model: PyTree, apply: Apply | None = None) -> Taylor:
-    """The model linear in its parameters that agrees with `model` to first order at its current parameters.
+def linearize(model: PyTree, apply: Apply | None = None) -> Taylor:
+    """The model linear in its parameters that agrees with a model to first order at its current parameters.
 
-    `model` is a callable module, or any pytree of arrays together with `apply(params, x)`. One evaluation costs about
-    two forward passes.
+    One evaluation costs about two forward passes.
+
+    Args:
+        model: A callable module, or any pytree of arrays together with `apply`.
+        apply: `apply(params, x)`, for a model that is not callable.
+
+    Returns:
+        The Taylor model.
     """
     return _taylor(model, 1, apply)
 
 
 def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
-    """The same to second order, for about four forward passes: the neural quadratic model."""
+    """The neural quadratic model: it agrees with a model to second order at its current parameters.
+
+    One evaluation costs about four forward passes.
+
+    Args:
+        model: A callable module, or any pytree of arrays together with `apply`.
+        apply: `apply(params, x)`, for a model that is not callable.
+
+    Returns:
+        The Taylor model.
+    """
     return _taylor(model, 2, apply)
 
 
@@ -97,7 +120,9 @@ class Gated(eqx.Module):
     """f = v . (1{u0 . x > 0} (u . x)), with the scales and biases of the network and its initial gates."""
 
     network: MLP
+    """The network whose weights are trained."""
     start: Frozen
+    """The first layer that sets the gates, frozen."""
 
     def __check_init__(self) -> None:
         frozen = self.start.value() if isinstance(self.start, Frozen) else None
@@ -111,11 +136,17 @@ class Gated(eqx.Module):
         return self.network.affine(1, jnp.where(opened, self.network.affine(0, x), 0))
 
 
-def gated(network: MLP) -> Gated:
-    """A ReLU network of two layers with its gates frozen as they are now ("Toward Understanding the Dynamics of
-    Over-parameterized Neural Networks", (3.10)).
+def freeze_gates(network: MLP) -> Gated:
+    """A ReLU network of two layers with its gates frozen ("Toward Understanding the Dynamics of Over-parameterized
+    Neural Networks", (3.10)).
 
     It is the same function as `quadratic(network)` at the cost of the network itself: with fixed gates the output is
     bilinear in the two layers, so that all terms of third order vanish.
+
+    Args:
+        network: The network, with the gates of its current weights.
+
+    Returns:
+        The gated model.
     """
     return Gated(network, Frozen(network))

@@ -25,9 +25,10 @@ class TorchModel(eqx.Module):
     """
 
     parameters: dict[str, Float[Array, ...]]
-    """What is trained, by the names of `module.named_parameters()`. Tied weights are one array, by their first name."""
+    """The trained arrays, by the names of `module.named_parameters()`. Tied weights are one array, by their first
+    name."""
     fixed: Frozen
-    """By name, what is not: buffers, and the parameters without `requires_grad`."""
+    """The others by name: buffers, and the parameters without `requires_grad`."""
     module: Any = eqx.field(static=True)
     """A copy of the module without its weights."""
     places: tuple[tuple[str, str], ...] = eqx.field(static=True)
@@ -55,18 +56,29 @@ class TorchModel(eqx.Module):
             raise ValueError(f"cannot convert {type(self.module).__name__}: {reason}") from error
 
     def values(self) -> dict[str, Shaped[Array, ...]]:
-        """All arrays by name, trained or not."""
+        """All arrays by name, trained or not.
+
+        Returns:
+            A dictionary of arrays.
+        """
         return {**self.parameters, **self.fixed.value()}
 
 
 def from_torch(module: Any, example: Any = None) -> TorchModel:
     """A `torch.nn.Module` as a model: its weights in JAX, its program converted by torch2jax.
 
-    The module itself is left as it is. The model works under `jit`, `vmap`, `grad` and their compositions, so it
-    trains by `ds.descend`, and is probed, like any other. Needs `pip install 'dynascope[torch]'`.
+    The model works under `jit`, `vmap`, `grad` and their compositions, so it trains by `ds.descend`, and is probed,
+    like any other. Needs `pip install 'dynascope[torch]'`. Operations are converted when the model is first called.
 
-    Operations are met when the model is first called. With `example`, one input without the batch axis, it is called
-    at once, and compared with the module: a ValueError says what cannot be converted, or that the outputs differ.
+    Args:
+        module: The module; it is left as it is.
+        example: One input without the batch axis. If given, the model is called at once and compared with the module.
+
+    Returns:
+        The model.
+
+    Raises:
+        ValueError: If an operation cannot be converted, or the outputs differ.
     """
     torch = _package("torch")
     _torch_tensor()
@@ -93,9 +105,14 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
 
 
 def to_torch(model: PyTree, module: Any) -> Any:
-    """A copy of the PyTorch module with the model's weights; the module itself is left as it is.
+    """A copy of a PyTorch module with the weights of a model.
 
-    It must have the names and shapes of the one that the model was made from.
+    Args:
+        model: The model, from `from_torch`.
+        module: A module with the names and shapes of the one that the model was made from; it is left as it is.
+
+    Returns:
+        The new module.
     """
     torch = _package("torch")
     if not isinstance(model, TorchModel):

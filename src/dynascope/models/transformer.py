@@ -30,7 +30,7 @@ def check_init(init: str, scale: Scale) -> None:
     checks.real("scale", scale, above=0)
 
 
-def drawn(init: Init, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
+def draw_weights(init: Init, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, scale: Scale) -> Array:
     """Initial weights times `scale`: uniform in ±1/sqrt(fan-in), the usual framework default ("framework"); normal with
     standard deviation 0.02 ("normal"); or standard normal, with `factor` in the forward pass ("ntk")."""
     if init == "framework":
@@ -64,10 +64,10 @@ class Linear(eqx.Module):
         checks.sizes(dim=dim, out=out)
         check_init(init, scale)
         for_weight, for_bias = jax.random.split(checks.key("key", key))
-        self.weight = drawn(init, for_weight, (dim, out), dim, scale)
+        self.weight = draw_weights(init, for_weight, (dim, out), dim, scale)
         self.bias = None
         if bias:
-            self.bias = drawn(init, for_bias, (out,), dim, scale) if init == "framework" else jnp.zeros(out)
+            self.bias = draw_weights(init, for_bias, (out,), dim, scale) if init == "framework" else jnp.zeros(out)
         self.factor = factor(init, dim)
 
     def __call__(self, x: Float[Array, "*rows in"]) -> Float[Array, "*rows out"]:
@@ -81,6 +81,17 @@ class Attention(eqx.Module):
     """Σ over heads of softmax(X W_Q W_Kᵀ Xᵀ / √head_dim) X W_V W_Oᵀ, each W of shape (dim, head_dim).
 
     The only bias is after W_O. The softmax runs in float32 for any input type.
+
+    Args:
+        dim: Width of a token.
+        heads: Number of heads.
+        head_dim: Width of a head. Default: dim / heads.
+        key: Key of the weights.
+        causal: Whether positions see only those before them.
+        init: "framework", "normal" or "ntk"; see `Transformer`.
+        scale: Factor of the initial weights.
+        residual_scale: Factor of the initial W_O.
+        bias: Whether there is a bias after W_O.
     """
 
     key: Float[Array, "heads dim head_dim"]
@@ -111,11 +122,11 @@ class Attention(eqx.Module):
         head_dim = head_size(dim, heads, head_dim)
         keys = jax.random.split(checks.key("key", key), 5)
         into, inner = (heads, dim, head_dim), heads * head_dim
-        self.key, self.query, self.value = (drawn(init, k, into, dim, scale) for k in keys[:3])
-        self.output = residual_scale * drawn(init, keys[3], into, inner, scale)
+        self.key, self.query, self.value = (draw_weights(init, k, into, dim, scale) for k in keys[:3])
+        self.output = residual_scale * draw_weights(init, keys[3], into, inner, scale)
         self.bias = None
         if bias:
-            self.bias = drawn(init, keys[4], (dim,), inner, scale) if init == "framework" else jnp.zeros(dim)
+            self.bias = draw_weights(init, keys[4], (dim,), inner, scale) if init == "framework" else jnp.zeros(dim)
         self.causal, self.factors = causal, (factor(init, dim), factor(init, inner))
 
     def __call__(self, x: Float[Array, "tokens dim"]) -> Float[Array, "tokens dim"]:
@@ -182,7 +193,9 @@ class Products(NamedTuple):
     """The factors A and B of the products A Bᵀ of each head: W_K and W_Q first, then W_V and W_O."""
 
     left: Float[Array, "product layer head dim head_dim"]
+    """W_K, then W_V."""
     right: Float[Array, "product layer head dim head_dim"]
+    """W_Q, then W_O."""
 
 
 class LayerNorm(eqx.Module):
@@ -224,11 +237,24 @@ class Block(eqx.Module):
 
 
 class Transformer(eqx.Module):
-    """`depth` blocks on an array of tokens (tokens, dim), and with `pre_norm` a last layer norm.
+    """Blocks of attention and networks on an array of tokens (tokens, dim), and with `pre_norm` a last layer norm.
 
-    `scale` multiplies all initial weights and biases of attention and networks, not the layer norms; `residual_scale`
-    multiplies the initial weights of the two maps of a block that write to the residual stream. With
-    `compute="bfloat16"` matrix products run in that precision, from float32 weights; norms and softmax stay in float32.
+    Args:
+        dim: Width of a token.
+        depth: Number of blocks.
+        heads: Number of attention heads.
+        hidden: Number of hidden neurons of a block.
+        head_dim: Width of a head. Default: dim / heads.
+        key: Key of the weights.
+        causal: Whether positions see only those before them.
+        pre_norm: Layer norm at the input of each part of a block; otherwise after each sum.
+        init: "framework" for weights uniform in ±1/sqrt(fan-in), "normal" for standard deviation 0.02, "ntk" for
+            standard normal ones with 1/sqrt(fan-in) in the forward pass.
+        scale: Factor of all initial weights and biases of attention and networks, not of the layer norms.
+        residual_scale: Factor of the initial weights of the two maps of a block that write to the residual stream.
+        bias: Whether the networks and the attention's output have biases.
+        compute: "bfloat16" for matrix products in that precision, from float32 weights; norms and softmax stay in
+            float32.
     """
 
     blocks: list[Block]
@@ -277,7 +303,11 @@ class Transformer(eqx.Module):
         return x if self.norm is None else self.norm(x)
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
+
+        Returns:
+            The factors of the products.
+        """
         heads = [block.attention for block in self.blocks]
         left = [[head.key for head in heads], [head.value for head in heads]]
         right = [[head.query for head in heads], [head.output for head in heads]]

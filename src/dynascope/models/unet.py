@@ -1,4 +1,4 @@
-"""The U-Net of diffusion models: the noise in an image, given how noisy it is and what it should show."""
+"""The U-Net of diffusion models: the noise in an image, given how noisy it is and a condition."""
 
 from __future__ import annotations
 
@@ -28,17 +28,29 @@ TIME = 4 * WAVES
 class UNet(eqx.Module):
     """ε̂(z, γ, condition): the noise in one noisy image z (height, width, channels), as z + a U-Net of z.
 
-    γ is minus the logarithm of the signal-to-noise ratio, `condition` a vector. The time (γ - gamma_min) / (gamma_max -
-    gamma_min), times 1000, becomes 64 sines and cosines and an embedding of 256 numbers, which enters every block. The
-    condition enters every block as well (`placement="every"`), or is added after each halving of the image
-    ("downsampling"). At the start the last convolution is zero and the output is z.
+    γ is minus the logarithm of the signal-to-noise ratio. The time (γ - gamma_min) / (gamma_max - gamma_min), times
+    1000, becomes 64 sines and cosines and an embedding of 256 numbers, which enters every block. At the start the last
+    convolution is zero and the output is z. With a `key` the call applies dropout, for training; without one there is
+    none. `jax.vmap` over images turns every convolution into a single one of the whole batch. `UNet((32, 32, 3),
+    key=key)` has 10.6 million parameters.
 
-    Norms are over `groups` groups of channels ("group") or over the whole image ("layer"). With
-    `compute="bfloat16"` convolutions and attention run in that precision, from float32 weights; norms, GELUs, softmax
-    and embeddings stay in float32. `scale` multiplies all initial parameters.
-
-    With a `key` the call applies dropout, as training wants it; without one there is none. `jax.vmap` over images turns
-    every convolution into a single one of the whole batch. `UNet((32, 32, 3), key=key)` has 10.6 million parameters.
+    Args:
+        shape: Height, width and channels of an image.
+        condition: Number of entries of the condition.
+        key: Key of the weights.
+        channels: Channels of each level; images are halved between levels.
+        blocks: Number of residual blocks in each level.
+        norm: Norms over groups of channels ("group") or over the whole image ("layer").
+        groups: Number of groups of channels.
+        placement: The condition enters every block ("every"), or is added after each halving of the image
+            ("downsampling").
+        heads: Number of attention heads at the lowest level.
+        dropout: Share of activations that dropout removes.
+        gamma_min: γ at time 0.
+        gamma_max: γ at time 1.
+        compute: "bfloat16" for convolutions and attention in that precision, from float32 weights; norms, GELUs,
+            softmax and embeddings stay in float32.
+        scale: Factor of all initial parameters.
     """
 
     time: Embedding

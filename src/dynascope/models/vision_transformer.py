@@ -16,13 +16,30 @@ Pool = Literal["cls", "mean"]
 
 
 class ViT(eqx.Module):
-    """A transformer on the patches of one image (height, width, channels).
+    """A transformer on the patches of one image (height, width, channels), with logits (classes,).
 
     Patches are mapped to `dim` numbers, each position adds a learned vector (standard normal at first), and a linear
-    classifier reads an extra token (`pool="cls"`) or the mean over patches. The defaults are those of the usual small
-    ViT for 32 x 32 images. `scale` multiplies the initial attention, networks and classifier, but neither the patch
-    map nor the positions or the extra token. ViT-4 of the catapult experiments is `ViT((32, 32, 3), 10, dim=256,
-    depth=4, heads=4, hidden=256, pool="mean", init="ntk", bias=False, key=key)`.
+    classifier reads the result. The defaults are those of the usual small ViT for 32 x 32 images. ViT-4 of the catapult
+    experiments is `ViT((32, 32, 3), 10, dim=256, depth=4, heads=4, hidden=256, pool="mean", init="ntk", bias=False,
+    key=key)`.
+
+    Args:
+        shape: Height, width and channels of an image.
+        classes: Number of classes.
+        key: Key of the weights.
+        patch: Side of a patch, in pixels.
+        dim: Width of a token.
+        depth: Number of blocks.
+        heads: Number of attention heads.
+        head_dim: Width of a head. Default: dim / heads.
+        hidden: Number of hidden neurons of a block.
+        pool: The classifier reads an extra token ("cls") or the mean over patches ("mean").
+        pre_norm: Layer norm at the input of each part of a block; otherwise after each sum.
+        init: "framework", "normal" or "ntk"; see `Transformer`.
+        scale: Factor of the initial attention, networks and classifier, but neither the patch map nor the positions or
+            the extra token.
+        bias: Whether the networks and the attention's output have biases.
+        compute: "bfloat16" for matrix products in that precision; see `Transformer`.
     """
 
     patches: Linear
@@ -92,5 +109,9 @@ class ViT(eqx.Module):
         return self.classifier(pooled.astype(self.places.dtype))
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
+
+        Returns:
+            The factors of the products.
+        """
         return self.trunk.products()

@@ -92,8 +92,8 @@ def calls() -> Calls:
             {"model": ds.models.RecallTransformer(3, 4, dim=2, feeds=("linear",), key=KEY), "layer": 0},
             {"layer": "0"},
         ),
-        "gated": ({"network": relu}, {}),
-        "linearized": ({"model": net}, {}),
+        "freeze_gates": ({"network": relu}, {}),
+        "linearize": ({"model": net}, {}),
         "quadratic": ({"model": net}, {}),
         "myrtle5": ({"shape": (8, 8, 1), "channels": (1, 1, 1, 1), "key": KEY}, {}),
     }

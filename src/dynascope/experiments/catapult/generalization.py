@@ -24,7 +24,7 @@ from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
 from dynascope.lab.experiment import Source, Values
-from dynascope.models import MLP, ConvNet, linearized, quadratic
+from dynascope.models import MLP, ConvNet, linearize, quadratic
 from dynascope.models.mlp import Activation
 from dynascope.theory.catapult import critical_rates
 
@@ -60,7 +60,7 @@ class Learner(ds.Member):
         for_net, for_order = jax.random.split(jax.random.key(seed))
         net = self.network(for_net, x)
         second_order = frozen_gates if self.depth == 2 and self.activation == "relu" else quadratic
-        model = {"network": lambda net: net, "quadratic": second_order, "linear": linearized}[self.kind](net)
+        model = {"network": lambda net: net, "quadratic": second_order, "linear": linearize}[self.kind](net)
         top = kernel_eigenpairs(net, x, 1).values[0]
         rate = ratio * critical_rates.critical_rate(top, x.shape[0], "mse")
 

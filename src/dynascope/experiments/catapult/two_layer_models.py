@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from numpy.typing import ArrayLike
 
 from dynascope.geometry.tangent_kernel import tangent_kernel
-from dynascope.models import MLP, ConvNet, Gated, Taylor, gated, linearized
+from dynascope.models import MLP, ConvNet, Gated, Taylor, freeze_gates, linearize
 from dynascope.models.frozen import Frozen
-from dynascope.models.mlp import Tap, untapped
+from dynascope.models.mlp import Tap, no_tap
 
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
@@ -54,9 +54,9 @@ class GatedConvolution(eqx.Module):
     start: Frozen
 
     def __call__(self, x: Float[Array, "_ _ _"]) -> Float[Array, " out"]:
-        return self.tapped(x, untapped)
+        return self.tap_maps(x, no_tap)
 
-    def tapped(self, x: Float[Array, "_ _ _"], tap: Tap) -> Float[Array, " out"]:
+    def tap_maps(self, x: Float[Array, "_ _ _"], tap: Tap) -> Float[Array, " out"]:
         opened = self.start.value().convolutions[0](x) > 0
         hidden = self.network.convolutions[0](x, tap)
         return self.network.head(jnp.where(opened, hidden, 0).ravel(), tap)
@@ -65,12 +65,12 @@ class GatedConvolution(eqx.Module):
 def frozen_gates(network: MLP | ConvNet) -> Gated | GatedConvolution:
     """The quadratic model of a network of two ReLU layers, in closed form: the same function as `models.quadratic`
     gives, at the cost of the network, and with its tangent kernel known by layers."""
-    return gated(network) if isinstance(network, MLP) else GatedConvolution(network, Frozen(network))
+    return freeze_gates(network) if isinstance(network, MLP) else GatedConvolution(network, Frozen(network))
 
 
 def variant(start: MLP | ConvNet, kind: Kind) -> Any:
     """The network of two ReLU layers, or a Taylor model of it around its start."""
-    return {"quadratic": frozen_gates, "linear": linearized, "network": lambda net: net}[kind](start)
+    return {"quadratic": frozen_gates, "linear": linearize, "network": lambda net: net}[kind](start)
 
 
 def squared_gradient(model: Any, output: Any) -> Float[Array, ""]:
