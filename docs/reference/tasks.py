@@ -10,7 +10,7 @@ import dynascope as ds
 key = jax.random.key(0)
 
 # %% arithmetic
-problem = ds.tasks.arithmetic.made_problems(1)[0]
+problem = ds.tasks.arithmetic.make_problems(1)[0]
 print(problem)
 print(ds.tasks.arithmetic.answer_in("So there are 12 apples. The answer is 12."))
 

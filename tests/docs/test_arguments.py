@@ -26,7 +26,9 @@ TO_DO = frozenset(ROOMS) - {
     "figures",
     "geometry",
     "graphs",
+    "models",
     "probes",
+    "tasks",
 }  # rooms whose sections are not written yet
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

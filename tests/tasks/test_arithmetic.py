@@ -49,9 +49,9 @@ def test_worked_examples_are_right():
 
 
 def test_made_problems_have_their_answers():
-    found = arithmetic.made_problems(30, seed=1)
+    found = arithmetic.make_problems(30, seed=1)
     for number, problem in enumerate(found):
         values = [int(value) for value in re.findall(r"\d+", problem.question)]
         wanted = ((values[0] + values[1]) * values[-1], values[0] // values[1], values[0] - values[1] - values[-1])
         assert problem.answer == wanted[number % 3]
-    assert found == arithmetic.made_problems(30, seed=1) != arithmetic.made_problems(30, seed=2)
+    assert found == arithmetic.make_problems(30, seed=1) != arithmetic.make_problems(30, seed=2)

@@ -17,7 +17,7 @@ def batch(count=6, side=5):
 
 def test_images_are_brought_to_mean_zero_and_deviation_one_per_channel():
     data = batch(40)
-    prepared = classification(np.asarray(data.x)).prepared(data.x)
+    prepared = classification(np.asarray(data.x)).prepare(data.x)
     np.testing.assert_allclose(prepared.mean(axis=(0, 1, 2)), 0, atol=1e-5)
     np.testing.assert_allclose(prepared.std(axis=(0, 1, 2)), 1, rtol=1e-5)
 
@@ -41,7 +41,7 @@ def test_accuracy_does_not_depend_on_the_chunks():
 def test_every_crop_is_a_window_of_the_padded_image_and_some_are_mirrored():
     task, data = Classification(jnp.zeros(3), jnp.ones(3), pad=2, flip=True), batch(50)
     out = np.asarray(task.augment(jax.random.key(1), data).x)
-    wide = np.pad(np.asarray(task.prepared(data.x)), ((0, 0), (2, 2), (2, 2), (0, 0)))
+    wide = np.pad(np.asarray(task.prepare(data.x)), ((0, 0), (2, 2), (2, 2), (0, 0)))
     corners, mirrored = set(), 0
     for image, source in zip(out, wide, strict=True):
         windows = {(i, j): source[i : i + 5, j : j + 5] for i in range(5) for j in range(5)}

@@ -74,7 +74,7 @@ def test_starts_have_the_size_and_angle_asked_for():
 
 
 def test_samples_lie_on_the_sphere_in_all_directions():
-    x = single_neuron.sphere(jax.random.key(0), 20_000, 3)
+    x = single_neuron.sphere_points(jax.random.key(0), 20_000, 3)
     np.testing.assert_allclose(jnp.sum(x**2, axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(x.T @ x / len(x), np.eye(3) / 3, atol=0.01)
 

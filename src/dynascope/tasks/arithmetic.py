@@ -22,15 +22,20 @@ class Problem(NamedTuple):
     """A question in words, and its answer."""
 
     question: str
+    """The question."""
     answer: float
+    """The number that answers it."""
 
 
 class Worked(NamedTuple):
     """An example: a question, the steps to its answer, and the answer."""
 
     question: str
+    """The question."""
     steps: str
+    """The steps to its answer, in words."""
     answer: int
+    """The answer."""
 
 
 WORKED = (
@@ -78,7 +83,15 @@ WORKED = (
 
 
 def few_shot(question: str, shots: int) -> str:
-    """The prompt: the first `shots` of the worked examples, 0 to 8 of them, then the question."""
+    """A prompt with worked examples before the question.
+
+    Args:
+        question: The question.
+        shots: Number of worked examples, 0 to 8.
+
+    Returns:
+        The prompt.
+    """
     checks.whole("shots", shots, at_least=0, at_most=len(WORKED))
     if not isinstance(question, str) or not question.strip():
         raise TypeError(f"question must be a text; got {checks.shown(question)}")
@@ -87,7 +100,14 @@ def few_shot(question: str, shots: int) -> str:
 
 
 def answer_in(text: str) -> float | None:
-    """The number after "The answer is" in what a model has written; else the last number; None if there is none."""
+    """The number that a model's text gives as the answer.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The number after "The answer is", or else the last number; None if there is none.
+    """
     if not isinstance(text, str):
         raise TypeError(f"text must be a string; got {checks.shown(text)}")
     _, said, after = text.partition("The answer is")
@@ -96,8 +116,16 @@ def answer_in(text: str) -> float | None:
     return None if found is None else float(found.replace("$", "").replace(",", ""))
 
 
-def made_problems(count: int, *, seed: int = 0) -> list[Problem]:
-    """Simple problems with random numbers, of one step or two, for a look at how a model does."""
+def make_problems(count: int, *, seed: int = 0) -> list[Problem]:
+    """Simple problems with random numbers, of one step or two, for a look at how a model does.
+
+    Args:
+        count: Number of problems.
+        seed: Seed of the numbers.
+
+    Returns:
+        The problems.
+    """
     checks.whole("count", count, at_least=1)
     checks.whole("seed", seed, at_least=0)
     draw, found = np.random.default_rng(seed), []

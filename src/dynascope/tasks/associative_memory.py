@@ -20,13 +20,17 @@ Share = float | Float[Array, ""]
 
 
 class AssociativeMemory(PopulationTask):
-    """A matrix that recalls an output for every input, among noise. The model is the matrix W (d, d) itself. `inputs`
-    (n, d) and `outputs` (n + 1, d) are the embeddings; the loss is the mean over the inputs of the expected
-    cross-entropy."""
+    """A matrix that recalls an output for every input, among noise.
+
+    The model is the matrix W (d, d) itself; the loss is the mean over the inputs of the expected cross-entropy.
+    """
 
     inputs: Float[Array, "n d"]
+    """The embeddings e_i of the inputs."""
     outputs: Float[Array, "c d"]
+    """The embeddings u_j of the n + 1 outputs, the noise last."""
     alpha: Share = 0.03
+    """The probability of the noise."""
 
     def __check_init__(self) -> None:
         shapes = [checks.array(name, getattr(self, name), ndim=2).shape for name in ("inputs", "outputs")]
@@ -36,7 +40,17 @@ class AssociativeMemory(PopulationTask):
 
     @classmethod
     def on_sphere(cls, key: PRNGKeyArray, n: int, dim: int, alpha: Share = 0.03) -> AssociativeMemory:
-        """With embeddings uniform on the unit sphere."""
+        """The task with embeddings uniform on the unit sphere.
+
+        Args:
+            key: Key of the embeddings.
+            n: Number of inputs.
+            dim: Number of coordinates d.
+            alpha: The probability of the noise.
+
+        Returns:
+            The task.
+        """
         checks.sizes(n=n, dim=dim)
         drawn = jax.random.normal(checks.key("key", key), (2 * n + 1, dim))
         drawn = drawn / jnp.linalg.norm(drawn, axis=1, keepdims=True)
@@ -44,12 +58,27 @@ class AssociativeMemory(PopulationTask):
 
     @classmethod
     def orthonormal(cls, n: int, alpha: Share = 0.03) -> AssociativeMemory:
-        """With unit vectors of n + 1 coordinates, as in the theory: input i is output i."""
+        """The task with unit vectors of n + 1 coordinates, as in the theory: input i is output i.
+
+        Args:
+            n: Number of inputs.
+            alpha: The probability of the noise.
+
+        Returns:
+            The task.
+        """
         checks.sizes(n=n)
         return cls(jnp.eye(n, n + 1), jnp.eye(n + 1), alpha)
 
     def logits(self, weights: Weights) -> Float[Array, "n c"]:
-        """<u_j, W e_i> of input i and output j."""
+        """<u_j, W e_i> of input i and output j.
+
+        Args:
+            weights: W, (d, d).
+
+        Returns:
+            The logits, (n, n + 1).
+        """
         return self.inputs @ weights.T @ self.outputs.T
 
     def population_loss(self, weights: Weights) -> Float[Array, ""]:
@@ -59,10 +88,24 @@ class AssociativeMemory(PopulationTask):
         return -jnp.mean((1 - self.alpha) * own + self.alpha * log[:, -1])
 
     def pure_loss(self, weights: Weights) -> Float[Array, ""]:
-        """The same for labels without noise."""
+        """The mean cross-entropy of labels without noise.
+
+        Args:
+            weights: W, (d, d).
+
+        Returns:
+            The loss, a scalar.
+        """
         return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(self.logits(weights))))
 
     def start(self, key: PRNGKeyArray) -> Weights:
-        """Random initial weights with variance 1/d."""
+        """Random initial weights with variance 1/d.
+
+        Args:
+            key: Key of the weights.
+
+        Returns:
+            W, (d, d).
+        """
         dim = np.shape(self.inputs)[1]
         return jax.random.normal(checks.key("key", key), (dim, dim)) / jnp.sqrt(dim)

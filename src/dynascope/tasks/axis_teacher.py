@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals, real
-from dynascope.tasks.single_neuron import sphere
+from dynascope.tasks.single_neuron import sphere_points
 from dynascope.tasks.task import SampledTask
 
 Student = dict[str, Array]
@@ -24,16 +24,24 @@ class AxisTeacher(SampledTask):
     """The task, with as many neurons as dimensions."""
 
     dim: int = eqx.field(static=True, default=16)
+    """n, the number of neurons and of dimensions d."""
 
     def __check_init__(self) -> None:
         checks.sizes(dim=self.dim)
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
         """`count` points, uniform on the sphere."""
-        return sphere(key, count, self.dim)
+        return sphere_points(key, count, self.dim)
 
     def label(self, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """The teacher's output: sum_i relu(x_i)."""
+        """The teacher's output: sum_i relu(x_i).
+
+        Args:
+            x: Points, (n, d).
+
+        Returns:
+            The labels, (n,).
+        """
         return jnp.sum(jax.nn.relu(x), axis=1)
 
     def loss(self, student: Student, x: Float[Array, "n d"]) -> Float[Array, ""]:
@@ -41,8 +49,18 @@ class AxisTeacher(SampledTask):
         return jnp.mean((outputs(student, x) - self.label(x)) ** 2)
 
     def hessian(self, student: Student, x: Float[Array, "n d"]) -> Float[Array, "p p"]:
-        """The Hessian of `loss`, outer weights first: (2/n) J^T J, plus the residuals in the blocks that couple the two
-        layers of one neuron, summed over the points at which the neuron is active. p = d + d^2."""
+        """The Hessian of `loss`, outer weights first.
+
+        It is (2/n) J^T J, plus the residuals in the blocks that couple the two layers of one neuron, summed over the
+        points at which the neuron is active.
+
+        Args:
+            student: The outer and inner weights.
+            x: Points, (n, d).
+
+        Returns:
+            The matrix (p, p), p = d + d^2.
+        """
         v, fields = student["v"], x @ student["w"].T
         active = (fields > 0).astype(x.dtype)
         hidden = active * fields
@@ -55,14 +73,30 @@ class AxisTeacher(SampledTask):
         return 2 / len(x) * total
 
     def minimum(self, scales: Float[Array, " d"]) -> Student:
-        """w_i = k_i e_i, v_i = 1/k_i, for the scales k."""
+        """The minimum w_i = k_i e_i, v_i = 1/k_i.
+
+        Args:
+            scales: The scales k, (d,).
+
+        Returns:
+            The outer and inner weights.
+        """
         checks.positive(scales=scales)
         if scales.shape != (self.dim,):
             raise ValueError(f"scales must have shape ({self.dim},), one for each neuron; got {scales.shape}")
         return {"v": 1 / scales, "w": jnp.diag(scales)}
 
     def start(self, key: PRNGKeyArray, spacing: Reals = 0.0625, noise: Reals = 0.01) -> Student:
-        """Near a minimum with k_i = 1 + spacing (i - 1): w_i = k_i (e_i + noise N(0, I)), v_i = 1/k_i."""
+        """A start near a minimum with k_i = 1 + spacing (i - 1): w_i = k_i (e_i + noise N(0, I)), v_i = 1/k_i.
+
+        Args:
+            key: Key of the noise.
+            spacing: The spacing of the scales.
+            noise: The standard deviation of the noise.
+
+        Returns:
+            The outer and inner weights.
+        """
         checks.real("spacing", spacing, at_least=0)
         checks.real("noise", noise, at_least=0)
         scales = 1 + real(spacing) * jnp.arange(self.dim, dtype=jnp.result_type(float))
@@ -71,6 +105,14 @@ class AxisTeacher(SampledTask):
 
 
 def outputs(student: Student, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    """sum_i v_i relu(w_i . x) at every point."""
+    """sum_i v_i relu(w_i . x) at every point.
+
+    Args:
+        student: The outer and inner weights.
+        x: Points, (n, d).
+
+    Returns:
+        The outputs, (n,).
+    """
     hidden = jax.nn.relu(jnp.matmul(x, student["w"].T, precision="highest"))
     return jnp.matmul(hidden, student["v"], precision="highest")

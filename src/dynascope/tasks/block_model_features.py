@@ -36,7 +36,16 @@ def propagated_features(
     """x_0 = 1 and x_k = N(ω x_(k-1)) for k = 1, ..., `order`, at every node of every graph, for each operator ω.
 
     N subtracts the mean over the graph's nodes and divides by the standard deviation. So high powers do not overflow,
-    and what is constant on a graph does not drown the rest.
+    and a part that is constant on a graph does not drown the rest.
+
+    Args:
+        graphs: The graphs.
+        order: The highest k.
+        operators: Names of the operators.
+        kappa: κ of the operator κI - H.
+
+    Returns:
+        The features, (operators, graphs, nodes, order + 1).
     """
     if not isinstance(graphs, CommunityGraphs):
         raise TypeError(f"graphs must be CommunityGraphs; got {checks.shown(graphs)}")

@@ -24,7 +24,9 @@ class Labeled(eqx.Module):
     """A batch: images as stored (integers 0 to 255, channels last) and their classes (integers from 0)."""
 
     x: Shaped[Array, "n height width channels"]
+    """The images."""
     y: Int[Array, " n"]
+    """The classes."""
 
     def __check_init__(self) -> None:
         rows(x=self.x, y=self.y)
@@ -35,15 +37,17 @@ class Labeled(eqx.Module):
 class Classification(AugmentedTask):
     """The mean cross-entropy of a model from one image to logits.
 
-    Images are stored as integers until they are used: `prepared` divides by 255 and standardizes each channel to mean 0
-    and deviation 1. With `pad`, every batch is cropped at random from images padded by that many zeros (the channel
-    means) on each side; with `flip`, each image is mirrored with probability 1/2.
+    Images are stored as integers until they are used: `prepare` divides by 255 and standardizes each channel.
     """
 
     mean: Float[Array, " channels"]
+    """The mean of each channel, on the scale 0 to 1."""
     deviation: Float[Array, " channels"]
+    """The standard deviation of each channel."""
     pad: int = eqx.field(static=True, default=0)
+    """Every batch is cropped at random from images padded by this many zeros (the channel means) on each side."""
     flip: bool = eqx.field(static=True, default=False)
+    """Whether each image of a batch is mirrored with probability 1/2."""
 
     def __check_init__(self) -> None:
         whole("pad", self.pad, at_least=0, at_most=2**31 - 1)
@@ -51,19 +55,26 @@ class Classification(AugmentedTask):
         array("mean", self.mean, ndim=1)
         array("deviation", self.deviation, ndim=1)
 
-    def prepared(self, x: Shaped[Array, "*n height width channels"]) -> Float[Array, "*n height width channels"]:
-        """Integer images standardized; images in floating point are taken to be so already."""
+    def prepare(self, x: Shaped[Array, "*n height width channels"]) -> Float[Array, "*n height width channels"]:
+        """Standardize integer images to mean 0 and deviation 1 in each channel.
+
+        Args:
+            x: Images (..., height, width, channels); those in floating point are left as they are.
+
+        Returns:
+            Images in floating point.
+        """
         if jnp.issubdtype(x.dtype, jnp.floating):
             return x
         return (x.astype(self.mean.dtype) / 255 - self.mean) / self.deviation
 
     def loss(self, model: Model, batch: Labeled) -> Float[Array, ""]:
         """The mean cross-entropy of a batch."""
-        return cross_entropy(jax.vmap(model)(self.prepared(batch.x)), batch.y)
+        return cross_entropy(jax.vmap(model)(self.prepare(batch.x)), batch.y)
 
     def augment(self, key: PRNGKeyArray, batch: Labeled) -> Labeled:
         """Random crops and mirror images of the batch, already prepared."""
-        x = self.prepared(batch.x)
+        x = self.prepare(batch.x)
         if not self.pad and not self.flip:
             return Labeled(x, batch.y)
         for_crop, for_flip = jax.random.split(key)
@@ -77,11 +88,20 @@ class Classification(AugmentedTask):
         return Labeled(x, batch.y)
 
     def accuracy(self, model: Model, data: Labeled, chunk: int = 500) -> Float[Array, ""]:
-        """The share of images whose class has the largest logit, computed `chunk` images at a time."""
+        """The share of images whose class has the largest logit.
+
+        Args:
+            model: From one image to logits.
+            data: Images and classes.
+            chunk: Number of images at a time.
+
+        Returns:
+            The share, a scalar.
+        """
         sizes(chunk=chunk)
 
         def right(image: Labeled) -> Array:
-            return jnp.argmax(model(self.prepared(image.x))) == image.y
+            return jnp.argmax(model(self.prepare(image.x))) == image.y
 
         return jnp.mean(lax.map(right, data, batch_size=min(chunk, len(data.y))))
 

@@ -23,12 +23,18 @@ MOST_COMMUNITIES = 6
 
 
 class CommunityGraphs(NamedTuple):
-    """Graphs with equally many nodes, the first half of which is one community. Entries of the adjacency matrices are
-    sorted by receiver; those after the last have the number of nodes, which is no node, at both ends."""
+    """Graphs with equally many nodes, the first half of which is one community.
+
+    Entries of the adjacency matrices are sorted by receiver; those after the last have the number of nodes, which is no
+    node, at both ends.
+    """
 
     senders: Integer[np.ndarray, "graphs entries"]
+    """The column of each entry."""
     receivers: Integer[np.ndarray, "graphs entries"]
+    """The row of each entry."""
     nodes: int
+    """Number of nodes of each graph."""
 
     @property
     def labels(self) -> Int[np.ndarray, " nodes"]:
@@ -37,8 +43,17 @@ class CommunityGraphs(NamedTuple):
 
 
 def block_model_graphs(graphs: int, nodes: int, within: float, across: float, *, seed: int) -> CommunityGraphs:
-    """Independent graphs of the stochastic block model, drawn all at once: a pair is an edge with probability
-    `within / nodes` in one of the two communities and `across / nodes` between them.
+    """Independent graphs of the stochastic block model with two communities, made all at once.
+
+    Args:
+        graphs: Number of graphs.
+        nodes: Number of nodes of each.
+        within: A pair in one community is an edge with probability `within / nodes`.
+        across: A pair across is one with probability `across / nodes`.
+        seed: Seed of all of them.
+
+    Returns:
+        The graphs.
     """
     checks.whole("graphs", graphs, at_least=1, at_most=2**20)
     checks.whole("nodes", nodes, at_least=2, at_most=2**12)
@@ -90,7 +105,15 @@ def adjacency_of(
 def unnamed_cross_entropy(
     logits: Float[Array, "graphs nodes k"], labels: Int[Array, "graphs nodes"]
 ) -> Float[Array, ""]:
-    """The cross-entropy of each graph under the best of all k! ways to name its communities, averaged over graphs."""
+    """The cross-entropy of each graph under the best of all k! ways to name its communities, averaged over graphs.
+
+    Args:
+        logits: Logits of the communities, (graphs, nodes, k).
+        labels: The communities, (graphs, nodes).
+
+    Returns:
+        The loss, a scalar.
+    """
     checks.array("logits", logits, ndim=3, lists=False)
     if logits.shape[2] > MOST_COMMUNITIES:
         raise ValueError(f"logits must have at most {MOST_COMMUNITIES} communities; got {logits.shape[2]}")
@@ -106,8 +129,16 @@ def unnamed_cross_entropy(
 def overlap(
     found: Int[Array, "*graphs nodes"], labels: Int[Array, "*graphs nodes"], communities: int = 2
 ) -> Float[Array, "*graphs"]:
-    """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them: 1 is perfect, and 0 is
-    what one community for all nodes gets."""
+    """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them.
+
+    Args:
+        found: The predicted communities, (..., nodes).
+        labels: The communities, (..., nodes).
+        communities: k.
+
+    Returns:
+        The overlap, shape (...): 1 is perfect, and one community for all nodes gets 0.
+    """
     checks.whole("communities", communities, at_least=2, at_most=MOST_COMMUNITIES)
     checks.array("labels", labels, min_ndim=1, lists=False)
     for name, given in (("found", found), ("labels", labels)):

@@ -22,8 +22,13 @@ class LabeledPictures(NamedTuple):
 
 
 class ConceptLabels(SampledTask):
-    """Pictures of all classes, in equal parts from each of `processes` (such as the extreme separations), for a model
-    that returns two logits for each concept. The loss is the sum of the concepts' cross-entropies."""
+    """Pictures of all classes, for a model that returns two logits for each concept.
+
+    The loss is the sum of the concepts' cross-entropies.
+
+    Args:
+        processes: The pictures come in equal parts from each of these, such as the extreme separations.
+    """
 
     processes: tuple[ImageConcepts, ...]
 
@@ -53,5 +58,13 @@ class ConceptLabels(SampledTask):
         return -jnp.mean(jnp.sum(jnp.take_along_axis(logits, batch.y[..., None], axis=-1), axis=(1, 2)))
 
     def accuracy(self, model: Any, batch: LabeledPictures) -> Float[Array, " s"]:
-        """For each concept the share of pictures in which the larger logit is the right one."""
+        """The share of pictures in which the larger logit is the right one.
+
+        Args:
+            model: From one picture to logits (concepts, 2).
+            batch: Pictures and the values of their concepts.
+
+        Returns:
+            The share for each concept, (concepts,).
+        """
         return jnp.mean(jnp.argmax(jax.vmap(model)(batch.x), axis=-1) == batch.y, axis=0, dtype=batch.x.dtype)

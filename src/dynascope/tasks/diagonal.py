@@ -23,11 +23,14 @@ Numbers = Float[np.ndarray, " ..."]
 
 
 class DiagonalRegression(PopulationTask, DataTask):
-    """Half the mean squared error of h(x; beta), summed over outputs."""
+    """Half the mean squared error of h(x; beta), summed over outputs; `task(beta)` is the loss."""
 
     network: Callable
+    """h, as a function `network(x, beta)`."""
     x: Float[Array, "samples ..."]
+    """The inputs."""
     y: Float[Array, "samples ..."]
+    """The targets."""
 
     def __check_init__(self) -> None:
         function("network", self.network, "network(x, beta)")
@@ -53,7 +56,9 @@ class QuadraticLoss(PopulationTask):
     """beta^T S beta / 2 - c^T beta: the linear network with S = E[x x^T], c = E[x y], less the constant E[y^2]/2."""
 
     S: Float[Array, "p p"]
+    """E[x x^T]."""
     c: Product
+    """E[x y]."""
 
     def __check_init__(self) -> None:
         array("S", self.S, ndim=2, lists=False)
@@ -77,20 +82,33 @@ def _product(model: Any) -> Product:
 
 
 class ToyHead(NamedTuple):
-    """Appendix A's task: token sequences x (samples, tokens, dim), the teacher's product (2 dim,), and the student's u
-    and v (2 dim,) before they are scaled."""
+    """Appendix A's task."""
 
     x: Numbers
+    """Token sequences, (samples, tokens, dim)."""
     teacher: Numbers
+    """The teacher's product, (2 dim,)."""
     u: Numbers
+    """The student's u, (2 dim,), before it is scaled."""
     v: Numbers
+    """The student's v, (2 dim,), before it is scaled."""
 
 
 def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, kept: int | None = None) -> ToyHead:
     """Appendix A: sequences, the four weight vectors of the teacher's head and the student's u and v, all normal.
 
-    `kept` makes the teacher sparse: that many random coordinates of each of its two products are not zero. The draws
-    are NumPy's, so that a seed gives the same example in any program.
+    The draws are NumPy's, so that a seed gives the same example in any program.
+
+    Args:
+        seed: The seed.
+        dim: Number of coordinates of a token.
+        tokens: Number of tokens of a sequence.
+        samples: Number of sequences.
+        kept: Makes the teacher sparse: this many random coordinates of each of its two products are not zero. None:
+            all.
+
+    Returns:
+        The example.
     """
     sizes(dim=dim, tokens=tokens, samples=samples)
     if kept is not None:
@@ -110,17 +128,29 @@ class LinearExample(NamedTuple):
     """A quadratic loss in p coordinates, and a start u, v before it is scaled."""
 
     S: Numbers
+    """The matrix of the quadratic, (p, p)."""
     c: Numbers
+    """Its linear part, (p,)."""
     u: Numbers
+    """u at the start, (p,)."""
     v: Numbers
+    """v at the start, (p,)."""
 
     def loss(self) -> QuadraticLoss:
-        """The loss as a task."""
+        """The loss as a task.
+
+        Returns:
+            The quadratic loss.
+        """
         return QuadraticLoss(jnp.asarray(self.S), jnp.asarray(self.c))
 
 
 def exit_and_return() -> LinearExample:
-    """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign."""
+    """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign.
+
+    Returns:
+        The example.
+    """
     return LinearExample(
         S=np.array(
             [

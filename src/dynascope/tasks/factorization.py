@@ -28,6 +28,7 @@ class Factorization(eqx.Module):
     """L(Y, Z) = ||Y Z^T - C||^2 / 2 with C of any shape; `task(factors)` is the loss."""
 
     target: Float[Array, "m q"]
+    """C."""
 
     def __check_init__(self) -> None:
         checks.array("target", self.target, ndim=2, lists=False)
@@ -36,29 +37,60 @@ class Factorization(eqx.Module):
         return jnp.sum(self.excess(factors) ** 2) / 2
 
     def excess(self, factors: Factors) -> Float[Array, "m q"]:
-        """M = Y Z^T - C."""
+        """M = Y Z^T - C.
+
+        Args:
+            factors: Y (m, p) and Z (q, p).
+
+        Returns:
+            M, (m, q).
+        """
         return matmul(factors["Y"], factors["Z"].T) - self.target
 
     def gradient(self, factors: Factors) -> Factors:
-        """(M Z, M^T Y)."""
+        """The gradient (M Z, M^T Y).
+
+        Args:
+            factors: Y (m, p) and Z (q, p).
+
+        Returns:
+            Its two parts, in their shapes.
+        """
         excess = self.excess(factors)
         return {"Y": matmul(excess, factors["Z"]), "Z": matmul(excess.T, factors["Y"])}
 
     def step(self, factors: Factors, rate: Reals) -> Factors:
-        """One step of gradient descent."""
+        """One step of gradient descent.
+
+        Args:
+            factors: Y (m, p) and Z (q, p).
+            rate: The learning rate.
+
+        Returns:
+            The next factors.
+        """
         return jax.tree.map(lambda p, g: p - rate * g, factors, self.gradient(factors))
 
     def hessian_product(self, factors: Factors, direction: Factors) -> Factors:
-        """The Hessian times (dY, dZ): (A Z + M dZ, A^T Y + M^T dY), A = dY Z^T + Y dZ^T."""
+        """The Hessian times (dY, dZ): (A Z + M dZ, A^T Y + M^T dY), A = dY Z^T + Y dZ^T.
+
+        Args:
+            factors: Y (m, p) and Z (q, p).
+            direction: dY and dZ, in their shapes.
+
+        Returns:
+            The product, in their shapes.
+        """
         Y, Z, dY, dZ = factors["Y"], factors["Z"], direction["Y"], direction["Z"]
         excess, change = self.excess(factors), matmul(dY, Z.T) + matmul(Y, dZ.T)
         return {"Y": matmul(change, Z) + matmul(excess, dZ), "Z": matmul(change.T, Y) + matmul(excess.T, dY)}
 
 
 class SymmetricFactorization(eqx.Module):
-    """L(X) = ||X X^T - C||^2 / 4 (3.11)."""
+    """L(X) = ||X X^T - C||^2 / 4 (3.11); `task(X)` is the loss."""
 
     target: Float[Array, "m m"]
+    """C."""
 
     def __check_init__(self) -> None:
         if len(set(checks.array("target", self.target, ndim=2, lists=False).shape)) > 1:
@@ -68,21 +100,52 @@ class SymmetricFactorization(eqx.Module):
         return jnp.sum(self.excess(X) ** 2) / 4
 
     def excess(self, X: Float[Array, "m p"]) -> Float[Array, "m m"]:
-        """M = X X^T - C."""
+        """M = X X^T - C.
+
+        Args:
+            X: The factor, (m, p).
+
+        Returns:
+            M, (m, m).
+        """
         return matmul(X, X.T) - self.target
 
     def gradient(self, X: Float[Array, "m p"]) -> Float[Array, "m p"]:
-        """M X."""
+        """The gradient M X.
+
+        Args:
+            X: The factor, (m, p).
+
+        Returns:
+            The gradient, (m, p).
+        """
         return matmul(self.excess(X), X)
 
     def step(self, X: Float[Array, "m p"], rate: Reals) -> Float[Array, "m p"]:
-        """One step of gradient descent."""
+        """One step of gradient descent.
+
+        Args:
+            X: The factor, (m, p).
+            rate: The learning rate.
+
+        Returns:
+            The next factor.
+        """
         return X - rate * self.gradient(X)
 
 
 def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) -> Factors:
-    """Independent N(0, scale^2) entries; `shape` is (m, q, p). Keep the scale below about 0.3 of the largest singular
-    value of a factor: larger starts can diverge at any rate."""
+    """Factors with independent N(0, scale^2) entries.
+
+    Args:
+        key: Key of the entries.
+        shape: (m, q, p).
+        scale: The standard deviation. Keep it below about 0.3 of the largest singular value of a factor: larger starts
+            can diverge at any rate.
+
+    Returns:
+        Y (m, p) and Z (q, p).
+    """
     checks.real("scale", scale, at_least=0)
     first, second = jax.random.split(key)
     m, q, p = shape
@@ -91,7 +154,17 @@ def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) 
 
 
 def generic_starts(random: np.random.Generator, count: int, dim: int, scale: Numbers) -> Factors:
-    """A stack of `count` pairs of d x d factors with independent N(0, scale^2) entries; one scale, or one for each."""
+    """A stack of pairs of d x d factors with independent N(0, scale^2) entries.
+
+    Args:
+        random: NumPy's generator.
+        count: Number of pairs.
+        dim: d.
+        scale: The standard deviation: one, or one for each pair.
+
+    Returns:
+        Y and Z, (count, d, d) each.
+    """
     checks.sizes(count=count, dim=dim)
     if np.any(~(np.asarray(scale) >= 0)):
         raise ValueError(f"scale must be 0 or more; got {checks.shown(scale)}")
@@ -100,19 +173,44 @@ def generic_starts(random: np.random.Generator, count: int, dim: int, scale: Num
 
 
 def quasi_symmetric_start(root: Roots, alpha: Reals, noise: Factors) -> Factors:
-    """(alpha X0, X0/alpha), a minimum for C = X0 X0^T, plus noise: the entries of a generic start (Definition 3)."""
+    """(alpha X0, X0/alpha), a minimum for C = X0 X0^T, plus noise (Definition 3).
+
+    Args:
+        root: X0, (d, p).
+        alpha: The imbalance.
+        noise: Two arrays to add: the entries of a generic start.
+
+    Returns:
+        Y and Z.
+    """
     checks.positive(alpha=alpha)
     root, alpha = jnp.asarray(root), real(alpha)
     return {"Y": alpha * root + noise["Y"], "Z": root / alpha + noise["Z"]}
 
 
 def diagonal_step(factors: Factors, products: Float[Array, " d"]) -> Factors:
-    """One step at rate 1 on C = diag(eta sigma_i^2)."""
+    """One step at rate 1 on C = diag(eta sigma_i^2).
+
+    Args:
+        factors: Y and Z, (d, p) each.
+        products: eta sigma_i^2, (d,).
+
+    Returns:
+        The next factors.
+    """
     return Factorization(jnp.diag(products)).step(factors, 1.0)
 
 
 def matmul(left: Float[Array, "i k"], right: Float[Array, "k j"]) -> Float[Array, "i j"]:
-    """A product at full precision."""
+    """A product at full precision.
+
+    Args:
+        left: A matrix (i, k).
+        right: A matrix (k, j).
+
+    Returns:
+        The product, (i, j).
+    """
     if left.shape[1] > 8:
         return jnp.matmul(left, right, precision="highest")
     total = left[:, 0, None] * right[None, 0, :]

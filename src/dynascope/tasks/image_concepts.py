@@ -54,21 +54,24 @@ class Pictures(NamedTuple):
 
 
 class ImageConcepts(eqx.Module):
-    """The generating process.
+    """The generating process of pictures. Separations are from 0 to 1; they may be traced, so that one program serves
+    many.
 
-    | argument | meaning |
-    |---|---|
-    | `color_separation` | h = half of it: red is (.5+h, .5-h, .5-h), blue (.5-h, .5-h, .5+h) |
-    | `size_separation` | the radius of big less that of small; their mean is `mean_size` |
-    | `shape_separation` | 1: circles and triangles; less: triangles that are nearer to circles |
-    | `color_spread`, `size_spread` | uniform spread around the mean, in parts of the separation to each side |
-    | `smallest` | no radius is below it |
-    | `center` | the center is uniform in [-center, center]^2 |
-    | `background` | each channel of the background is uniform between these |
-    | `noise`, `blur` | Gaussian noise of every pixel; the Gaussian blur of the object's edge, in pixels |
-    | `conditioning` | `named`: size, color (and shape), as far as they are concepts; `all`: 11 numbers, others 0 |
-
-    Separations are from 0 to 1. They may be traced, so that one program serves many of them.
+    Args:
+        color_separation: With h = half of it, red is (.5+h, .5-h, .5-h) and blue (.5-h, .5-h, .5+h).
+        size_separation: The radius of big less that of small.
+        shape_separation: 1: circles and triangles; less: triangles that are nearer to circles.
+        pixels: Height and width of a picture.
+        concepts: Names of the concepts: "color", "size", "shape".
+        mean_size: The mean of the two radii; a picture reaches from -1 to 1.
+        color_spread: Uniform spread of the color around the mean, in parts of the separation to each side.
+        size_spread: Uniform spread of the radius, in the same parts.
+        smallest: No radius is below it.
+        center: The center of the object is uniform in [-center, center]^2.
+        background: Each channel of the background is uniform between these.
+        noise: Standard deviation of the Gaussian noise of every pixel.
+        blur: The Gaussian blur of the object's edge, in pixels.
+        conditioning: "named": size, color (and shape), as far as they are concepts; "all": 11 numbers, others 0.
     """
 
     color_separation: Number
@@ -157,7 +160,14 @@ class ImageConcepts(eqx.Module):
     # --- scenes -----------------------------------------------------------------------------------------------
 
     def mean_scenes(self, values: Values) -> Scenes:
-        """The scene at the mean of each class (n, s): in the middle, on the mean background."""
+        """The scene at the mean of each class: in the middle, on the mean background.
+
+        Args:
+            values: Classes, (n, s).
+
+        Returns:
+            The scenes.
+        """
         v = jnp.asarray(self._checked(values), jnp.result_type(float))
         color, size, shape = (self._value(v, name) for name in get_args(Concept))
         h = self.color_separation / 2
@@ -167,7 +177,15 @@ class ImageConcepts(eqx.Module):
         return Scenes(size, red, self.shape_separation * shape, jnp.zeros((len(v), 2), v.dtype), ground)
 
     def scenes(self, key: PRNGKeyArray, values: Values) -> Scenes:
-        """A random scene of each class (n, s)."""
+        """A random scene of each class.
+
+        Args:
+            key: Key of the draw.
+            values: Classes, (n, s).
+
+        Returns:
+            The scenes.
+        """
         mean = self.mean_scenes(values)
         size, color, center, ground = jax.random.split(checks.key("key", key), 4)
 
@@ -182,7 +200,14 @@ class ImageConcepts(eqx.Module):
         )
 
     def conditions(self, scenes: Scenes) -> Float[Array, "n c"]:
-        """The vectors that describe scenes to a model: continuous numbers, without noise."""
+        """The vectors that describe scenes to a model: continuous numbers, without noise.
+
+        Args:
+            scenes: The scenes.
+
+        Returns:
+            The conditions, (n, c).
+        """
         n = len(scenes.size)
         parts = {"size": scenes.size[:, None], "color": scenes.color}
         if "shape" in self.concepts:
@@ -191,13 +216,27 @@ class ImageConcepts(eqx.Module):
         return jnp.concatenate([parts.get(name, blank[name]) for name in self._described()], axis=1)
 
     def prompts(self, values: Values) -> Float[Array, "n c"]:
-        """The vectors that ask for a class (n, s): those of the class's mean."""
+        """The vectors that ask for a class: those of the class's mean.
+
+        Args:
+            values: Classes, (n, s).
+
+        Returns:
+            The conditions, (n, c).
+        """
         return self.conditions(self.mean_scenes(values))
 
     # --- pictures ---------------------------------------------------------------------------------------------
 
     def masks(self, scenes: Scenes) -> Float[Array, "n height width"]:
-        """How much of each pixel the object covers, from 0 to 1: the blurred inside of its outline."""
+        """How much of each pixel the object covers: the blurred inside of its outline.
+
+        Args:
+            scenes: The scenes.
+
+        Returns:
+            The cover from 0 to 1, (n, height, width).
+        """
         number = scenes.size.dtype
         axis = jnp.linspace(-1, 1, self.pixels, dtype=number)
         x = axis[None, None, :] - scenes.center[:, 0, None, None]
@@ -213,24 +252,56 @@ class ImageConcepts(eqx.Module):
         return jnp.einsum("yv,nvu,xu->nyx", smooth, inside, smooth, precision="highest")
 
     def render(self, key: PRNGKeyArray, scenes: Scenes) -> Float[Array, "n height width 3"]:
-        """The pictures of scenes, with noise, clipped to [0, 1]."""
+        """The pictures of scenes, with noise, clipped to [0, 1].
+
+        Args:
+            key: Key of the noise.
+            scenes: The scenes.
+
+        Returns:
+            The pictures, (n, height, width, 3).
+        """
         mask = self.masks(scenes)[..., None]
         clean = mask * scenes.color[:, None, None, :] + (1 - mask) * scenes.background[:, None, None, :]
         return jnp.clip(clean + self.noise * jax.random.normal(checks.key("key", key), clean.shape, clean.dtype), 0, 1)
 
     def pictures(self, key: PRNGKeyArray, values: Values) -> Pictures:
-        """A random picture of each class (n, s), with its own condition."""
+        """A random picture of each class, with its own condition.
+
+        Args:
+            key: Key of the scenes and of the noise.
+            values: Classes, (n, s).
+
+        Returns:
+            The pictures and their conditions.
+        """
         return _pictures(self, checks.key("key", key), jnp.asarray(self._checked(values)))
 
     def dataset(self, key: PRNGKeyArray, per_class: int) -> Pictures:
-        """A training set: `per_class` pictures of each training class."""
+        """A training set.
+
+        Args:
+            key: Key of the pictures.
+            per_class: Number of pictures of each training class.
+
+        Returns:
+            The pictures and their conditions.
+        """
         checks.sizes(per_class=per_class)
         return self.pictures(key, np.repeat(self.training_classes, per_class, axis=0))
 
     # --- signals ----------------------------------------------------------------------------------------------
 
     def class_means(self, key: PRNGKeyArray, count: int) -> Float[Array, "class height width 3"]:
-        """The mean of `count` pictures of each class."""
+        """The mean picture of each class.
+
+        Args:
+            key: Key of the pictures.
+            count: Number of pictures to average.
+
+        Returns:
+            The means, (class, height, width, 3).
+        """
         checks.sizes(count=count)
         classes, keys = jnp.asarray(self.classes), jax.random.split(checks.key("key", key), len(self.classes))
 
@@ -241,11 +312,18 @@ class ImageConcepts(eqx.Module):
         return jax.lax.map(mean, (keys, classes))
 
     def signals(self, key: PRNGKeyArray, count: int) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
-        """For each concept its signal and its diversity in pixel space, from `count` pictures of each class.
+        """The signal and the diversity of each concept in pixel space.
 
         The signal is the distance from the mean picture of the class 0 to that of the class with only this concept at 1
-        (root mean square over pixels and channels), the diversity the standard deviation of the training pictures
-        of a class along the direction between the two means.
+        (root mean square over pixels and channels), the diversity the standard deviation of the training pictures of a
+        class along the direction between the two means.
+
+        Args:
+            key: Key of the pictures.
+            count: Number of pictures of each class.
+
+        Returns:
+            The signals and the diversities, (s,) each.
         """
         means = self.class_means(key, count).reshape(2 ** len(self.concepts), -1)
         own = jnp.asarray(2 ** np.arange(len(self.concepts))[::-1])
@@ -258,8 +336,14 @@ class ImageConcepts(eqx.Module):
         return distance / scale, jnp.sqrt(jnp.mean(jnp.var(along, axis=2), axis=1)) / scale
 
     def condition_signals(self) -> tuple[Float[Array, " s"], Float[Array, " s"]]:
-        """For each concept its signal and its diversity in what a model gets: the distance between the conditions of
-        the class 0 and of the class with only this concept at 1, and the standard deviation of conditions along it."""
+        """The signal and the diversity of each concept in the conditions of a model.
+
+        The signal is the distance between the conditions of the class 0 and of the class with only this concept at 1,
+        the diversity the standard deviation of conditions along it.
+
+        Returns:
+            The signals and the diversities, (s,) each.
+        """
         half = {
             "color": self.color_spread * self.color_separation,
             "size": self.size_spread * self.size_separation,

@@ -28,12 +28,12 @@ PAINTED = 0.12
 
 
 class Reading(NamedTuple):
-    """What n pictures show."""
+    """The contents of n pictures."""
 
     values: Float[Array, "n s"]
-    """For each concept 0 or 1, the nearer of its two values; 1/2 where there is no object."""
+    """For each concept 0 or 1, the nearer of its two values; 1/2 if there is no object."""
     levels: Float[Array, "n s"]
-    """Where the picture lies between the means of the two values, from 0 to 1."""
+    """The place of the picture between the means of the two values, from 0 to 1."""
     residual: Float[Array, " n"]
     """The root mean square difference from a picture with one color inside the object and one outside."""
 
@@ -44,7 +44,15 @@ class Reading(NamedTuple):
 
 
 def read_concepts(images: Float[Array, "n height width 3"], process: ImageConcepts) -> Reading:
-    """The concepts of pictures, as `process` (of the same size) would have drawn them."""
+    """The concepts of pictures.
+
+    Args:
+        images: The pictures, (n, height, width, 3).
+        process: The process that would have made them, of the same size.
+
+    Returns:
+        The values of the concepts, and how far each picture is from one object on one background.
+    """
     if not isinstance(process, ImageConcepts):
         raise TypeError(f"process must be an ImageConcepts, which drew the pictures; got {checks.shown(process)}")
     images, side = jnp.asarray(checks.array("images", images, ndim=4)), process.pixels

@@ -19,21 +19,31 @@ from dynascope.tasks.task import SampledTask
 
 
 class IndirectObjectBatch(NamedTuple):
-    """Sequences, what comes next, and the two candidates."""
+    """Sequences, the tokens that come next, and the two candidates."""
 
     tokens: Int[Array, "count length"]
+    """The sequences."""
     label: Int[Array, " count"]
+    """The next token: the target or the noise."""
     target: Int[Array, " count"]
+    """The token that followed the trigger once."""
     distractor: Int[Array, " count"]
+    """The token that followed it twice."""
 
 
 class IndirectObject(SampledTask):
-    """Recall of what followed the trigger once, with tokens 0, ..., N - 1 (N = `size`) and the noise token N; token 0
-    is the trigger. The loss is the cross-entropy at the last position. Targets and distractors are not the trigger."""
+    """Recall of the token that followed the trigger once, with tokens 0, ..., N - 1 and the noise token N; token 0 is
+    the trigger.
+
+    The loss is the cross-entropy at the last position. Targets and distractors are not the trigger.
+    """
 
     size: int = eqx.field(static=True, default=65)
+    """N."""
     length: int = eqx.field(static=True, default=256)
+    """Number of tokens of a sequence."""
     alpha: float | Float[Array, ""] = 0.5
+    """The probability of the noise token."""
 
     def __check_init__(self) -> None:
         checks.whole("size", self.size, at_least=3, at_most=2**31 - 2)
@@ -69,8 +79,16 @@ class IndirectObject(SampledTask):
         return -jnp.mean(jnp.take_along_axis(log, batch.label[:, None], axis=1))
 
     def scores(self, model: Any, batch: IndirectObjectBatch) -> dict[str, Float[Array, ""]]:
-        """Means over the batch: the probabilities of the target (`correct`), of the distractor (`distracted`) and of
-        the noise token (`noise`), the `accuracy`, and `choice`, how often the target is ahead of the distractor."""
+        """Means over a batch of the probabilities at the last position.
+
+        Args:
+            model: From a sequence (length,) to logits (length, vocabulary).
+            batch: The sequences.
+
+        Returns:
+            The probabilities of the target (`correct`), of the distractor (`distracted`) and of the noise token
+            (`noise`), the `accuracy`, and `choice`, how often the target is ahead of the distractor.
+        """
         log = jax.nn.log_softmax(_last(model, batch.tokens))
         own, other = (
             jnp.take_along_axis(log, each[:, None], axis=1)[:, 0] for each in (batch.target, batch.distractor)

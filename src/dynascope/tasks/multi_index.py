@@ -31,11 +31,15 @@ _DIRECTIONS = {"rank-2": 2, "rank-3": TERMS, "rank-4": 4, "full-rank": 1}
 
 
 class MultiIndex(SampledTask):
-    """The task. Test labels are noisy too, so that the expected test loss is at least noise^2."""
+    """Regression on a function of a few directions. Test labels are noisy too, so that the expected test loss is at
+    least noise^2."""
 
     kind: Kind = eqx.field(static=True, default="rank-2")
+    """The target: "rank-2", "rank-3", "rank-4" or "full-rank"."""
     dim: int = eqx.field(static=True, default=100)
+    """The number d of inputs."""
     noise: float = eqx.field(static=True, default=0.1)
+    """The standard deviation of the label noise."""
 
     def __check_init__(self) -> None:
         checks.one_of("kind", self.kind, get_args(Kind))
@@ -44,7 +48,14 @@ class MultiIndex(SampledTask):
             raise ValueError(f"dim must be at least {_DIRECTIONS[self.kind]} for {self.kind}; got {self.dim}")
 
     def target(self, x: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
-        """f*, without noise."""
+        """f*, without noise.
+
+        Args:
+            x: Inputs, (..., d).
+
+        Returns:
+            The values, (...).
+        """
         if self.kind == "rank-2":
             return x[..., 0] * x[..., 1]
         if self.kind == "rank-3":
@@ -66,11 +77,19 @@ class MultiIndex(SampledTask):
         return jnp.mean((jax.vmap(model)(x)[:, 0] - y) ** 2)
 
     def second_moment(self) -> float:
-        """E f*^2, the loss of the constant output 0 without the noise."""
+        """E f*^2, the loss of the constant output 0 without the noise.
+
+        Returns:
+            A number.
+        """
         return {"rank-2": 1.0, "rank-3": TERMS + 4.0, "rank-4": 4.0, "full-rank": 1.0}[self.kind]
 
     def gradient_outer_product(self) -> Float[Array, "d d"]:
-        """G*, in closed form."""
+        """G*, in closed form.
+
+        Returns:
+            The matrix, (d, d).
+        """
         if self.kind == "full-rank":
             return jnp.eye(self.dim) / self.dim**2
         blank = jnp.zeros((self.dim, self.dim))

@@ -22,7 +22,9 @@ class NextToken(SampledTask):
     """
 
     tokens: Int[Array, " n"]
+    """The text."""
     context: int = eqx.field(static=True)
+    """Number of tokens that the model sees; a window has one more."""
 
     def __check_init__(self) -> None:
         sizes(context=self.context)

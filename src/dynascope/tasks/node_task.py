@@ -13,12 +13,14 @@ from dynascope.tasks.task import DataTask
 
 
 class NodeTask(DataTask):
-    """Targets at the nodes of one graph: the data are (node numbers, targets), the model is called as
-    `model(graph, nodes)`.
+    """Targets at the nodes of one graph: the data are (node numbers, targets), the model is called as `model(graph,
+    nodes)`.
 
-    A minibatch is a few nodes, and the model sees the whole graph around them. `loss` is as for `Supervised`: "mse",
-    "cross-entropy", or a function of the outputs and the targets of those nodes. `graph` is whatever the model takes,
-    such as a `models.FeaturedGraph`.
+    A minibatch is a few nodes, and the model sees the whole graph around them.
+
+    Args:
+        graph: The model's first argument, such as a `models.FeaturedGraph`.
+        loss: As for `Supervised`: "mse", "cross-entropy", or a function of the outputs and the targets of those nodes.
     """
 
     graph: Any

@@ -24,9 +24,10 @@ LossAt = Literal["triggers", "last"]
 
 
 class RecallBatch(NamedTuple):
-    """Sequences, and what is to be recalled."""
+    """Sequences, and the token to be recalled."""
 
     tokens: Int[Array, "count length"]
+    """The sequences."""
     labels: Int[Array, "count length"]
     """The token after each position; after the last one, the target or the noise."""
     target: Int[Array, " count"]
@@ -34,13 +35,20 @@ class RecallBatch(NamedTuple):
 
 
 class NoisyRecall(SampledTask):
-    """Recall of what followed a trigger, with tokens 0, ..., N - 1 and the noise token, by default an extra one, N.
+    """Recall of the token that followed a trigger, with tokens 0, ..., N - 1 and the noise token.
 
-    `first` (N,) and `following` (N, N) are distributions; without the second, tokens are independent. From the noise
-    token, sequences go on by `first`. `triggers` are tokens, by default the most frequent one. The loss is the mean
-    cross-entropy at the last position (`loss_at="last"`), or at all triggers that have been seen before in their
-    sequence ("triggers"), which is learned sooner. A model maps one sequence (length,) to logits (length, vocabulary),
-    or to those of the last position (vocabulary,).
+    From the noise token, sequences go on by `first`. A model maps one sequence (length,) to logits (length,
+    vocabulary), or to those of the last position (vocabulary,).
+
+    Args:
+        first: The distribution of the first token, (N,).
+        following: The distribution of the token after each, (N, N). Default: tokens are independent.
+        length: Number of tokens of a sequence.
+        alpha: The probability of the noise token after a trigger.
+        triggers: The triggers. Default: the most frequent token.
+        noise: The noise token. Default: an extra one, N.
+        loss_at: The mean cross-entropy at the last position ("last"), or at all triggers that have been seen before in
+            their sequence ("triggers"), which is learned sooner.
     """
 
     start: AliasTable
@@ -88,7 +96,17 @@ class NoisyRecall(SampledTask):
     def uniform(
         cls, size: int, *, length: int, alpha: float | Float[Array, ""], loss_at: LossAt = "last"
     ) -> NoisyRecall:
-        """The task of the theory: all tokens alike, token 0 the trigger, the noise token an extra one."""
+        """The task of the theory: all tokens alike, token 0 the trigger, the noise token an extra one.
+
+        Args:
+            size: N.
+            length: Number of tokens of a sequence.
+            alpha: The probability of the noise token after a trigger.
+            loss_at: "last" or "triggers".
+
+        Returns:
+            The task.
+        """
         checks.whole("size", size, at_least=2, at_most=2**31 - 1)
         return cls(np.full(size, 1 / size), length=length, alpha=alpha, triggers=(0,), loss_at=loss_at)
 
@@ -122,7 +140,15 @@ class NoisyRecall(SampledTask):
         return RecallBatch(sequence[:, :-1], sequence[:, 1:], target)
 
     def positions(self, tokens: Int[Array, "count length"]) -> Bool[Array, "count length"]:
-        """Where the loss is taken. Before the last position its token was set, not drawn, so that none is there."""
+        """The positions at which the loss is taken. The token before the last position was set, not drawn, so that none
+        is there.
+
+        Args:
+            tokens: Sequences, (count, length).
+
+        Returns:
+            True at these positions, (count, length).
+        """
         if self.loss_at == "last":
             return jnp.broadcast_to(jnp.arange(self.length) == self.length - 1, tokens.shape)
         found = jnp.zeros(tokens.shape, bool)
@@ -146,9 +172,17 @@ class NoisyRecall(SampledTask):
         return -jnp.sum(jnp.where(where, picked, 0)) / jnp.maximum(jnp.sum(where), 1).astype(scores.dtype)
 
     def scores(self, model: Any, batch: RecallBatch) -> dict[str, Float[Array, ""]]:
-        """At the last position, means over the batch: the probabilities of the target (`correct`) and of the noise
-        token (`noise`), the `accuracy`, the loss with the target as the label (`clean_loss`), and `recalled`, the
-        probability of the target where it has followed its trigger before."""
+        """Means over a batch at the last position.
+
+        Args:
+            model: From a sequence to logits.
+            batch: The sequences.
+
+        Returns:
+            The probabilities of the target (`correct`) and of the noise token (`noise`), the `accuracy`, the loss with
+            the target as the label (`clean_loss`), and `recalled`, the probability of the target if it has followed its
+            trigger before.
+        """
         logits = jax.vmap(model)(batch.tokens)
         logits = logits if logits.ndim == 2 else logits[:, -1]
         log = jax.nn.log_softmax(logits)
@@ -164,7 +198,14 @@ class NoisyRecall(SampledTask):
 
 
 def informative(batch: RecallBatch) -> Bool[Array, " count"]:
-    """Which sequences show the target after the last token's trigger before the end."""
+    """Which sequences show the target after the last token's trigger before the end.
+
+    Args:
+        batch: The sequences.
+
+    Returns:
+        True for these, (count,).
+    """
     if not isinstance(batch, RecallBatch):
         raise TypeError(f"batch must be a RecallBatch, as sample returns it; got {checks.shown(batch)}")
     tokens = batch.tokens
@@ -172,7 +213,15 @@ def informative(batch: RecallBatch) -> Bool[Array, " count"]:
 
 
 def most_frequent(first: Float[np.ndarray, " n"], count: int) -> tuple[int, ...]:
-    """The `count` most frequent tokens, in their own order."""
+    """The most frequent tokens, in their own order.
+
+    Args:
+        first: The distribution of tokens, (n,).
+        count: Number of tokens.
+
+    Returns:
+        The tokens.
+    """
     found = np.asarray(checks.array("first", first, ndim=1), float)
     checks.whole("count", count, at_least=1, at_most=len(found))
     return tuple(sorted(int(token) for token in np.argsort(-found, kind="stable")[:count]))

@@ -21,8 +21,9 @@ class Prompt(NamedTuple):
     """A beginning of a sentence, and words that may come next, each with a space before it."""
 
     text: str
+    """The beginning of the sentence."""
     target: str
-    """What an understanding of the prompt gives."""
+    """The word that an understanding of the prompt gives."""
     subject: str = ""
     """In an indirect-object prompt, the other name."""
 
@@ -154,8 +155,17 @@ REFERENCE_INDIRECT_OBJECTS = tuple(
 
 
 def indirect_objects(count: int, *, seed: int = 0, varied: bool = False, names: Sequence[str] = NAMES) -> list[Prompt]:
-    """Prompts "When A and B went to a store, B gave a drink to", with the target A and the subject B: two names without
-    replacement, the subject first or second; with `varied`, other places and gifts too."""
+    """Prompts "When A and B went to a store, B gave a drink to", with the target A and the subject B.
+
+    Args:
+        count: Number of prompts.
+        seed: Seed of the names, drawn without replacement, the subject first or second.
+        varied: Whether places and gifts vary too.
+        names: The names.
+
+    Returns:
+        The prompts.
+    """
     checks.whole("count", count, at_least=1)
     checks.whole("seed", seed, at_least=0)
     checks.flags(varied=varied)

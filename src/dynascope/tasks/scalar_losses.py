@@ -27,13 +27,28 @@ Reals = Values | Float[np.ndarray, "..."] | float
 
 
 def real(x: Reals) -> Values:
-    """A floating-point array: arrays keep their precision, Python numbers are weakly typed."""
+    """A floating-point array: arrays keep their precision, Python numbers are weakly typed.
+
+    Args:
+        x: Numbers.
+
+    Returns:
+        The array.
+    """
     return jnp.asarray(float(x) if isinstance(x, int) else x)
 
 
 def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "orders ..."]:
-    """f(x), f'(x), ..., f^(order)(x), along a new first axis; `function` acts entry by entry, `order` is at most 12
-    (the cost doubles with each order)."""
+    """f(x), f'(x), ..., f^(order)(x).
+
+    Args:
+        function: f, which acts entry by entry.
+        x: The points, of any shape.
+        order: The highest order, at most 12 (the cost doubles with each).
+
+    Returns:
+        The derivatives, along a new first axis.
+    """
     checks.whole("order", order, at_least=0, at_most=12)
     checks.function("function", function, "of one array")
     return _tower(function, real(x), order)
@@ -65,8 +80,11 @@ class ScalarLoss(eqx.Module):
     """A loss f of one parameter, and a local minimum of it."""
 
     function: Function
+    """f, which acts entry by entry."""
     minimum: Values
+    """The minimum."""
     name: str = eqx.field(static=True, default="")
+    """A name for figures."""
 
     def __check_init__(self) -> None:
         checks.function("function", self.function, "function(x)")
@@ -78,15 +96,38 @@ class ScalarLoss(eqx.Module):
         return self.function(real(x))
 
     def derivatives(self, x: Reals | None = None, order: int = 4) -> Float[Array, "orders ..."]:
-        """f, f', ..., f^(order), at x (None: at the minimum)."""
+        """f, f', ..., f^(order).
+
+        Args:
+            x: The points. Default: the minimum.
+            order: The highest order.
+
+        Returns:
+            The derivatives, along a new first axis.
+        """
         return derivatives(self.function, self.minimum if x is None else x, order)
 
     def slope(self, x: Reals) -> Values:
-        """f'(x)."""
+        """f'(x).
+
+        Args:
+            x: The points.
+
+        Returns:
+            The slopes, in the shape of x.
+        """
         return _derivative(self.function)(real(x))
 
     def step(self, x: Reals, rate: Reals) -> Values:
-        """One step of gradient descent, F(x) = x - eta f'(x) (3.1)."""
+        """One step of gradient descent, F(x) = x - eta f'(x) (3.1).
+
+        Args:
+            x: The points.
+            rate: eta.
+
+        Returns:
+            The next points.
+        """
         return real(x) - rate * self.slope(x)
 
     @property
@@ -96,7 +137,14 @@ class ScalarLoss(eqx.Module):
 
 
 def quartic(mu: Reals = 1.0) -> ScalarLoss:
-    """f = (x^2 - mu)^2 / 4, at sqrt(mu): f'' = 2 mu, f3 = 6 sqrt(mu), f4 = 6."""
+    """f = (x^2 - mu)^2 / 4, at sqrt(mu): f'' = 2 mu, f3 = 6 sqrt(mu), f4 = 6.
+
+    Args:
+        mu: mu.
+
+    Returns:
+        The loss.
+    """
     checks.positive(mu=mu)
     mu = real(mu)
     return ScalarLoss(eqx.Partial(_quartic, mu), jnp.sqrt(mu), "quartic")
@@ -107,7 +155,14 @@ def _quartic(mu: Array, x: Array) -> Array:
 
 
 def sine(scale: Reals = 2.0) -> ScalarLoss:
-    """f = c sin x, at -pi/2: f'' = c, f3 = 0, f4 = -c."""
+    """f = c sin x, at -pi/2: f'' = c, f3 = 0, f4 = -c.
+
+    Args:
+        scale: c.
+
+    Returns:
+        The loss.
+    """
     checks.positive(scale=scale)
     scale = real(scale)
     return ScalarLoss(eqx.Partial(_sine, scale), jnp.full_like(scale, -jnp.pi / 2), "sine")
@@ -118,7 +173,15 @@ def _sine(scale: Array, x: Array) -> Array:
 
 
 def polynomial(coefficients: Sequence[float], minimum: Reals = 0.0) -> ScalarLoss:
-    """f = sum_k c_k (x - minimum)^k, lowest order first."""
+    """f = sum_k c_k (x - minimum)^k.
+
+    Args:
+        coefficients: The c_k, lowest order first.
+        minimum: The minimum.
+
+    Returns:
+        The loss.
+    """
     checks.array("coefficients", coefficients, ndim=1)
     minimum = real(minimum)
     return ScalarLoss(eqx.Partial(_shifted, tuple(coefficients), minimum), minimum, "polynomial")
@@ -129,7 +192,14 @@ def _shifted(coefficients: tuple[float, ...], at: Array, x: Array) -> Array:
 
 
 def power_series(coefficients: Sequence[float]) -> Function:
-    """x -> sum_k c_k x^k, lowest order first."""
+    """x -> sum_k c_k x^k.
+
+    Args:
+        coefficients: The c_k, lowest order first.
+
+    Returns:
+        The function.
+    """
     checks.array("coefficients", coefficients, ndim=1)
     return lambda x: _horner(coefficients, x)
 
@@ -142,15 +212,25 @@ def _horner(coefficients: Sequence[float], x: Array) -> Array:
 
 
 class BaseModel(NamedTuple):
-    """A scalar model g, and where it takes the value y."""
+    """A scalar model g."""
 
     name: str
+    """Its formula."""
     function: Function
+    """g."""
     inverse: Function
+    """From a value y to a point at which g takes it."""
 
 
 def monomial(alpha: int) -> BaseModel:
-    """x^alpha."""
+    """The model x^alpha.
+
+    Args:
+        alpha: The exponent.
+
+    Returns:
+        The model.
+    """
     checks.sizes(alpha=alpha)
     return BaseModel(f"x^{alpha}", lambda x: x**alpha, lambda y: jnp.sign(y) * jnp.abs(y) ** (1 / alpha))
 
@@ -168,7 +248,15 @@ BASE_MODELS: dict[str, BaseModel] = {
 
 
 def compose(outer: Function, inner: Function) -> Function:
-    """x -> outer(inner(x))."""
+    """x -> outer(inner(x)).
+
+    Args:
+        outer: A function of numbers.
+        inner: A function of numbers.
+
+    Returns:
+        The function.
+    """
     return lambda x: outer(inner(x))
 
 
@@ -176,6 +264,14 @@ def squared_loss(model: Function, minimum: Reals, name: str = "") -> ScalarLoss:
     """f = (g(x) - y)^2 (no 1/2) with y = g(minimum).
 
     At the minimum f'' = 2 g'^2, f3 = 6 g' g'', f4 = 6 g''^2 + 8 g' g'''.
+
+    Args:
+        model: g.
+        minimum: The minimum.
+        name: A name for figures.
+
+    Returns:
+        The loss.
     """
     checks.function("model", model, "of one array")
     minimum = real(minimum)
@@ -188,7 +284,15 @@ def _squared(model: Function, target: Array, x: Array) -> Array:
 
 
 def squared_loss_to(model: BaseModel, target: Reals) -> ScalarLoss:
-    """f = (g(x) - y)^2 for a base model and a target y in its range."""
+    """f = (g(x) - y)^2 for a base model.
+
+    Args:
+        model: g, with its inverse.
+        target: y, in the range of g.
+
+    Returns:
+        The loss.
+    """
     minimum = model.inverse(real(target))
     if not isinstance(minimum, Tracer) and not bool(jnp.all(jnp.isfinite(minimum))):
         raise ValueError(f"target must be a value that {model.name} takes; got {checks.shown(target)}")

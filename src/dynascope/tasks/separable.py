@@ -20,10 +20,12 @@ from dynascope.tasks.scalar_losses import Reals
 
 
 class SeparableLoss(eqx.Module):
-    """f(theta) = sum_i f_i(p_i . theta), the p_i the rows of `directions` (3.10)."""
+    """f(theta) = sum_i f_i(p_i . theta) (3.10)."""
 
     terms: tuple[Callable[[Array], Array], ...]
+    """The f_i."""
     directions: Float[Array, "k n"]
+    """The p_i, one per row."""
 
     def __check_init__(self) -> None:
         checks.array("directions", self.directions, ndim=2, lists=False)
@@ -38,7 +40,15 @@ class SeparableLoss(eqx.Module):
         return jnp.sum(jnp.stack([term(along[i]) for i, term in enumerate(self.terms)]))
 
     def step(self, parameters: Float[Array, " n"], rate: Reals) -> Float[Array, " n"]:
-        """One step of gradient descent."""
+        """One step of gradient descent.
+
+        Args:
+            parameters: theta, (n,).
+            rate: The learning rate.
+
+        Returns:
+            The next theta.
+        """
         return parameters - rate * jax.grad(self)(parameters)
 
 
@@ -63,12 +73,27 @@ class ExtendedLoss(eqx.Module):
         return jnp.sum(own**2) / 4 + jnp.sum(self._pairs() * cross**2) / 4
 
     def gradient(self, blocks: Float[Array, "k p"]) -> Float[Array, "k p"]:
-        """(|x_i|^2 - a_i) x_i + sum_{j != i} e_ij (<x_i, x_j> - b) x_j."""
+        """(|x_i|^2 - a_i) x_i + sum_{j != i} e_ij (<x_i, x_j> - b) x_j.
+
+        Args:
+            blocks: The x_i, (k, p).
+
+        Returns:
+            The gradient, (k, p).
+        """
         own, cross = self._excess(blocks)
         return own[:, None] * blocks + jnp.matmul(self._pairs() * cross, blocks, precision="highest")
 
     def step(self, blocks: Float[Array, "k p"], rate: Reals) -> Float[Array, "k p"]:
-        """One step of gradient descent."""
+        """One step of gradient descent.
+
+        Args:
+            blocks: The x_i, (k, p).
+            rate: The learning rate.
+
+        Returns:
+            The next blocks.
+        """
         return blocks - rate * self.gradient(blocks)
 
     def _excess(self, blocks: Float[Array, "k p"]) -> tuple[Float[Array, " k"], Float[Array, "k k"]]:

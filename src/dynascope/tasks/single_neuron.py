@@ -24,9 +24,10 @@ Reduced = dict[str, Array]
 
 
 class SingleNeuron(PopulationTask, SampledTask):
-    """The task, for a teacher w~."""
+    """A neuron that fits a teacher."""
 
     teacher: Float[Array, " d"]
+    """w~."""
 
     def __check_init__(self) -> None:
         checks.array("teacher", self.teacher, ndim=1)
@@ -36,11 +37,26 @@ class SingleNeuron(PopulationTask, SampledTask):
         return _population_loss(self.teacher, neuron)
 
     def gradient(self, neuron: Neuron) -> Neuron:
-        """The gradient of the population loss, in closed form."""
+        """The gradient of the population loss, in closed form.
+
+        Args:
+            neuron: v and w.
+
+        Returns:
+            The gradient in v and in w.
+        """
         return _gradient(self.teacher, neuron)
 
     def step(self, neuron: Neuron, rate: Reals) -> Neuron:
-        """One step of gradient descent on the population loss."""
+        """One step of gradient descent on the population loss.
+
+        Args:
+            neuron: v and w.
+            rate: The learning rate.
+
+        Returns:
+            The next v and w.
+        """
         return jax.tree.map(lambda p, g: p - rate * g, neuron, self.gradient(neuron))
 
     def loss(self, neuron: Neuron, x: Float[Array, "n d"]) -> Float[Array, ""]:
@@ -50,16 +66,31 @@ class SingleNeuron(PopulationTask, SampledTask):
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
         """`count` points, uniform on the sphere."""
-        return sphere(key, count, self.teacher.shape[0], self.teacher.dtype)
+        return sphere_points(key, count, self.teacher.shape[0], self.teacher.dtype)
 
     def coordinates(self, neuron: Neuron) -> Reduced:
-        """A neuron in the three variables of the reduced map."""
+        """A neuron in the three variables of the reduced map.
+
+        Args:
+            neuron: v and w.
+
+        Returns:
+            v, and w along the teacher and off it.
+        """
         along, across, _ = _split(self.teacher, neuron["w"])
         return {"v": neuron["v"], "wx": along, "wy": _length(across)}
 
     def hessian_at_minimum(self, neuron: Neuron) -> Float[Array, "_ _"]:
-        """At v w = w~, order (v, w): [[|w|^2, v w^T], [v w, v^2 I]] / d, with eigenvalues (|w|^2 + v^2)/d, v^2/d
-        (d - 1 times) and 0."""
+        """The Hessian if v w = w~, order (v, w): [[|w|^2, v w^T], [v w, v^2 I]] / d.
+
+        Its eigenvalues are (|w|^2 + v^2)/d, v^2/d (d - 1 times) and 0.
+
+        Args:
+            neuron: v and w.
+
+        Returns:
+            The matrix, (d + 1, d + 1).
+        """
         v, w = neuron["v"], neuron["w"]
         top = jnp.concatenate([jnp.sum(w**2)[None], v * w])
         rest = jnp.concatenate([v * w[:, None], v**2 * jnp.eye(w.shape[0], dtype=w.dtype)], axis=1)
@@ -72,20 +103,45 @@ class SingleNeuron(PopulationTask, SampledTask):
 
 
 def unit_teacher(dim: int) -> SingleNeuron:
-    """The task with teacher (1, 0, ..., 0)."""
+    """The task with teacher (1, 0, ..., 0).
+
+    Args:
+        dim: Number of dimensions d.
+
+    Returns:
+        The task.
+    """
     checks.sizes(dim=dim)
     return SingleNeuron(jnp.zeros(dim).at[0].set(1))
 
 
-def sphere(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | None = None) -> Float[Array, "n d"]:
-    """`count` points, uniform on the unit sphere: normalized Gaussians."""
+def sphere_points(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | None = None) -> Float[Array, "n d"]:
+    """Points uniform on the unit sphere: normalized Gaussians.
+
+    Args:
+        key: Key of the points.
+        count: Number of points.
+        dim: Number of dimensions d.
+        dtype: Type of the numbers. Default: JAX's default float.
+
+    Returns:
+        The points, (count, d).
+    """
     checks.sizes(count=count, dim=dim)
     x = jax.random.normal(key, (count, dim), dtype or jnp.result_type(float))
     return x / jnp.linalg.norm(x, axis=1, keepdims=True)
 
 
 def reduced_start(size: Reals, angle: Reals) -> Reduced:
-    """v = |w| = size, w at this angle to the teacher (Theorem 3.5)."""
+    """v = |w| = size, w at an angle to the teacher (Theorem 3.5).
+
+    Args:
+        size: The size.
+        angle: The angle, in radians.
+
+    Returns:
+        The state of the reduced map.
+    """
     checks.positive(size=size)
     size, angle = real(size), real(angle)
     wx, wy = size * jnp.cos(angle), size * jnp.sin(angle)
@@ -93,7 +149,15 @@ def reduced_start(size: Reals, angle: Reals) -> Reduced:
 
 
 def reduced_step(state: Reduced, normalized_rate: Reals) -> Reduced:
-    """One step at eta = K d for a unit teacher, (B.58)-(B.61); the dimension cancels. wy is kept non-negative."""
+    """One step at eta = K d for a unit teacher, (B.58)-(B.61); the dimension cancels. wy is kept non-negative.
+
+    Args:
+        state: The state of the reduced map.
+        normalized_rate: K.
+
+    Returns:
+        The next state.
+    """
     v, wx, wy = state["v"], state["wx"], state["wy"]
     square, angle = wx**2 + wy**2, jnp.arctan2(wy, wx)
     kept = math.pi - angle

@@ -11,14 +11,24 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
-from dynascope.tasks.single_neuron import sphere
+from dynascope.tasks.single_neuron import sphere_points
 
 
 def doubled_example(
     key: PRNGKeyArray, count: int = 100, dim: int = 100, which: int = 0
 ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-    """`count` points and labels; example `which` is doubled."""
+    """Points on the unit sphere with label 1, one of which is doubled together with its label.
+
+    Args:
+        key: Key of the points.
+        count: Number of points.
+        dim: Number of dimensions d.
+        which: The example that is doubled.
+
+    Returns:
+        The points (count, d) and the labels (count,).
+    """
     checks.sizes(count=count, dim=dim)
     checks.whole("which", which, at_least=0, at_most=count - 1)
-    x, y = sphere(checks.key("key", key), count, dim), jnp.ones(count)
+    x, y = sphere_points(checks.key("key", key), count, dim), jnp.ones(count)
     return x.at[which].multiply(2), y.at[which].set(2)

@@ -28,20 +28,29 @@ REDRAWS = 1000
 
 
 class Samples(NamedTuple):
-    """Training points, the cluster of each (s for the origin), and the number of draws that truncation rejected."""
+    """Training points."""
 
     x: Float[Array, "n d"]
+    """The points."""
     cluster: Int[Array, " n"]
+    """The cluster of each; s for the origin."""
     rejected: Int[Array, ""]
+    """Number of draws that truncation rejected."""
 
 
 class StructuredIdentity(PopulationTask, SampledTask):
-    """The task. The loss is half the squared error summed over coordinates (`norm="sum"`), or the squared error
-    averaged over them, the usual framework default (`norm="mean"`), which is 2/d times that.
+    """Learn f(x) = x on clusters along the axes, to be tested at their sum.
 
-    A `rotation` (see `random_rotation`) acts on data and test points; `concepts` undoes it on outputs. With `origin`
-    there is one more cluster, at 0. With `truncate_radius`, training points nearer than that to the test point are
-    redrawn.
+    Args:
+        mu: The distances of the clusters, (s,): the signals.
+        sigma: The spreads, one or (s,): the diversities.
+        dim: Number d of coordinates, at least s.
+        origin: Whether there is one more cluster, at 0.
+        norm: "sum": the loss is half the squared error summed over coordinates; "mean": the squared error averaged over
+            them, the usual framework default, which is 2/d times that.
+        rotation: A matrix (d, d) that acts on data and test points (see `random_rotation`); `concepts` undoes it on
+            outputs.
+        truncate_radius: Training points nearer than this to the test point are redrawn.
     """
 
     mu: Float[Array, " s"]
@@ -103,7 +112,7 @@ class StructuredIdentity(PopulationTask, SampledTask):
         The truncation is ignored."""
         if not hasattr(model, "matrix"):
             raise TypeError(f"population_loss takes a linear model with matrix(); got a {type(model).__name__}")
-        excess = self.unrotated(model.matrix()) - jnp.eye(self.dim, dtype=self.mu.dtype)
+        excess = self.unrotate(model.matrix()) - jnp.eye(self.dim, dtype=self.mu.dtype)
         return self._scale() * jnp.sum(excess**2 * self.second_moment[None, :])
 
     # --- samples ----------------------------------------------------------------------------------------------
@@ -116,7 +125,15 @@ class StructuredIdentity(PopulationTask, SampledTask):
         return self._draw(draw, cluster).x
 
     def dataset(self, key: PRNGKeyArray, per_cluster: int) -> Samples:
-        """A finite training set: `per_cluster` points of every cluster."""
+        """A finite training set.
+
+        Args:
+            key: Key of the points.
+            per_cluster: Number of points of every cluster.
+
+        Returns:
+            The points, with their clusters.
+        """
         checks.sizes(per_cluster=per_cluster)
         return self._draw(key, jnp.repeat(jnp.arange(self.cluster_count), per_cluster))
 
@@ -168,7 +185,14 @@ class StructuredIdentity(PopulationTask, SampledTask):
         return self.test_points(np.ones((1, self.concept_count)))[0]
 
     def test_points(self, subsets: Numbers) -> Float[Array, "m d"]:
-        """The points that combine some of the concepts: rows v of `subsets` in {0,1}^s give sum_p v_p mu_p 1_p."""
+        """The points that combine some of the concepts: sum_p v_p mu_p 1_p.
+
+        Args:
+            subsets: Rows v in {0,1}^s.
+
+        Returns:
+            The points, (m, d).
+        """
         if np.ndim(subsets) != 2 or np.shape(subsets)[1] != self.concept_count:
             raise ValueError(f"subsets must have shape (m, {self.concept_count}); got {checks.shown(subsets)}")
         chosen = jnp.asarray(subsets, self.mu.dtype) * self.mu[None, :]
@@ -176,15 +200,36 @@ class StructuredIdentity(PopulationTask, SampledTask):
         return points if self.rotation is None else points @ self.rotation.T
 
     def concepts(self, outputs: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
-        """Outputs in the unrotated frame, whose first s coordinates are the concepts."""
+        """Outputs in the unrotated frame, whose first s coordinates are the concepts.
+
+        Args:
+            outputs: Outputs, (..., d).
+
+        Returns:
+            The same in the other frame.
+        """
         return outputs if self.rotation is None else outputs @ self.rotation
 
-    def unrotated(self, matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
-        """A matrix acting on data, in the unrotated frame."""
+    def unrotate(self, matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+        """A matrix acting on data, in the unrotated frame.
+
+        Args:
+            matrix: The matrix, (d, d).
+
+        Returns:
+            The same in the other frame.
+        """
         return matrix if self.rotation is None else self.rotation.T @ matrix @ self.rotation
 
     def test_loss(self, model: Any) -> Float[Array, ""]:
-        """1/2 ||f(x) - x||^2 at the test point."""
+        """1/2 ||f(x) - x||^2 at the test point.
+
+        Args:
+            model: f.
+
+        Returns:
+            The loss, a scalar.
+        """
         return jnp.sum((model(self.test_point) - self.test_point) ** 2) / 2
 
     def _scale(self) -> float:
@@ -195,7 +240,15 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
 
 def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
-    """A Haar-distributed orthogonal matrix: QR of a Gaussian matrix, with the signs of R's diagonal removed."""
+    """A Haar-distributed orthogonal matrix: QR of a Gaussian matrix, with the signs of R's diagonal removed.
+
+    Args:
+        key: Key of the matrix.
+        dim: d.
+
+    Returns:
+        The matrix, (d, d).
+    """
     checks.sizes(dim=dim)
     q, r = jnp.linalg.qr(jax.random.normal(checks.key("key", key), (dim, dim)))
     return q * jnp.sign(jnp.diagonal(r))[None, :]

@@ -44,9 +44,11 @@ LOSSES: dict[str, Callable[[Any, Any], Any]] = {"mse": mean_squared_error, "cros
 class Supervised(DataTask):
     """Examples (x, y), a model that is called on one x, and a loss of all outputs against all targets.
 
-    `loss` is "mse", "cross-entropy", or a function `loss(outputs, targets)` of arrays (n, ...) with a scalar value.
-    `apply(model, x)` calls a model that is not callable itself, such as the parameters of a Flax module. The data come
-    with the call: `ds.descend(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), steps=1000)`.
+    The data come with the call: `ds.descend(model, ds.tasks.Supervised("mse"), optimizer, data=(x, y), steps=1000)`.
+
+    Args:
+        loss: "mse", "cross-entropy", or a function `loss(outputs, targets)` of arrays (n, ...) with a scalar value.
+        apply: `apply(model, x)`, for a model that is not callable, such as the parameters of a Flax module.
     """
 
     criterion: Callable[[Any, Any], Any]
@@ -62,7 +64,15 @@ class Supervised(DataTask):
         self.apply = apply if apply is None else checks.function("apply", apply, "apply(model, x)")
 
     def outputs(self, model: PyTree, x: PyTree) -> Array:
-        """The model on every example: leaves of x (n, ...) to (n, ...)."""
+        """The model on every example.
+
+        Args:
+            model: The model.
+            x: Examples; leaves of shape (n, ...).
+
+        Returns:
+            The outputs, (n, ...).
+        """
         apply = self.apply
         return jax.vmap(model if apply is None else lambda one: apply(model, one))(x)
 

@@ -1,7 +1,7 @@
-"""What a task can do: each ability is an abstract class, and a task's bases say what it can be asked for.
+"""The abilities of tasks: each is an abstract class, and a task's bases say what it can be asked for.
 
-A dynamics asks only for what it needs: gradient flow on a population for a `PopulationTask`, training on a data set
-for a `DataTask`, fresh samples at every step for a `SampledTask`. A plain function is a task too: `loss(model)`, or
+A dynamics asks only for what it needs: gradient flow on a population for a `PopulationTask`, training on a data set for
+a `DataTask`, fresh samples at every step for a `SampledTask`. A plain function is a task too: `loss(model)`, or
 `loss(model, batch)` with data.
 """
 
@@ -23,7 +23,14 @@ class PopulationTask(Task):
 
     @abstractmethod
     def population_loss(self, model: Any, /) -> Float[Array, ""]:
-        """The loss over the whole distribution, a scalar."""
+        """The loss over the whole distribution.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The loss, a scalar.
+        """
 
 
 class DataTask(Task):
@@ -31,7 +38,15 @@ class DataTask(Task):
 
     @abstractmethod
     def loss(self, model: Any, batch: Any, /) -> Float[Array, ""]:
-        """The mean loss over the examples of a batch (a pytree whose leaves have shape (n, ...)), a scalar."""
+        """The mean loss over the examples of a batch.
+
+        Args:
+            model: The model.
+            batch: A pytree whose leaves have shape (n, ...).
+
+        Returns:
+            The loss, a scalar.
+        """
 
 
 class SampledTask(DataTask):
@@ -39,7 +54,15 @@ class SampledTask(DataTask):
 
     @abstractmethod
     def sample(self, key: PRNGKeyArray, count: int) -> Any:
-        """A batch of `count` examples, each leaf of shape (count, ...)."""
+        """Fresh examples.
+
+        Args:
+            key: Key of the draw.
+            count: Number of examples.
+
+        Returns:
+            A batch, each leaf of shape (count, ...).
+        """
 
 
 class AugmentedTask(DataTask):
@@ -47,7 +70,15 @@ class AugmentedTask(DataTask):
 
     @abstractmethod
     def augment(self, key: PRNGKeyArray, batch: Any) -> Any:
-        """The batch as the step sees it: the same rows, changed at random, or with random numbers beside them."""
+        """The batch as the step sees it: the same rows, changed at random, or with random numbers beside them.
+
+        Args:
+            key: Key of the changes.
+            batch: The batch as it is stored.
+
+        Returns:
+            The batch to use.
+        """
 
 
 class VelocityTask(Task):
@@ -55,4 +86,11 @@ class VelocityTask(Task):
 
     @abstractmethod
     def velocity(self, model: Any, /) -> PyTree:
-        """d(model)/dt, in the structure of the model."""
+        """d(model)/dt.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The velocity, in the structure of the model.
+        """

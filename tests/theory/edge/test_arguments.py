@@ -27,7 +27,7 @@ REFUSED = {
     "terms": lambda: separable.SeparableLoss((jnp.sin,), jnp.eye(2)),
     "couplings": lambda: separable.ExtendedLoss(jnp.ones(3), jnp.ones((2, 2))),
     "teacher": lambda: single_neuron.SingleNeuron(jnp.eye(2)),
-    "count": lambda: single_neuron.sphere(KEY, 0, 3),
+    "count": lambda: single_neuron.sphere_points(KEY, 0, 3),
     "size": lambda: single_neuron.reduced_start(-0.1, 0.5),
     "scales": lambda: axis_teacher.AxisTeacher(4).minimum(jnp.ones(3)),
     "noise": lambda: axis_teacher.AxisTeacher(4).start(KEY, noise=-1.0),

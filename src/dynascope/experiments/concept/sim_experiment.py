@@ -101,7 +101,7 @@ class ConceptLearner(ds.Member):
             return losses(snapshot.model, task.test_points(hierarchy_nodes(s)))
 
         def start(snapshot: Snapshot) -> Array:
-            return task.unrotated(jax.jacfwd(snapshot.model)(task.test_point))
+            return task.unrotate(jax.jacfwd(snapshot.model)(task.test_point))
 
         def output(snapshot: Snapshot) -> Array:
             return task.concepts(snapshot.model(task.test_point))[:s]

@@ -19,7 +19,7 @@ from dynascope.lab.claims import Claim, wilson_interval
 from dynascope.lab.criteria import above, every, share
 from dynascope.lab.experiment import OptionalExperiment, Source
 from dynascope.lm import load_lm, missing_model
-from dynascope.tasks.arithmetic import NEXT_QUESTION, Problem, answer_in, few_shot, made_problems
+from dynascope.tasks.arithmetic import NEXT_QUESTION, Problem, answer_in, few_shot, make_problems
 from dynascope.tasks.data import gsm8k
 
 ENOUGH = 100
@@ -71,7 +71,7 @@ class Arithmetic(OptionalExperiment):
         return (*((self.model,) if local else ()), *(("gsm8k",) if self.problems == "gsm8k" else ()))
 
     def measure(self, seed: int) -> xr.Dataset:
-        asked = made_problems(self.count, seed=seed) if self.problems == "made" else gsm8k.problems()[: self.count]
+        asked = make_problems(self.count, seed=seed) if self.problems == "made" else gsm8k.problems()[: self.count]
         model = load_lm(self.model, revision=self.revision or None, dtype=self.dtype)
         has_matrix(model, self.layer, self.matrix)
         right, readable, changed = [], [], []

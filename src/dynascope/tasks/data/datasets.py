@@ -25,13 +25,24 @@ class Classes(NamedTuple):
     """Training and test inputs with labels: 0, 1, ... in the order of the classes asked for, or -1.0 and +1.0."""
 
     x: Float[np.ndarray, "n ..."]
+    """Training inputs."""
     y: Int[np.ndarray, " n"] | Float[np.ndarray, " n"]
+    """Training labels."""
     x_test: Float[np.ndarray, "t ..."]
+    """Test inputs."""
     y_test: Int[np.ndarray, " t"] | Float[np.ndarray, " t"]
+    """Test labels."""
 
 
 def load(name: str) -> TrainTest:
-    """The data set "ag_news", "free_spoken_digits", "celeba", or an image set of `images.load`."""
+    """A data set by its name.
+
+    Args:
+        name: "ag_news", "free_spoken_digits", "celeba", or an image set of `images.load`.
+
+    Returns:
+        Training and test examples.
+    """
     own = {"ag_news": ag_news.load, "free_spoken_digits": spoken_digits.load, "celeba": celeba.load}
     return own[name]() if name in own else images.load(name)
 
@@ -39,10 +50,21 @@ def load(name: str) -> TrainTest:
 def some_classes(
     name: str, classes: Sequence[int], count: int, test: int | None, key: PRNGKeyArray, *, flat: bool = True
 ) -> Classes:
-    """`count` training and `test` test examples (None: all) of these classes, drawn at random.
+    """Training and test examples of some classes, drawn at random.
 
     Each channel is standardized by its mean and standard deviation over all pixels of the training examples drawn; text
-    features are already normalized. Examples are vectors if `flat`, else images of height x width x channels.
+    features are already normalized.
+
+    Args:
+        name: The data set; see `load`.
+        classes: The classes.
+        count: Number of training examples.
+        test: Number of test examples. None: all.
+        key: Key of the draw.
+        flat: Whether examples are vectors; otherwise images of height x width x channels.
+
+    Returns:
+        Inputs, with labels 0, 1, ... in the order of `classes`.
     """
     whole("count", count, at_least=1)
     flags(flat=flat)
@@ -82,8 +104,20 @@ def two_classes(
     flat: bool = True,
     flips: float = 0.0,
 ) -> Classes:
-    """`some_classes` for two classes, with labels -1 and +1. An exact share `flips` of the training labels is
-    flipped."""
+    """Training and test examples of two classes, with labels -1 and +1; see `some_classes`.
+
+    Args:
+        name: The data set; see `datasets.load`.
+        classes: The two classes.
+        count: Number of training examples.
+        test: Number of test examples. None: all.
+        key: Key of the draw.
+        flat: Whether examples are vectors; otherwise images of height x width x channels.
+        flips: The exact share of training labels that are flipped.
+
+    Returns:
+        Inputs and labels.
+    """
     if not isinstance(classes, Sequence) or len(classes) != 2:
         raise ValueError(f"classes must be two classes; got {classes}")
     real("flips", flips, at_least=0, at_most=1)

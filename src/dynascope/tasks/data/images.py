@@ -18,19 +18,29 @@ from dynascope.tasks.data.files import DataNotFoundError as DataNotFoundError, T
 
 
 def load(name: str) -> TrainTest:
-    """The data set "digits" (which the package carries), "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn",
-    "usps", or any other with a file `<name>.npz` in one of the folders."""
+    """An image data set by its name.
+
+    Args:
+        name: "digits" (which the package carries), "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps", or
+            any other with a file `<name>.npz` in one of the folders.
+
+    Returns:
+        Training and test images with their classes.
+    """
     (file,) = catalog.find(name)
     files.record(name)
     return files.read_arrays(file)
 
 
 class ReducedImages(NamedTuple):
-    """Images of two classes reduced to some of their pixels: inputs, one-hot targets, and the pixels that are kept."""
+    """Images of two classes reduced to some of their pixels."""
 
     x: Float[np.ndarray, "n channels"]
+    """The pixels that are kept, from 0 to 1."""
     y: Float[np.ndarray, "n 2"]
+    """One-hot targets."""
     channels: Int[np.ndarray, " channels"]
+    """The indices of those pixels."""
 
 
 def two_class_digits(
@@ -41,11 +51,19 @@ def two_class_digits(
     classes: tuple[int, int] = (0, 1),
     expect: tuple[int, int] | None = (65, 95),
 ) -> ReducedImages:
-    """The first `count` training images of two classes, divided by 255 and reduced to the pixels whose standard
-    deviation (on the scale 0 to 255) is at least `threshold`; targets are one-hot.
+    """The first training images of two classes, reduced to the pixels that vary.
 
-    "Simple structures in neural networks", Section 3.7.2: 2000 images of 0 and 1 keep 79 pixels. The number depends on
-    the images, so it must only lie in the range `expect` (None: no check).
+    "Simple structures in neural networks", Section 3.7.2: 2000 images of 0 and 1 keep 79 pixels.
+
+    Args:
+        count: Number of images.
+        threshold: The smallest standard deviation of a pixel that is kept, on the scale 0 to 255.
+        name: The data set; see `load`.
+        classes: The two classes.
+        expect: The range in which the number of pixels must lie, since it depends on the images. None: no check.
+
+    Returns:
+        Pixels from 0 to 1, and one-hot targets.
     """
     sizes(count=count)
     real("threshold", threshold, at_least=0)
@@ -64,7 +82,17 @@ def reduce_images(
     threshold: float,
     expect: tuple[int, int] | None = None,
 ) -> ReducedImages:
-    """Images flattened, reduced to their varying pixels and scaled to 0 to 1; `second` marks the second class."""
+    """Images flattened, reduced to their varying pixels and scaled to 0 to 1.
+
+    Args:
+        images: Integer images, (n, ...).
+        second: Marks of the second class, (n,).
+        threshold: The smallest standard deviation of a pixel that is kept, on the scale 0 to 255.
+        expect: The range in which the number of pixels must lie. None: no check.
+
+    Returns:
+        Pixels from 0 to 1, and one-hot targets.
+    """
     flat = images.reshape(len(images), -1).astype(float)
     channels = np.flatnonzero(flat.std(axis=0) >= threshold)
     if expect is not None and not expect[0] <= len(channels) <= expect[1]:
