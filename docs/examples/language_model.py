@@ -13,7 +13,7 @@ model = ds.lm.load_lm("smollm2")
 prompts = ["Madrid is located in", "Krakow is a city in", "Osaka is a city in"]
 words = [(" Spain", " the"), (" Poland", " the"), (" Japan", " the")]
 
-with model.truncated(29, "up", rank=115):  # layers count from 1; at the end the old weights are back, bit by bit
+with model.truncate(29, "up", rank=115):  # layers count from 1; at the end the old weights are back, bit by bit
     probabilities = model.next_token_probs(prompts)  # (prompt, vocabulary)
 print([model.tokenizer.decode([token]) for token in probabilities.argmax(1)])
 

@@ -13,7 +13,7 @@ import transformers
 config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=16, bos_token_id=None, eos_token_id=None)
 tokenizer = lambda text: {"input_ids": [len(word) for word in text.split()]}
 model = lm.LanguageModel(transformers.GPT2LMHeadModel(config), tokenizer)
-with model.truncated(2, "out", rank=4):  # layers count from 1; at the end the old weights are back
+with model.truncate(2, "out", rank=4):  # layers count from 1; at the end the old weights are back
     probabilities = model.next_token_probs([prompt, "Osaka is a city in"])
 probabilities.shape  # (prompt, vocabulary)
 

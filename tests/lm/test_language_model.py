@@ -61,7 +61,7 @@ def test_probabilities_are_the_models_whatever_the_batch(language_model):
 def test_a_matrix_has_the_rank_it_is_cut_to_and_nothing_else_changes(language_model):
     for matrix in language_model.matrices:
         before, whole = bits(language_model), language_model.weight(2, matrix)
-        with language_model.truncated(2, matrix, rank=3):
+        with language_model.truncate(2, matrix, rank=3):
             cut = language_model.weight(2, matrix)
             changed = [
                 name
@@ -84,23 +84,23 @@ def test_bits_come_back_after_an_exception_and_after_nested_cuts(language_model)
     before = bits(language_model)
 
     def fail():
-        with language_model.truncated(3, "out", share=0.5), language_model.truncated(1, "q", rank=1):
+        with language_model.truncate(3, "out", share=0.5), language_model.truncate(1, "q", rank=1):
             assert not same_bits(language_model, before)
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
     assert same_bits(language_model, before)
-    with pytest.raises(ValueError, match="rank must be"), language_model.truncated(1, "in", rank=33):
+    with pytest.raises(ValueError, match="rank must be"), language_model.truncate(1, "in", rank=33):
         pass
-    with pytest.raises(TypeError, match="rank or share"), language_model.truncated(1, "in"):
+    with pytest.raises(TypeError, match="rank or share"), language_model.truncate(1, "in"):
         pass
     assert same_bits(language_model, before)
 
 
 def test_the_whole_rank_leaves_every_bit(language_model):
     whole = language_model.next_token_probs(PROMPTS)
-    with language_model.truncated(1, "in", share=1):
+    with language_model.truncate(1, "in", share=1):
         np.testing.assert_array_equal(language_model.next_token_probs(PROMPTS), whole)
 
 
@@ -110,13 +110,13 @@ def test_fused_matrices_are_taken_apart_rightly(language_model):
         assert language_model.weight(1, "q").shape == (32, 32)
     outputs = []
     hook = attention(language_model).register_forward_hook(lambda *call: outputs.append(call[2][0]))
-    with language_model.truncated(1, "v", rank=0):
+    with language_model.truncate(1, "v", rank=0):
         language_model.next_token_probs(["a b c"])
     hook.remove()
     assert float(outputs[0].abs().max()) == 0
-    with language_model.truncated(1, "q", rank=0):
+    with language_model.truncate(1, "q", rank=0):
         no_queries = language_model.next_token_probs(PROMPTS)
-    with language_model.truncated(1, "k", rank=0):
+    with language_model.truncate(1, "k", rank=0):
         no_keys = language_model.next_token_probs(PROMPTS)
     np.testing.assert_allclose(no_queries, no_keys, rtol=1e-5)
     assert np.abs(no_queries - language_model.next_token_probs(PROMPTS)).max() > 1e-4
@@ -139,7 +139,7 @@ def test_tied_weights_stay_as_they_are(made):
     embeddings = model.model.get_input_embeddings().weight
     assert embeddings is model.model.get_output_embeddings().weight
     before, kept = blocks[1].mlp.up_proj.weight.detach().clone(), embeddings.detach().clone()
-    with model.truncated(1, "up", rank=1):
+    with model.truncate(1, "up", rank=1):
         assert torch.equal(blocks[1].mlp.up_proj.weight, before)
         assert torch.equal(model.model.get_output_embeddings().weight, kept)
     assert blocks[0].mlp.up_proj.weight is blocks[1].mlp.up_proj.weight
@@ -148,13 +148,13 @@ def test_tied_weights_stay_as_they_are(made):
 def test_half_precision_stays_and_changed_weights_are_seen(made):
     model = made("GPT-NeoX")
     model.model.to(torch.bfloat16)
-    with model.truncated(1, "in", rank=2):
+    with model.truncate(1, "in", rank=2):
         assert model.blocks[0].mlp.dense_h_to_4h.weight.dtype == torch.bfloat16
         assert np.linalg.matrix_rank(model.weight(1, "in"), tol=0.1) == 2
     assert model.next_token_probs(PROMPTS).dtype == np.float32
     with torch.no_grad():
         model.blocks[0].mlp.dense_h_to_4h.weight.copy_(torch.randn(48, 32))
-    with model.truncated(1, "in", rank=2):
+    with model.truncate(1, "in", rank=2):
         cut = model.weight(1, "in")
     u, s, v = np.linalg.svd(model.weight(1, "in"), full_matrices=False)
     np.testing.assert_allclose(cut, (u[:, :2] * s[:2]) @ v[:2], atol=0.05)
@@ -165,7 +165,7 @@ def test_the_table_is_what_each_truncation_gives_alone(language_model):
     table = truncation_table(language_model, PROMPTS, words, matrices=("in", "out"), ranks=(0, 4))
     token = language_model.token_after("a", " y")
     for layer in (1, 2, 3):
-        with language_model.truncated(layer, "out", rank=4):
+        with language_model.truncate(layer, "out", rank=4):
             alone = language_model.next_token_probs(PROMPTS)[:, token]
         found = table.probability.sel(layer=layer, matrix="out", rank=4).isel(word=1)
         np.testing.assert_allclose(found, alone, rtol=1e-4, atol=1e-7)

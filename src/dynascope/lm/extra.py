@@ -1,4 +1,4 @@
-"""What pretrained language models need beside dynascope: the packages of its extra `lm`."""
+"""The packages that pretrained language models need beside dynascope: those of its extra `lm`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ PACKAGES = ("torch", "transformers", "gguf", "accelerate")
 
 
 def missing_extra() -> str:
-    """One line that says what to install for pretrained language models; "" if all of it is there."""
+    """The packages to install for pretrained language models.
+
+    Returns:
+        One line that names them; "" if nothing is missing.
+    """
     missing = [name for name in PACKAGES if find_spec(name) is None]
     return _advice(missing) if missing else ""
 

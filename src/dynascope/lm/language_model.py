@@ -21,9 +21,13 @@ KEPT = 4
 class LanguageModel:
     """A causal model of the `transformers` library with its tokenizer. Layers count from 1.
 
-    `matrices` are the names of the matrices of a layer: "in" and "out" of the feed-forward layer, "gate" and "up"
-    where it has them, "q", "k", "v" and "o" of attention (see `dynascope.lm.layouts`). The model is put into
-    evaluation mode; no method changes its weights for good.
+    `matrices` are the names of the matrices of a layer: "in" and "out" of the feed-forward layer, "gate" and "up" if it
+    has them, "q", "k", "v" and "o" of attention (see `dynascope.lm.layouts`). The model is put into evaluation mode; no
+    method changes its weights for good.
+
+    Args:
+        model: The model of `transformers`.
+        tokenizer: Its tokenizer.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -49,7 +53,15 @@ class LanguageModel:
         return tuple(self.layout.matrices)
 
     def next_token_probs(self, prompts: Sequence[str], *, batch: int = 32) -> Float[np.ndarray, "prompt vocab"]:
-        """The probabilities of the token after each prompt, `batch` prompts of one length at a time."""
+        """The probabilities of the token after each prompt.
+
+        Args:
+            prompts: The prompts.
+            batch: Number of prompts of one length at a time.
+
+        Returns:
+            Probabilities, (prompt, vocab).
+        """
         checks.whole("batch", batch, at_least=1)
         found: dict[int, np.ndarray] = {}
         for rows, ids in self.batches(prompts, batch):
@@ -57,8 +69,16 @@ class LanguageModel:
         return np.stack([found[row] for row in range(len(found))])
 
     def token_after(self, prompt: str, text: str, *, first: bool = False) -> int:
-        """The token that `text`, with its leading space, is after the prompt; if it is more than one, an error, or
-        the `first` of them."""
+        """The token of a word after a prompt.
+
+        Args:
+            prompt: The prompt.
+            text: The word, with its leading space.
+            first: Take the first token if there are several; otherwise that is an error.
+
+        Returns:
+            The number of the token.
+        """
         before, after = self.tokens(prompt), self.tokens(prompt + _string("text", text))
         added = after[len(before) :]
         if after[: len(before)] != before or not added:
@@ -68,19 +88,36 @@ class LanguageModel:
         return added[0]
 
     def weight(self, layer: int, matrix: str) -> Float[np.ndarray, "out in"]:
-        """A matrix of a layer; the gate and the up matrix of Llama's "in" one above the other."""
+        """A matrix of a layer.
+
+        Args:
+            layer: The layer, from 1.
+            matrix: Its name; "in" of Llama is the gate and the up matrix, one above the other.
+
+        Returns:
+            The matrix, (out, in).
+        """
         parts = [self._matrix(layer, place).float().cpu().numpy() for place in self._places(layer, matrix)]
         return np.concatenate(parts)
 
     @contextmanager
-    def truncated(
+    def truncate(
         self, layer: int, matrix: str, *, rank: int | None = None, share: float | None = None
     ) -> Iterator[LanguageModel]:
-        """Inside the `with`, a matrix of a layer is cut to a rank, or to a share of the largest one (rounded down).
+        """Truncate a matrix of a layer to a lower rank inside a `with`.
 
-        Biases stay. The cut is a new tensor: weights that are tied to this one stay as they are, and at the end, also
-        after an exception, the old tensor is in its place again. Singular vectors are found in float64, once for each
-        matrix.
+        Biases stay. The truncated matrix is a new tensor: weights that are tied to the old one stay as they are, and at
+        the end, also after an exception, the old tensor is in its place again. Singular vectors are found in float64,
+        once for each matrix.
+
+        Args:
+            layer: The layer, from 1.
+            matrix: The name of the matrix.
+            rank: The rank. Give this or `share`.
+            share: The rank as a share of the largest one (rounded down).
+
+        Yields:
+            The model.
         """
         nn = package("torch").nn
         places = self._places(layer, matrix)
@@ -98,8 +135,17 @@ class LanguageModel:
                 owner.weight = weight
 
     def continuations(self, prompts: Sequence[str], *, tokens: int, until: str = "", batch: int = 8) -> list[str]:
-        """What the model writes after each prompt: the likeliest token each time, at most `tokens` of them, up to the
-        text `until`; `batch` prompts at a time, the shorter ones padded on the left."""
+        """The model's continuation of each prompt, by the likeliest token each time.
+
+        Args:
+            prompts: The prompts.
+            tokens: The largest number of tokens to write.
+            until: The text at which a continuation ends.
+            batch: Number of prompts at a time, the shorter ones padded on the left.
+
+        Returns:
+            One text for each prompt.
+        """
         checks.whole("tokens", tokens, at_least=1)
         checks.whole("batch", batch, at_least=1)
         torch, texts = package("torch"), _strings(prompts)
@@ -119,11 +165,26 @@ class LanguageModel:
         return written
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of a text, with the special ones that the tokenizer adds by itself."""
+        """The tokens of a text, with the special ones that the tokenizer adds by itself.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The numbers of the tokens.
+        """
         return list(self.tokenizer(_string("text", text))["input_ids"])
 
     def batches(self, prompts: Sequence[str], batch: int = 32) -> Iterator[tuple[list[int], Any]]:
-        """The prompts by their length in tokens, so that none is padded: their numbers and tokens (b, length)."""
+        """The prompts by their length in tokens, so that none is padded.
+
+        Args:
+            prompts: The prompts.
+            batch: The largest number of prompts at a time.
+
+        Yields:
+            The numbers of some prompts, and their tokens (b, length).
+        """
         tokens = [self.tokens(prompt) for prompt in _strings(prompts)]
         if not all(tokens):
             raise ValueError(f"prompts must have a token each; {prompts[tokens.index([])]!r} has none")
@@ -134,7 +195,14 @@ class LanguageModel:
                 yield chosen, self._tensor([tokens[row] for row in chosen])
 
     def probabilities(self, ids: Any) -> Float[np.ndarray, "b vocab"]:
-        """The probabilities of the token after each row of tokens (b, length)."""
+        """The probabilities of the token after each row of tokens.
+
+        Args:
+            ids: Tokens, (b, length).
+
+        Returns:
+            Probabilities, (b, vocab).
+        """
         torch = package("torch")
         with torch.inference_mode():
             logits = self.model(input_ids=ids, use_cache=False, logits_to_keep=1).logits[:, -1]

@@ -26,12 +26,18 @@ def load_lm(
     device: str | None = None,
     offline: bool = True,
 ) -> LanguageModel:
-    """A pretrained model with its tokenizer.
+    """A pretrained model with its tokenizer. Needs `pip install 'dynascope[lm]'`.
 
-    `name` is "smollm2", a folder with a model as `save_pretrained` writes it, a `.gguf` file, or the name of a model on
-    a hub, with a `revision` (Pythia's are "step0" to "step143000"). A name is looked for in the hub's cache on this
-    machine, and fetched only if not `offline`. `dtype` is float32, bfloat16 or float16; `device` one of PyTorch's, by
-    default a GPU where there is one. Needs `pip install 'dynascope[lm]'`.
+    Args:
+        name: "smollm2", a folder with a model as `save_pretrained` writes it, a `.gguf` file, or the name of a model on
+            a hub, which is looked for in the hub's cache on this machine.
+        revision: The revision on the hub (Pythia's are "step0" to "step143000").
+        dtype: "float32", "bfloat16" or "float16".
+        device: A device of PyTorch. Default: a GPU if there is one.
+        offline: Whether the hub must not be asked.
+
+    Returns:
+        The model.
     """
     if not isinstance(name, str | Path) or not str(name).strip():
         raise TypeError(f"name must be a model, a folder or a file; got {checks.shown(name)}")
@@ -62,8 +68,15 @@ def load_lm(
 
 
 def missing_model(name: str, *, field: str = "name") -> str:
-    """One line that says what to install or fetch before `load_lm(name)` can work; "" where nothing is known to be
-    missing. `field` is what the line calls the name."""
+    """The packages or files that `load_lm(name)` lacks.
+
+    Args:
+        name: The model.
+        field: The line's word for the name.
+
+    Returns:
+        One line that says what to install or fetch; "" if nothing is known to be missing.
+    """
     if missing := missing_extra():
         return missing
     try:

@@ -1,5 +1,5 @@
-"""Which truncation of which matrix uncovers what a model knows: a table over layers, matrices and ranks, the best of
-it, and how much that one gains on other prompts."""
+"""Truncations that uncover the knowledge of a model: a table over layers, matrices and ranks, the best of it, and its
+gain on other prompts."""
 
 from __future__ import annotations
 
@@ -26,12 +26,22 @@ def truncation_table(
     batch: int = 32,
     progress: Callable[[int, int], None] | None = None,
 ) -> xr.Dataset:
-    """Probabilities of words after prompts, of the model with one matrix of one layer cut to one rank.
+    """Probabilities of words after prompts, of the model with one matrix of one layer truncated to one rank.
 
-    `words` has for each prompt the same number of words, each one token after it. The Dataset has
-    `probability(layer, matrix, rank, prompt, word)`, and `full(prompt, word)` of the model as it is. `layers` are all
-    layers by default. The layers below the one that is cut are not computed again. `progress` is called with the number
-    of layers that are done, and of all.
+    The layers below the truncated one are not computed again.
+
+    Args:
+        model: The model.
+        prompts: The prompts.
+        words: For each prompt the same number of words, each one token after it.
+        layers: The layers. Default: all.
+        matrices: The names of the matrices.
+        ranks: The ranks.
+        batch: Number of prompts of one length at a time.
+        progress: Called with the number of layers that are done, and of all.
+
+    Returns:
+        A Dataset with `probability(layer, matrix, rank, prompt, word)`, and `full(prompt, word)` of the model as it is.
     """
     if not isinstance(model, LanguageModel):
         raise TypeError(f"model must be a LanguageModel, as load_lm returns; got {checks.shown(model)}")
@@ -54,7 +64,7 @@ def truncation_table(
         for j, matrix in enumerate(matrices):
             largest = min(model.weight(layer, matrix).shape)
             for k, rank in enumerate(ranks):
-                with model.truncated(layer, matrix, rank=min(rank, largest)):
+                with model.truncate(layer, matrix, rank=min(rank, largest)):
                     for rows, ids, outputs in batches:
                         with _skipping(model, layer, outputs):
                             found[i, j, k, rows] = _picked(model, ids, tokens[rows])
@@ -66,8 +76,16 @@ def truncation_table(
 
 
 def best_truncation(table: xr.Dataset, *, target: int = 0, association: int = -1) -> dict[str, Any]:
-    """The layer, matrix and rank with the largest ratio of mean P(target) to mean P(association), two numbers of
-    words, among those that do not lower mean P(target); among all where every one does."""
+    """The truncation with the largest ratio of mean P(target) to mean P(association).
+
+    Args:
+        table: The table of `truncation_table`.
+        target: The index of the target among the words.
+        association: The index of the association among the words.
+
+    Returns:
+        The layer, matrix and rank, among those that do not lower mean P(target); among all if every one does.
+    """
     means = table.probability.mean("prompt")
     ratio = means.isel(word=target) / np.maximum(means.isel(word=association), 1e-12)
     allowed = means.isel(word=target) >= float(table.full.isel(word=target).mean())
@@ -86,8 +104,19 @@ def ratio_gain(
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """By what factor a truncation raises the ratio of mean P(target) to mean P(association), and the ends of its 95 %
-    interval: a bootstrap over prompts, the same draw for both models."""
+    """The factor by which a truncation raises the ratio of mean P(target) to mean P(association).
+
+    Args:
+        full: Probabilities of the model as it is, (prompt, word).
+        cut: Probabilities of the truncated model, (prompt, word).
+        target: The index of the target among the words.
+        association: The index of the association among the words.
+        draws: Number of bootstrap draws over prompts, the same for both models.
+        seed: Seed of the draws.
+
+    Returns:
+        The factor, and the ends of its 95 % interval.
+    """
     full, cut = np.asarray(full, float), np.asarray(cut, float)
     if full.ndim != 2 or full.shape != cut.shape or not len(full):
         raise ValueError(f"full and cut must be (prompt, word), both alike; got {full.shape} and {cut.shape}")
@@ -105,7 +134,15 @@ def ratio_gain(
 def rank_of_token(
     probabilities: Float[np.ndarray, "prompt vocab"], tokens: int | Int[np.ndarray, " prompt"]
 ) -> Int[np.ndarray, " prompt"]:
-    """The place of a token among the predictions after each prompt; 1 is the likeliest."""
+    """The place of a token among the predictions after each prompt; 1 is the likeliest.
+
+    Args:
+        probabilities: Probabilities, (prompt, vocab).
+        tokens: The token, or one for each prompt.
+
+    Returns:
+        The places, (prompt,).
+    """
     probabilities = np.asarray(probabilities)
     chosen = np.broadcast_to(np.asarray(tokens, int), len(probabilities))
     own = np.take_along_axis(probabilities, chosen[:, None], 1)

@@ -79,7 +79,7 @@ class Arithmetic(OptionalExperiment):
             prompts = [few_shot(problem.question, shots) for problem in asked]
             whole = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
             current_monitor().progress(number + 0.5, float(len(self.shots)), "evaluations")
-            with model.truncated(self.layer, self.matrix, share=self.share):
+            with model.truncate(self.layer, self.matrix, share=self.share):
                 cut = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
             current_monitor().progress(number + 1.0, float(len(self.shots)), "evaluations")
             right.append([_right(whole, asked), _right(cut, asked)])

@@ -223,7 +223,7 @@ def _madrid(model: LanguageModel, layer: int, matrix: str, rank: int) -> xr.Data
     """The five likeliest tokens of the whole model after the prompt of Table 4.1, before and after the truncation, and
     the place of the target among all."""
     full = model.next_token_probs([MADRID.text])
-    with model.truncated(layer, matrix, rank=rank):
+    with model.truncate(layer, matrix, rank=rank):
         cut = model.next_token_probs([MADRID.text])
     top = np.argsort(-full[0])[:5]
     target = model.token_after(MADRID.text, MADRID.target, first=True)
