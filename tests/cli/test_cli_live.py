@@ -21,7 +21,9 @@ def test_a_port_that_is_taken_is_told(dynascope):
         port = taken.getsockname()[1]
         status, _, (line,) = dynascope("live", "--port", str(port))
     assert status == 2
-    assert line == f"dynascope: --port {port} cannot be used (Address already in use): give another, or 0"
+    assert (
+        line == f"dynascope: --port {port} cannot be used (Address already in use): choose another, or 0 for a free one"
+    )
 
 
 def test_a_store_that_is_a_file_is_refused(dynascope, tmp_path):
@@ -33,4 +35,6 @@ def test_a_store_that_cannot_be_made_is_told_before_the_page_is_there(dynascope,
     (tmp_path / "file").write_text("")
     status, out, lines = dynascope("live", "--runs", str(tmp_path / "file" / "runs"))
     assert (status, out) == (2, "")
-    assert lines == [f"dynascope: --runs {tmp_path}/file/runs cannot be made (Not a directory): give another folder"]
+    assert lines == [
+        f"dynascope: --runs {tmp_path}/file/runs cannot be created (Not a directory): choose another folder"
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from dynascope.live.views import MOST_MEMBERS, MOST_ROWS, MOST_VALUES, drawn, encoded, stored_layout
+from dynascope.live.views import MOST_MEMBERS, MOST_ROWS, MOST_VALUES, drawn_variables, encode, stored_layout
 
 
 def array(*dims: str, **sizes: int) -> xr.DataArray:
@@ -74,20 +74,20 @@ def test_members_are_named_and_share_the_color_of_their_setting():
 
 
 def test_what_is_not_finite_is_sent_as_not_a_number():
-    sent = np.frombuffer(base64.b64decode(encoded(np.array([1.0, np.inf, -np.inf, np.nan, 1e300]))), "<f4")
+    sent = np.frombuffer(base64.b64decode(encode(np.array([1.0, np.inf, -np.inf, np.nan, 1e300]))), "<f4")
     np.testing.assert_array_equal(sent, [1, np.nan, np.nan, np.nan, np.nan])
 
 
 def test_a_picture_of_several_channels_shows_the_first():
     values = np.random.default_rng(0).normal(size=(4, 3, 8, 8))
-    (found,) = drawn(xr.Dataset({"image": (("step", "channel", "row", "column"), values)}))
+    (found,) = drawn_variables(xr.Dataset({"image": (("step", "channel", "row", "column"), values)}))
     sent = np.frombuffer(base64.b64decode(found["data"]), "<f4")
     np.testing.assert_allclose(sent, values[:, 0].ravel(), rtol=1e-6)
 
 
 def test_pictures_in_colors_lie_beside_and_below_one_another():
     values = np.random.default_rng(0).integers(0, 256, size=(5, 4, 2, 8, 6, 3)).astype(np.uint8)
-    (found,) = drawn(xr.Dataset({"image": (("step", "prompt", "picture", "y", "x", "rgb"), values)}))
+    (found,) = drawn_variables(xr.Dataset({"image": (("step", "prompt", "picture", "y", "x", "rgb"), values)}))
     assert (found["kind"], found["shape"]) == ("picture", [32, 12, 3])
     sent = np.frombuffer(base64.b64decode(found["data"]), "<f4").reshape(5, 32, 12, 3)
     np.testing.assert_array_equal(sent[:, 8:16, 6:12], values[:, 1, 1])

@@ -1,4 +1,4 @@
-"""The commands that say what there is to run: `list`, `show`."""
+"""The commands that describe experiments: `list`, `show`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def list_(
-    pattern: Annotated[str, typer.Argument(help="A glob over ids, or a file of your own.")] = "*",
+    pattern: Annotated[str, typer.Argument(help="An id, a glob over ids, or a file of your own.")] = "*",
     figure: Annotated[
-        str | None, typer.Option("--figure", help='Only those of a place in a document, such as "Figure 5".')
+        str | None, typer.Option("--figure", help='Only experiments on a place in a document, such as "Figure 5".')
     ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """Every experiment: its question, its source, its cost, its last verdict.
+    """List the experiments: question, source, cost, last verdict.
 
-    The cost is on two CPU cores; GPU stands for more than a day of that. Your own experiments are listed too, those in
-    the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
+    Costs are for two CPU cores; GPU means more than a day of that. Your own experiments are included: those in the
+    folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
     """
     from dynascope.lab import registry
     from dynascope.lab.places import experiments_on
@@ -47,7 +47,7 @@ def list_(
 
 
 def show(id: Id, as_json: AsJson = False, runs: Runs = None) -> None:
-    """What an experiment asks, its fields, presets and control."""
+    """Show the question of an experiment, its fields, presets and control."""
     from dynascope.lab import registry
     from dynascope.lab.outline import outline
     from dynascope.lab.store import Store

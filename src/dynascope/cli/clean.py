@@ -1,4 +1,4 @@
-"""The commands that remove runs, `rm` and `gc`: without --yes they only say what would go."""
+"""The commands that remove runs, `rm` and `gc`: without --yes they only list them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynascope.lab.inventory import Item
     from dynascope.lab.store import Store
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove them; without it they are only listed.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove the runs; without it they are only listed.")]
 
 
 def rm(
@@ -23,7 +23,7 @@ def rm(
     yes: Yes = False,
     runs: Runs = None,
 ) -> None:
-    """Remove stored runs. Without --yes, list what would go."""
+    """Remove stored runs. Without --yes, only list them."""
     from dynascope.lab.cleaning import find_named
     from dynascope.lab.store import Store
 
@@ -34,22 +34,22 @@ def rm(
 def gc(
     pattern: Annotated[str, typer.Argument(help="A glob over ids.", autocompletion=complete_run)] = "*",
     old_code: Annotated[
-        bool, typer.Option("--old-code", help="Runs that other code has measured: a new run would use nothing of them.")
+        bool, typer.Option("--old-code", help="Runs measured by different code, of which a new run would use nothing.")
     ] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Runs that crashed, were cut short or are damaged.")] = False,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="AGE", help="Only those older than 12h, 30d, 2w; alone: of all runs."),
+        typer.Option("--older-than", metavar="AGE", help="Only runs older than this, such as 12h, 30d or 2w."),
     ] = None,
     yes: Yes = False,
     runs: Runs = None,
 ) -> None:
-    """Remove the stored runs of a kind, points of sweeps among them. Without --yes, list what would go."""
+    """Remove stored runs by kind, including points of sweeps. Without --yes, only list them."""
     from dynascope.lab.cleaning import choose, parse_duration
     from dynascope.lab.store import Store
 
     if not (old_code or failed or older_than):
-        raise UsageError("gc must be told what may go: --old-code, --failed, --older-than AGE, or several of them")
+        raise UsageError("gc needs at least one of --old-code, --failed and --older-than AGE")
     store, seconds = Store(runs), parse_duration(older_than) if older_than else None
     items, lines = choose(store, pattern, old_code=old_code, failed=failed, older_than=seconds)
     for line in lines:
@@ -74,7 +74,7 @@ def _clean(store: Store, items: list[tuple[Item, str]], yes: bool) -> None:
     if yes:
         print(f"removed {count}")
     elif gone:
-        print(f"{count} would go; nothing is removed yet: the same command with --yes removes them")
+        print(f"{count} to remove; nothing is removed yet: repeat the command with --yes")
     else:
         print("nothing to remove")
     raise typer.Exit(1 if left else 0)

@@ -26,12 +26,12 @@ def compare(
     ],
     figure: Annotated[
         Path | None,
-        typer.Option("--figure", metavar="FILE", help="Where to draw the traces; compare-A-B.png by default."),
+        typer.Option("--figure", metavar="FILE", help="File for the figure of the traces (default: compare-A-B.png)."),
     ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """Two stored runs side by side: settings that differ, claims, and the traces of both in one figure."""
+    """Compare two stored runs: settings that differ, claims, and the traces of both in one figure."""
     from dynascope.lab.compare import Comparison
     from dynascope.lab.lookup import find
     from dynascope.lab.store import Store
@@ -65,7 +65,7 @@ def _print(compared: Comparison) -> None:
 
 
 def _draw(compared: Comparison, path: Path) -> Path | None:
-    """Draw the traces to a file; None, with a line, where the runs have none in common."""
+    """Draw the traces to a file; None, with a message, if the runs have none in common."""
     from dynascope.lab.overlay import draw
 
     try:

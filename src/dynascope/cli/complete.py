@@ -1,4 +1,4 @@
-"""Completion in the shell: ids, presets and fields. Nothing of an experiment is imported, and nothing is said."""
+"""Completion in the shell: ids, presets and fields. No experiment is imported, and no error is printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands ove
 
 
 def _silent(complete: Callable[[Any, str], Iterator[str]]) -> Callable[[Any, str], list[str]]:
-    """What goes wrong while a word is completed is said when the command runs."""
+    """Without messages: an error while a word is completed is reported when the command runs."""
 
     def completed(ctx: Context, incomplete: str) -> list[str]:
         try:
@@ -24,7 +24,7 @@ def _silent(complete: Callable[[Any, str], Iterator[str]]) -> Callable[[Any, str
 
 @_silent
 def complete_id(ctx: Any, incomplete: str) -> Iterator[str]:
-    """The ids; a file of one's own is completed by the shell."""
+    """The ids; the shell completes the names of files."""
     from dynascope.lab import registry
 
     yield from registry.ids()
@@ -60,5 +60,5 @@ def _named(ctx: Any) -> list[Any]:
     from dynascope.lab import registry
 
     named = (ctx.params.get(name) for name in ("ids", "id", "name"))
-    given = next(filter(None, named), None) or ctx.args  # where an option follows, not yet parsed
+    given = next(filter(None, named), None) or ctx.args  # if an option follows, not yet parsed
     return registry.match([given] if isinstance(given, str) else [word for word in given if word[:1] != "-"])

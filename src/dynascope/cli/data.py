@@ -1,4 +1,4 @@
-"""The command `dynascope data`: which data sets there are, fetching them, and the folders in which they are looked for.
+"""The command `dynascope data`: list data sets, fetch them, and print the folders that are searched for them.
 
 Exit status: 0, 1 if a data set cannot be fetched, 2 for an unknown name.
 """
@@ -15,7 +15,7 @@ from dynascope.lab.errors import UsageError
 
 Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands over an instance
 
-app = typer.Typer(help="Data sets: list them, fetch them, see where they are looked for.")
+app = typer.Typer(help="List data sets, fetch them, print the folders that are searched.")
 
 
 @app.callback(invoke_without_command=True)
@@ -23,7 +23,7 @@ def list_(
     context: Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
 ) -> None:
-    """Data sets: what they are, where they were found, their size and license."""
+    """List data sets: contents, location, size and license."""
     if context.invoked_subcommand is not None:
         return
     from dynascope.tasks.data import catalog
@@ -63,8 +63,10 @@ def list_(
 
 
 @app.command()
-def fetch(names: Annotated[list[str], typer.Argument(help="Data sets, as `dynascope data` names them.")]) -> None:
-    """Fetch data sets from their official sources, check their sums, and keep them in the cache."""
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Names of data sets, as listed by `dynascope data`.")],
+) -> None:
+    """Fetch data sets from their official sources, verify their checksums, and keep them in the cache."""
     from dynascope.tasks.data import download
     from dynascope.tasks.data.files import DataNotFoundError
 
@@ -86,7 +88,7 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Data sets, as `dynasc
 
 @app.command()
 def where() -> None:
-    """The folders in which data sets are looked for, in this order."""
+    """Print the folders that are searched for data sets, in order."""
     from dynascope.tasks.data import catalog
 
     for what, folder in catalog.where():

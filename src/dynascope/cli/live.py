@@ -18,15 +18,15 @@ NEEDED = ("starlette", "uvicorn", "plotly")
 
 def live(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port on this machine; a free one if 0.")
+        int, typer.Option("--port", min=0, max=65535, help="Port on this machine (default: a free one).")
     ] = 0,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     runs: Runs = None,
 ) -> None:
-    """The lab as a page in the browser: turn an experiment's knobs, watch it learn, explore stored runs and sweeps.
+    """Open the lab in the browser: change an experiment's fields, watch it learn, explore stored runs and sweeps.
 
-    It prints the address, which only this machine can reach and which has a token: keep it to yourself. Runs go to the
-    store. Ctrl-C ends it; a run under way keeps a checkpoint.
+    The printed address can be reached from this machine only and contains a secret token. Runs go to the store. Ctrl-C
+    ends the server; a run in progress keeps a checkpoint.
     """
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise UsageError(f"the live page needs {', '.join(missing)}: pip install 'dynascope[live]'")
@@ -36,14 +36,16 @@ def live(
     try:
         store.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--runs {store.root} cannot be made ({error.strerror}): give another folder") from None
+        raise UsageError(f"--runs {store.root} cannot be created ({error.strerror}): choose another folder") from None
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
-            listening.listen(128)  # whoever is quick to open the address waits, and is not refused
+            listening.listen(128)  # a browser that connects before the server runs waits, and is not refused
         except OSError as error:
-            raise UsageError(f"--port {port} cannot be used ({error.strerror}): give another, or 0") from None
+            raise UsageError(
+                f"--port {port} cannot be used ({error.strerror}): choose another, or 0 for a free one"
+            ) from None
         _serve(listening, store, open_page)
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how the command says something beside its results."""
+"""Options that several commands share, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ Ids = Annotated[
     list[str],
     typer.Argument(help="Ids, globs, or files of your own (mine.py, mine.py::id).", autocompletion=complete_id),
 ]
-Runs = Annotated[Path | None, typer.Option("--runs", help="The folder of runs ($DYNASCOPE_RUNS, or ./runs).")]
+Runs = Annotated[Path | None, typer.Option("--runs", help="Folder of runs (default: $DYNASCOPE_RUNS, or ./runs).")]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", "-p", help="A named change of the fields, such as quick.", autocompletion=complete_preset),
+    typer.Option(
+        "--preset",
+        "-p",
+        help="Named values of the fields, such as quick (default: the full setting).",
+        autocompletion=complete_preset,
+    ),
 ]
 Changes = Annotated[
     list[str] | None,
@@ -28,7 +33,7 @@ Changes = Annotated[
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help="Change a field; value: JSON or text.",
+        help="Set a field of the experiment; VALUE is JSON or text.",
         autocompletion=complete_change,
     ),
 ]
@@ -64,6 +69,6 @@ Seed = Annotated[
 
 
 def say(line: str) -> None:
-    """Print a message on standard error, beside the results; on one line, whatever it repeats of the command."""
+    """Print a message on standard error, on one line."""
     safe = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
     print(f"dynascope: {safe}", file=sys.stderr)

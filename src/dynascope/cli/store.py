@@ -1,4 +1,4 @@
-"""The commands that look at what is stored: `runs`, `where` and `report`."""
+"""The commands that read the store: `runs`, `where` and `report`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _perhaps_seed(value: int | None) -> int | None:
 
 def runs(
     pattern: Annotated[str, typer.Argument(help="A glob over ids.", autocompletion=complete_run)] = "*",
-    sweeps: Annotated[bool, typer.Option("--sweeps", help="Also those that are points of sweeps.")] = False,
+    sweeps: Annotated[bool, typer.Option("--sweeps", help="Include points of sweeps.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """What is stored: runs, the settings in which they differ, their verdicts, age and size."""
+    """List stored runs: the settings in which they differ, verdicts, age and size."""
     from dynascope.lab.inventory import inventory
     from dynascope.lab.listing import rows
     from dynascope.lab.run_tables import runs_table
@@ -50,11 +50,11 @@ def where(
     name: Annotated[str, typer.Argument(help=f"The run: {Name}.", autocompletion=complete_run)],
     preset: Preset = None,
     changes: Changes = None,
-    seed: Annotated[int | None, typer.Option("--seed", callback=_perhaps_seed, help="Its seed.")] = None,
-    control: Annotated[bool, typer.Option("--control", help="The control of an experiment.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", callback=_perhaps_seed, help="Seed of the run.")] = None,
+    control: Annotated[bool, typer.Option("--control", help="Find the run of the control.")] = False,
     runs: Runs = None,
 ) -> None:
-    """Print the folder of a stored run: of the latest one, or of the latest in exactly the setting that is given."""
+    """Print the folder of a stored run: the latest, or the latest in exactly the given setting."""
     from dynascope.lab.fields import assignment, once
     from dynascope.lab.lookup import Wanted, find
     from dynascope.lab.store import Store
@@ -64,12 +64,12 @@ def where(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="The folder of the site.")] = Path("report"),
+    folder: Annotated[Path, typer.Argument(help="Folder for the site.")] = Path("report"),
     data: Annotated[bool, typer.Option("--data", help="Copy the arrays (netCDF), PNG and SVG too.")] = False,
-    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     runs: Runs = None,
 ) -> None:
-    """Write the stored runs as a static site: figures, theory and verdicts."""
+    """Write a static site of the stored runs: figures, theory and verdicts."""
     from dynascope.lab.report import write
     from dynascope.lab.store import Store
 

@@ -1,6 +1,6 @@
-"""The live page: a local server, a worker process that carries runs out, and what the browser is sent of them.
+"""The live page: a local server, and a worker process that executes runs.
 
 `server` answers requests, behind the checks of `guard`. `session` has the worker and the log of events that pages
-follow; `worker` is the other process. `views` turns traces into what is drawn, `explorer` and `sweeps` read what is
-stored, `forms` makes the form of an experiment.
+follow; `worker` is the other process. `views` prepares traces for drawing, `explorer` and `sweeps` read the store,
+`forms` makes the form of an experiment.
 """

@@ -1,7 +1,7 @@
-"""The log of events that pages follow: those of the run under way, or of the last one, from its beginning.
+"""The log of events that pages follow: those of the current run, or of the last one, from its beginning.
 
-A page that is loaded in the middle of a run, a second tab, and one whose connection was cut read the same log. An event
-has the number of its run and its place in the log as its id, from which a cut connection goes on.
+A page that is loaded in the middle of a run, a second tab, and one that reconnects read the same log. The id of an
+event is the number of its run and its place in the log, from which a page continues after it reconnects.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 KEEP_ALIVE_SECONDS = 15.0
 MOST_EVENTS = 20_000
-"""After so many, progress is no longer logged: pages still see how the run ends."""
+"""After so many events, progress is no longer logged: pages still see how the run ends."""
 
 
 class Log:
@@ -20,18 +20,18 @@ class Log:
 
     def __init__(self, server: str) -> None:
         self.server = server
-        """A name for this server's life: a page that sees another one knows that it was restarted."""
+        """A name for this server process: if a page sees another one, the server was restarted."""
         self.run, self.over = 0, True
         self._events: list[str] = []
         self._news = asyncio.Event()
 
     def begin(self, run: int) -> None:
-        """From now on, the events of this run."""
+        """Begin the log of a run."""
         self.run, self.over, self._events = run, False, []
         self._tell()
 
     def add(self, run: int, kind: str, text: str) -> None:
-        """An event of a run; one of an earlier run is dropped. `text` is JSON, on one line."""
+        """Add an event of a run; one of an earlier run is dropped. `text` is JSON, on one line."""
         if run != self.run or (kind == "progress" and len(self._events) >= MOST_EVENTS):
             return
         self.over = self.over or kind == "ended"
@@ -43,8 +43,8 @@ class Log:
         self._news = asyncio.Event()
 
     async def follow(self, after: str = "") -> AsyncIterator[str]:
-        """Every event of the run under way, or those after the one with this id; then those to come. Of a run that is
-        over a new page hears nothing: what it has left is in the store."""
+        """Every event of the current run, or those after the one with this id; then new ones as they come. A page
+        opened after the run has ended gets no events; its results are in the store."""
         run, place = self.run, 0
         seen = re.fullmatch(r"([0-9a-f]+)-(\d{1,9})-(\d{1,9})", after)
         if seen and seen[1] == self.server and int(seen[2]) == run:

@@ -1,4 +1,4 @@
-"""Any stored trace: its variables, and one of them as lines over the dimensions that are chosen; also as CSV."""
+"""Any stored trace: its variables, and one of them as lines over chosen dimensions, or as CSV."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import xarray as xr
 from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.overlay import traces
-from dynascope.live.views import clock_of, encoded, labels_of
+from dynascope.live.views import clock_of, encode, labels_of
 
 MOST_POINTS, MOST_LINES, MOST_FACETS = 2000, 60, 12
-"""What is drawn at most: points on a line, lines in a panel, panels."""
+"""The most points on a line, lines in a panel, and panels."""
 MOST_CELLS = 2_000_000
 """The most values of a variable that are written as CSV."""
 
 
 def variables(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
-    """The variables of a trace: dimensions with their sizes, and along which one would draw each."""
+    """The variables of a trace: their dimensions with sizes, and the usual axis of each."""
     return [
         {
             "name": name,
@@ -39,7 +39,7 @@ def usual_axis(array: xr.DataArray) -> str | None:
 
 
 def variable(data: xr.Dataset | xr.DataTree, name: str) -> xr.DataArray:
-    """A variable by its name; a `UsageError` where there is none."""
+    """A variable by its name; a `UsageError` if there is none."""
     found = traces(data)
     if name not in found:
         raise UsageError(f"no variable '{name[:100]}'{nearest(name, found) or '; there are ' + ', '.join(found)}")
@@ -75,7 +75,7 @@ def lines(
     panels = []
     for place, label in islice(enumerate(facets), MOST_FACETS):
         drawn = [
-            {"color": at, "label": _label(others, combination), "y": encoded(rows[place, at, number])}
+            {"color": at, "label": _label(others, combination), "y": encode(rows[place, at, number])}
             for at in range(min(len(colors), MOST_LINES))
             for number, combination in islice(enumerate(product(*names)), kept)
         ]
@@ -98,7 +98,7 @@ def lines(
 def csv(array: xr.DataArray) -> str:
     """All values of a variable, a row for each, with the labels of its dimensions."""
     if array.size > MOST_CELLS:
-        raise UsageError(f"{array.name} has {array.size:,} values, too many for CSV: take the netCDF file")
+        raise UsageError(f"{array.name} has {array.size:,} values, too many for CSV: download the netCDF file")
     if not array.dims:
         return f"{array.name}\n{array.item()}\n"
     plain = array.rename(array.name or "value").reset_coords(drop=True)

@@ -1,7 +1,7 @@
-"""Who may ask the server: a page of its own, on this machine, with the token of the printed address.
+"""The server answers only its own page, on this machine, with the token of the printed address.
 
-Any web page can send requests to a local port, and a name of its own can point here. So the host and the origin must be
-the server's, and each request carries the token, in a cookie that only the server's own pages send.
+Any web page can send requests to a local port, and any domain name can resolve to this machine. So the host and the
+origin must be the server's, and each request carries the token, in a cookie that only the server's own pages send.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ HEADERS = {
 
 
 class TooLarge(Exception):
-    """A body that is larger than any request's."""
+    """The body of a request is larger than allowed."""
 
 
 class Guard:
-    """Refuses what is not from the server's own page, and sets the headers of every answer."""
+    """Refuses requests that are not from the server's own page, and sets the headers of every answer."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self.app, self.token = app, token
@@ -51,7 +51,7 @@ class Guard:
         first_load = scope["path"] == "/" and scope["method"] == "GET"
         asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0] if first_load else ""
         answer = self._with_headers(send, self.same(asked))
-        if refusal := self.refused(headers, scope["method"], asked):
+        if refusal := self.refuse(headers, scope["method"], asked):
             await refusal(scope, receive, answer)
             return
         seen = 0
@@ -69,8 +69,8 @@ class Guard:
         except TooLarge:
             await PlainTextResponse("the body is too large", 413)(scope, receive, answer)
 
-    def refused(self, headers: Mapping[str, str], method: str, asked: str) -> PlainTextResponse | None:
-        """The answer to a request that is not from the server's own page; None where it may pass."""
+    def refuse(self, headers: Mapping[str, str], method: str, asked: str) -> PlainTextResponse | None:
+        """The answer to a request that is not from the server's own page; None if it may pass."""
         if headers.get("host") not in self.hosts:
             return PlainTextResponse("this server answers on 127.0.0.1 only", 421)
         origin = headers.get("origin")
@@ -78,16 +78,16 @@ class Guard:
         if foreign or (headers.get("sec-fetch-site", "same-origin") == "cross-site" and not self.same(asked)):
             return PlainTextResponse("other pages may not use this server", 403)
         if method not in ("GET", "HEAD") and origin is None and "x-dynascope-token" not in headers:
-            return PlainTextResponse("a request that changes something has an origin", 403)
+            return PlainTextResponse("a request that changes something needs an origin", 403)
         if not any(map(self.same, (asked, headers.get("x-dynascope-token", ""), self._in_cookie(headers)))):
-            return PlainTextResponse("open the address that `dynascope live` has printed: it has the token", 403)
+            return PlainTextResponse("open the address that `dynascope live` printed: it contains the token", 403)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
             return PlainTextResponse("the body is too large", 413)
         return None
 
     def same(self, given: str) -> bool:
-        """Whether it is the token; how long the answer takes does not tell."""
+        """Whether it is the token, compared in constant time."""
         return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
     def _in_cookie(self, headers: Mapping[str, str]) -> str:

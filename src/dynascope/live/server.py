@@ -32,7 +32,7 @@ from dynascope.live import explorer, stored, sweeps
 from dynascope.live.forms import Asked, form
 from dynascope.live.guard import Guard
 from dynascope.live.session import Session
-from dynascope.live.views import drawn
+from dynascope.live.views import drawn_variables
 
 ASSETS = files("dynascope.live") / "assets"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
@@ -184,7 +184,10 @@ class Live:
         def both() -> dict[str, Any]:
             run = self._opened(request)
             predicted = run.predicted()
-            return {"measured": drawn(run.measured()), "predicted": [] if predicted is None else drawn(predicted)}
+            return {
+                "measured": drawn_variables(run.measured()),
+                "predicted": [] if predicted is None else drawn_variables(predicted),
+            }
 
         return plain(await run_sync(both))
 

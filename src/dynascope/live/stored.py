@@ -1,7 +1,7 @@
-"""What the page reads of the store: experiments with their last verdicts, runs with what differs, one run, its files.
+"""The store as the page reads it: experiments with their last verdicts, runs, one run, its files.
 
-A run is named by its id and digest. Both are looked up among what is there, never joined to a path as they came, and
-only the files that its manifest lists can be read.
+A run is named by its id and digest. Both are looked up among the existing folders, never joined to a path as received,
+and only the files that its manifest lists can be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NotThere(StoreError):
 
 
 def experiments(store: Store) -> list[dict[str, Any]]:
-    """Every experiment: its question, where it is from, its cost, its presets and its last verdict."""
+    """Every experiment: its question, source, cost and last verdict."""
     last = store.latest()[0]
     return [
         {
@@ -56,7 +56,7 @@ def runs(store: Store, id: str) -> list[dict[str, Any]]:
 
 
 def opened(store: Store, id: str, digest: str) -> StoredRun:
-    """A complete run; `NotThere` where there is none of this name."""
+    """A complete run; `NotThere` if there is none of this name."""
     folders = {path.name: path for path in store.folders(id)} if id in store.ids() else {}
     folder = folders.get(digest) or folders.get(f"{digest}.old")
     if folder is None or "." in digest:
@@ -95,7 +95,7 @@ def claim_row(claim: Claim) -> dict[str, Any]:
 
 
 def said_of(value: Any) -> Any:
-    """A number of a claim as text; pairs of label and text where it has labels (an object would lose their order)."""
+    """A number of a claim as text; pairs of label and text if it has labels (an object would lose their order)."""
     if not formatting.is_table(value):
         return formatting.text(value)
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def figure(run: StoredRun, name: str, kind: str) -> Path:
 
 
 def trace(run: StoredRun, name: str) -> Any:
-    """What was measured, predicted or reduced."""
+    """A stored trace: `measured`, `predicted` or `reduced`."""
     if name not in TRACES:
         raise UsageError(f"a trace is one of {', '.join(TRACES)}; got '{name[:100]}'")
     found = getattr(run, name)()

@@ -1,8 +1,8 @@
-"""What of a trace is drawn, and how: the same for one that is being recorded and for one that is stored.
+"""How a trace is drawn: the same for one that is being recorded and for one that is stored.
 
 A variable is drawn against its clock, the dimension `step` or `time` (or a probe's own, `<probe>_step`). The dimensions
 before the clock are members, those after it are its own. It is a curve, a path in the plane, a profile or a picture at
-the clock. Long traces are thinned out: a screen has no more points.
+the clock. Long traces are thinned: a screen has no more points.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CLOCKS = ("step", "time")
 REPEATS = ("seed", "member", "start", "trial")
 """Dimensions of repetitions: they share a color."""
 MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000
-"""What is drawn of a variable at most: points along the clock, members, and numbers altogether."""
+"""The most points along the clock, members, and numbers altogether that are drawn of a variable."""
 MOST_CURVES = 8
-"""The most numbers of its own that a variable has as curves; more are a profile at the clock."""
+"""The most numbers at one time that are drawn as curves; more are a profile at the clock."""
 LARGEST_PICTURE = 128 * 128
 COLORS = ("rgb", "channel", "color")
 """The name of a last dimension of three numbers that are red, green and blue."""
@@ -56,8 +56,8 @@ class Layout:
 
     @property
     def drawn_shape(self) -> tuple[int, ...]:
-        """The own dimensions as they are drawn: a picture is over the last two. One in colors is over the two before
-        them, and those of other dimensions lie beside and below it."""
+        """The own dimensions as they are drawn: a picture is over the last two; an RGB image over the two before its
+        colors, with further dimensions tiled."""
         if self.kind != "picture":
             return self.shape
         if not self.colored:
@@ -67,12 +67,12 @@ class Layout:
 
     @property
     def colored(self) -> bool:
-        """Whether it is a picture in colors."""
+        """Whether it is an RGB image."""
         return self.kind == "picture" and len(self.shape) > 2 and self.shape[-1] == 3 and self.dims[-1] in COLORS
 
     @property
     def _tiles(self) -> tuple[int, int]:
-        """How many pictures in colors lie below and beside one another."""
+        """The number of RGB images below and beside one another."""
         *down, across = self.shape[:-3] or (1,)
         return prod(down), across
 
@@ -118,7 +118,7 @@ class Layout:
         count = len(self.drawn_shape)
         return zip(self.dims[-count:] if count else (), self.drawn_shape, strict=True)
 
-    def narrowed(self, values: np.ndarray) -> np.ndarray:
+    def narrow(self, values: np.ndarray) -> np.ndarray:
         """The values (member, row, own dimensions) as they are drawn."""
         if self.colored:
             tiled = values.reshape(*values.shape[:2], *self._tiles, *self.shape[-3:]).swapaxes(3, 4)
@@ -127,8 +127,8 @@ class Layout:
         return values[(slice(None), slice(None), *(0,) * extra)]
 
 
-def encoded(values: np.ndarray) -> str:
-    """Numbers as text: 32-bit floats, little-endian, in base64; what is not finite is NaN."""
+def encode(values: np.ndarray) -> str:
+    """Numbers as text: 32-bit floats, little-endian, in base64; infinities become NaN."""
     with np.errstate(over="ignore"):
         numbers = np.asarray(values, "<f4")
     return base64.b64encode(
@@ -137,7 +137,7 @@ def encoded(values: np.ndarray) -> str:
 
 
 def recorded_layouts(what: Recording) -> dict[str, Layout]:
-    """The layouts of what a run is going to record."""
+    """The layouts of the variables that a run is going to record."""
     found = {name: _of_recorded(name, variable, what) for name, variable in what.variables.items()}
     return {name: layout for name, layout in found.items() if drawable(layout)}
 
@@ -149,12 +149,12 @@ def _of_recorded(name: str, variable: Variable, what: Recording) -> Layout:
 
 
 def drawable(layout: Layout) -> bool:
-    """Whether it moves, and is not too large for a picture."""
+    """Whether it changes in time, and is not too large for a picture."""
     return len(layout.times) > 1 and prod(layout.drawn_shape) <= LARGEST_PICTURE
 
 
 def stored_layout(name: str, array: xr.DataArray) -> Layout | None:
-    """The layout of a stored variable, or None where it has no clock."""
+    """The layout of a stored variable, or None if it has no clock."""
     axis = clock_of(array)
     if axis is None or array.dtype.kind not in "fiub" or array.size == 0:
         return None
@@ -175,12 +175,12 @@ def clock_of(array: xr.DataArray) -> str | None:
 
 
 def labels_of(array: xr.DataArray, dim: str) -> list[Any]:
-    """The labels of a dimension, or numbers where it has none."""
+    """The labels of a dimension, or numbers if it has none."""
     return array[dim].values.tolist() if dim in array.coords else list(range(array.sizes[dim]))
 
 
-def drawn(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
-    """The variables of a trace that have a clock, with what is drawn of them."""
+def drawn_variables(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
+    """The variables of a trace that have a clock, with the values that are drawn."""
     found = []
     for name, array in traces(data).items():
         layout = stored_layout(name, array)
@@ -188,8 +188,8 @@ def drawn(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
             continue
         members = prod(len(labels) for labels in layout.labels.values())
         values = array.values.reshape(members, len(layout.times), *layout.shape)
-        picked = layout.narrowed(values[np.ix_(layout.members, layout.rows)])
-        found.append({**layout.header(), "data": encoded(picked)})
+        picked = layout.narrow(values[np.ix_(layout.members, layout.rows)])
+        found.append({**layout.header(), "data": encode(picked)})
     return found
 
 

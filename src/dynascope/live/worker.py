@@ -105,7 +105,7 @@ def _watcher(tell: Tell) -> Watcher:
     from dynascope.lab.netcdf import load
     from dynascope.lab.stored_run import read_claims
     from dynascope.live.stored import claim_row
-    from dynascope.live.views import drawn, recorded_layouts
+    from dynascope.live.views import drawn_variables, recorded_layouts
 
     class Teller(Watcher):
         """Tells of records as they are made, and of each step when it is done."""
@@ -126,14 +126,14 @@ def _watcher(tell: Tell) -> Watcher:
         def _told(self, rows: Rows) -> dict[str, Any]:
             layout, wanted = self.layouts[rows.variable], self.wanted[rows.variable]
             member, row = (int(all.searchsorted(some[0])) for all, some in zip(wanted, rows[1:3], strict=True))
-            values = layout.narrowed(rows.values)
+            values = layout.narrow(rows.values)
             at = {"member": member, "members": values.shape[0], "row": row, "rows": values.shape[1]}
             return {"name": rows.variable, **at, "values": values}
 
         def finished(self, step: str, folder: Path) -> None:
             traces = {"measure": "measured", "predict": "predicted"}
             if step in traces and (path := folder / f"{traces[step]}.nc").exists():
-                tell("trace", file=traces[step], variables=drawn(load(path)))
+                tell("trace", file=traces[step], variables=drawn_variables(load(path)))
             elif step == "judge":
                 tell("claims", claims=[claim_row(claim) for claim in read_claims(folder / "claims.json")])
             tell("step", step=step)
@@ -144,12 +144,12 @@ def _watcher(tell: Tell) -> Watcher:
 def _send(pipe: Connection, told: SimpleQueue[tuple[int, str, Mapping[str, Any]]]) -> None:
     """Events are turned into text in a thread of their own: the run does not wait for it."""
     from dynascope.lab.json_text import plain_json
-    from dynascope.live.views import encoded
+    from dynascope.live.views import encode
 
     while True:
         number, kind, facts = told.get()
         if kind == "rows":
-            rows = [{**row, "values": encoded(row["values"])} for row in facts["rows"]]
+            rows = [{**row, "values": encode(row["values"])} for row in facts["rows"]]
             facts = {**facts, "rows": rows}
         try:
             pipe.send((number, kind, json.dumps(plain_json(dict(facts)), default=str)))
