@@ -1,10 +1,10 @@
-"""What has an area: bands, bars, boxes, circles, and maps of colors."""
+"""Artists with an area: bands, bars, boxes, circles, and maps of colors."""
 
 from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,33 +14,40 @@ from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.artist import Artist
+    from matplotlib.collections import PolyCollection, QuadMesh
+    from matplotlib.container import BarContainer
+    from matplotlib.image import AxesImage
+    from matplotlib.patches import Patch
+
 MOST_CELLS = 20_000
 
 
-def band(plot: Plot, artist: Any) -> None:
+def band(plot: Plot, artist: PolyCollection) -> None:
     """A filled band (`PolyCollection`, as `fill_between` makes it)."""
     if plot.in_data(artist.get_transform()) != (True, True):
         raise UnknownArtist("a band that is not in the data")
     artist.update_scalarmappable()
-    faces, edges = artist.get_facecolors(), artist.get_edgecolors()
-    paths = [path for path in artist.get_paths() if len(path.vertices)]
+    faces, edges = np.asarray(artist.get_facecolor()), np.asarray(artist.get_edgecolor())
+    paths = [path for path in artist.get_paths() if np.size(path.vertices)]
     if len(paths) > 200:
         raise UnknownArtist("very many polygons")
-    widths = np.atleast_1d(artist.get_linewidths())
+    widths = np.atleast_1d(artist.get_linewidth())
     for number, path in enumerate(paths):
         face = css(faces[number % len(faces)]) if len(faces) else "rgba(0,0,0,0)"
         edge = css(edges[number % len(edges)]) if len(edges) else face
-        polygon(plot, artist, path.vertices, face, edge, float(widths[0]))
+        polygon(plot, artist, np.asarray(path.vertices), face, edge, float(widths[0]))
 
 
-def polygon(plot: Plot, artist: Any, corners: Any, face: str, edge: str, width: Any) -> None:
+def polygon(plot: Plot, artist: Artist, corners: np.ndarray, face: str, edge: str, width: float) -> None:
     """One filled outline."""
     entry = {"fill": "toself", "fillcolor": face, "line": {"color": edge, "width": round(PIXELS * width, 2)}}
     curve = plot.curve(corners[:, 0], corners[:, 1])
     plot.trace(artist, type="scatter", mode="lines", hoverinfo="skip", opacity=1, **entry, **curve)
 
 
-def bars(plot: Plot, container: Any) -> None:
+def bars(plot: Plot, container: BarContainer) -> None:
     """The bars of one call (`BarContainer`)."""
     flat = container.orientation == "horizontal"
     boxes = [(box.get_x(), box.get_y(), box.get_width(), box.get_height()) for box in container.patches]
@@ -68,7 +75,7 @@ def bars(plot: Plot, container: Any) -> None:
     plot.trace(container, **entry)
 
 
-def patch(plot: Plot, artist: Any) -> None:
+def patch(plot: Plot, artist: Patch) -> None:
     """A rectangle (also `axvspan`), a circle, or a polygon."""
     from matplotlib.patches import Circle, Polygon, Rectangle
 
@@ -79,7 +86,7 @@ def patch(plot: Plot, artist: Any) -> None:
     }
     if isinstance(artist, Polygon) and across and up:
         face, edge = style["fillcolor"], style["line"]["color"]
-        return polygon(plot, artist, artist.get_xy(), face, edge, artist.get_linewidth())
+        return polygon(plot, artist, np.asarray(artist.get_xy()), face, edge, artist.get_linewidth())
     if isinstance(artist, Circle) and across and up:
         center: Any = artist.get_center()
         (x, y), radius = center, artist.get_radius()
@@ -98,7 +105,7 @@ def patch(plot: Plot, artist: Any) -> None:
     return None
 
 
-def image(plot: Plot, artist: Any) -> None:
+def image(plot: Plot, artist: AxesImage) -> None:
     """An image: a map of numbers, or a picture in colors."""
     values = np.ma.asarray(artist.get_array())
     left, right, bottom, top = artist.get_extent()
@@ -114,7 +121,7 @@ def image(plot: Plot, artist: Any) -> None:
     return _map(plot, artist, values, x, y)
 
 
-def mesh(plot: Plot, artist: Any) -> None:
+def mesh(plot: Plot, artist: QuadMesh) -> None:
     """A `pcolormesh` on a grid of rectangles."""
     corners = np.asarray(artist.get_coordinates(), dtype=float)
     x, y = corners[0, :, 0], corners[:, 0, 1]
@@ -127,22 +134,22 @@ def mesh(plot: Plot, artist: Any) -> None:
     _map(plot, artist, values.reshape(shape), x, y)
 
 
-def _map(plot: Plot, artist: Any, values: Any, x: Any, y: Any) -> None:
+def _map(plot: Plot, artist: AxesImage | QuadMesh, values: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     if values.size > MOST_CELLS:
         raise UnknownArtist("a map of very many cells")
     numbers = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
     linear = is_linear(artist)
     shown = numbers if linear else np.ma.filled(np.ma.asarray(artist.norm(values), dtype=float), np.nan)
-    low, high = (float(artist.norm.vmin), float(artist.norm.vmax)) if linear else (0.0, 1.0)
-    if not np.isfinite([low, high]).all():
+    low, high = artist.get_clim() if linear else (0.0, 1.0)
+    if low is None or high is None or not np.isfinite([low, high]).all():
         raise UnknownArtist("a map without a finite range")
     entry: Entry = {
         "type": "heatmap",
         "x": plot.x.numbers(x),
         "y": plot.y.numbers(y),
         "z": [short(row) for row in shown],
-        "zmin": low,
-        "zmax": high,
+        "zmin": float(low),
+        "zmax": float(high),
         "colorscale": color_scale(artist),
         "showscale": False,
     }
@@ -151,14 +158,14 @@ def _map(plot: Plot, artist: Any, values: Any, x: Any, y: Any) -> None:
     plot.trace(artist, **entry)
 
 
-def _picture(plot: Plot, artist: Any, box: tuple[float, float, float, float]) -> None:
+def _picture(plot: Plot, artist: AxesImage, box: tuple[float, float, float, float]) -> None:
     from PIL import Image
 
     left, right, bottom, top = box
     low, high = min(bottom, top), max(bottom, top)
     at_top = low if plot.axes.yaxis_inverted() else high
     first = top if artist.origin == "upper" else bottom
-    colors = artist.to_rgba(artist.get_array(), bytes=True)
+    colors = artist.to_rgba(np.ma.asarray(artist.get_array()), bytes=True)
     buffer = io.BytesIO()
     Image.fromarray(colors if first == at_top else colors[::-1]).save(buffer, format="PNG", optimize=True)
     plot.pictures.append(
@@ -175,7 +182,7 @@ def _picture(plot: Plot, artist: Any, box: tuple[float, float, float, float]) ->
     )
 
 
-def short(row: Any) -> list[Any]:
+def short(row: np.ndarray) -> list[float | None]:
     """Numbers with four digits; None for what is not finite."""
     found = [float(f"{value:.4g}") if np.isfinite(value) else None for value in np.asarray(row).tolist()]
     return [int(value) if value is not None and value.is_integer() and abs(value) < 1e6 else value for value in found]

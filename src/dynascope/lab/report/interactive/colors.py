@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynascope.lab.report.interactive.unknown import UnknownArtist
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.path import Path
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 MARKERS = {
@@ -39,32 +43,33 @@ def dash(style: str) -> str:
     return DASHES[style]
 
 
-def symbol(marker: Any) -> str:
+def symbol(marker: object) -> str:
     """A marker of matplotlib by Plotly's name."""
     if not isinstance(marker, str) or marker not in MARKERS:
         raise UnknownArtist(f"the marker {marker!r}")
     return MARKERS[marker]
 
 
-def marker_of(path: Any) -> str:
+def marker_of(path: Path) -> str:
     """The marker with this path, as a scatter has it."""
     from matplotlib.markers import MarkerStyle
 
     for name in MARKERS:
         style = MarkerStyle(name)
         known = np.asarray(style.get_path().transformed(style.get_transform()).vertices)
-        if known.shape == path.vertices.shape and np.allclose(known, path.vertices, atol=1e-6):
+        vertices = np.asarray(path.vertices)
+        if known.shape == vertices.shape and np.allclose(known, vertices, atol=1e-6):
             return name
     raise UnknownArtist("a scatter with markers of its own")
 
 
-def color_scale(mappable: Any) -> list[list[Any]]:
+def color_scale(mappable: ScalarMappable) -> list[list[float | str]]:
     """The colors of a map, in steps that the eye does not see."""
     at = np.linspace(0, 1, 24)
     return [[round(float(place), 4), css(mappable.cmap(place))] for place in at]
 
 
-def is_linear(mappable: Any) -> bool:
+def is_linear(mappable: ScalarMappable) -> bool:
     """Whether colors go evenly from the least to the largest value."""
     from matplotlib.colors import BoundaryNorm, Normalize
 

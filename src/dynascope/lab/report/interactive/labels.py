@@ -12,13 +12,15 @@ from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+    from matplotlib.text import Text
 
 ABOVE = {"bottom": "bottom", "baseline": "bottom", "center_baseline": "middle", "center": "middle", "top": "top"}
 
 
-def text(plot: Plot, artist: Any) -> None:
+def text(plot: Plot, artist: Text) -> None:
     """A text or an annotation in the data, or in the box of the axes."""
     from matplotlib.text import Annotation
 
@@ -31,13 +33,13 @@ def text(plot: Plot, artist: Any) -> None:
     plot.texts.append(_words(artist) | _at(plot, artist.get_position(), across, up))
 
 
-def _at(plot: Plot, place: Any, across: bool, up: bool) -> Entry:
+def _at(plot: Plot, place: tuple[float, float], across: bool, up: bool) -> Entry:
     x, y = place
     at = {"x": plot.x.place(x) if across else float(x), "y": plot.y.place(y) if up else float(y)}
     return at | plot.refs(across, up)
 
 
-def _words(artist: Any) -> Entry:
+def _words(artist: Text) -> Entry:
     words = as_html(artist.get_text())
     if artist.get_fontweight() in ("bold", 700):
         words = f"<b>{words}</b>"
@@ -48,7 +50,7 @@ def _words(artist: Any) -> Entry:
         "yanchor": ABOVE[artist.get_verticalalignment()],
         "align": artist.get_horizontalalignment(),
         "textangle": -artist.get_rotation(),
-        "font": {"size": round(PIXELS * artist.get_fontsize(), 1), "color": css(artist.get_color())},
+        "font": {"size": round(PIXELS * float(artist.get_fontsize()), 1), "color": css(artist.get_color())},
     }
 
 
@@ -100,15 +102,15 @@ def figure_texts(figure: Figure) -> list[Entry]:
     return made
 
 
-def _title(words: str, x: Any, y: Any, side: str, size: Any) -> Entry:
+def _title(words: str, x: float, y: float, side: str, size: float) -> Entry:
     font = {"size": round(PIXELS * size, 1)}
     text = f"<b>{as_html(words)}</b>"
     return {"text": text, "x": x, "y": y, "xanchor": side, "yanchor": "bottom", "showarrow": False, "font": font}
 
 
 def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry:
-    """A legend where it lies in the figure. Its entries are the traces with these labels; what only the legend has
-    gets a trace without points."""
+    """A legend at its place in the figure. Its entries are the traces with these labels; an entry without one gets a
+    trace without points."""
     width, height = figure.bbox.width, figure.bbox.height
     box = found.get_window_extent()
     known = {trace["name"]: trace for plot in plots for trace in reversed(plot.traces) if trace["name"]}
@@ -135,7 +137,7 @@ def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry
     }
 
 
-def _sample(handle: Any) -> Entry:
+def _sample(handle: Artist | None) -> Entry:
     """How the sample of a legend's entry looks."""
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D

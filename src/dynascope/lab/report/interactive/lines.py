@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -11,21 +11,26 @@ from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.collections import LineCollection, PathCollection
+    from matplotlib.lines import Line2D
+
+T = TypeVar("T")
 STEPS = {"steps-pre": "vh", "steps": "vh", "steps-post": "hv", "steps-mid": "hvh"}
 EMPTY = ("", " ", "None", "none", None)
 MOST_COLORS = 60
 """A collection with lines of more colors is refused."""
 
 
-def line(plot: Plot, artist: Any) -> None:
-    """A `Line2D`: a trace in data, a shape where it goes from edge to edge."""
+def line(plot: Plot, artist: Line2D) -> None:
+    """A `Line2D`: a trace in data, a shape if it goes from edge to edge."""
     across, up = plot.in_data(artist.get_transform())
     if across and up:
         x, y = (np.asarray(part, dtype=float) for part in (artist.get_xdata(False), artist.get_ydata(False)))
         for style, x_part, y_part in _styles(artist, x, y):
             plot.trace(artist, type="scatter", **style, **plot.curve(x_part, y_part))
         return
-    ends = [artist.get_xdata(), artist.get_ydata()]
+    ends = [np.asarray(artist.get_xdata()), np.asarray(artist.get_ydata())]
     if any(len(part) != 2 for part in ends):
         raise UnknownArtist("a curve in the box of its axes")
     scales = (plot.x if across else None, plot.y if up else None)
@@ -37,8 +42,8 @@ def line(plot: Plot, artist: Any) -> None:
     plot.shapes.append(shape | plot.refs(across, up))
 
 
-def _styles(artist: Any, x: Any, y: Any) -> list[tuple[Entry, Any, Any]]:
-    """The line and its markers: one trace, or two where not every point has a marker."""
+def _styles(artist: Line2D, x: np.ndarray, y: np.ndarray) -> list[tuple[Entry, np.ndarray, np.ndarray]]:
+    """The line and its markers: one trace, or two if not every point has a marker."""
     lines, marks = artist.get_linestyle() not in EMPTY, artist.get_marker() not in EMPTY
     shape = STEPS.get(artist.get_drawstyle())
     drawn = {"line": line_style(artist) | ({"shape": shape} if shape else {})} if lines else {}
@@ -58,16 +63,16 @@ def _styles(artist: Any, x: Any, y: Any) -> list[tuple[Entry, Any, Any]]:
     return [({"mode": "lines", **drawn}, x, y), *found] if lines else found
 
 
-def line_style(artist: Any) -> Entry:
+def line_style(artist: Line2D) -> Entry:
     """The color, width and dashes of a line."""
     return {
         "color": css(artist.get_color()),
         "width": round(PIXELS * artist.get_linewidth(), 2),
-        "dash": dash(artist.get_linestyle()),
+        "dash": dash(str(artist.get_linestyle())),
     }
 
 
-def marker_style(artist: Any) -> Entry:
+def marker_style(artist: Line2D) -> Entry:
     """The markers of a line."""
     kind = artist.get_marker()
     face, edge = artist.get_markerfacecolor(), artist.get_markeredgecolor()
@@ -75,17 +80,17 @@ def marker_style(artist: Any) -> Entry:
     return _marker(kind, artist.get_markersize(), css(face), css(edge), artist.get_markeredgewidth(), hollow)
 
 
-def _marker(kind: str, size: Any, face: Any, edge: Any, width: Any, hollow: bool) -> Entry:
+def _marker(kind: object, size: float, face: object, edge: str, width: float, hollow: bool) -> Entry:
     thin = kind in THIN
     return {
         "symbol": symbol(kind) + ("-open" if thin or hollow else ""),
-        "size": round(PIXELS * size * SMALL.get(kind, 1.0), 2),
+        "size": round(PIXELS * size * SMALL.get(str(kind), 1.0), 2),
         "color": edge if thin or hollow else face,
         "line": {"width": round(PIXELS * width, 2), "color": edge},
     }
 
 
-def points(plot: Plot, artist: Any) -> None:
+def points(plot: Plot, artist: PathCollection) -> None:
     """A scatter (`PathCollection`)."""
     if plot.in_data(artist.get_offset_transform()) != (True, True):
         raise UnknownArtist("a scatter that is not in the data")
@@ -96,11 +101,11 @@ def points(plot: Plot, artist: Any) -> None:
         raise UnknownArtist("a scatter of several markers")
     kind = marker_of(paths[0])
     sizes = np.sqrt(np.atleast_1d(artist.get_sizes()))
-    faces, edges = artist.get_facecolors(), artist.get_edgecolors()
+    faces, edges = np.asarray(artist.get_facecolor()), np.asarray(artist.get_edgecolor())
     hollow = len(faces) == 0
     colors = [css(color) for color in (edges if hollow else faces)]
     outline = css(edges[0]) if len(edges) == 1 else "rgba(0,0,0,0)"
-    width = float(np.atleast_1d(artist.get_linewidths())[0])
+    width = float(np.atleast_1d(artist.get_linewidth())[0])
     marker = _marker(kind, 1.0, one_or_many(colors), outline, width, hollow)
     marker["size"] = one_or_many([round(float(size) * marker["size"], 2) for size in sizes])
     if hollow:
@@ -111,22 +116,23 @@ def points(plot: Plot, artist: Any) -> None:
     plot.trace(artist, type="scatter", mode="markers", x=x, y=y, marker=marker, opacity=1)
 
 
-def segments(plot: Plot, artist: Any) -> None:
+def segments(plot: Plot, artist: LineCollection) -> None:
     """A `LineCollection`: a trace for each color, with gaps between the segments."""
     if plot.in_data(artist.get_transform()) != (True, True):
         raise UnknownArtist("segments that are not in the data")
     artist.update_scalarmappable()
     parts = [np.asarray(part) for part in artist.get_segments()]
-    colors = [css(color) for color in artist.get_colors()]
+    colors = [css(color) for color in np.atleast_2d(artist.get_color())]
     if not parts or not colors:
         return
-    by_color: dict[str, list[Any]] = {}
+    by_color: dict[str, list[np.ndarray]] = {}
     for number, part in enumerate(parts):
         by_color.setdefault(colors[number % len(colors)], []).append(part)
     if len(by_color) > MOST_COLORS or sum(len(part) for part in parts) > 20 * plot.most:
         raise UnknownArtist("very many segments")
-    width = round(PIXELS * float(np.atleast_1d(artist.get_linewidths())[0]), 2)
-    pattern = artist.get_linestyles()[0][1]
+    width = round(PIXELS * float(np.atleast_1d(artist.get_linewidth())[0]), 2)
+    styles: Any = artist.get_linestyle()
+    pattern = styles[0][1]
     style = "solid" if pattern is None else "dot" if pattern[0] < 2 * pattern[1] / 3 else "dash"
     for color, found in by_color.items():
         x, y = ([value for part in found for value in [*part[:, k], np.nan]][:-1] for k in (0, 1))
@@ -134,6 +140,6 @@ def segments(plot: Plot, artist: Any) -> None:
         plot.trace(artist, type="scatter", x=plot.x.numbers(x), y=plot.y.numbers(y), opacity=1, **entry)
 
 
-def one_or_many(values: list[Any]) -> Any:
-    """One value where all are the same."""
+def one_or_many(values: list[T]) -> T | list[T]:
+    """One value if all are the same."""
     return values[0] if values and all(value == values[0] for value in values) else values

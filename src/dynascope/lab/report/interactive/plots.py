@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynascope.lab.report.interactive.scales import Scale
 from dynascope.lab.report.interactive.thinning import thinned
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.transforms import Transform
 
 Entry = dict[str, Any]
@@ -34,7 +37,7 @@ class Plot:
     texts: list[Entry] = field(default_factory=list)
     pictures: list[Entry] = field(default_factory=list)
 
-    def trace(self, artist: Any, **entry: Any) -> Entry:
+    def trace(self, artist: Artist | BarContainer, **entry: object) -> Entry:
         """Add a trace on these axes. Legends are made later."""
         label = str(artist.get_label())
         name = "" if label.startswith("_") else label
@@ -45,7 +48,7 @@ class Plot:
         self.traces.append(made)
         return made
 
-    def curve(self, x: Any, y: Any) -> Entry:
+    def curve(self, x: ArrayLike, y: ArrayLike) -> Entry:
         """The x and the y of a trace: thinned and rounded."""
         x, y = (np.ma.filled(np.ma.asarray(part, dtype=float), np.nan) for part in (x, y))
         kept = thinned(self.x.on_page(x), self.y.on_page(y), self.most)

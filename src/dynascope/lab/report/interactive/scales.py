@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
@@ -34,14 +35,14 @@ class Scale:
         span = float(high - low) or 1.0
         self.decimals = max(0, math.ceil(-math.log10(span / FINE))) if math.isfinite(span) else 6
 
-    def numbers(self, values: Any) -> list[Any]:
-        """Values as Plotly is given them, rounded; what is not finite is None."""
+    def numbers(self, values: ArrayLike) -> list[float | None]:
+        """Values as Plotly is given them, rounded; None for NaN and infinities."""
         given = np.atleast_1d(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan))
         if self.kind == "mapped":
             given = self.on_page(given)
         return [self.number(value) for value in given.tolist()]
 
-    def number(self, value: Any) -> Any:
+    def number(self, value: float) -> float | None:
         """One number, rounded to what can be seen."""
         if not math.isfinite(value):
             return None
@@ -54,12 +55,12 @@ class Scale:
             short = float(f"{value:.5g}")
         return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
-    def on_page(self, values: Any) -> Any:
+    def on_page(self, values: ArrayLike) -> np.ndarray:
         """Values where they lie: equal steps are equal lengths."""
         with np.errstate(all="ignore"):
             return np.asarray(self.axis.get_transform().transform(np.asarray(values, dtype=float)))
 
-    def place(self, value: Any) -> float:
+    def place(self, value: float) -> float:
         """Where Plotly wants a text or the end of a range: the exponent, on a logarithmic axis."""
         if self.kind == "linear":
             return float(value)
@@ -105,7 +106,7 @@ class Scale:
         kinds = (FixedLocator, NullLocator, StrCategoryLocator)
         return base != 10 or isinstance(locator, kinds) or isinstance(formatter, FuncFormatter)
 
-    def _ticks(self) -> dict[str, Any]:
+    def _ticks(self) -> dict[str, list[float] | list[str] | str]:
         low, high = sorted(self.axis.get_view_interval())
         span = self.place(high) - self.place(low)
         edge = 1e-6 * span
