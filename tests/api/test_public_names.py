@@ -58,7 +58,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = ds.nothing  # pyright: ignore[reportAttributeAccessIssue]
 
 
-SYSTEMS = [module for module in names(ds.theory).values() if isinstance(module, ModuleType)]
+SYSTEMS = [getattr(ds.theory, name) for name in ds.theory.__all__]
 
 
 @pytest.mark.parametrize("room", [ds, *ROOMS, *SYSTEMS], ids=lambda room: room.__name__)

@@ -29,7 +29,7 @@ def calls() -> Calls:
         "critical_rates.largest_rate": ({"top": 2.0, "count": 3, "convention": "mse"}, each | {"reach": POSITIVE}),
         "critical_rates.convert": ({"rate": 0.5, "count": 3, "convention": "mse", "to": "sum"}, each),
         "critical_rates.multipliers": ({"eigenvalues": R, "rate": 0.5, "count": 3, "convention": "mse"}, each),
-        "critical_rates.unstable": (
+        "critical_rates.unstable_count": (
             {"eigenvalues": R, "rate": 0.5, "count": 3, "convention": "mse"},
             only | {"eigenvalues": "nested shaped"},
         ),
@@ -46,10 +46,10 @@ def calls() -> Calls:
         "quadratic_model.multiplier": ({"state": NORMALIZED}, {}),
         "quadratic_model.normalized_step": ({"state": NORMALIZED}, {}),
         "quadratic_model.normalized_path": ({"state": NORMALIZED, "steps": 2}, each),
-        "quadratic_model.bounded": ({"state": NORMALIZED, "steps": 9}, each | {"bound": POSITIVE}),
+        "quadratic_model.stays_bounded": ({"state": NORMALIZED, "steps": 9}, each | {"bound": POSITIVE}),
         "quadratic_model.peak_loss": ({"peak": 1.0, "rate": 0.5, "curvature": 0.1}, each | {"curvature": ABOVE_0}),
         "quadratic_model.small_catapult": ({"excess": 0.1, "start": 1e-3}, {"excess": ABOVE_0, "start": ABOVE_0}),
-        "quadratic_model.falling_above": ({"v": 3.0, "label_size": 1.0, "width": 9.0}, each),
+        "quadratic_model.falling_threshold": ({"v": 3.0, "label_size": 1.0, "width": 9.0}, each),
         "quadratic_model.growth_phase": (
             {"excess": 0.1, "label_size": 1.0, "height": 1.0, "start": 1.0, "margin": 1.0},
             each | {"excess": ABOVE_0, "start": ABOVE_0},
@@ -60,8 +60,8 @@ def calls() -> Calls:
             {"rate": POSITIVE, "label": "-1 0 2.5 2**62", "curvature": "0 2.5 2**62"},
         ),
         "quadratic_model.initial_kernel": ({"squared_norm": 1.0, "dim": 3}, each),
-        "general_quadratic.turning": ({"jacobian": J, "hessians": jnp.ones((2, 3, 3)), "residual": R}, {}),
-        "general_quadratic.remainders": ({"jacobian": J, "turning": J, "rate": 0.5}, only),
+        "general_quadratic.jacobian_change": ({"jacobian": J, "hessians": jnp.ones((2, 3, 3)), "residual": R}, {}),
+        "general_quadratic.remainders": ({"jacobian": J, "change": J, "rate": 0.5}, only),
         "general_quadratic.step": ({"residual": R, "jacobian": J, "hessians": jnp.ones((2, 3, 3)), "rate": 0.5}, only),
         "general_quadratic.top_direction": (
             {"residual": R, "after": R, "kernel": K, "kernel_after": K, "rate": 0.5},
@@ -69,10 +69,9 @@ def calls() -> Calls:
         ),
         "general_quadratic.pure_step": ({"state": STATE, "rate": 0.5, "gamma": 0.1, "squared_norm": 1.0}, each),
         "quadratic_many.directions": ({"x": R}, {}),
-        "quadratic_many.unit_directions": ({"x": R}, {}),
         "quadratic_many.kernel_eigenvalues": ({"x": R, "first": R, "second": R, "gates": R}, {}),
         "quadratic_many.kernel": ({"eigenvalues": R, "x": R}, {}),
-        "quadratic_many.along": ({"vector": R, "x": R}, {}),
+        "quadratic_many.components": ({"vector": R, "x": R}, {}),
         "quadratic_many.curvatures": ({"x": R, "width": 9.0}, only),
         "quadratic_many.step": (
             {"state": State(R, jnp.ones(2)), "rate": 0.5, "labels": R, "curvatures": jnp.ones(2)},

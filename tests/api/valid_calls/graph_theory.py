@@ -38,7 +38,7 @@ def calls() -> Calls:
         "degree_codes.top_degree_code": ({"graph": GRAPH}, {}),
         "degree_codes.log2_codes_and_classes": ({"n": 20}, {}),
         "degree_codes.switches": ({"graph": GRAPH}, {}),
-        "degree_codes.switched": (
+        "degree_codes.switch_edges": (
             {"graph": ds.graphs.cycle(6), "switch": degree_codes.Switch(0, 1, 3, 4)},
             {},
         ),

@@ -6,13 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynascope.models import dag_architectures
-from dynascope.theory.linearity.hessian_recursion import Derivatives
 from valid_calls.shared import ABOVE_0, ANY, FROM_0, KEY, NOT_NEGATIVE, POSITIVE, Calls
 
 
 def calls() -> Calls:
     net = dag_architectures.fully_connected((2, 3, 1), key=KEY)
-    function = Derivatives(1.0, np.ones(2), np.eye(2))
     sizes = dict.fromkeys(("norm", "radius", "jacobian_norm", "hessian_norm", "kernel", "squared_length"), FROM_0)
     sizes |= {"output": ANY, "residual": ANY, "start": FROM_0, "smoothness": FROM_0}
     tail = {"radius": NOT_NEGATIVE, "t": NOT_NEGATIVE, "length": POSITIVE, "c": POSITIVE, "C": POSITIVE}
@@ -46,6 +44,5 @@ def calls() -> Calls:
         "gaussian_series.activation_scale": ({"width": 3, "radius": 1.0, "layer": 2}, tail | {"layer": "0"}),
         "gaussian_series.incoming_scale": ({"degree": 2, "width": 3, "radius": 1.0, "layer": 2}, tail),
         "hessian_recursion.derivatives": ({"net": net, "x": jnp.ones(2)}, {}),
-        "hessian_recursion.composed": ({"activation": "tanh", "inner": function}, {}),
         "hessian_recursion.blocks": ({"hessian": np.eye(2), "layers": np.array([1, 2])}, {}),
     }

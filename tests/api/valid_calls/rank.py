@@ -23,11 +23,11 @@ def calls() -> Calls:
     signs = jnp.array([1.0, 1.0])
     return {
         "diagonal_flow.log_inverse": ({"scale": 0.1}, {}),
-        "diagonal_flow.reduced": (start, free),
+        "diagonal_flow.reduce_weights": (start, free),
         "diagonal_flow.product": ({"point": POINT}, {}),
         "diagonal_flow.weights": ({"point": POINT}, {}),
         "diagonal_flow.log_weight": ({"point": POINT, "pace": 2.0}, free),
-        "diagonal_flow.conserved": (start, free),
+        "diagonal_flow.conserved_quantity": (start, free),
         "diagonal_flow.conservation_residual": (start | {"kappa": jnp.full(2, 0.75)}, {}),
         "diagonal_flow.force": (at, {}),
         "diagonal_flow.head_force": ({"x": jnp.ones((1, 3, 2)), "y": jnp.ones((1, 3, 2)), "beta": jnp.ones(4)}, {}),
@@ -41,7 +41,6 @@ def calls() -> Calls:
         "stage_transition.transition": (at | {"signs": signs}, {"tolerance": POSITIVE}),
         "stage_transition.hessian": (at, {}),
         "stage_transition.least_curvature": (at, {}),
-        "stage_transition.newton_step": (at | {"support": jnp.array([True, True])}, {}),
         "stage_transition.constrained_least_squares": (
             {"S": np.eye(2), "c": np.array([1.0, 0.5]), "signs": np.array([1.0, 1.0])},
             {},

@@ -140,7 +140,7 @@ def test_remainders_along_the_top_direction_are_those_of_the_general_recursion()
     J, H, r = jax.jacfwd(outputs)(flat), jax.jacfwd(jax.jacfwd(outputs))(flat), outputs(flat) - y
     top = jnp.linalg.eigh(J @ J.T)[1][:, -1]
     rate = 1.3 * 2 / jnp.linalg.eigvalsh(J @ J.T)[-1]
-    beyond = general_quadratic.remainders(J, general_quadratic.turning(J, H, r), rate)
+    beyond = general_quadratic.remainders(J, general_quadratic.jacobian_change(J, H, r), rate)
     member, fixed = top_eigenspace.ManyExamples(8, "quadratic"), {"ratio": np.float64(1.3), "x": x, "y": y}
     trace = ds.ensemble(member, {"seed": np.array([0])}, steps=1, record=1, fixed=fixed).trace
     assert float(trace.top_beyond_kernel[0, 1]) == pytest.approx(float(top @ beyond.kernel @ top), rel=1e-8)

@@ -53,7 +53,7 @@ def test_the_same_step_in_both_normalizations():
 def test_directions_above_their_own_critical_rate():
     eigenvalues = jnp.linalg.eigvalsh(kernel())
     rate = 2 / float(eigenvalues[-2]) * 1.001
-    assert int(critical_rates.unstable(eigenvalues, rate, 6, "sum")) == 2
+    assert int(critical_rates.unstable_count(eigenvalues, rate, 6, "sum")) == 2
     found = critical_rates.multipliers(eigenvalues, rate, 6, "sum")
     np.testing.assert_allclose(found, np.abs(1 - rate * np.asarray(eigenvalues)))
 
@@ -65,7 +65,7 @@ def test_round_off_below_zero_is_not_unstable():
     assert float(eigenvalues[0]) < 0
     for factor, count in ((0.5, 0), (0.999, 0), (1.001, 1), (100, 2)):
         rate = factor * float(critical_rates.critical_rate(eigenvalues[-1], 128, "mse"))
-        assert int(critical_rates.unstable(eigenvalues, rate, 128, "mse")) == count
+        assert int(critical_rates.unstable_count(eigenvalues, rate, 128, "mse")) == count
 
 
 def test_the_hessian_of_the_mean_squared_error():

@@ -18,8 +18,8 @@ def test_both_recursions_are_gradient_descent(product):
     residual, kernel = jnp.asarray(net.outputs() - net.y), jnp.asarray(net.kernel())
     lambdas = quadratic_many.kernel_eigenvalues(x, gates, jnp.asarray(net.v), gates)
     np.testing.assert_allclose(quadratic_many.kernel(lambdas, x), net.kernel(), atol=1e-12)
-    state = State(quadratic_many.along(residual, x), lambdas)
-    labels, curvatures = quadratic_many.along(y, x), quadratic_many.curvatures(x, 1000)
+    state = State(quadratic_many.components(residual, x), lambdas)
+    labels, curvatures = quadratic_many.components(y, x), quadratic_many.curvatures(x, 1000)
     other = float(quadratic_many.constant_loss(residual, x))
     matrix_step = jax.jit(lambda r, K: quadratic_many.matrix_step(r, K, y, x, rate, 1000))
     step = jax.jit(lambda state: quadratic_many.step(state, rate, labels, curvatures))
@@ -31,7 +31,9 @@ def test_both_recursions_are_gradient_descent(product):
         size = np.abs(true).max()
         np.testing.assert_allclose(residual, true, atol=1e-10 * size)
         np.testing.assert_allclose(kernel, net.kernel(), atol=1e-10 * np.abs(kernel).max())
-        np.testing.assert_allclose(state.residual, quadratic_many.along(jnp.asarray(true), x), atol=1e-10 * size * 12)
+        np.testing.assert_allclose(
+            state.residual, quadratic_many.components(jnp.asarray(true), x), atol=1e-10 * size * 12
+        )
         now = quadratic_many.kernel_eigenvalues(x, jnp.asarray(net.u[:, 0]), jnp.asarray(net.v), gates)
         np.testing.assert_allclose(state.kernel, now, rtol=1e-10)
         assert float(quadratic_many.constant_loss(jnp.asarray(true), x)) == pytest.approx(other, rel=1e-9)
@@ -50,7 +52,7 @@ def test_inputs_of_one_sign_have_one_direction():
     x, vector = jnp.asarray([1.0, 2.0, 3.0]), jnp.asarray([1.0, 0.0, -1.0])
     for sign in (1, -1):
         there = 0 if sign > 0 else 1
-        found = quadratic_many.along(vector, sign * x)
+        found = quadratic_many.components(vector, sign * x)
         assert float(found[there]) == pytest.approx(sign * -2 / np.sqrt(14))
         assert float(found[1 - there]) == 0
         lambdas = jnp.zeros(2).at[there].set(7.0)
@@ -88,7 +90,7 @@ def test_the_general_recursion_is_gradient_descent():
     gradient = jax.jit(jax.grad(lambda w: jnp.sum((outputs(w) - y) ** 2) / 2))
     for _ in range(5):
         before = J
-        G = general_quadratic.turning(J, H, r)
+        G = general_quadratic.jacobian_change(J, H, r)
         beyond = general_quadratic.remainders(J, G, rate)
         w = w - rate * gradient(w)
         r, J = general_quadratic.step(r, J, H, rate)
@@ -103,7 +105,7 @@ def test_top_direction_from_differences_is_the_remainder_where_the_residual_is_t
     K = J @ J.T
     top = jnp.linalg.eigh(K)[1][:, -1]
     r, rate = 0.3 * top, 1e-3
-    beyond = general_quadratic.remainders(J, general_quadratic.turning(J, H, r), rate)
+    beyond = general_quadratic.remainders(J, general_quadratic.jacobian_change(J, H, r), rate)
     after, J_after = general_quadratic.step(r, J, H, rate)
     found = general_quadratic.top_direction(r, after, K, J_after @ J_after.T, rate)
     np.testing.assert_allclose(found.residual, top @ beyond.residual @ top, atol=1e-12)

@@ -160,7 +160,7 @@ def test_above_the_catapult_window_everything_grows():
     path = quadratic_model.normalized_path(Normalized(jnp.asarray(1e-4), jnp.asarray(1e-6), jnp.asarray(4.1)), 6)
     assert np.all(np.diff(path.u) > 0)
     assert np.all(np.diff(path.v) > 0)
-    assert not bool(quadratic_model.bounded(Normalized(path.u[0], path.w[0], path.v[0])))
+    assert not bool(quadratic_model.stays_bounded(Normalized(path.u[0], path.w[0], path.v[0])))
 
 
 def test_minima_are_fixed_with_multipliers_one_and_one_minus_v():

@@ -79,9 +79,9 @@ def test_gradient_descent_adds_exactly_the_dropped_term(dim, width):
     after = recursion.jacobian_of(recursion.factor_gd(U, a, eta))
     W = recursion.jacobian_of(U)
     increment = (after - W) / eta
-    remainder = increment - recursion.velocity(W, a) - recursion.dropped(U, a, eta)
+    remainder = increment - recursion.velocity(W, a) - recursion.dropped_term(U, a, eta)
     assert jnp.max(jnp.abs(remainder)) < 1e-12 * jnp.max(jnp.abs(increment))
-    assert jnp.max(jnp.abs(recursion.dropped(U, a, eta))) > 1e-3
+    assert jnp.max(jnp.abs(recursion.dropped_term(U, a, eta))) > 1e-3
     np.testing.assert_allclose(recursion.jacobian_euler(W, a, eta), W + eta * recursion.velocity(W, a))
 
 

@@ -114,7 +114,7 @@ def test_a_rotated_model_follows_the_theorem_in_concept_coordinates(start, a):
     for _ in range(steps):
         W = W - eta * (W - jnp.eye(DIM)) @ A
     seen = Q.T @ (W @ (Q @ z))
-    W0 = one_layer.in_concept_coordinates(start, Q)
+    W0 = one_layer.to_concept_coordinates(start, Q)
     predicted = one_layer.discrete_output_terms(jnp.asarray([steps]), eta, z, W0, a).output[0]
     np.testing.assert_allclose(seen, predicted, atol=1e-13)
 

@@ -97,7 +97,7 @@ def test_degree_codes_and_switches():
         assert len(sums) == len(set(sums)) == count
     graph = g.erdos_renyi(20, 0.5, seed=1)
     switch = next(iter(degree_codes.switches(graph)))
-    other = degree_codes.switched(graph, switch)
+    other = degree_codes.switch_edges(graph, switch)
     pair = g.batch([graph, other])
     first, second = g.graph_codes(pair, degree_codes.degree_codes(pair.joined))
     assert first == second

@@ -10,7 +10,7 @@ import dynascope as ds
 from dynascope.models import AttentionHead, Diagonal
 from dynascope.tasks.diagonal import DiagonalRegression, QuadraticLoss, exit_and_return, toy_head
 from dynascope.theory.rank import diagonal_flow
-from dynascope.theory.rank.diagonal_flow import Reduced, reduced, reduced_flow
+from dynascope.theory.rank.diagonal_flow import Reduced, reduce_weights, reduced_flow
 
 
 def small_head(seed=0, dim=3, tokens=3, samples=20):
@@ -27,11 +27,11 @@ def linear():
 
 def test_reduced_coordinates_give_back_the_weights_up_to_order_and_sign():
     u, v = jnp.array([0.3, -2.0, 0.1, -0.4]), jnp.array([-1.0, 0.5, 0.05, -0.2])
-    point = reduced(u, v)
+    point = reduce_weights(u, v)
     np.testing.assert_allclose(diagonal_flow.product(point), u * v, rtol=1e-12)
     back = diagonal_flow.weights(point)
     np.testing.assert_allclose(back.u, jnp.maximum(jnp.abs(u), jnp.abs(v)), rtol=1e-12)
-    np.testing.assert_allclose(back.u**2 - back.v**2, jnp.abs(diagonal_flow.conserved(u, v)), rtol=1e-12)
+    np.testing.assert_allclose(back.u**2 - back.v**2, jnp.abs(diagonal_flow.conserved_quantity(u, v)), rtol=1e-12)
 
 
 def test_the_closed_form_of_the_head_is_its_gradient():
@@ -57,7 +57,7 @@ def test_at_a_moderate_scale_it_is_the_flow_of_the_weights_themselves():
     long = ds.flow(model, task, times=pace * times, probes=probes, solver=diagonal_flow.diffrax.Tsit5()).trace
     np.testing.assert_allclose(short.product[0], long["product"], atol=1e-7)
     np.testing.assert_allclose(short.loss[0], long.loss, atol=1e-8)
-    kappa = diagonal_flow.conserved(model.u, model.v)
+    kappa = diagonal_flow.conserved_quantity(model.u, model.v)
     residual = diagonal_flow.conservation_residual(
         jnp.asarray(long.u[-1].values), jnp.asarray(long.v[-1].values), kappa
     )

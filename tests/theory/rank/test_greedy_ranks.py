@@ -13,7 +13,7 @@ from dynascope.curves.stages import first_crossing
 from dynascope.models import AttentionHead, Diagonal
 from dynascope.tasks.diagonal import DiagonalRegression, QuadraticLoss, exit_and_return, toy_head
 from dynascope.theory.rank import assumptions
-from dynascope.theory.rank.diagonal_flow import Reduced, reduced, reduced_flow, weights
+from dynascope.theory.rank.diagonal_flow import Reduced, reduce_weights, reduced_flow, weights
 from dynascope.theory.rank.greedy_ranks import first_arrival, greedy_stages, staircase, table
 from dynascope.theory.rank.stage_transition import constrained_least_squares, transition
 
@@ -86,8 +86,8 @@ def test_the_limit_in_the_size_of_the_switched_on_weight_exists(linear):
 
 def test_short_and_near_degenerate_stages_are_flagged(head):
     _, _, stages = head
-    assert [k for k, stage in enumerate(stages) if not stage.resolved(1e-32)] == [1, 2, 5, 6, 9, 10]
-    assert [k for k, stage in enumerate(stages) if not stage.resolved(1e-300)] == [5, 6, 9, 10]
+    assert [k for k, stage in enumerate(stages) if not stage.is_resolved(1e-32)] == [1, 2, 5, 6, 9, 10]
+    assert [k for k, stage in enumerate(stages) if not stage.is_resolved(1e-300)] == [5, 6, 9, 10]
 
 
 def test_between_stages_log_weights_run_straight_to_the_next_stage(linear):
@@ -198,7 +198,7 @@ def test_the_first_arrival_at_a_finite_scale(head, scale, expected):
     pace = -np.log(scale)
     times = predicted / pace + np.linspace(-0.02, 0.02, 9)
     trace = reduced_flow(task, numbers.u, numbers.v, [scale], times)
-    log_kappa = reduced(jnp.asarray(numbers.u), jnp.asarray(numbers.v), -pace).log_kappa[i]
+    log_kappa = reduce_weights(jnp.asarray(numbers.u), jnp.asarray(numbers.v), -pace).log_kappa[i]
     z = -pace * trace.log_weight.values[0, :, i] - float(log_kappa) / 2
     size = [float(weights(Reduced(log_kappa, jnp.asarray(one))).u) for one in z]
     measured = pace * np.interp(np.log(1e-2), np.log(size), times)

@@ -83,9 +83,9 @@ class ScalarInputs(ds.Member):
         probes = {
             "loss": ds.probes.loss(),
             "eigenvalue": by_sign(lambda model: eigenvalues(model, x)),
-            "residual": by_sign(lambda model: quadratic_many.along(outputs(model) - y, x)),
+            "residual": by_sign(lambda model: quadratic_many.components(outputs(model) - y, x)),
             "other": lambda model: quadratic_many.constant_loss(outputs(model) - y, x),
-            "label": by_sign(lambda _: quadratic_many.along(y, x), every=(0,)),
+            "label": by_sign(lambda _: quadratic_many.components(y, x), every=(0,)),
             "curvature": by_sign(lambda _: quadratic_many.curvatures(x, self.width), every=(0,)),
             "rate": ds.probes.probe(lambda _: rate, every=(0,)),
         }

@@ -23,7 +23,7 @@ def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr
     U, W = jnp.asarray(chosen.U.values), jnp.asarray(chosen.W.values)
     before, step = W[:, :-1], (W[:, 1:] - W[:, :-1]) / eta
     terms = recursion.growth(before, a) - recursion.suppression(before, a) - recursion.noise(before, a)
-    dropped, velocity = recursion.dropped(U[:, :-1], a, eta), recursion.velocity(before, a)
+    dropped, velocity = recursion.dropped_term(U[:, :-1], a, eta), recursion.velocity(before, a)
     task = ds.tasks.StructuredIdentity(experiment.mu, experiment.sigma, len(experiment.mu), norm="sum")
 
     def loss(factor: jax.Array) -> jax.Array:

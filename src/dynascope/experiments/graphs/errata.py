@@ -23,7 +23,7 @@ from dynascope.theory.graphs import errata
 from dynascope.theory.graphs.degree_codes import (
     degree_codes,
     log2_codes_and_classes,
-    switched,
+    switch_edges,
     switches,
     top_degree_code,
 )
@@ -250,7 +250,7 @@ def _partner(graph: Graph) -> list[bool]:
     """Whether a switch gives a graph with the same degree codes that refinement tells apart, whether its code F(G) is
     the same, and whether three rounds tell it apart."""
     for switch in islice(switches(graph), 10):
-        other = switched(graph, switch)
+        other = switch_edges(graph, switch)
         pair = batch([graph, other])
         first, second = graph_codes(pair, degree_codes(pair.joined))
         third, fourth = graph_codes(pair, color_refinement(pair.joined, 3)[-1])
@@ -265,7 +265,7 @@ def _example() -> tuple[Graph, Graph]:
         graph = erdos_renyi(10, 0.4, seed=seed)
         if graph.degrees.min() > 0 and _partner(graph)[0]:
             for switch in switches(graph):
-                made = switched(graph, switch)
+                made = switch_edges(graph, switch)
                 pair = batch([graph, made])
                 third, fourth = graph_codes(pair, color_refinement(pair.joined, 3)[-1])
                 if third != fourth:

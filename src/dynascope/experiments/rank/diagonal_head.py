@@ -22,7 +22,7 @@ from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Experiment
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression, ToyHead, toy_head
-from dynascope.theory.rank.diagonal_flow import reduced, reduced_process
+from dynascope.theory.rank.diagonal_flow import reduce_weights, reduced_process
 from dynascope.theory.rank.greedy_ranks import LAG, Stage, greedy_stages
 
 ACTIVE = 1e-3
@@ -52,7 +52,7 @@ class HeadMember(ds.Member):
 
     def __call__(self, seed: Mapping[str, Array], scale: Mapping[str, Array]) -> ds.Flow:
         task = DiagonalRegression(AttentionHead(self.dim), seed["x"], seed["y"])
-        start = reduced(seed["u"], seed["v"], -scale["pace"])
+        start = reduce_weights(seed["u"], seed["v"], -scale["pace"])
         return reduced_process(task, start, scale["pace"], tolerance=1e-8)
 
 

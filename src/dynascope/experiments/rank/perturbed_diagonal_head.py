@@ -17,7 +17,7 @@ from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scale, regr
 from dynascope.figures import INK, PALETTE
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression
-from dynascope.theory.rank.diagonal_flow import Reduced, reduced, reduced_process, weights
+from dynascope.theory.rank.diagonal_flow import Reduced, reduce_weights, reduced_process, weights
 
 BALANCED = -300.0
 """log kappa of a coordinate with |u| = |v|, up to rounding in float64."""
@@ -58,7 +58,7 @@ class PerturbedHeadExperiment(HeadExperiment):
         """log kappa (p,), and z (time, p) at each recorded time, of the run of one seed."""
         head = self.head(int(run.seed))
         pace = -np.log(self.scale)
-        log_kappa = np.asarray(reduced(jnp.asarray(head.u), jnp.asarray(head.v), -pace).log_kappa)
+        log_kappa = np.asarray(reduce_weights(jnp.asarray(head.u), jnp.asarray(head.v), -pace).log_kappa)
         return State(log_kappa, -pace * run.log_weight.values - log_kappa / 2)
 
     def perturbed(self, state: State, spread: float, rng: np.random.Generator) -> dict[str, State]:
@@ -66,7 +66,7 @@ class PerturbedHeadExperiment(HeadExperiment):
         u, v = (np.asarray(part) for part in weights(Reduced(jnp.asarray(state.log_kappa), jnp.asarray(state.z))))
         hit = np.full(len(u), True) if self.perturb_all else np.maximum(np.abs(u), np.abs(v)) > self.negligible
         first, second = spread * rng.normal(size=(2, len(u)))
-        log_kappa, z = (np.asarray(part) for part in reduced(jnp.asarray(u + first), jnp.asarray(v + second)))
+        log_kappa, z = (np.asarray(part) for part in reduce_weights(jnp.asarray(u + first), jnp.asarray(v + second)))
         sign = np.where(state.z >= 0, 1.0, -1.0)
         log_size = 2 * np.log(np.maximum(np.abs(u + first), np.finfo(float).tiny))
         balanced = sign * (log_size + np.log(4) - BALANCED) / 2

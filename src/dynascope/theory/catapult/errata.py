@@ -16,14 +16,25 @@ from dynascope.curves import scaling_exponent
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
 from dynascope.theory.catapult.gated_network import ONE_INPUT, GatedNetwork, one_example, two_sided
 from dynascope.theory.catapult.quadratic_model import Normalized, State
+from dynascope.theory.domains import check_arguments
 
 Found = dict[str, float]
 
 
+@check_arguments
 def falling_kernel(label_size: float = 1.3, v: float = 3.2, width: float = 1e5) -> Found:
-    """The thresholds of u above which v should fall; how v changes at twice the printed one and around the other."""
+    """The thresholds of u above which v should fall; how v changes at twice the printed one and around the other.
+
+    Args:
+        label_size: C = eta |x| |y| / sqrt(d). Default: 1.3.
+        v: eta lambda. Default: 3.2.
+        width: Width m. Default: 100000.0.
+
+    Returns:
+        Numbers by name.
+    """
     printed = 4 * label_size / (width * (4 - v) ** 2)
-    valid = float(quadratic_model.falling_above(v, label_size, width))
+    valid = float(quadratic_model.falling_threshold(v, label_size, width))
 
     def change(u: float) -> float:
         w = -label_size * math.sqrt(u / width)
@@ -34,8 +45,17 @@ def falling_kernel(label_size: float = 1.3, v: float = 3.2, width: float = 1e5) 
     return found | {"just_below": change(0.99 * valid), "just_above": change(1.01 * valid)}
 
 
+@check_arguments
 def turning_point(label_size: float = 2.5, width: float = 1e4) -> Found:
-    """Case (2.1): multiplier -1 and v' = v. Its u is 4 C^2/m, and the output -y goes to 3y."""
+    """Case (2.1): multiplier -1 and v' = v. Its u is 4 C^2/m, and the output -y goes to 3y.
+
+    Args:
+        label_size: C = eta |x| |y| / sqrt(d). Default: 2.5.
+        width: Width m. Default: 10000.0.
+
+    Returns:
+        Numbers by name.
+    """
     low, high = 1e-9 / width, 100 * label_size**2 / width
 
     def change(u: float) -> float:
@@ -53,7 +73,7 @@ def turning_point(label_size: float = 2.5, width: float = 1e4) -> Found:
     return {"height": low * width / label_size**2, **outputs}
 
 
-def missed_point(rate: float = 2.5, width: float = 1e4) -> Found:
+def _missed_point(rate: float = 2.5, width: float = 1e4) -> Found:
     """How far u = 4, v = 4 + w moves in a step, and the multipliers there."""
     c = 1 / width
     point = quadratic_model.fixed_points(rate, 1.0, c).high
@@ -64,7 +84,11 @@ def missed_point(rate: float = 2.5, width: float = 1e4) -> Found:
 
 
 def kernel_weights() -> Found:
-    """The kernel on scalar inputs against sum lambda_i p_i p_i^T with and without the division: relative errors."""
+    """The kernel on scalar inputs against sum lambda_i p_i p_i^T with and without the division: relative errors.
+
+    Returns:
+        Both errors.
+    """
     net = two_sided()
     x, u = jnp.asarray(net.x[:, 0]), jnp.asarray(net.u[:, 0])
     p, K = np.asarray(quadratic_many.directions(x)), net.kernel()
@@ -77,7 +101,7 @@ def kernel_weights() -> Found:
     }
 
 
-def direction_expansion(product: float = 3.0) -> Found:
+def _direction_expansion(product: float = 3.0) -> Found:
     """The change of lambda_1 in the first step in weights, by one example with |x|^2 -> |p_1|^2, and as in Appendix
     B.12, with p of length 1 or as it is."""
     net = two_sided()
@@ -99,13 +123,24 @@ def direction_expansion(product: float = 3.0) -> Found:
     return found | {"printed_unit": printed(unit), "printed_whole": printed(p)}
 
 
+@check_arguments
 def kernel_recursion(count: int = 4, weights: int = 30, rate: float = 0.1, curvature: float = 1.0) -> Found:
-    """A random quadratic model: errors of K after a step by (3.16) as printed, and as corrected."""
+    """A random quadratic model: errors of K after a step by (3.16) as printed, and as corrected.
+
+    Args:
+        count: Number of examples n. Default: 4.
+        weights: Number of weights. Default: 30.
+        rate: Learning rate eta. Default: 0.1.
+        curvature: Size of the Hessians. Default: 1.0.
+
+    Returns:
+        Both errors.
+    """
     draw = np.random.default_rng(0)
     J = draw.standard_normal((count, weights)) / math.sqrt(weights)
     H = curvature * draw.standard_normal((count, weights, weights)) / math.sqrt(weights)
     H, r = (H + H.transpose(0, 2, 1)) / 2, draw.standard_normal(count)
-    G = np.asarray(general_quadratic.turning(jnp.asarray(J), jnp.asarray(H), jnp.asarray(r)))
+    G = np.asarray(general_quadratic.jacobian_change(jnp.asarray(J), jnp.asarray(H), jnp.asarray(r)))
     moved = J + np.einsum("ijk,k->ij", H, -rate * J.T @ r)
     printed = J @ J.T - rate / 4 * (4 * G @ J.T - rate * G @ G.T)
     corrected = J @ J.T - np.asarray(general_quadratic.remainders(jnp.asarray(J), jnp.asarray(G), rate).kernel)
@@ -116,7 +151,7 @@ def kernel_recursion(count: int = 4, weights: int = 30, rate: float = 0.1, curva
     }
 
 
-def without_linear_term(gamma: float = 0.01, dim: int = 100) -> Found:
+def _without_linear_term(gamma: float = 0.01, dim: int = 100) -> Found:
     """g = gamma/2 w^T Sigma w with Sigma^2 = |x|^2 I and y = 0: errors of one step as printed, and as corrected."""
     draw = np.random.default_rng(0)
     norm, signs, w = 10.0, draw.choice([-1.0, 1.0], dim), draw.standard_normal(dim)
@@ -137,16 +172,28 @@ def without_linear_term(gamma: float = 0.01, dim: int = 100) -> Found:
     }
 
 
-def remainder_sign(width: int = 2000) -> Found:
+def _remainder_sign(width: int = 2000) -> Found:
     """At eta lambda_0 = 4.4 the kernel grows: R_lambda, which is subtracted, while the loss is large."""
     losses, kernels, rate = one_example(width, 4.4, 6)
     taken, late = -np.diff(kernels), losses[:-1] > 100 * losses[0]
     return {"largest": float(taken[late].max()), "product": float(rate * kernels[-1])}
 
 
-def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000), starts: int = 100, label: float = 1.0) -> Found:
-    """The slope of log |w(0)| against log m over random starts at eta lambda_0 = 3. w is seen in a step in weights: the
-    residual is multiplied by k = 1 - eta lambda + u + w, and w is to u + w as the label to the output."""
+@check_arguments
+def start_of_w(widths: Sequence[int] = (100, 1000, 10_000), starts: int = 100, label: float = 1.0) -> Found:
+    """The slope of log |w(0)| against log m over random starts at eta lambda_0 = 3.
+
+    w is seen in a step in weights: the residual is multiplied by k = 1 - eta lambda + u + w, and w is to u + w as the
+    label to the output.
+
+    Args:
+        widths: Widths m. Default: (100, 1000, 10000).
+        starts: Number of starts at each width. Default: 100.
+        label: Label y. Default: 1.0.
+
+    Returns:
+        The slope.
+    """
     sizes = []
     for width in widths:
         found = []
@@ -160,7 +207,7 @@ def start_of_w(widths: tuple[int, ...] = (100, 1000, 10_000), starts: int = 100,
     return {"slope": float(scaling_exponent(widths, sizes))}
 
 
-def slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) -> Found:
+def _slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) -> Found:
     """At eta lambda_0 = 2.05: the highest loss and the last kernel over the first. At an excess of order 1/m, 2.0005:
     the share of random starts from which the loss never exceeds its start."""
     losses, kernels, _ = one_example(width, 2.05, 400)
@@ -174,9 +221,20 @@ def slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) ->
     return {"peak": peak, "last_kernel": end, "never_above": float(never)}
 
 
+@check_arguments
 def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps: int = 100) -> Found:
-    """Scalar inputs at 1.5 critical rates, after the catapult: eta lambda in both directions, and the norm of
-    I - eta K, which is 1, since K has rank 2."""
+    """Scalar inputs at rates above the critical one, after the catapult: eta lambda in both directions, and the norm of
+    I - eta K, which is 1, since K has rank 2.
+
+    Args:
+        count: Number of examples n. Default: 32.
+        width: Width m. Default: 1000.
+        ratio: Rate over the critical one. Default: 1.5.
+        steps: Number of steps. Default: 100.
+
+    Returns:
+        Numbers by name.
+    """
     net = two_sided(count, width)
     rate = ratio * 2 / np.linalg.eigvalsh(net.kernel())[-1]
     for _ in range(steps):
@@ -186,7 +244,7 @@ def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps
     return {"first": float(values[-1]), "second": float(values[-2]), "norm": float(norm)}
 
 
-def units_of_rates() -> Found:
+def _units_of_rates() -> Found:
     """Figure 3.3's data: 2/lambda_i and n/lambda_i; the figure says 0.37 and 0.39."""
     net = two_sided()
     second, first = np.linalg.eigvalsh(net.kernel())[-2:]
@@ -196,7 +254,7 @@ def units_of_rates() -> Found:
     }
 
 
-def half_of_curvature(width: int = 200, rate: float = 0.5) -> Found:
+def _half_of_curvature(width: int = 200, rate: float = 0.5) -> Found:
     """r' - (I - 2 eta K/n) r of the quadratic model against dw^T H_i dw with and without the 1/2: largest errors."""
     net = two_sided(8, width)
     count, residual, K, J = len(net.y), net.outputs() - net.y, net.kernel(), net.jacobian()
@@ -221,14 +279,14 @@ COUNTER_EXAMPLES = (
     kernel_recursion,
     falling_kernel,
     turning_point,
-    missed_point,
+    _missed_point,
     kernel_weights,
-    direction_expansion,
-    without_linear_term,
-    remainder_sign,
+    _direction_expansion,
+    _without_linear_term,
+    _remainder_sign,
     start_of_w,
-    slightly_above,
+    _slightly_above,
     after_catapult,
-    units_of_rates,
-    half_of_curvature,
+    _units_of_rates,
+    _half_of_curvature,
 )

@@ -17,22 +17,32 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
-from dynascope.theory.arguments import Positive, PositiveNumber
 from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.quadratic_model import State
+from dynascope.theory.domains import Positive, PositiveNumber, check_arguments
 
 Jacobian = Float[Array, "n p"]
 Kernel = Float[Array, "n n"]
 Residual = Float[Array, " n"]
 
 
-def turning(jacobian: Jacobian, hessians: Float[Array, "n p p"], residual: Residual) -> Jacobian:
-    """G: how the gradient of each output turns in the direction of the step."""
+@check_arguments
+def jacobian_change(jacobian: Jacobian, hessians: Float[Array, "n p p"], residual: Residual) -> Jacobian:
+    """G_i = H_i J^T r: how the gradient of each output turns in the direction of the step.
+
+    Args:
+        jacobian: Jacobian J of the outputs. Shape (n, p).
+        hessians: Hessians H_i of the outputs. Shape (n, p, p).
+        residual: Residuals r. Shape (n,).
+
+    Returns:
+        G. Shape (n, p).
+    """
     return jnp.einsum("ijk,k->ij", hessians, jacobian.T @ residual)
 
 
 class Remainders(NamedTuple):
-    """What a step does beyond the linear model: r' = (I - eta K + R_f) r and K' = K - R_K."""
+    """The effect of a step beyond the linear model: r' = (I - eta K + R_f) r and K' = K - R_K."""
 
     residual: Kernel
     """R_f = eta^2/2 G J^T."""
@@ -40,24 +50,45 @@ class Remainders(NamedTuple):
     """R_K = eta (G J^T + J G^T) - eta^2 G G^T."""
 
 
-def remainders(jacobian: Jacobian, turning: Jacobian, rate: PositiveNumber) -> Remainders:
-    """R_f and R_K."""
-    eta, cross = real(rate), turning @ jacobian.T
-    return Remainders(eta**2 / 2 * cross, eta * (cross + cross.T) - eta**2 * turning @ turning.T)
+@check_arguments
+def remainders(jacobian: Jacobian, change: Jacobian, rate: PositiveNumber) -> Remainders:
+    """R_f and R_K.
+
+    Args:
+        jacobian: Jacobian J of the outputs. Shape (n, p).
+        change: G, as from `jacobian_change`. Shape (n, p).
+        rate: Learning rate eta. Positive.
+
+    Returns:
+        Both remainders.
+    """
+    eta, cross = real(rate), change @ jacobian.T
+    return Remainders(eta**2 / 2 * cross, eta * (cross + cross.T) - eta**2 * change @ change.T)
 
 
+@check_arguments
 def step(
     residual: Residual, jacobian: Jacobian, hessians: Float[Array, "n p p"], rate: PositiveNumber
 ) -> tuple[Residual, Jacobian]:
-    """Residual and Jacobian after a step."""
-    G, eta = turning(jacobian, hessians, residual), real(rate)
+    """Residual and Jacobian after a step.
+
+    Args:
+        residual: Residuals r. Shape (n,).
+        jacobian: Jacobian J of the outputs. Shape (n, p).
+        hessians: Hessians H_i of the outputs. Shape (n, p, p).
+        rate: Learning rate eta. Positive.
+
+    Returns:
+        Residual and Jacobian after a step.
+    """
+    G, eta = jacobian_change(jacobian, hessians, residual), real(rate)
     beyond = remainders(jacobian, G, eta).residual
     after = residual - eta * jacobian @ (jacobian.T @ residual) + beyond @ residual
     return after, jacobian - eta * G
 
 
 class TopDirection(NamedTuple):
-    """What a step does to the kernel's top eigendirection p_1."""
+    """The effect of a step on the kernel's top eigendirection p_1."""
 
     multiplier: Values
     """<p_1, r'>/<p_1, r>."""
@@ -67,12 +98,23 @@ class TopDirection(NamedTuple):
     """p_1^T R_K p_1: by how much the kernel falls along p_1."""
 
 
+@check_arguments
 def top_direction(
     residual: Residual, after: Residual, kernel: Kernel, kernel_after: Kernel, rate: PositiveNumber
 ) -> TopDirection:
     """Both remainders along p_1, from two residuals and two kernels in a row; this serves for networks too.
 
-    For p_1^T R_f p_1 it is exact where the residual lies along p_1, and good where it nearly does.
+    p_1^T R_f p_1 is exact if the residual lies along p_1, and good if it nearly does.
+
+    Args:
+        residual: Residuals r. Shape (n,).
+        after: Residuals after the step. Shape (n,).
+        kernel: Kernel K. Shape (n, n).
+        kernel_after: Kernel after the step. Shape (n, n).
+        rate: Learning rate eta. Positive.
+
+    Returns:
+        The multiplier and the remainders.
     """
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
     top = vectors[:, -1]
@@ -80,6 +122,7 @@ def top_direction(
     return TopDirection(multiplier, multiplier - 1 + real(rate) * eigenvalues[-1], top @ (kernel - kernel_after) @ top)
 
 
+@check_arguments
 def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive) -> State:
     """Proposition B.13.1, corrected: g = gamma/2 w^T Sigma w without linear term or label, Sigma^2 = |x|^2 I (or only
     Sigma^3 = |x|^2 Sigma, as for a two-layer linear network):
@@ -87,5 +130,14 @@ def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive
         g' = (1 - eta lambda + gamma^2 eta^2 |x|^2 g^2) g,    lambda' = lambda - eta gamma^2 |x|^2 g^2 (4 - eta lambda).
 
     gamma^2 |x|^2 plays the part of c = |x|^2/(md), and gamma^2 that of 1/m, one over the width.
+
+    Args:
+        state: Output g, as `residual`, and lambda.
+        rate: Learning rate eta. Positive, any shape.
+        gamma: Factor gamma of the model. Any shape.
+        squared_norm: |x|^2. Positive, any shape.
+
+    Returns:
+        The next state.
     """
     return quadratic_model.step(state, rate, 0.0, real(gamma) ** 2 * real(squared_norm))

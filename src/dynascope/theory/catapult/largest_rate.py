@@ -10,8 +10,8 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
-from dynascope.theory.arguments import Count, NotNegative, Positive
 from dynascope.theory.catapult import quadratic_model
+from dynascope.theory.domains import Count, NotNegative, Positive, check_arguments
 
 BISECTIONS = 50
 
@@ -20,18 +20,30 @@ class Bracket(NamedTuple):
     """The threshold lies between: it holds at `low` and not at `high`."""
 
     low: Values
+    """Largest rate at which it is known to hold. Any shape."""
     high: Values
+    """Smallest rate at which it is known not to hold. Any shape."""
     found: Bool[Array, " ..."]
-    """Whether it did hold at the lower end asked for, and did not at the upper end."""
+    """Whether it did hold at the lower end of the search, and did not at the upper end. Any shape."""
 
 
+@check_arguments
 def bisect_rate(
     holds: Callable[[Values], Bool[Array, " ..."]], low: NotNegative, high: Positive, bisections: int = BISECTIONS
 ) -> Bracket:
-    """Halve [low, high] for every entry, keeping `holds(low)` and not `holds(high)`. `holds` takes the array of rates.
+    """Halve [low, high] for every entry, keeping `holds(low)` and not `holds(high)`.
 
-    Where the outcome is not monotone in the rate (near the end of the catapult phase it is not, quite) this is one
+    If the outcome is not monotone in the rate (near the end of the catapult phase it is not, quite), this is one
     boundary of several.
+
+    Args:
+        holds: Called with the array of rates; whether it holds at each. Any shape.
+        low: Lower end of the search. Not negative, any shape.
+        high: Upper end. Positive, any shape.
+        bisections: How many times the interval is halved. Default: BISECTIONS.
+
+    Returns:
+        The bracket of every entry.
     """
     ends = jnp.broadcast_arrays(real(low), real(high))
     found = holds(ends[0]) & ~holds(ends[1])
@@ -45,15 +57,27 @@ def bisect_rate(
     return Bracket(below, above, found)
 
 
+@check_arguments
 def largest_convergent(
     residual: Reals, kernel: Positive, label: Reals, curvature: NotNegative, steps: Count = 3000
 ) -> Bracket:
-    """The largest rate, times lambda_0, at which the quadratic model converges on one example; near 4 when wide."""
+    """The largest rate, times lambda_0, at which the quadratic model converges on one example; near 4 for wide models.
+
+    Args:
+        residual: Residual at the start. Any shape.
+        kernel: lambda_0. Positive, any shape.
+        label: Label y. Any shape.
+        curvature: c = |x|^2/(md). Not negative, any shape.
+        steps: Number of steps that decide whether it converges. Default: 3000.
+
+    Returns:
+        The bracket of eta lambda_0.
+    """
     start = quadratic_model.State(real(residual), real(kernel))
 
     def holds(product: Values) -> Bool[Array, " ..."]:
         rate = product / start.kernel
-        return quadratic_model.bounded(quadratic_model.normalize(start, rate, label, curvature), steps)
+        return quadratic_model.stays_bounded(quadratic_model.normalize(start, rate, label, curvature), steps)
 
     shape = jnp.broadcast_shapes(*(jnp.shape(real(part)) for part in (residual, kernel, label, curvature)))
     return bisect_rate(holds, jnp.full(shape, 1.0), jnp.full(shape, 6.0))

@@ -16,57 +16,115 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from dynascope.tasks.scalar_losses import Values, real
-from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.quadratic_model import State
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 Pair = Float[Array, "2 n"]
 
 
+@check_arguments
 def directions(x: Float[Array, " n"]) -> Pair:
-    """p_1 and p_2, not normalized. A point at 0 belongs to p_1 and contributes nothing."""
+    """p_1 and p_2, not normalized.
+
+    Args:
+        x: Scalar inputs. Shape (n,).
+
+    Returns:
+        Both directions; a point at 0 belongs to p_1 and contributes nothing. Shape (2, n).
+    """
     return jnp.stack([jnp.where(x >= 0, x, 0), jnp.where(x < 0, x, 0)])
 
 
-def unit_directions(x: Float[Array, " n"]) -> Pair:
-    """p_i/|p_i|, or 0 where no input has that sign."""
+def _unit_directions(x: Float[Array, " n"]) -> Pair:
+    """p_i/|p_i|, or 0 if no input has that sign."""
     p = directions(x)
     lengths = jnp.linalg.norm(p, axis=1, keepdims=True)
     return p / jnp.where(lengths > 0, lengths, 1)
 
 
+@check_arguments
 def kernel_eigenvalues(
     x: Float[Array, " n"], first: Float[Array, " m"], second: Float[Array, " m"], gates: Float[Array, " m"]
 ) -> Float[Array, " 2"]:
-    """lambda_1 and lambda_2 from the weights now; `gates` are the first layer's weights at the start."""
+    """lambda_1 and lambda_2 from the present weights.
+
+    Args:
+        x: Scalar inputs. Shape (n,).
+        first: Weights of the first layer. Shape (m,).
+        second: Weights of the second layer. Shape (m,).
+        gates: Weights of the first layer at the start. Shape (m,).
+
+    Returns:
+        The two eigenvalues. Shape (2,).
+    """
     squares = jnp.sum(directions(x) ** 2, axis=1)
     answers = jnp.stack([gates >= 0, gates < 0])
     return squares * jnp.sum(jnp.where(answers, first**2 + second**2, 0), axis=1) / first.shape[0]
 
 
+@check_arguments
 def kernel(eigenvalues: Float[Array, " 2"], x: Float[Array, " n"]) -> Float[Array, "n n"]:
-    """K = sum_i lambda_i p_i p_i^T / |p_i|^2 (printed without the division)."""
-    p = unit_directions(x)
+    """K = sum_i lambda_i p_i p_i^T / |p_i|^2 (printed without the division).
+
+    Args:
+        eigenvalues: lambda_1 and lambda_2. Shape (2,).
+        x: Scalar inputs. Shape (n,).
+
+    Returns:
+        The kernel. Shape (n, n).
+    """
+    p = _unit_directions(x)
     return jnp.einsum("s,si,sj->ij", eigenvalues, p, p)
 
 
-def along(vector: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Float[Array, "*batch 2"]:
-    """<vector, p_i>/|p_i|; 0 along the direction of a sign that no input has."""
-    return vector @ unit_directions(x).T
+@check_arguments
+def components(vector: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Float[Array, "*batch 2"]:
+    """Components <vector, p_i>/|p_i| along the two directions.
+
+    Args:
+        vector: A number for each input. Shape (..., n).
+        x: Scalar inputs. Shape (n,).
+
+    Returns:
+        The components; 0 for a sign that no input has. Shape (..., 2).
+    """
+    return vector @ _unit_directions(x).T
 
 
+@check_arguments
 def curvatures(x: Float[Array, " n"], width: PositiveNumber) -> Float[Array, " 2"]:
-    """c_i = |p_i|^2 / m."""
+    """c_i = |p_i|^2 / m.
+
+    Args:
+        x: Scalar inputs. Shape (n,).
+        width: Width m. Positive.
+
+    Returns:
+        c_1 and c_2. Shape (2,).
+    """
     return quadratic_model.curvature(jnp.sum(directions(x) ** 2, axis=1), width)
 
 
+@check_arguments
 def step(
     state: State, rate: PositiveNumber, labels: Float[Array, "*batch 2"], curvatures: Float[Array, "*batch 2"]
 ) -> State:
-    """One step in both directions: (3.11-3.12) with |x|^2 -> |p|^2, d -> 1, y -> <y, p>/|p|."""
+    """One step in both directions: (3.11-3.12) with |x|^2 -> |p|^2, d -> 1, y -> <y, p>/|p|.
+
+    Args:
+        state: Residual and kernel in both directions.
+        rate: Learning rate eta. Positive.
+        labels: <y, p_i>/|p_i|. Shape (..., 2).
+        curvatures: c_1 and c_2. Shape (..., 2).
+
+    Returns:
+        The next state.
+    """
     return quadratic_model.step(state, rate, labels, curvatures)
 
 
+@check_arguments
 def matrix_step(
     residual: Float[Array, " n"],
     kernel: Float[Array, "n n"],
@@ -75,7 +133,19 @@ def matrix_step(
     rate: PositiveNumber,
     width: PositiveNumber,
 ) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
-    """The same step as a matrix recursion (B.7-B.8), with Q = <r o mask, g o mask> p p^T for each sign."""
+    """The same step as a matrix recursion (B.7-B.8), with Q = <r o mask, g o mask> p p^T for each sign.
+
+    Args:
+        residual: Residuals r. Shape (n,).
+        kernel: Tangent kernel K. Shape (n, n).
+        labels: Labels y. Shape (n,).
+        x: Scalar inputs. Shape (n,).
+        rate: Learning rate eta. Positive.
+        width: Width m. Positive.
+
+    Returns:
+        The next residual and kernel. Shape (n,).
+    """
     p, eta, m = directions(x), real(rate), real(width)
     masks = jnp.stack([x >= 0, x < 0]).astype(x.dtype)
     parts = masks * residual
@@ -86,12 +156,29 @@ def matrix_step(
     return after, kernel + eta**2 / m * KK - 4 * eta / m * Q
 
 
+@check_arguments
 def constant_loss(residual: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Values:
-    """The loss in all other directions, which training never changes (Proposition B.11.3)."""
-    return (jnp.sum(residual**2, axis=-1) - jnp.sum(along(residual, x) ** 2, axis=-1)) / 2
+    """The loss in all other directions, which training never changes (Proposition B.11.3).
+
+    Args:
+        residual: Residuals r. Shape (..., n).
+        x: Scalar inputs. Shape (n,).
+
+    Returns:
+        The loss. Any shape.
+    """
+    return (jnp.sum(residual**2, axis=-1) - jnp.sum(components(residual, x) ** 2, axis=-1)) / 2
 
 
+@check_arguments
 def initial_top(x: Float[Array, " n"]) -> tuple[Values, Values]:
-    """M/2 and 3M/2, M = max(|p_1|^2, |p_2|^2): bounds on lambda_max(K_0) with high probability (B.11.2)."""
+    """M/2 and 3M/2, M = max(|p_1|^2, |p_2|^2): bounds on lambda_max(K_0) with high probability (B.11.2).
+
+    Args:
+        x: Scalar inputs. Shape (n,).
+
+    Returns:
+        Both bounds.
+    """
     largest = jnp.max(jnp.sum(directions(x) ** 2, axis=1))
     return largest / 2, 3 * largest / 2

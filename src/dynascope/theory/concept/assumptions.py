@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.theory.arguments import Domain, PositiveNumber
+from dynascope.theory.domains import Domain, PositiveNumber, check_arguments
 
 Kappa = Annotated[float, Domain("above 1", lambda x: (x > 1) & (x < np.inf))]
 
@@ -23,14 +23,23 @@ class Constants(NamedTuple):
     """The constants of Appendix D. `alpha` is the smallest `a_k`; `eta` is in the paper clock."""
 
     alpha: float
+    """The smallest `a_k`."""
     gamma: float
+    """The largest `a_k` over the smallest."""
     beta: float
+    """The largest `|w_ij(0)|` is at most beta omega."""
     kappa: float
+    """Slack in the rates of growth, above 1.1."""
     K: float
+    """Bounds the step (D.2); at least 20."""
     C: float
+    """Separates the strengths (D.5); above 1."""
     log_P: float
+    """Log of the growth P of entries in the initial phase."""
     log_omega: float
+    """Log of the smallest `|w_ij(0)|`, omega."""
     eta: float
+    """Step in the paper clock."""
 
     @property
     def log_phase(self) -> float:
@@ -39,17 +48,21 @@ class Constants(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """One inequality `lhs <= rhs` of the assumptions, in logarithms where the name says so."""
+    """One inequality `lhs <= rhs` of the assumptions, in logarithms if the name says so."""
 
     name: str
+    """The assumption and its inequality."""
     lhs: float
+    """Left side."""
     rhs: float
+    """Right side."""
 
     @property
     def holds(self) -> bool:
         return bool(self.lhs <= self.rhs * (1 + 1e-12 * math.copysign(1, self.rhs)))
 
 
+@check_arguments
 def feasible_constants(
     a: Float[np.ndarray, " d"],
     beta: PositiveNumber = 1.5,
@@ -62,6 +75,16 @@ def feasible_constants(
     D.4 with equality makes `Q = log(1 / (P beta omega))` a constant, `log(K gamma d beta / m)` with
     `m = min(kappa - 1, 1 - kappa^{-1/2})`; D.5 then reads `rho (10 kappa^2 Q + log P + log beta) <= log P`, where
     `rho` is the largest `(a_i + a_j) / (2 a_i)`. `check_assumptions` judges the other items.
+
+    Args:
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        beta: Ratio of the largest to the smallest initial entry. Positive. Default: 1.5.
+        kappa: The constant kappa of D.4, above 1. Default: 1.11.
+        K: Bounds the step (D.2). Positive. Default: 20.0.
+        C: Separates the strengths (D.5). Positive. Default: 2.0.
+
+    Returns:
+        The constants; those that are not arguments follow from D.2, D.4 and D.5.
     """
     strengths = np.sort(np.asarray(a, dtype=float))
     if len(strengths) < 2 or strengths[0] <= 0:
@@ -77,10 +100,20 @@ def feasible_constants(
     return Constants(alpha, gamma, beta, kappa, K, C, log_P, log_omega, eta=1 / (9 * K * gamma * alpha))
 
 
+@check_arguments
 def check_assumptions(
     a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], constants: Constants
 ) -> list[Condition]:
-    """Every inequality of Assumptions D.1 to D.5 for these strengths and this start (float64)."""
+    """Compare both sides of every inequality of Assumptions D.1 to D.5 (float64).
+
+    Args:
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        constants: The constants of Appendix D, such as `feasible_constants` returns.
+
+    Returns:
+        The inequalities; each says whether it holds.
+    """
     strengths, c = np.asarray(a, dtype=float), constants
     dim = len(strengths)
     with np.errstate(divide="ignore"):
@@ -116,10 +149,19 @@ def check_assumptions(
     return conditions
 
 
+@check_arguments
 def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], kappa: Kappa = 1.1) -> Condition:
     """The first half of D.5 for the closest pair of strengths, its right side as large as any `P` can make it.
 
     The right side grows with `P`; D.3 allows `P beta omega = 0.4` at most, and the start gives `omega` and `beta`.
+
+    Args:
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        kappa: The constant kappa of D.4, above 1. Default: 1.1.
+
+    Returns:
+        The inequality.
     """
     strengths, size = np.sort(np.asarray(a, dtype=float)), np.abs(np.asarray(W0, dtype=float))
     left = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
@@ -128,7 +170,16 @@ def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], 
     return Condition("D.5 (a_i + a_j) / (2 a_i) <= share", left, right)
 
 
+@check_arguments
 def share_after_repair(kappa: Kappa = 1.1) -> float:
-    """`1 / (10 kappa^2 + 1)`: a bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs,
-    since then `log(1 / (P beta omega)) >= log P`. The left side exceeds 1/2."""
+    """A bound on the right side of D.5 once D.4 carries the `P^2` that Corollary D.1 needs: `1 / (10 kappa^2 + 1)`.
+
+    With it `log(1 / (P beta omega)) >= log P`. The left side of D.5 exceeds 1/2.
+
+    Args:
+        kappa: The constant kappa of D.4, above 1. Default: 1.1.
+
+    Returns:
+        The bound.
+    """
     return 1 / (10 * kappa**2 + 1)

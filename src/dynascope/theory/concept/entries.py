@@ -12,16 +12,22 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from dynascope.theory.domains import check_arguments
+
 IRRELEVANT, MAJOR, MINOR = 0, 1, 2
 
 
 class EntryClasses(NamedTuple):
-    """Masks of the classes; `groups[p]` is the p-th group of minors."""
+    """Masks of the classes."""
 
     major: Bool[np.ndarray, "d d"]
+    """The diagonal entries of the concepts. Shape (d, d)."""
     minor: Bool[np.ndarray, "d d"]
+    """The other entries in rows and columns of concepts. Shape (d, d)."""
     irrelevant: Bool[np.ndarray, "d d"]
+    """The rest. Shape (d, d)."""
     groups: Bool[np.ndarray, "s d d"]
+    """The p-th group of minors, for each p. Shape (s, d, d)."""
 
     @property
     def labels(self) -> Int[np.ndarray, "d d"]:
@@ -29,8 +35,17 @@ class EntryClasses(NamedTuple):
         return MAJOR * self.major.astype(int) + MINOR * self.minor.astype(int)
 
 
+@check_arguments
 def entry_classes(dim: int, concepts: int) -> EntryClasses:
-    """The partition for `s = concepts` in dimension `d = dim`: `s` majors, `s(s-1) + 2s(d-s)` minors."""
+    """The partition of the entries of `W`: `s` majors, `s(s-1) + 2s(d-s)` minors, and the rest.
+
+    Args:
+        dim: Dimension `d`.
+        concepts: Number of concepts `s`, from 1 to `dim`.
+
+    Returns:
+        The masks of the classes.
+    """
     if not 1 <= concepts <= dim:
         raise ValueError(f"concepts must lie between 1 and dim={dim}; got {concepts}")
     diagonal = np.eye(dim, dtype=bool)

@@ -17,15 +17,24 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from dynascope import checks
-from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.concept.jacobian_recursion import factor_gd, jacobian_euler, jacobian_of
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 Steps = int | np.integer | Sequence[int] | np.ndarray
 Observe = Callable[[Float[Array, "*batch d d"]], Any]
 
 
+@check_arguments
 def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
-    """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given increasing steps."""
+    """The steps at which a path is recorded: `0, every, 2 every, ..., steps`, or the given ones.
+
+    Args:
+        steps: Number of steps, or the increasing steps to record.
+        every: Record every so many steps, if `steps` is a number. Default: 1.
+
+    Returns:
+        The recorded steps. Shape (time,).
+    """
     if isinstance(steps, int | np.integer):
         chosen = np.arange(0, checks.whole("steps", steps, at_least=0, at_most=2**31 - 1) + 1, every)
     else:
@@ -35,11 +44,20 @@ def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
     return chosen
 
 
+@check_arguments
 def identity(W: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """Record `W` itself."""
+    """Record `W` itself.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+
+    Returns:
+        `W`. Shape (..., d, d).
+    """
     return W
 
 
+@check_arguments
 def jacobian_euler_path(
     W0: Float[Array, "*batch d d"],
     a: Float[Array, " d"],
@@ -48,13 +66,23 @@ def jacobian_euler_path(
     every: int = 1,
     observe: Observe = identity,
 ) -> Any:
-    """`observe(W)` along the paper's recursion (D.1), stacked on a first axis over `recorded_steps(steps, every)`.
+    """`observe(W)` along the paper's recursion (D.1).
 
-    Paper clock. `observe` keeps a large ensemble small in memory: record the loss instead of all of `W`.
+    Args:
+        W0: Initial Jacobian `W(0)`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+        steps: Number of steps, or the increasing steps to record.
+        every: Record every so many steps, if `steps` is a number. Default: 1.
+        observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
+
+    Returns:
+        What `observe` returns, stacked along a first axis over the recorded steps.
     """
     return _path(jacobian_euler, identity, W0, a, eta, recorded_steps(steps, every), observe)
 
 
+@check_arguments
 def factor_path(
     U0: Float[Array, "*batch d width"],
     a: Float[Array, " d"],
@@ -63,9 +91,18 @@ def factor_path(
     every: int = 1,
     observe: Observe = identity,
 ) -> Any:
-    """`observe(W)`, `W = U U^T`, along gradient descent on `U`, recorded as in `jacobian_euler_path`.
+    """`observe(W)`, `W = U U^T`, along gradient descent on `U` with learning rate `eta / 2` on the gradient of (4.1).
 
-    Paper clock: the learning rate on the gradient of (4.1) is `eta / 2`.
+    Args:
+        U0: Initial factor `U(0)`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+        steps: Number of steps, or the increasing steps to record.
+        every: Record every so many steps, if `steps` is a number. Default: 1.
+        observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
+
+    Returns:
+        What `observe` returns, stacked along a first axis over the recorded steps.
     """
     return _path(factor_gd, jacobian_of, U0, a, eta, recorded_steps(steps, every), observe)
 

@@ -15,12 +15,23 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dynascope.theory.arguments import Number, PositiveNumber
+from dynascope.theory.domains import Number, PositiveNumber, check_arguments
 
 
+@check_arguments
 def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]) -> Float[Array, "*batch i j"]:
-    """Matrix product at full precision; short sums are written out, which for batches of small matrices is ten times
-    faster on a CPU than a library call for each."""
+    """Matrix product at full precision.
+
+    Short sums are written out, which for batches of small matrices is ten times faster on a CPU than a library call
+    each.
+
+    Args:
+        left: First factor. Shape (..., i, k).
+        right: Second factor. Shape (..., k, j).
+
+    Returns:
+        The product. Shape (..., i, j).
+    """
     if left.shape[-1] > 8:
         return jnp.matmul(left, right, precision="highest")
     total = left[..., :, 0, None] * right[..., None, 0, :]
@@ -29,40 +40,101 @@ def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"])
     return total
 
 
+@check_arguments
 def paper_step(learning_rate: PositiveNumber) -> Number:
-    """The step `eta = 2 h` in the paper clock of gradient descent on `U` with learning rate `h`."""
+    """The step `eta = 2 h` in the paper clock of gradient descent on `U`.
+
+    Args:
+        learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
+
+    Returns:
+        The step `eta`.
+    """
     return 2 * learning_rate
 
 
+@check_arguments
 def jacobian_of(U: Float[Array, "*batch d width"]) -> Float[Array, "*batch d d"]:
-    """`W = U U^T`."""
+    """`W = U U^T`.
+
+    Args:
+        U: Factor `U`. Shape (..., d, width).
+
+    Returns:
+        The Jacobian. Shape (..., d, d).
+    """
     return product(U, jnp.swapaxes(U, -1, -2))
 
 
+@check_arguments
 def gradient(U: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d width"]:
-    """`grad_U L = [(W - I) A + A (W - I)] U`, the exact gradient of (4.1), no factor of any clock."""
+    """`grad_U L = [(W - I) A + A (W - I)] U`, the exact gradient of (4.1), no factor of any clock.
+
+    Args:
+        U: Factor `U`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The gradient. Shape (..., d, width).
+    """
     W = jacobian_of(U)
     return product((W - jnp.eye(W.shape[-1], dtype=W.dtype)) * (a[:, None] + a), U)
 
 
+@check_arguments
 def flow(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
-    """`dW/dt` of gradient flow on `U`, true clock: twice the paper's (4.3)."""
+    """`dW/dt` of gradient flow on `U`, true clock: twice the paper's (4.3).
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The velocity of `W`. Shape (..., d, d).
+    """
     return 2 * velocity(W, a)
 
 
+@check_arguments
 def velocity(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
-    """`dW/dt` in the paper clock, eq. (4.3): `W A + A W - 1/2 (A W^2 + W^2 A + 2 W A W)`."""
+    """`dW/dt` in the paper clock, eq. (4.3): `W A + A W - 1/2 (A W^2 + W^2 A + 2 W A W)`.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The velocity of `W`. Shape (..., d, d).
+    """
     pair = a[:, None] + a
     return pair * W - 0.5 * pair * product(W, W) - product(W * a, W)
 
 
+@check_arguments
 def growth(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
-    """`G_ij = w_ij (a_i + a_j)`, paper clock."""
+    """`G_ij = w_ij (a_i + a_j)`, paper clock.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The growth term. Shape (..., d, d).
+    """
     return W * (a[:, None] + a)
 
 
+@check_arguments
 def suppression(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
-    """`S_ij = 1/2 w_ij [w_ii (3 a_i + a_j) + 1{i != j} w_jj (3 a_j + a_i)]`, paper clock."""
+    """`S_ij = 1/2 w_ij [w_ii (3 a_i + a_j) + 1{i != j} w_jj (3 a_j + a_i)]`, paper clock.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The suppression term. Shape (..., d, d).
+    """
     own = jnp.diagonal(W, axis1=-2, axis2=-1)
     by_row = own[..., :, None] * (3 * a[:, None] + a)
     by_column = own[..., None, :] * (3 * a + a[:, None])
@@ -70,36 +142,73 @@ def suppression(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
     return 0.5 * W * (by_row + off_diagonal * by_column)
 
 
+@check_arguments
 def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d d"]:
     """`N_ij = 1/2 sum_{k != i,j} w_ki w_kj (a_i + a_j + 2 a_k)`, paper clock.
 
     With `V` = `W` without its diagonal, `N = 1/2 [(a_i + a_j) o (V^T V) + 2 V^T A V]`.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The noise term. Shape (..., d, d).
     """
     V = W * (1 - jnp.eye(W.shape[-1], dtype=W.dtype))
     V_transposed = jnp.swapaxes(V, -1, -2)
     return 0.5 * (a[:, None] + a) * product(V_transposed, V) + product(V_transposed * a, V)
 
 
+@check_arguments
 def jacobian_euler(
     W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d d"]:
-    """One step of the paper's discrete system (D.1), `W + eta (G - S - N)`, paper clock.
+    """One step of the paper's discrete system (D.1), `W + eta (G - S - N)`.
 
-    It drops the term `dropped` of gradient descent on `U`, so it does not keep `W` positive semi-definite.
+    It omits the `dropped_term` of gradient descent on `U`, so it does not keep `W` positive semi-definite.
+
+    Args:
+        W: Jacobian `W`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+
+    Returns:
+        The next `W`. Shape (..., d, d).
     """
     return W + eta * velocity(W, a)
 
 
+@check_arguments
 def factor_gd(
     U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d width"]:
-    """One step of gradient descent on `U`, `U - (eta/2) grad_U L`, paper clock (learning rate `eta / 2`)."""
+    """One step of gradient descent on `U`, `U - (eta/2) grad_U L`.
+
+    Args:
+        U: Factor `U`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+
+    Returns:
+        The next `U`. Shape (..., d, width).
+    """
     return U - 0.5 * eta * gradient(U, a)
 
 
-def dropped(
+@check_arguments
+def dropped_term(
     U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d d"]:
-    """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`, exactly."""
+    """`(eta/4) grad_U L (grad_U L)^T`: what `factor_gd` adds to `(W+ - W)/eta` beyond `G - S - N`, exactly.
+
+    Args:
+        U: Factor `U`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+
+    Returns:
+        The term. Shape (..., d, d).
+    """
     step = gradient(U, a)
     return 0.25 * eta * product(step, jnp.swapaxes(step, -1, -2))

@@ -3,7 +3,7 @@
 "Dynamics of Concept Learning and Compositional Generalization", Appendix D. The path holds every step
 `t = 0, 1, ..., T` of the recursion (D.1) (or of gradient descent on `U`), in float64; `eta` is its step in the paper
 clock. Starts may be as small as 1e-66 and bounds as large as e^1000, so sizes are compared by their logarithms: a
-margin is `log(bound) - log(value)` where a statement bounds a size, and `bound - value` where it bounds a value of
+margin is `log(bound) - log(value)` if a statement bounds a size, and `bound - value` if it bounds a value of
 order one (D.5, D.6, Cor. D.2, exit).
 """
 
@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dynascope.theory.arguments import NotNegativeNumber
 from dynascope.theory.concept.assumptions import Constants
 from dynascope.theory.concept.jacobian_recursion import noise
+from dynascope.theory.domains import NotNegativeNumber, check_arguments
 
 Path = Float[np.ndarray, "time d d"]
 
@@ -29,26 +29,36 @@ class Verdict(NamedTuple):
     """Whether one path obeys one lemma."""
 
     lemma: str
+    """The lemma or corollary."""
     statement: str
+    """Its inequality."""
     holds: bool
+    """Whether the path obeys it."""
     first_violation: int | None
-    """The first step at which it is broken."""
+    """The first step at which it is broken, if any."""
     worst_margin: float
-    """The smallest distance to the bound, negative where broken; infinite where the lemma does not apply."""
+    """The smallest distance to the bound: negative if broken, infinite if the lemma does not apply."""
 
 
 GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
 """The levels `lambda` at which Lemma D.4 is checked."""
 
 
+@check_arguments
 def check_lemmas(
     W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: NotNegativeNumber = 0
 ) -> list[Verdict]:
-    """Every lemma and corollary of Appendix D on the path `W`; `eta` is `constants.eta`, paper clock.
+    """Check every lemma and corollary of Appendix D on a path. One that diverges breaks the lemmas and is no error.
 
-    `rounding` allows D.7 an error of `rounding * sqrt(w_ii w_jj)`: entries of a product `U U^T` carry the rounding of
-    a sum over larger numbers (1e-14 is enough for d = 2, 2e-14 for d = 3). A path that diverges breaks the lemmas; it
-    is no error.
+    Args:
+        W: Path of the Jacobian, every step. Shape (time, d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        constants: The constants of Appendix D, with the step `eta` of the path.
+        rounding: Relative error that D.7 allows in `sqrt(w_ii w_jj)`, since entries of `U U^T` carry the rounding of a
+            sum over larger numbers (1e-14 is enough for d = 2, 2e-14 for d = 3). Not negative. Default: 0.
+
+    Returns:
+        A verdict for each statement.
     """
     path = np.asarray(W, dtype=np.float64)
     strengths = np.asarray(a, dtype=np.float64)
@@ -56,20 +66,39 @@ def check_lemmas(
         return [_verdict(*each) for each in _margins(path, strengths, constants, float(rounding))]
 
 
-def first_growth_time(c: Constants) -> float:
+def _first_growth_time(c: Constants) -> float:
     """`T_1 = log P / (2 eta gamma alpha kappa)` in steps (Lemma D.2)."""
     return c.log_P / (2 * c.eta * c.gamma * c.alpha * c.kappa)
 
 
+@check_arguments
 def diagonal_growth_times(
     W0: Float[np.ndarray, "d d"], a: Float[np.ndarray, " d"], c: Constants
 ) -> Float[np.ndarray, " d"]:
-    """`T_1^(i) = log(P beta omega / w_ii(0)) / (2 eta a_i kappa)` in steps (Lemma D.3)."""
+    """`T_1^(i) = log(P beta omega / w_ii(0)) / (2 eta a_i kappa)` in steps (Lemma D.3).
+
+    Args:
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        c: The constants of Appendix D, with the step `eta` of the path.
+
+    Returns:
+        The number of steps for each major. Shape (d,).
+    """
     return (c.log_phase - np.log(np.diagonal(W0))) / (2 * c.eta * np.asarray(a) * c.kappa)
 
 
+@check_arguments
 def exit_steps(W: Path, c: Constants) -> Float[np.ndarray, " d"]:
-    """The first step at which each major is out of the initial phase, `w_ii > P beta omega`; nan if it never is."""
+    """The first step at which each major has left the initial phase, `w_ii > P beta omega`.
+
+    Args:
+        W: Path of the Jacobian, every step. Shape (time, d, d).
+        c: The constants of Appendix D, with the step `eta` of the path.
+
+    Returns:
+        The steps; nan for a major that never leaves it. Shape (d,).
+    """
     return _first(np.diagonal(W, axis1=1, axis2=2) > math.exp(c.log_phase))
 
 
@@ -91,7 +120,7 @@ def _margins(
     above = _smallest(log_W[0] + upward * c.kappa - log_W)
     yield "D.1", "|w_ij(t)| <= |w_ij(0)| exp(eta t (a_i+a_j) kappa)", above
 
-    first = time <= first_growth_time(c)
+    first = time <= _first_growth_time(c)
     lower = np.minimum(_smallest(log_W - log_W[0] - upward / c.kappa), c.log_phase - _largest(log_W))
     lower = np.where((np.sign(W) == np.sign(W[0])).all(axis=(1, 2)), lower, -np.inf)
     yield (

@@ -16,44 +16,82 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from dynascope.theory.arguments import POSITIVE
+from dynascope.theory.domains import POSITIVE, check_arguments
 
 Entry = Float[Array, "..."]
 Strength = Annotated[Entry, POSITIVE]
 
 
 class MinorPeak(NamedTuple):
-    """Where a minor entry is largest, in the paper clock."""
+    """The peak of a minor entry, in the paper clock."""
 
     time: Entry
+    """When the entry is largest. Any shape."""
     value: Entry
+    """Its value then. Any shape."""
 
 
+@check_arguments
 def turning_point(a_i: Strength, a_j: Strength) -> Entry:
-    """`w* = 2 (a_i + a_j) / (3 a_i + a_j) < 1`: the value of the dominant major at which the minor turns.
+    """The value of the dominant major at which the minor turns: `w* = 2 (a_i + a_j) / (3 a_i + a_j) < 1`.
 
-    (Lemma D.7's condition `a_i > 3 a_j` is `w* < 0.8`.)
+    Lemma D.7's condition `a_i > 3 a_j` is `w* < 0.8`.
+
+    Args:
+        a_i: Strength of the dominant concept. Positive, any shape.
+        a_j: Strength of the weaker concept. Positive, any shape.
+
+    Returns:
+        The value w*.
     """
     return 2 * (a_i + a_j) / (3 * a_i + a_j)
 
 
+@check_arguments
 def decay_rate_between(a_i: Strength, a_j: Strength) -> Entry:
-    """`(a_i - a_j) / 2`: the minor's decay between the saturation of the dominant and of the weaker major."""
+    """`(a_i - a_j) / 2`: the minor's decay between the saturation of the dominant and of the weaker major.
+
+    Args:
+        a_i: Strength of the dominant concept. Positive, any shape.
+        a_j: Strength of the weaker concept. Positive, any shape.
+
+    Returns:
+        The rate.
+    """
     return (a_i - a_j) / 2
 
 
+@check_arguments
 def decay_rate_after(a_i: Strength, a_j: Strength) -> Entry:
-    """`a_i + a_j`: its decay after both have saturated."""
+    """`a_i + a_j`: its decay after both have saturated.
+
+    Args:
+        a_i: Strength of the dominant concept. Positive, any shape.
+        a_j: Strength of the weaker concept. Positive, any shape.
+
+    Returns:
+        The rate.
+    """
     return a_i + a_j
 
 
+@check_arguments
 def minor_entry(times: Entry, w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_j: Entry) -> Entry:
     """The entry at the given times, neglecting noise:
 
         w_ij(t) = w_ij(0) e^{(a_i+a_j)t} [1 + p_i (e^{2 a_i t} - 1)]^{-(3a_i+a_j)/(4a_i)}
                                          [1 + p_j (e^{2 a_j t} - 1)]^{-(3a_j+a_i)/(4a_j)}
 
-    `p_i = w_ii(0)` for the dominant major and the pivot `p_j` for the weaker one (logs, so small starts are safe).
+    Args:
+        times: Times in the paper clock. Any shape.
+        w_ij: The entry at the start. Any shape.
+        a_i: Strength of the dominant concept. Positive, any shape.
+        a_j: Strength of the weaker concept. Positive, any shape.
+        log_p_i: Log of `w_ii(0)`, of the dominant major. Any shape.
+        log_p_j: Log of the pivot `p_j` of the weaker major. Any shape.
+
+    Returns:
+        The entry at these times.
     """
     exponent = (
         (a_i + a_j) * times
@@ -63,12 +101,23 @@ def minor_entry(times: Entry, w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i
     return w_ij * jnp.exp(exponent)
 
 
+@check_arguments
 def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_j: Entry) -> MinorPeak:
     """The largest value of `minor_entry` and its time, by bisection of its logarithmic slope
 
         (a_i + a_j) - (3a_i+a_j)/2 w_ii(t) - (3a_j+a_i)/2 w_jj(t),   each major on its logistic curve,
 
-    which falls in `t` and is no longer positive where `w_ii = w*`; time 0 where the entry falls from the start.
+    which falls in `t` and is no longer positive at `w_ii = w*`.
+
+    Args:
+        w_ij: The entry at the start. Any shape.
+        a_i: Strength of the dominant concept. Positive, any shape.
+        a_j: Strength of the weaker concept. Positive, any shape.
+        log_p_i: Log of `w_ii(0)`, of the dominant major. Any shape.
+        log_p_j: Log of the pivot `p_j` of the weaker major. Any shape.
+
+    Returns:
+        The peak; at time 0 if the entry falls from the start.
     """
     star = turning_point(a_i, a_j)
     latest = (jnp.log(star / (1 - star)) - log_p_i + jnp.log1p(-jnp.exp(log_p_i))) / (2 * a_i)
@@ -87,8 +136,17 @@ def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_
     return MinorPeak(time, minor_entry(time, w_ij, a_i, a_j, log_p_i, log_p_j))
 
 
+@check_arguments
 def minor_peak_of_factor(U0: Float[np.ndarray, "*batch 2 width"], a: Float[np.ndarray, " 2"]) -> MinorPeak:
-    """The peak of the one minor of two concepts, the second the stronger, from the start `U(0)`."""
+    """The peak of the only minor of two concepts, the second of which is the stronger.
+
+    Args:
+        U0: Initial factor `U(0)`. Shape (..., 2, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (2,).
+
+    Returns:
+        The peak.
+    """
     W0 = U0 @ np.swapaxes(U0, -1, -2)
     weak = W0[..., 0, 0] - W0[..., 0, 1] ** 2 / W0[..., 1, 1]
     given = (W0[..., 0, 1], a[1], a[0], np.log(W0[..., 1, 1]), np.log(weak))

@@ -9,17 +9,27 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.stats import norm
 
-from dynascope.theory.arguments import POSITIVE, PositiveNumber
+from dynascope.theory.domains import POSITIVE, PositiveNumber, check_arguments
 
 Pair = tuple[float, float]
 
 
+@check_arguments
 def nearest_point(
     mu: Annotated[Pair, POSITIVE], sigma: Annotated[Pair, POSITIVE], radius: PositiveNumber, samples: int
 ) -> xr.Dataset:
-    """For two clusters of `samples` points each, at `mu_p` on axis p with spreads `sigma`, and the test point `mu`:
-    the expected number of points `inside` the radius, and the range `nearest(limit)` in which the smallest distance
-    from the test point lies in 99 % of data sets."""
+    """How near two clusters of Gaussian points, cluster p around `mu_p` on axis p, come to the test point `mu`.
+
+    Args:
+        mu: Signals of the two concepts, positive.
+        sigma: Spreads along the two axes, positive.
+        radius: Distance from the test point. Positive.
+        samples: Number of points in each cluster.
+
+    Returns:
+        The expected number of points `inside` the radius, and the range `nearest(limit)` in which the smallest distance
+        lies in 99 % of data sets.
+    """
     radii = np.append(np.linspace(1e-3, min(mu), 2000), radius)
     offsets = ((0.0, -mu[1]), (-mu[0], 0.0))  # of the clusters' centers from the test point
     chances = np.array([_disc_chance(radii, offset, sigma) for offset in offsets])

@@ -23,36 +23,57 @@ import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from dynascope.theory.arguments import NotNegativeNumber, PositiveNumber
+from dynascope.theory.domains import NotNegativeNumber, PositiveNumber, check_arguments
 
 Settings = Sequence[float] | Sequence[Sequence[float]] | Float[np.ndarray, "*setting s"]
 
 
+@check_arguments
 def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.ndarray, "*setting s"]:
-    """`a_p = sigma_p^2 + mu_p^2 / s` for signals and spreads of shape `(..., s)`; with a cluster at the origin the
-    denominator is `s + 1`."""
+    """`a_p = sigma_p^2 + mu_p^2 / s`, or `/ (s + 1)` with a cluster at the origin.
+
+    Args:
+        mu: Signals. Shape (..., s).
+        sigma: Spreads. Shape (..., s).
+        origin: Whether there is one more cluster at the origin. Default: False.
+
+    Returns:
+        The strengths. Shape (..., s).
+    """
     return np.asarray(sigma, float) ** 2 + np.asarray(mu, float) ** 2 / (np.shape(mu)[-1] + origin)
 
 
+@check_arguments
 def spread_of_equal_strengths(mu: tuple[float, float], second_spread: NotNegativeNumber, origin: bool = False) -> float:
-    """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`; 0 where no spread is small enough."""
+    """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`.
+
+    Args:
+        mu: Signals of the two concepts.
+        second_spread: Spread `sigma_2`. Not negative.
+        origin: Whether there is one more cluster at the origin. Default: False.
+
+    Returns:
+        The spread; 0 if none is small enough.
+    """
     excess = second_spread**2 + (mu[1] ** 2 - mu[0] ** 2) / (2 + origin)
     return float(np.sqrt(max(0.0, excess)))
 
 
 class OutputTerms(NamedTuple):
-    """The two parts of an output: `growth` toward the target and the decaying `noise` of the initial weights."""
+    """The two parts of an output."""
 
     growth: Float[Array, "time d"]
+    """The part that grows toward the target. Shape (time, d)."""
     noise: Float[Array, "time d"]
+    """The decaying part of the initial weights. Shape (time, d)."""
 
     @property
     def output(self) -> Float[Array, "time d"]:
-        """What the model returns: the sum of the two."""
+        """The output of the model, the sum of the two."""
         return self.growth + self.noise
 
 
-Numbers = Sequence[float | int] | Float[np.ndarray, " s"] | Float[Array, " s"]
+Numbers = Sequence[float] | Float[np.ndarray, " s"] | Float[Array, " s"]
 
 
 def _vector(numbers: Numbers, dim: int) -> Float[Array, " d"]:
@@ -62,19 +83,40 @@ def _vector(numbers: Numbers, dim: int) -> Float[Array, " d"]:
     return jnp.pad(vector, (0, dim - vector.shape[0]))
 
 
+@check_arguments
 def second_moment(mu: Numbers, sigma: Numbers, dim: int, origin: bool = False) -> Float[Array, " d"]:
-    """`a_p = sigma_p^2 + mu_p^2 / s`, the diagonal of `E[x x^T]` (C.13), zero beyond the given entries.
+    """`a_p = sigma_p^2 + mu_p^2 / s`, the diagonal of `E[x x^T]` (C.13), for `s` clusters of equal weight.
 
-    `s = len(mu)` clusters of equal weight; with `origin` there is one more at 0, and the denominator is `s + 1`.
+    With a cluster at the origin the denominator is `s + 1`.
+
+    Args:
+        mu: Signals of the s concepts. Any shape.
+        sigma: Spreads of the s concepts. Any shape.
+        dim: Dimension d of the inputs.
+        origin: Whether there is one more cluster at the origin. Default: False.
+
+    Returns:
+        The diagonal, zero beyond the given entries. Shape (d,).
     """
     return _vector(sigma, dim) ** 2 + _vector(mu, dim) ** 2 / (len(mu) + origin)
 
 
+@check_arguments
 def printed_second_moment(mu: Numbers, sigma: Numbers, dim: int) -> Float[Array, " d"]:
-    """`(sigma_p^2 + mu_p^2) / s`: the coefficient as Section 4.1 of the submission prints it, which is wrong."""
+    """`(sigma_p^2 + mu_p^2) / s`: the coefficient as Section 4.1 of the submission prints it, which is wrong.
+
+    Args:
+        mu: Signals of the s concepts. Any shape.
+        sigma: Spreads of the s concepts. Any shape.
+        dim: Dimension d of the inputs.
+
+    Returns:
+        The coefficients, zero beyond the given entries. Shape (d,).
+    """
     return (_vector(sigma, dim) ** 2 + _vector(mu, dim) ** 2) / len(mu)
 
 
+@check_arguments
 def output_terms(
     times: Float[Array, " time"],
     z: Float[Array, " d"],
@@ -84,13 +126,22 @@ def output_terms(
 ) -> OutputTerms:
     """Theorem 4.1 at the given times of gradient flow.
 
-    The theorem prints the noise sum up to `s`; that is right only where `z_i = 0` for `i > s`. The default sums to `d`;
-    `noise_inputs=s` gives the printed form.
+    Args:
+        times: Times of gradient flow on eq. (2.1). Shape (time,).
+        z: Input at which the output is evaluated. Shape (d,).
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        noise_inputs: How many inputs the noise sum covers: s as the theorem is printed, which is right only if `z_i =
+            0` for `i > s`. Default: all d.
+
+    Returns:
+        Both parts of the output.
     """
     decay = jnp.exp(-times[:, None] * a)
     return _terms(decay, -jnp.expm1(-times[:, None] * a), z, W0, noise_inputs)
 
 
+@check_arguments
 def discrete_output_terms(
     steps: Int[Array, " time"],
     eta: PositiveNumber,
@@ -99,7 +150,20 @@ def discrete_output_terms(
     a: Float[Array, " d"],
     noise_inputs: int | None = None,
 ) -> OutputTerms:
-    """The same for gradient descent with step `eta` on eq. (2.1), exact: `(1 - eta a_i)^n` after `n` steps."""
+    """Theorem 4.1 for gradient descent on eq. (2.1), exact: `(1 - eta a_i)^n` after `n` steps.
+
+    Args:
+        steps: Numbers of steps n. Shape (time,).
+        eta: Step size on eq. (2.1). Positive.
+        z: Input at which the output is evaluated. Shape (d,).
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        noise_inputs: How many inputs the noise sum covers: s as the theorem is printed, which is right only if `z_i =
+            0` for `i > s`. Default: all d.
+
+    Returns:
+        Both parts of the output.
+    """
     base = jnp.broadcast_to(1 - eta * a, (steps.shape[0], a.shape[0]))
     decay = lax.pow(base, jnp.broadcast_to(steps[:, None], base.shape))
     return _terms(decay, 1 - decay, z, W0, noise_inputs)
@@ -111,30 +175,63 @@ def _terms(decay: Array, grown: Array, z: Array, W0: Array, noise_inputs: int | 
     return OutputTerms(growth=grown * z, noise=noise)
 
 
+@check_arguments
 def jacobian(times: Float[Array, " time"], W0: Float[Array, "d d"], a: Float[Array, " d"]) -> Float[Array, "time d d"]:
-    """`W(t) = I + (W(0) - I) e^{-A t}`, gradient flow; where `a_i = 0` the column keeps its start."""
+    """`W(t) = I + (W(0) - I) e^{-A t}`, by gradient flow; a column with `a_i = 0` keeps its start.
+
+    Args:
+        times: Times of gradient flow on eq. (2.1). Shape (time,).
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The Jacobian at these times. Shape (time, d, d).
+    """
     identity = jnp.eye(a.shape[0], dtype=W0.dtype)
     return identity + (W0 - identity) * jnp.exp(-times[:, None, None] * a)
 
 
-def in_concept_coordinates(W0: Float[Array, "d d"], rotation: Float[Array, "d d"]) -> Float[Array, "d d"]:
+@check_arguments
+def to_concept_coordinates(W0: Float[Array, "d d"], rotation: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """`Q^T W Q`: the start of a model trained on rotated data `Q x`, in the axes of the concepts.
 
     The flow is equivariant, so the theorem holds for this start, `a` unrotated, and the output `Q^T f(Q z)`.
+
+    Args:
+        W0: Initial Jacobian `W(0)`. Shape (d, d).
+        rotation: The rotation Q of the data. Shape (d, d).
+
+    Returns:
+        The start in the axes of the concepts. Shape (d, d).
     """
     return jnp.linalg.multi_dot([rotation.T, W0, rotation], precision="highest")
 
 
+@check_arguments
 def terminal_rate(a: Float[Array, " d"]) -> Float[Array, ""]:
-    """The slope of `log ||df/dt||` at the end of learning, `-min a_k` over the learned directions (`a_k > 0`)."""
+    """The slope of `log ||df/dt||` at the end of learning, `-min a_k` over the learned directions (`a_k > 0`).
+
+    Args:
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The slope, negative. A scalar.
+    """
     return -jnp.min(jnp.where(a > 0, a, jnp.inf))
 
 
+@check_arguments
 def predicted_outputs(trace: xr.Dataset, step_size: PositiveNumber, origin: bool) -> xr.Dataset:
-    """`output(signal, seed, step, concept)` and `test_loss(signal, seed, step)` at the test point, in discrete form.
+    """Outputs and losses of runs at the test point, by Theorem 4.1 in discrete form.
 
-    The trace gives `mu`, `sigma`, `step` and the `start` matrix. `step_size` is that of a step on the loss of eq.
-    (2.1): the learning rate, times 2/d for a loss averaged over coordinates.
+    Args:
+        trace: A trace with `mu`, `sigma`, `step` and the matrix `start`.
+        step_size: Size of a step on the loss of eq. (2.1): the learning rate, times 2/d for a loss averaged over
+            coordinates. Positive.
+        origin: Whether there is one more cluster at the origin.
+
+    Returns:
+        `output(signal, seed, step, concept)` and `test_loss(signal, seed, step)`.
     """
     start = jnp.asarray(trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float)
     steps = jnp.asarray(trace.step.values)
@@ -156,10 +253,18 @@ def predicted_outputs(trace: xr.Dataset, step_size: PositiveNumber, origin: bool
     )
 
 
+@check_arguments
 def closed_forms(measured: xr.Dataset) -> xr.Dataset:
-    """Outputs at the test point and at `z`, of axes (signal, seed, point, time, coordinate): exact for steps of every
-    `learning_rate` (`output`), of the flow (`flow_output`), its `growth` without the noise, and as misprinted
-    (`printed_sum`, `printed_rate`)."""
+    """Outputs at the test point and at `z`, by Theorem 4.1 and by its misprints.
+
+    Args:
+        measured: A trace with the settings, starts and learning rates of the runs.
+
+    Returns:
+        Variables with axes (signal, seed, point, time, coordinate): exact for steps of every `learning_rate`
+        (`output`), of the flow (`flow_output`), its `growth` without the noise, and as misprinted (`printed_sum`,
+        `printed_rate`).
+    """
     mu, sigma, z, times = (jnp.asarray(measured[name].values) for name in ("mu", "sigma", "z", "time"))
     W0 = jnp.asarray(measured.start.transpose("signal", "seed", "row", "column").values)
     tests = jnp.pad(mu, ((0, 0), (0, z.shape[0] - mu.shape[1])))

@@ -13,10 +13,10 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
 from dynascope.theory.concept.jacobian_recursion import jacobian_of
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 U5 = ((0.124614, 0.126369, 0.197760), (0.015675, 0.007716, 0.100468), (0.060387, 0.196722, 0.023272))
 U3 = ((0.030383, 0.086447, 0.092016), (0.013997, 0.056144, 0.085024), (0.096610, 0.076160, 0.089636))
@@ -32,19 +32,26 @@ Integrator = Literal["jacobian_euler", "factor_gd"]
 
 
 class PublishedFigure(NamedTuple):
-    """One theory figure: its data, its start, and how long it runs. `mu` and `sigma` cover every axis."""
+    """One theory figure: its data, its start, and how long it runs."""
 
     name: str
+    """The figure, and whose setting it is."""
     mu: tuple[float, ...]
+    """Signals along every axis."""
     sigma: tuple[float, ...]
+    """Spreads along every axis."""
     concepts: int
+    """Number of concepts s."""
     start: tuple[tuple[float, ...], ...]
+    """Rows of the factor `U(0)`."""
     steps: int
+    """Number of steps."""
     rises_printed: int
     """How many times the test loss rises on its way down with `A`, the equation as printed."""
     rises_coded: int
     """The same with `A` squared, the equation as coded."""
     eta: float = 0.01
+    """Step in the paper clock."""
 
     @property
     def a(self) -> Float[np.ndarray, " d"]:
@@ -62,8 +69,18 @@ PUBLISHED_FIGURES = (
 )
 
 
+@check_arguments
 def run_published_figure(figure: PublishedFigure, power: PositiveNumber, integrator: Integrator) -> xr.Dataset:
-    """`W(step, row, column)` and `test_loss(step)` with `A` to a power: 1 as printed, 2 as coded. Default precision."""
+    """Run the recursion or gradient descent behind a published figure, in the default precision.
+
+    Args:
+        figure: One of `PUBLISHED_FIGURES`.
+        power: Power of `A`: 1 as printed, 2 as coded. Positive.
+        integrator: The recursion on `W` or gradient descent on `U`.
+
+    Returns:
+        `W(step, row, column)` and `test_loss(step)`.
+    """
     a = jnp.asarray(figure.a**power)
     U0 = jnp.asarray(figure.start, dtype=a.dtype)
     if integrator == "factor_gd":

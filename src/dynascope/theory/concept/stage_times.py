@@ -18,27 +18,36 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.concept.jacobian_recursion import jacobian_of
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 
 class StageTimes(NamedTuple):
     """Predictions for each major, concepts in the order given; times in the paper clock."""
 
     log_pivots: Float[Array, "*batch d"]
+    """Log pivots `log p_k`. Shape (..., d)."""
     exit: Float[Array, "*batch d"]
     """First time at which `w_kk` reaches the exit threshold."""
     half: Float[Array, "*batch d"]
-    """First time at which `w_kk` reaches 1/2, infinite where `p_k = 0`: that concept is never learned (Figure 10)."""
+    """First time at which `w_kk` reaches 1/2: infinite if `p_k = 0`, a concept that is never learned (Figure 10)."""
     order: Int[Array, "*batch d"]
     """The concepts in the order in which they are learned."""
 
 
+@check_arguments
 def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
     """`log p_k` from `W(0)`: elimination in the order of descending `a`, without square roots of small numbers.
 
-    A pivot below the rounding of `W(0)` itself counts as zero (-inf). Where `W(0) = U U^T` is nearly singular, use
-    `log_pivots_of_factor`, which sees pivots down to the square of the rounding.
+    If `W(0) = U U^T` is nearly singular, use `log_pivots_of_factor`, which sees pivots down to the square of the
+    rounding.
+
+    Args:
+        W0: Initial Jacobian `W(0)`. Shape (..., d, d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The log pivots; -inf for one below the rounding of `W(0)`. Shape (..., d).
     """
     order = jnp.argsort(-a)
     scale = jnp.max(jnp.abs(W0), axis=(-2, -1), keepdims=True)
@@ -56,10 +65,18 @@ def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
     return logs[..., jnp.argsort(order)]
 
 
+@check_arguments
 def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
     """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger rows.
 
-    From a QR factorization, so a nearly dependent start keeps its digits. Width below `d` gives `-inf` for the rest.
+    From a QR factorization, so a nearly dependent start keeps its digits.
+
+    Args:
+        U0: Initial factor `U(0)`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The log pivots; -inf for those beyond the rank, as with a width below d. Shape (..., d).
     """
     order = jnp.argsort(-a)
     rows = U0[..., order, :]
@@ -70,30 +87,68 @@ def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d
     return 2 * jnp.log(jnp.where(lengths > floor, lengths, 0))[..., jnp.argsort(order)]
 
 
+@check_arguments
 def naive_log_pivots(W0: Float[Array, "*batch d d"]) -> Float[Array, "*batch d"]:
-    """`log w_kk(0)`: the start of each major without elimination, the first guess one would make."""
+    """`log w_kk(0)`: the start of each major without elimination, the first guess one would make.
+
+    Args:
+        W0: Initial Jacobian `W(0)`. Shape (..., d, d).
+
+    Returns:
+        The logarithms. Shape (..., d).
+    """
     return jnp.log(jnp.diagonal(W0, axis1=-2, axis2=-1))
 
 
+@check_arguments
 def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: PositiveNumber) -> Array:
-    """`t_k(theta) = log(theta / p_k) / (2 a_k)`, for a small threshold; paper clock."""
+    """`t_k(theta) = log(theta / p_k) / (2 a_k)`, paper clock.
+
+    Args:
+        log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        threshold: Small value theta of the major. Positive.
+
+    Returns:
+        The times. Shape (..., d).
+    """
     return jnp.maximum((jnp.log(threshold) - log_pivot) / (2 * a), 0)
 
 
+@check_arguments
 def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`t_k(1/2) = log((1 - p_k) / p_k) / (2 a_k)`, paper clock; 0 where `p_k >= 1/2`."""
+    """`t_k(1/2) = log((1 - p_k) / p_k) / (2 a_k)`, paper clock.
+
+    Args:
+        log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The times; 0 if `p_k >= 1/2`. Shape (..., d).
+    """
     below = jnp.minimum(log_pivot, jnp.log(jnp.asarray(0.5, a.dtype)))
     return (jnp.log1p(-jnp.exp(below)) - below) / (2 * a)
 
 
+@check_arguments
 def stage_times(
     log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: PositiveNumber = 0.1
 ) -> StageTimes:
-    """The stages of every major. `log_pivot` from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`."""
+    """When each major leaves the initial phase and when it reaches 1/2, paper clock.
+
+    Args:
+        log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        threshold: Value of a major at which it has left the initial phase. Positive. Default: 0.1.
+
+    Returns:
+        The times, and the order of the concepts.
+    """
     half = half_time(log_pivot, a)
     return StageTimes(log_pivot, exit_time(log_pivot, a, threshold), half, jnp.argsort(half, axis=-1))
 
 
+@check_arguments
 def steps_at(
     times: Float[Array, "*batch d"],
     a: Float[Array, " d"],
@@ -104,23 +159,52 @@ def steps_at(
 
     A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of `jacobian_euler`,
     instead of `e^{2 eta a}`.
+
+    Args:
+        times: Times in the paper clock. Shape (..., d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        eta: Step in the paper clock. Positive.
+        integrator: What takes the steps: gradient descent on `U` or the recursion on `W`. Default: "factor_gd".
+
+    Returns:
+        Numbers of steps. Shape (..., d).
     """
     per_step = 2 * jnp.log1p(eta * a) if integrator == "factor_gd" else jnp.log1p(2 * eta * a)
     return times * 2 * a / per_step
 
 
+@check_arguments
 def half_steps(
     U0: Float[np.ndarray, "*batch d width"],
     a: Float[np.ndarray, " d"],
     learning_rate: PositiveNumber,
     naive: bool = False,
 ) -> Float[np.ndarray, "*batch d"]:
-    """The step of gradient descent on `U` at which each major reaches 1/2, from its pivot; `naive`: from `w_kk(0)`."""
+    """The step of gradient descent on `U` at which each major reaches 1/2.
+
+    Args:
+        U0: Initial factor `U(0)`. Shape (..., d, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+        learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
+        naive: Start each major from `w_kk(0)` instead of its pivot. Default: False.
+
+    Returns:
+        Numbers of steps. Shape (..., d).
+    """
     U, strength = jnp.asarray(U0), jnp.asarray(a)
     pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, strength)
     return np.asarray(steps_at(half_time(pivots, strength), strength, 2 * learning_rate))
 
 
+@check_arguments
 def plateau_length(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log(1 / p_k) / (2 a_k)`, paper clock: how long the loss waits at `1/2 sum_{missing} mu_k^2`."""
+    """`log(1 / p_k) / (2 a_k)`, paper clock: how long the loss waits at `1/2 sum_{missing} mu_k^2`.
+
+    Args:
+        log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
+        a: Strengths `a_k` of the concepts, positive. Shape (d,).
+
+    Returns:
+        The times. Shape (..., d).
+    """
     return -log_pivot / (2 * a)

@@ -9,13 +9,14 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
 
-from dynascope.theory.arguments import PositiveNumber
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss
 from dynascope.theory.concept.minor_entries import minor_entry
 from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.stage_times import half_steps
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 
+@check_arguments
 def staged_path(
     start: Float[np.ndarray, "s width"],
     a: Float[np.ndarray, " s"],
@@ -27,6 +28,15 @@ def staged_path(
     Eliminating the strongest direction first writes `W(0) = sum_i c_i c_i^T / c_ii`, where `c_i` has only entries of
     directions not stronger than i. Each `c_ii` follows the logistic curve from its pivot and each `c_ij` the closed
     form of a minor entry (`minor_entries`); the sum is then a prediction for every entry, exact at step 0.
+
+    Args:
+        start: Factor `U(0)`. Shape (s, width).
+        a: Strengths `a_k` of the concepts, positive. Shape (s,).
+        learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
+        steps: Steps of gradient descent on `U`. Shape (time,).
+
+    Returns:
+        `W` at these steps. Shape (time, s, s).
     """
     order = np.argsort(-a)
     b, rest = a[order], (start @ start.T)[np.ix_(order, order)]
@@ -53,11 +63,22 @@ def staged_path(
     return path[:, back][:, :, back]
 
 
+@check_arguments
 def predicted_runs(
     trace: xr.Dataset, mu: Sequence[float], sigma: Sequence[float], learning_rate: PositiveNumber
 ) -> xr.Dataset:
-    """`W(start, step, row, column)` and `test_loss(start, step)` of runs from the starts of a trace, its `U` at step 0;
-    and the step `half_step(start, concept)` at which each major reaches 1/2."""
+    """Predict runs of the symmetric model from their starts.
+
+    Args:
+        trace: A trace with `U(start, step, ...)`, whose first step is the start.
+        mu: Signals of the s concepts.
+        sigma: Spreads of the s concepts.
+        learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
+
+    Returns:
+        `W(start, step, row, column)`, `test_loss(start, step)`, and the step `half_step(start, concept)` at which each
+        major reaches 1/2.
+    """
     a, steps, starts = strengths(mu, sigma), trace.step.values, trace.U.isel(step=0).values
     W = np.stack([staged_path(start, a, learning_rate, steps) for start in starts])
     loss = np.asarray(out_of_distribution_loss(jnp.asarray(W), jnp.asarray(mu, float)))

@@ -16,17 +16,25 @@ from scipy.linalg import eigvalsh
 from scipy.optimize import minimize_scalar
 
 from dynascope.tasks.axis_teacher import AxisTeacher
-from dynascope.theory.arguments import POSITIVE, PositiveNumber, Whole
+from dynascope.theory.domains import POSITIVE, PositiveNumber, Whole, check_arguments
 
 Dim = Annotated[int, Whole(2)]
 
 
+@check_arguments
 def common_sharpness(
     x: Float[Array, "n d"], squares: Annotated[Float[np.ndarray, " k"], POSITIVE]
 ) -> Float[np.ndarray, " k"]:
     """The sharpness on a sample, for several k^2.
 
     At these minima the residual is 0, and k enters the Jacobian as a factor: k in the columns of v, 1/k in those of w.
+
+    Args:
+        x: Inputs. Shape (n, d).
+        squares: Values of k^2, positive. Shape (k,).
+
+    Returns:
+        The sharpness for each k^2. Shape (k,).
     """
     task = AxisTeacher(x.shape[1])
     unit = np.asarray(jax.jit(task.hessian)(task.minimum(jnp.ones(task.dim, x.dtype)), x))
@@ -35,12 +43,20 @@ def common_sharpness(
     return np.concatenate([eigvalsh(scale[:, None] * unit * scale, subset_by_index=last) for scale in scales])
 
 
+@check_arguments
 def expected_common_sharpness(square: PositiveNumber, dim: Dim) -> float:
-    """The sharpness over the whole sphere, at k^2 = `square`.
+    """The sharpness over the whole sphere.
 
     By symmetry the top eigenvector has equal entries on all v_i, on all w_ii, and on all w_ij. Along it the output
     moves by a multiple of S = sum_i relu(x_i) and one of T = sum_i 1[x_i > 0] sum_{j != i} x_j, of which the sphere
     gives E S^2 = 1/2 + (d-1)/(2 pi), E ST = (d-1)/4 and E T^2 = (d-1)(1/2 + (d-2)/4 + 1/(2 pi)).
+
+    Args:
+        square: k^2. Positive.
+        dim: Dimension d, at least 2.
+
+    Returns:
+        The sharpness.
     """
     first = (1 / 2 + (dim - 1) / (2 * np.pi)) / dim
     mixed = (dim - 1) ** 0.5 / (4 * dim)
@@ -50,7 +66,15 @@ def expected_common_sharpness(square: PositiveNumber, dim: Dim) -> float:
     return 2 * float(np.linalg.eigvalsh([[both * first, off], [off, second / square]])[-1])
 
 
+@check_arguments
 def flattest_square(dim: Dim) -> float:
-    """The common k^2 at which the sharpness over the whole sphere is least."""
+    """The common k^2 at which the sharpness over the whole sphere is least.
+
+    Args:
+        dim: Dimension d, at least 2.
+
+    Returns:
+        k^2.
+    """
     found: Any = minimize_scalar(lambda square: expected_common_sharpness(square, dim), bounds=(0.5, 3.0))
     return float(found.x)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 
 from dynascope.tasks.products import ProductLoss
 from dynascope.tasks.scalar_losses import real
-from dynascope.theory.arguments import NotNegativeNumber, Positive, PositiveNumber
+from dynascope.theory.domains import NotNegativeNumber, Positive, PositiveNumber, check_arguments
 
 Which = Literal["M", "M_c"]
 
@@ -28,6 +28,7 @@ GRID = 4001
 NEWTON_STEPS = 30
 
 
+@check_arguments
 def in_manifold(
     factors: Float[Array, " n"],
     rate: PositiveNumber,
@@ -36,8 +37,20 @@ def in_manifold(
     task: ProductLoss | None = None,
     minimizers_only: bool = True,
 ) -> Bool[Array, ""]:
-    """Whether a point lies on the manifold. `minimizers_only=False` takes the literal definition, grad L . u = 0
-    instead of a zero gradient, which also admits x = y < 1/sqrt(2) at every eta below 2/(1 - x^2)."""
+    """Whether a point lies on the manifold.
+
+    Args:
+        factors: The point. Shape (n,).
+        rate: Learning rate eta. Positive.
+        which: The manifold. Default: "M".
+        tolerance: Largest entry of the gradient that counts as 0. Not negative. Default: 1e-09.
+        task: The loss. Default: `ProductLoss()`, a product fitted to 1.
+        minimizers_only: False for the literal definition, grad L . u = 0 instead of a zero gradient, which also admits
+            x = y < 1/sqrt(2) at every eta below 2/(1 - x^2). Default: True.
+
+    Returns:
+        True if it lies on the manifold. A scalar.
+    """
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
     gradient = task.gradient(factors)
@@ -46,20 +59,47 @@ def in_manifold(
     return flat & (still <= tolerance)
 
 
+@check_arguments
 def on_hyperbola(x: Positive, rate: Positive) -> Bool[Array, " ..."]:
-    """Whether (x, 1/x) lies on M: x + 1/x < sqrt(2 + 2/eta)."""
+    """Whether (x, 1/x) lies on M: x + 1/x < sqrt(2 + 2/eta).
+
+    Args:
+        x: First factor. Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        True if it lies on M. Any shape.
+    """
     return real(x) + 1 / real(x) < jnp.sqrt(2 + 2 / real(rate))
 
 
+@check_arguments
 def extent(rate: Positive) -> Float[Array, " 2"]:
-    """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, where M has no minimizer."""
+    """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta).
+
+    Args:
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The end points; nan for eta > 1, when M has no minimizer. Shape (2,).
+    """
     total = jnp.sqrt(2 + 2 / real(rate))
     spread = jnp.sqrt(total**2 - 4)
     return jnp.stack([(total - spread) / 2, (total + spread) / 2])
 
 
+@check_arguments
 def project(factors: Float[Array, " 2"], rate: PositiveNumber, which: Which = "M") -> Float[Array, " 2"]:
-    """The nearest point of the closure of the manifold on xy = 1 (x > 0); nan where M has none (eta > 1)."""
+    """The nearest point of the closure of the manifold on xy = 1 (x > 0).
+
+    Args:
+        factors: The point to project. Shape (2,).
+        rate: Learning rate eta. Positive.
+        which: The manifold. Default: "M".
+
+    Returns:
+        The nearest point; nan if M has none (eta > 1). Shape (2,).
+    """
     if which == "M_c":
         reach = jnp.max(jnp.abs(factors)) + 2
         return _nearest(factors, jnp.stack([1 / reach, reach]))

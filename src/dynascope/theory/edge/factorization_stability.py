@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
-from dynascope.theory.arguments import NotNegative, NotNegativeNumber, Positive, PositiveNumber
+from dynascope.theory.domains import NotNegative, NotNegativeNumber, Positive, PositiveNumber, check_arguments
 from dynascope.theory.edge.quartic_orbit import normalized_orbit
 
 BISECTIONS = 40
@@ -22,10 +22,22 @@ ROUNDING = 1e-7
 """A radius up to 1 + 1e-7 counts as 1: the neutral eigenvalues of the product may be defective."""
 
 
+@check_arguments
 def transition(y: Reals, z: Reals, first: Positive, bulk: NotNegative, alpha: Positive) -> Float[Array, "4 4"]:
-    """With m = yz - K (y, z in units in which eta = 1), rows
+    """The matrix of one step. With m = yz - K its rows are
     [1, 0, -(yz + m(1 - z^2)), -b]; [0, 1, -b, -(yz + m(1 - y^2))];
-    [-m, 0, 1 - z^2 - b al^2 + yz m, 0]; [0, -m, 0, 1 - y^2 - b/al^2 + yz m]."""
+    [-m, 0, 1 - z^2 - b al^2 + yz m, 0]; [0, -m, 0, 1 - y^2 - b/al^2 + yz m].
+
+    Args:
+        y: |u_1^T Y| in units in which eta = 1. Any shape.
+        z: |u_1^T Z| in the same units. Any shape.
+        first: K = eta sigma_1^2. Positive, any shape.
+        bulk: b = eta sigma_p^2. Not negative, any shape.
+        alpha: Imbalance alpha of the minimum. Positive, any shape.
+
+    Returns:
+        The matrix. Shape (4, 4).
+    """
     y, z, K, b, square = real(y), real(z), real(first), real(bulk), real(alpha) ** 2
     m, one, none = y * z - K, jnp.ones_like(y * z * K * b * square), jnp.zeros_like(y * z * K * b * square)
     rows = [
@@ -37,29 +49,70 @@ def transition(y: Reals, z: Reals, first: Positive, bulk: NotNegative, alpha: Po
     return jnp.stack([jnp.stack([jnp.broadcast_to(entry, one.shape) for entry in row]) for row in rows])
 
 
+@check_arguments
 def eigenvalues_at_minimum(first: PositiveNumber, bulk: NotNegativeNumber, alpha: PositiveNumber) -> Float[Array, " 4"]:
-    """{1, 1, 1 - K/al^2 - b al^2, 1 - K al^2 - b/al^2}, of the matrix at y = al sigma_1, z = sigma_1/al."""
+    """{1, 1, 1 - K/al^2 - b al^2, 1 - K al^2 - b/al^2}, of the matrix at y = al sigma_1, z = sigma_1/al.
+
+    Args:
+        first: K = eta sigma_1^2. Positive.
+        bulk: b = eta sigma_p^2. Not negative.
+        alpha: Imbalance alpha of the minimum. Positive.
+
+    Returns:
+        The eigenvalues. Shape (4,).
+    """
     K, b, square = real(first), real(bulk), real(alpha) ** 2
     return jnp.stack([jnp.ones_like(K), jnp.ones_like(K), 1 - K / square - b * square, 1 - K * square - b / square])
 
 
+@check_arguments
 def orbit_transition(first: PositiveNumber, bulk: NotNegativeNumber, alpha: PositiveNumber) -> Float[Array, "4 4"]:
-    """Q(d2) Q(d1): two steps on the orbit y = z = sigma_1 rho_i."""
+    """Q(d2) Q(d1): two steps on the orbit y = z = sigma_1 rho_i.
+
+    Args:
+        first: K = eta sigma_1^2. Positive.
+        bulk: b = eta sigma_p^2. Not negative.
+        alpha: Imbalance alpha of the minimum. Positive.
+
+    Returns:
+        The matrix of both steps. Shape (4, 4).
+    """
     scale = jnp.sqrt(real(first))
     low, high = (transition(scale * rho, scale * rho, first, bulk, alpha) for rho in normalized_orbit(first))
     return jnp.matmul(high, low, precision="highest")
 
 
+@check_arguments
 def spectral_radius(first: PositiveNumber, bulk: NotNegativeNumber, alpha: PositiveNumber = 1.0) -> Float[Array, ""]:
-    """The radius of Q(d2) Q(d1): up to 1 the other directions do not grow; above 1 they do."""
+    """The radius of Q(d2) Q(d1): up to 1 the other directions do not grow; above 1 they do.
+
+    Args:
+        first: K = eta sigma_1^2. Positive.
+        bulk: b = eta sigma_p^2. Not negative.
+        alpha: Imbalance alpha of the minimum. Positive. Default: 1.0.
+
+    Returns:
+        The radius. A scalar.
+    """
     return jnp.max(jnp.abs(jnp.linalg.eigvals(orbit_transition(first, bulk, alpha))))
 
 
+@check_arguments
 def critical_bulk(
     first: PositiveNumber, alpha: PositiveNumber = 1.0, highest: PositiveNumber = 2.0
 ) -> Float[Array, ""]:
-    """The eta sigma_p^2 at which the radius first exceeds 1, found on a grid up to `highest` and then by bisection; at
-    alpha = 1 it is 2 - K, the bound of Observation 1."""
+    """The eta sigma_p^2 at which the radius first exceeds 1, by a grid and then bisection.
+
+    At alpha = 1 it is 2 - K, the bound of Observation 1.
+
+    Args:
+        first: K = eta sigma_1^2. Positive.
+        alpha: Imbalance alpha of the minimum. Positive. Default: 1.0.
+        highest: End of the grid. Positive. Default: 2.0.
+
+    Returns:
+        The critical value. A scalar.
+    """
 
     def grows(bulk: Array) -> Array:
         return spectral_radius(first, bulk, alpha) > 1 + ROUNDING

@@ -10,28 +10,53 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
+from dynascope.theory.domains import check_arguments
+
 STEP = 1.1
 
 
 class Box(NamedTuple):
-    """product_low <= v wx <= product_high, gap_low <= v - wx <= gap_high, 0 <= wy <= height."""
+    """Bounds on v wx, v - wx and wy >= 0."""
 
     product_low: float
+    """Least v wx."""
     product_high: float
+    """Largest v wx."""
     gap_low: float
+    """Least v - wx."""
     gap_high: float
+    """Largest v - wx."""
     height: float
+    """Largest wy."""
 
 
+@check_arguments
 def split(box: Box) -> list[Box]:
-    """The parts with v wx <= 1 and v wx >= 1; `propagate` takes only boxes on one side."""
+    """Split a box at v wx = 1; `propagate` takes only boxes on one side.
+
+    Args:
+        box: The box.
+
+    Returns:
+        The parts with v wx <= 1 and v wx >= 1, or the box alone if it is on one side.
+    """
     if box.product_low < 1 < box.product_high:
         return [box._replace(product_high=1.0), box._replace(product_low=1.0)]
     return [box]
 
 
+@check_arguments
 def propagate(box: Box, ratio: Literal["printed", "valid"] = "valid", cap: bool = False) -> Box:
-    """One step. `cap` keeps wy from growing, which is known in stage 2."""
+    """Propagate a box by one step.
+
+    Args:
+        box: A box on one side of v wx = 1.
+        ratio: The bound on wy: (B.90) as printed, or a valid one. Default: "valid".
+        cap: Keep wy from growing, as is known in stage 2. Default: False.
+
+    Returns:
+        A box that holds all images.
+    """
     m1, m2, d1, d2, e = (float(end) for end in box)
     if m1 < 1 < m2 or not (d1 < 0 < d2 and 0 < m1 <= m2 and e >= 0):
         raise ValueError(f"box must lie on one side of v wx = 1 (see split) and contain v = wx > 0; got {box}")
@@ -82,7 +107,11 @@ PRINTED = {
 
 
 def printed_misses() -> list[float]:
-    """How far the images of these boxes are from the printed numbers, in units of the last digit printed."""
+    """How far the images of the printed boxes are from the printed numbers.
+
+    Returns:
+        The distances, in units of the last digit printed.
+    """
     misses = []
     for box, printed in PRINTED.items():
         found = propagate(box, "printed")._asdict()

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from dynascope.tasks.products import ProductLoss
 from dynascope.tasks.scalar_losses import Values, real
-from dynascope.theory.arguments import NotNegative, Positive, Whole
+from dynascope.theory.domains import NotNegative, Positive, Whole, check_arguments
 from dynascope.theory.edge.quartic_orbit import critical_point
 
 
@@ -31,21 +31,37 @@ class Successor(NamedTuple):
     """x+^2 - y+^2."""
 
 
+@check_arguments
 def successor(x: Values, y: Values, mu: Positive, rate: Positive) -> Successor:
-    """The three identities (B.4, B.33)."""
+    """The three identities (B.4, B.33).
+
+    Args:
+        x: First factor. Any shape.
+        y: Second factor. Any shape.
+        mu: Target mu of the product. Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The next gap, product and difference of squares.
+    """
     e = rate * (x * y - mu)
     return Successor((y - x) * (1 + e), x * y * (1 - e) ** 2 - e * (x - y) ** 2, (x**2 - y**2) * (1 - e**2))
 
 
 class Contraction(NamedTuple):
-    """Two steps from xy > mu: r = (y - x)_{t+2} / (y - x)_t, and its bounds in the proof of Theorem 3.4."""
+    """Two steps from xy > mu, and their bounds in the proof of Theorem 3.4."""
 
     ratio: Values
+    """r = (y - x)_{t+2} / (y - x)_t."""
     upper: Values
+    """Upper bound on r. Any shape."""
     lower: Values
+    """Lower bound on r. Any shape."""
     case: Int[Array, " ..."]
+    """Case of the proof: 1, 2 or 3. Any shape."""
 
 
+@check_arguments
 def contraction(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive) -> Contraction:
     """The ratio from a point with xy > mu, its bounds for 1 < K < 1.5, and which case of the proof applies (x1, y1 the
     next point, x_s^2 = (mu + 1/eta)/3):
@@ -53,6 +69,14 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive)
     1: eta (mu - x1 y1) >= 1/2: r < (1 + min(x/y, y/x))/2;
     2: otherwise, x1 y1 <= x_s^2: r < 2 - K;
     3: otherwise: r < 1 - 2 (K - 1)(xy/mu - 1). Always r > 2 - 2K.
+
+    Args:
+        factors: Points (x, y) with xy > mu. Shape (..., 2).
+        mu: Target mu of the product. Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The ratio, its bounds for 1 < K < 1.5, and the case.
     """
     mu, rate = real(mu), real(rate)
     task, K = ProductLoss(mu), rate * mu
@@ -66,13 +90,29 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive)
     return Contraction(ratio, jnp.where(far, (1 + share) / 2, near), lower, jnp.where(far, 1, jnp.where(below, 2, 3)))
 
 
+@check_arguments
 def orbit_contraction(K: Positive) -> Values:
-    """3 - 2K: the factor of the imbalance per two steps, on the orbit, exactly; 0 at K = 1.5."""
+    """3 - 2K: the factor of the imbalance per two steps, on the orbit, exactly; 0 at K = 1.5.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The factor. Any shape.
+    """
     return 3 - 2 * real(K)
 
 
+@check_arguments
 def transverse_exponent(K: Positive) -> Values:
-    """ln|3 - 2K| / 2: the exponent of the imbalance per step, on the orbit."""
+    """ln|3 - 2K| / 2: the exponent of the imbalance per step, on the orbit.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The exponent. Any shape.
+    """
     return jnp.log(jnp.abs(orbit_contraction(K))) / 2
 
 
@@ -80,21 +120,43 @@ class Positivity(NamedTuple):
     """Lemma B.2: x and y stay positive if `left` < `right`."""
 
     left: Values
+    """Left side of Lemma B.2. Any shape."""
     right: Values
+    """Its right side, p. Any shape."""
     sure: Bool[Array, " ..."]
+    """Whether left < right. Any shape."""
 
 
+@check_arguments
 def positivity(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive) -> Positivity:
-    """Lemma B.2, for x0 y0 > mu: max{eta (x0 y0 - mu), polynomial} < p, see `positivity_terms`."""
+    """Lemma B.2: max{eta (x0 y0 - mu), polynomial} < p; see `positivity_terms`.
+
+    Args:
+        factors: Starts (x0, y0) with x0 y0 > mu. Shape (..., 2).
+        mu: Target mu of the product. Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        Both sides, and whether the lemma applies.
+    """
     polynomial, p = positivity_terms(jnp.abs(factors[..., 1] - factors[..., 0]) / jnp.sqrt(real(mu)), rate * mu)
     product = jnp.prod(factors, axis=-1)
     left = jnp.maximum(rate * (product - mu), polynomial)
     return Positivity(left, p, (left < p) & (product > mu) & jnp.all(factors > 0, axis=-1))
 
 
+@check_arguments
 def positivity_terms(gap: NotNegative, K: Positive) -> tuple[Values, Values]:
-    """(4/27)(1 + K)^3 + (2K^2/3 - K/3 + q K^2 m^2/(2(K+1))) q m^2 - K, and p; m = |y0 - x0|/sqrt(mu),
-    p = 4/(m + sqrt(m^2 + 4))^2, q = (1 + p)^2."""
+    """The polynomial (4/27)(1 + K)^3 + (2K^2/3 - K/3 + q K^2 m^2/(2(K+1))) q m^2 - K and the bound p of Lemma B.2;
+    p = 4/(m + sqrt(m^2 + 4))^2, q = (1 + p)^2.
+
+    Args:
+        gap: m = |y0 - x0|/sqrt(mu). Not negative, any shape.
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The polynomial, and p.
+    """
     m, K = real(gap), real(K)
     p = 4 / (m + jnp.sqrt(m**2 + 4)) ** 2
     q = (1 + p) ** 2
@@ -102,17 +164,36 @@ def positivity_terms(gap: NotNegative, K: Positive) -> tuple[Values, Values]:
     return 4 / 27 * (1 + K) ** 3 + middle * q * m**2 - K, p
 
 
+@check_arguments
 def largest_gap(K: Positive, resolution: Annotated[int, Whole(2)] = 2001) -> Values:
-    """The largest m = |y0 - x0|/sqrt(mu) that Lemma B.2 admits (for x0 y0 just above mu), on a grid over [0, 1]."""
+    """The largest m = |y0 - x0|/sqrt(mu) that Lemma B.2 admits (for x0 y0 just above mu).
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+        resolution: Number of points of a grid over [0, 1], at least 2. Default: 2001.
+
+    Returns:
+        The largest gap. Any shape.
+    """
     gaps = jnp.linspace(0, 1, resolution)
     polynomial, p = positivity_terms(gaps, real(K)[..., None])
     return jnp.max(jnp.where(polynomial < p, gaps, 0), axis=-1)
 
 
+@check_arguments
 def flow_limit(factors: Float[Array, "*batch 2"], mu: Positive) -> Float[Array, "*batch 2"]:
-    """The limit of gradient flow: the minimum with the same x^2 - y^2, in the positive quadrant. Small rates end near
-    it, at sharpness x^2 + y^2; lowering the rate after the oscillation ends at (sqrt(mu), sqrt(mu)), sharpness 2 mu
-    (Remarks 2, 6)."""
+    """The limit of gradient flow: the minimum with the same x^2 - y^2, in the positive quadrant.
+
+    Small rates end near it, at sharpness x^2 + y^2; lowering the rate after the oscillation ends at (sqrt(mu),
+    sqrt(mu)), sharpness 2 mu (Remarks 2, 6).
+
+    Args:
+        factors: Starts (x, y). Shape (..., 2).
+        mu: Target mu of the product. Positive, any shape.
+
+    Returns:
+        The limits. Shape (..., 2).
+    """
     half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
     size = jnp.sqrt(half**2 + mu**2)
     return jnp.sqrt(jnp.stack([size + half, size - half], axis=-1))

@@ -19,88 +19,185 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from dynascope.tasks.scalar_losses import Reals, Values, real
-from dynascope.theory.arguments import Domain, Positive, Whole
+from dynascope.theory.domains import Domain, Positive, Whole, check_arguments
 
 SUPERSTABLE = math.sqrt(4.5) - 1
-"""Where the multiplier is 0, and up to where Theorem 3.3 proves convergence: 1.12132."""
+"""The K at which the multiplier is 0, up to which Theorem 3.3 proves convergence: 1.12132."""
 STABILITY_LIMIT = math.sqrt(5) - 1
-"""Where the multiplier is -1 (B.12) and period four takes over: 1.23607."""
+"""The K at which the multiplier is -1 (B.12) and period four takes over: 1.23607."""
 IMPLICIT_LIMIT = 1.5
-"""Up to where (3.4) covers both points (B.17)."""
+"""The largest K for which (3.4) covers both points (B.17)."""
 POSITIVITY_LIMIT = 1.5 * math.sqrt(3) - 1
-"""Up to where iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
+"""The largest K for which iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
 ONSET_OF_CHAOS = 1.30228
 """The limit of the thresholds of `cascade`."""
 
 
 class Orbit(NamedTuple):
-    """The two points, the one below the minimum first."""
+    """The two points."""
 
     low: Values
+    """The point below the minimum. Any shape."""
     high: Values
+    """The point above it. Any shape."""
 
 
+@check_arguments
 def orbit(mu: Positive, rate: Positive) -> Orbit:
-    """{d_1, d_2}; nan below the threshold rate 1/mu."""
+    """{d_1, d_2}, the points of period two.
+
+    Args:
+        mu: The minimum is sqrt(mu). Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The points; nan below the threshold rate 1/mu.
+    """
     wide, narrow = jnp.sqrt(real(mu) + 3 / real(rate)), jnp.sqrt(real(mu) - 1 / real(rate))
     return Orbit((wide - narrow) / 2, (wide + narrow) / 2)
 
 
+@check_arguments
 def normalized_orbit(K: Positive) -> Orbit:
-    """The orbit for mu = 1, eta = K: rho_1, rho_2. Those of products, neurons and factorizations reduce to it."""
+    """The orbit for mu = 1, eta = K: rho_1, rho_2. Those of products, neurons and factorizations reduce to it.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The two points.
+    """
     return orbit(1.0, K)
 
 
+@check_arguments
 def implicit_rate(mu: Positive, x: Positive) -> Values:
-    """eta = 1 / (d^2 (sqrt(mu/d^2 - 3/4) + 1/2)), the rate whose orbit passes through d (3.4); for d^2 <= 4 mu/3 and,
-    of the upper points, K <= 1.5 only."""
+    """The rate whose orbit passes through d (3.4): eta = 1 / (d^2 (sqrt(mu/d^2 - 3/4) + 1/2)).
+
+    Args:
+        mu: The minimum is sqrt(mu). Positive, any shape.
+        x: The point d with d^2 <= 4 mu/3; of the upper points, only those with K <= 1.5. Positive, any shape.
+
+    Returns:
+        The rate. Any shape.
+    """
     square = real(x) ** 2
     return 1 / (square * (jnp.sqrt(real(mu) / square - 3 / 4) + 1 / 2))
 
 
+@check_arguments
 def multiplier(K: Positive) -> Values:
-    """9 - 2 (1 + K)^2, of two steps on the orbit: 1 at K = 1, 0 at sqrt(4.5) - 1, -1 at sqrt(5) - 1."""
+    """9 - 2 (1 + K)^2, of two steps on the orbit: 1 at K = 1, 0 at sqrt(4.5) - 1, -1 at sqrt(5) - 1.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The multiplier. Any shape.
+    """
     return 9 - 2 * (1 + real(K)) ** 2
 
 
+@check_arguments
 def steps_needed(
     K: Positive, tolerance: Annotated[Reals, Domain("between 0 and 1", lambda x: (x > 0) & (x < 1))]
 ) -> Values:
-    """Roughly how many steps the orbit takes to be reached to this tolerance: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|."""
+    """Roughly how many steps it takes to reach the orbit: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+        tolerance: Distance from the orbit, between 0 and 1. Any shape.
+
+    Returns:
+        The number of steps. Any shape.
+    """
     return 2 * jnp.log(real(tolerance)) / jnp.log(jnp.abs(multiplier(K)))
 
 
+@check_arguments
 def critical_point(mu: Positive, rate: Positive) -> Values:
-    """x_s = sqrt((mu + 1/eta)/3), where F' = 0; [x_s, sqrt(mu)) is the invariant interval of the proof."""
+    """x_s = sqrt((mu + 1/eta)/3), where F' = 0; [x_s, sqrt(mu)) is the invariant interval of the proof.
+
+    Args:
+        mu: The minimum is sqrt(mu). Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The point x_s. Any shape.
+    """
     return jnp.sqrt((real(mu) + 1 / real(rate)) / 3)
 
 
+@check_arguments
 def lower_bound(mu: Positive) -> Values:
-    """d_1^2 >= (3 + sqrt 2) mu / 7 for K up to sqrt(4.5) - 1 (B.18), as a bound on d_1."""
+    """d_1^2 >= (3 + sqrt 2) mu / 7 for K up to sqrt(4.5) - 1 (B.18), as a bound on d_1.
+
+    Args:
+        mu: The minimum is sqrt(mu). Positive, any shape.
+
+    Returns:
+        The bound on d_1. Any shape.
+    """
     return jnp.sqrt((3 + math.sqrt(2)) / 7 * real(mu))
 
 
+@check_arguments
 def invariance(K: Positive) -> Values:
-    """(2/3)(1 + K)(1 + K - (4/27)(1 + K)^3), larger than 1 for K in (1, sqrt(4.5) - 1) (B.20); it is 1 where
-    (1 + K)^2 is 2.25 or 4.5."""
+    """(2/3)(1 + K)(1 + K - (4/27)(1 + K)^3), larger than 1 for K in (1, sqrt(4.5) - 1) (B.20).
+
+    It is 1 at (1 + K)^2 = 2.25 and 4.5.
+
+    Args:
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The left side of (B.20). Any shape.
+    """
     grown = 1 + real(K)
     return 2 / 3 * grown * (grown - 4 / 27 * grown**3)
 
 
+@check_arguments
 def outer_orbit(mu: Positive, rate: Positive) -> Values:
-    """sqrt(mu + 2/eta): with its negative an unstable orbit; starts beyond it diverge."""
+    """sqrt(mu + 2/eta): with its negative an unstable orbit; starts beyond it diverge.
+
+    Args:
+        mu: The minimum is sqrt(mu). Positive, any shape.
+        rate: Learning rate eta. Positive, any shape.
+
+    Returns:
+        The positive point. Any shape.
+    """
     return jnp.sqrt(real(mu) + 2 / real(rate))
 
 
+@check_arguments
 def step(x: Values, K: Positive) -> Values:
-    """x (1 + K - K x^2), gradient descent in units of sqrt(mu)."""
+    """x (1 + K - K x^2), gradient descent in units of sqrt(mu).
+
+    Args:
+        x: The parameter, in units of sqrt(mu). Any shape.
+        K: K = eta mu. Positive, any shape.
+
+    Returns:
+        The next value. Any shape.
+    """
     return x * (1 + K - K * x**2)
 
 
+@check_arguments
 def cascade(doublings: Annotated[int, Whole(1, 12)] = 4) -> Float[Array, " doubling"]:
     """The K at which periods 1, 2, 4, ... lose their stability: 1, sqrt(5) - 1, 1.28803, 1.29923, ..., with limit
-    1.3023. Newton's method on F^p(x) = x, (F^p)'(x) = -1, from a guess by the ratio of successive gaps (Feigenbaum's
-    4.669)."""
+    1.3023.
+
+    Newton's method on F^p(x) = x, (F^p)'(x) = -1, from a guess by the ratio of successive gaps (Feigenbaum's 4.669).
+
+    Args:
+        doublings: How many thresholds, from 1 to 12. Default: 4.
+
+    Returns:
+        The thresholds. Shape (doubling,).
+    """
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
     for doubling in range(2, doublings):
         guess = found[-1] + (found[-1] - found[-2]) / gap
@@ -111,7 +208,7 @@ def cascade(doublings: Annotated[int, Whole(1, 12)] = 4) -> Float[Array, " doubl
 
 @partial(jax.jit, static_argnames="period")
 def _flip(period: int, guess: Float[Array, ""]) -> Float[Array, ""]:
-    """Where an orbit of this period has multiplier -1, near the guess."""
+    """The K near the guess at which an orbit of this period has multiplier -1."""
 
     def conditions(unknown: Float[Array, " 2"]) -> Float[Array, " 2"]:
         x, K = unknown

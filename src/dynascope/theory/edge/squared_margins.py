@@ -15,21 +15,49 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from dynascope.tasks.scalar_losses import Function, Reals, Values, derivatives, real
+from dynascope.theory.domains import check_arguments
 
 
+@check_arguments
 def margin(model: Function, x: Reals) -> Values:
-    """6 g''^2 - g' g''' (Proposition 1): positive where the orbit exists."""
+    """6 g''^2 - g' g''' (Proposition 1): positive if the orbit exists.
+
+    Args:
+        model: Scalar function g, of one array.
+        x: The point. Any shape.
+
+    Returns:
+        The margin. Any shape.
+    """
     _, first, second, third = derivatives(model, x, 3)
     return 6 * second**2 - first * third
 
 
+@check_arguments
 def flip_from_margin(model: Function, x: Reals) -> Values:
-    """D = 16 g'^2 (6 g''^2 - g' g''')."""
+    """D = 16 g'^2 (6 g''^2 - g' g''').
+
+    Args:
+        model: Scalar function g, of one array.
+        x: The point. Any shape.
+
+    Returns:
+        D. Any shape.
+    """
     return 16 * derivatives(model, x, 1)[1] ** 2 * margin(model, x)
 
 
+@check_arguments
 def monomial_margin(alpha: int, x: Reals) -> Values:
-    """alpha^2 (alpha - 1)(5 alpha - 4) x^(2 alpha - 4), of x^alpha."""
+    """alpha^2 (alpha - 1)(5 alpha - 4) x^(2 alpha - 4), of x^alpha.
+
+    Args:
+        alpha: The power.
+        x: The point. Any shape.
+
+    Returns:
+        The margin. Any shape.
+    """
     return alpha**2 * (alpha - 1) * (5 * alpha - 4) * real(x) ** (2 * alpha - 4)
 
 
@@ -55,8 +83,17 @@ MARGINS: dict[str, Callable[[Array], Array]] = {
 """The margins of the base models in closed form (Corollaries 2-8; softplus and gaussian are not in the document)."""
 
 
+@check_arguments
 def closed_form(name: str, x: float) -> float:
-    """The margin of a base model or a monomial ("x^3") in closed form; nan for other names."""
+    """The margin of a base model or a monomial in closed form.
+
+    Args:
+        name: A key of `MARGINS`, or a monomial such as "x^3".
+        x: The point.
+
+    Returns:
+        The margin; nan for other names.
+    """
     if name.startswith("x^"):
         return float(monomial_margin(int(name[2:]), x))
     return float(MARGINS[name](jnp.asarray(x))) if name in MARGINS else float("nan")
@@ -66,6 +103,7 @@ class Composition(NamedTuple):
     """The margin of q(p(x)) and its three terms."""
 
     margin: Values
+    """The sum of the three terms. Any shape."""
     from_outer: Values
     """p'^4 (6 q''^2 - q' q''')."""
     from_inner: Values
@@ -78,10 +116,19 @@ class Composition(NamedTuple):
     """Sufficient for it, given that p and q satisfy it: q' q'' p'' >= 0."""
 
 
+@check_arguments
 def composition_condition(inner: Function, outer: Function, x: Reals) -> Composition:
-    """The margin of F = q(p(x)) from those of p (`inner`, at x) and q (`outer`, at p(x)):
+    """The margin of F = q(p(x)) from those of p and q:
 
     6 F''^2 - F' F''' = p'^4 (6 q''^2 - q' q''') + q'^2 (6 p''^2 - p' p''') + 9 q' q'' p'^2 p''.
+
+    Args:
+        inner: Scalar function p.
+        outer: Scalar function q, whose margin is taken at p(x).
+        x: The point. Any shape.
+
+    Returns:
+        The margin and its terms.
     """
     value, p1, p2, p3 = derivatives(inner, x, 3)
     _, q1, q2, q3 = derivatives(outer, value, 3)

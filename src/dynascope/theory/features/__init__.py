@@ -1,3 +1,3 @@
-"""Feature learning: what is known of average gradient outer products without training."""
+"""Feature learning: properties of average gradient outer products that are known without training."""
 
 from dynascope.theory.features import agop as agop

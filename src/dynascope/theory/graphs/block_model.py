@@ -10,11 +10,21 @@ import math
 import numpy as np
 
 from dynascope import checks
+from dynascope.theory.domains import check_arguments
 
 
-def signal_to_noise(within: float | int, across: float | int) -> float:
-    """(a - b)² / (2(a + b)) for the rates a = `within` and b = `across`. Above 1, the threshold of Kesten and Stigum,
-    large graphs can be divided better than by chance; below it they cannot (Mossel, Neeman and Sly, 2015)."""
+@check_arguments
+def signal_to_noise(within: float, across: float) -> float:
+    """(a - b)² / (2(a + b)): above 1, the threshold of Kesten and Stigum, large graphs can be divided better than by
+    chance; below it they cannot (Mossel, Neeman and Sly, 2015).
+
+    Args:
+        within: Rate a of edges within a community.
+        across: Rate b of edges between the two.
+
+    Returns:
+        The ratio.
+    """
     checks.real("within", within, at_least=0)
     checks.real("across", across, at_least=0)
     if within + across <= 0:
@@ -22,15 +32,32 @@ def signal_to_noise(within: float | int, across: float | int) -> float:
     return float((within - across) ** 2 / (2 * (within + across)))
 
 
-def negative_eigenvalues(within: float | int, across: float | int) -> int:
+@check_arguments
+def negative_eigenvalues(within: float, across: float) -> int:
     """How many eigenvalues of the Bethe Hessian H(√c) are below 0 on a large graph of average degree c: one for the
-    graph itself, and one more where its communities can be found (Saade, Krzakala and Zdeborová, 2014)."""
+    graph itself, and one more if its communities can be found (Saade, Krzakala and Zdeborová, 2014).
+
+    Args:
+        within: Rate a of edges within a community.
+        across: Rate b of edges between the two.
+
+    Returns:
+        1 or 2.
+    """
     return 1 + (signal_to_noise(within, across) > 1)
 
 
+@check_arguments
 def chance_overlap(nodes: int) -> float:
-    """The expected overlap of a guess by fair coins with two communities of `nodes` nodes in all, named the better way
-    round: E|2B/n - 1| for B binomial, which is C(n, n/2) / 2^n and about sqrt(2 / (π n))."""
+    """The expected overlap of a guess by fair coins with two communities, named the better way round: E|2B/n - 1| for B
+    binomial, which is C(n, n/2) / 2^n and about sqrt(2 / (π n)).
+
+    Args:
+        nodes: Number of nodes n of both communities together.
+
+    Returns:
+        The overlap.
+    """
     checks.whole("nodes", nodes, at_least=2, at_most=2**31 - 1)
     if nodes % 2:
         raise ValueError(f"nodes must be even; got {nodes}")

@@ -9,37 +9,88 @@ from __future__ import annotations
 from math import comb, log10
 from typing import Annotated
 
-from dynascope.theory.arguments import Whole
+from dynascope.theory.domains import Whole, check_arguments
 
 Depth = Annotated[int, Whole(1, 40)]
 Degree = Annotated[int, Whole(2, 16)]
 
 
+@check_arguments
 def log10_message_passing(degree: Degree, depth: Depth) -> float:
-    """Lemma A.6: at least (m - 1)^(2^K - 1) classes; also a lower bound on the VC dimension."""
+    """Lemma A.6: at least (m - 1)^(2^K - 1) classes; also a lower bound on the VC dimension.
+
+    Args:
+        degree: Largest degree m.
+        depth: Depth K.
+
+    Returns:
+        The base-10 logarithm.
+    """
     return (2**depth - 1) * log10(degree - 1)
 
 
+@check_arguments
 def walk_types(degree: Degree, length: Depth, features: int = 2) -> int:
-    """The types of walks of this length: |X| m C(k + m - 2, m - 1), by the degrees on the way as a multiset, the degree
-    and the feature at the end."""
+    """The types of walks: |X| m C(k + m - 2, m - 1), by the degrees on the way as a multiset, the degree and the
+    feature at the end.
+
+    Args:
+        degree: Largest degree m.
+        length: Length k of the walks.
+        features: Number of features |X|. Default: 2.
+
+    Returns:
+        The number of types.
+    """
     return features * degree * comb(length + degree - 2, degree - 1)
 
 
+@check_arguments
 def walk_types_bound(degree: Degree, length: Depth, features: int = 2) -> int:
-    """The document's bound on them, |X| m (k + m - 2)^(m - 1)."""
+    """The document's bound on the types of walks, |X| m (k + m - 2)^(m - 1).
+
+    Args:
+        degree: Largest degree m.
+        length: Length k of the walks.
+        features: Number of features |X|. Default: 2.
+
+    Returns:
+        The bound.
+    """
     return features * degree * (length + degree - 2) ** (degree - 1)
 
 
+@check_arguments
 def log10_operators(degree: Degree, depth: Depth, features: int = 2, exact_types: bool = False) -> float:
-    """At most ∏ C(m^k + N_k, N_k) classes, k = 1, ..., K, times the features of the node itself, which are left out
-    here: N_k counts that sum to at most m^k. With `exact_types` N_k is `walk_types`, else the document's bound."""
+    """At most ∏ C(m^k + N_k, N_k) classes, k = 1, ..., K, since N_k counts sum to at most m^k.
+
+    The factor for the features of the node itself is left out.
+
+    Args:
+        degree: Largest degree m.
+        depth: Depth K.
+        features: Number of features |X|. Default: 2.
+        exact_types: Take `walk_types` for N_k instead of the document's bound. Default: False.
+
+    Returns:
+        The base-10 logarithm.
+    """
     types = walk_types if exact_types else walk_types_bound
     return sum(_log10_choices(degree**k, types(degree, k, features)) for k in range(1, depth + 1))
 
 
+@check_arguments
 def overtaking_depth(degree: Annotated[int, Whole(3, 8)], features: int = 2, exact_types: bool = False) -> int:
-    """The least depth at which the lower bound for message passing exceeds the upper bound for operators."""
+    """The least depth at which the lower bound for message passing exceeds the upper bound for operators.
+
+    Args:
+        degree: Largest degree m.
+        features: Number of features |X|. Default: 2.
+        exact_types: Take `walk_types` for N_k instead of the document's bound. Default: False.
+
+    Returns:
+        The depth.
+    """
     depth, total = 0, 0.0
     types = walk_types if exact_types else walk_types_bound
     while depth == 0 or log10_message_passing(degree, depth) <= total:
@@ -48,9 +99,19 @@ def overtaking_depth(degree: Annotated[int, Whole(3, 8)], features: int = 2, exa
     return depth
 
 
+@check_arguments
 def printed_choices(degree: Degree, length: Depth, features: int = 2) -> int:
     """The document's number of counts for one operator, C(m^k + N - 1, N): it counts sums below m^k and leaves out
-    those equal to it. N is `walk_types_bound`."""
+    those equal to it. N is `walk_types_bound`.
+
+    Args:
+        degree: Largest degree m.
+        length: Length k of the walks.
+        features: Number of features |X|. Default: 2.
+
+    Returns:
+        The number.
+    """
     types = walk_types_bound(degree, length, features)
     return comb(degree**length + types - 1, types)
 

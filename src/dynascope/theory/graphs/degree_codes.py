@@ -1,4 +1,4 @@
-"""What the operators D and A D^-α see of a graph: each node's degree with the degrees of its neighbors.
+"""The part of a graph that the operators D and A D^-α see: each node's degree with the degrees of its neighbors.
 
 "Simple structures in neural networks", Proposition 2.2, Lemmas A.4 and A.5. The power itself is never computed: at n =
 100 it is about 1e-916.
@@ -16,40 +16,77 @@ import numpy as np
 from jaxtyping import Int
 
 from dynascope.graphs import Graph, color_refinement, from_edges
-from dynascope.theory.arguments import Whole
+from dynascope.theory.domains import Whole, check_arguments
 
 
 class Switch(NamedTuple):
-    """Two edges ab and a'b' that become ab' and a'b, where d_a = d_a' and d_b = d_b'."""
+    """Two edges ab and a'b' that become ab' and a'b, with d_a = d_a' and d_b = d_b'."""
 
     a: int
+    """Node a."""
     b: int
+    """Node b."""
     a2: int
+    """Node a'."""
     b2: int
+    """Node b'."""
 
 
+@check_arguments
 def injective_above(n: Annotated[int, Whole(2, 10**6)]) -> float:
-    """Lemma A.4: Σ u^-α tells all multisets of at most n numbers from 1 to n apart where α exceeds
-    log n / (log n - log(n - 1))."""
+    """Lemma A.4: Σ u^-α tells all multisets of at most n numbers from 1 to n apart if α exceeds log n / (log n - log(n
+    - 1)).
+
+    Args:
+        n: Largest number, from 2 to 1,000,000.
+
+    Returns:
+        The least exponent.
+    """
     return log(n) / (log(n) - log(n - 1))
 
 
+@check_arguments
 def power_sums(n: Annotated[int, Whole(2, 7)], exponent: int) -> list[Fraction]:
-    """Σ u^-α of every multiset of at most n numbers from 1 to n, the empty one included, as exact fractions."""
+    """Σ u^-α of every multiset of at most n numbers from 1 to n, the empty one included.
+
+    Args:
+        n: Largest number, from 2 to 7.
+        exponent: α.
+
+    Returns:
+        The sums, as exact fractions.
+    """
     sizes = range(n + 1)
     choices = (choice for size in sizes for choice in combinations_with_replacement(range(1, n + 1), size))
     return [sum((Fraction(1, u**exponent) for u in choice), Fraction(0)) for choice in choices]
 
 
+@check_arguments
 def degree_codes(graph: Graph) -> Int[np.ndarray, " nodes"]:
-    """The classes of nodes, (nodes,), with the same degree and the same multiset of neighbors' degrees: two rounds of
-    color refinement."""
+    """The classes of nodes with the same degree and the same multiset of neighbors' degrees: two rounds of color
+    refinement.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The class of each node. Shape (nodes,).
+    """
     return color_refinement(Graph(graph.indptr, graph.indices), 2)[-1]
 
 
+@check_arguments
 def top_degree_code(graph: Graph) -> tuple[tuple[int, ...], ...]:
     """F(G) of Algorithm 1 (Lemma A.5): for each node the degrees, above the r-th largest of the graph, of its
-    neighbors; r = ceil(3 log2 n). Sorted, so that equal codes are equal multisets."""
+    neighbors; r = ceil(3 log2 n).
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The code, sorted, so that equal codes are equal multisets.
+    """
     degrees = graph.degrees
     rank = min(ceil(3 * log2(max(graph.nodes, 2))), graph.nodes)
     bar = int(np.sort(degrees)[::-1][rank - 1])
@@ -57,16 +94,32 @@ def top_degree_code(graph: Graph) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(tuple(sorted(int(d) for d in row if d > bar)) for row in rows))
 
 
+@check_arguments
 def log2_codes_and_classes(n: Annotated[int, Whole(2, 10**6)]) -> tuple[float, float]:
-    """At most 2^(r log2 n + nr) values of F(G) against at least 2^(n(n-1)/2) / n! isomorphism classes: both as
-    logarithms to base 2."""
+    """At most 2^(r log2 n + nr) values of F(G) against at least 2^(n(n-1)/2) / n! isomorphism classes.
+
+    Args:
+        n: Number of nodes, from 2 to 1,000,000.
+
+    Returns:
+        Both numbers, as logarithms to base 2.
+    """
     rank = ceil(3 * log2(n))
     return rank * log2(n) + n * rank, n * (n - 1) / 2 - sum(log2(k) for k in range(1, n + 1))
 
 
+@check_arguments
 def switches(graph: Graph) -> Iterator[Switch]:
-    """Pairs of edges that can be switched so that no node's degree, nor any neighbor's, changes. They keep
-    `degree_codes`; where these are all different the switched graph is not isomorphic to the first."""
+    """Pairs of edges that can be switched so that no node's degree, nor any neighbor's, changes.
+
+    They keep `degree_codes`; if these are all different, the switched graph is not isomorphic to the first.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The switches, one by one.
+    """
     degrees = graph.degrees
     joined = {(int(i), int(j)) for i, j in zip(graph.rows, graph.indices, strict=True)}
     by_degrees: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -80,8 +133,17 @@ def switches(graph: Graph) -> Iterator[Switch]:
                     yield Switch(a, b, a2, b2)
 
 
-def switched(graph: Graph, switch: Switch) -> Graph:
-    """The graph after the switch."""
+@check_arguments
+def switch_edges(graph: Graph, switch: Switch) -> Graph:
+    """Switch two edges of a graph.
+
+    Args:
+        graph: The graph.
+        switch: One of `switches(graph)`.
+
+    Returns:
+        The graph after the switch.
+    """
     a, b, a2, b2 = switch
     gone = {frozenset((a, b)), frozenset((a2, b2))}
     kept = [pair for pair in graph.edges.tolist() if frozenset(pair) not in gone]

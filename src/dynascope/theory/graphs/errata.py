@@ -35,7 +35,11 @@ Tree = tuple[int, tuple[Any, ...]]
 
 def power_graph_example() -> dict[str, float]:
     """Whether operators tell a hexagon from two triangles (1) or not (0), and the largest entry of
-    min(A², 1) - (A² - I) on the two."""
+    min(A², 1) - (A² - I) on the two.
+
+    Returns:
+        Numbers by name.
+    """
     pair = batch(list(cycle_twins()))
     matrix = adjacency(pair.joined)
     rest = power_graph(pair.joined) - (matrix @ matrix - np.eye(pair.joined.nodes, dtype=int))
@@ -47,8 +51,12 @@ def power_graph_example() -> dict[str, float]:
 
 
 def equivariant_operators() -> dict[str, float]:
-    """How many entries of A change when two leaves with different parents are swapped, and A(X∘AX) at the roots of the
-    trees of Figure 2.3."""
+    """How many entries of A change if two leaves with different parents are swapped, and A(X∘AX) at the roots of the
+    trees of Figure 2.3.
+
+    Returns:
+        Numbers by name.
+    """
     tree = full_tree(2, 2)
     order = np.arange(tree.nodes)
     order[[3, 5]] = [5, 3]
@@ -63,7 +71,11 @@ def equivariant_operators() -> dict[str, float]:
 
 def aggregation_construction() -> dict[str, float]:
     """The trees that the proof of Lemma A.6 constructs at m = 3, K = 3, how many of them are aggregation trees, and the
-    lemma's number."""
+    lemma's number.
+
+    Returns:
+        Numbers by name.
+    """
     trees = [tree for root in (0, 1) for tree in _constructed(3, 3, root)]
     unrolled = sum(_unrolls(tree) for tree in trees)
     return {"constructed": float(len(set(trees))), "aggregation": float(unrolled), "claimed": float(2 ** (2**3 - 1))}
@@ -71,7 +83,11 @@ def aggregation_construction() -> dict[str, float]:
 
 def printed_walk_formula() -> dict[str, float]:
     """The largest errors of (A.15) with the factor d_k, as printed, and with d_k^-β, on a graph of 8 nodes: lengths 1
-    to 3, α = 0.3 and β = 0.6."""
+    to 3, α = 0.3 and β = 0.6.
+
+    Returns:
+        Both errors.
+    """
     alpha, beta = 0.3, 0.6
     ring = [(i, (i + 1) % 8) for i in range(8)]
     graph = from_edges([*ring, (0, 3), (2, 6), (1, 4), (0, 5)], 8)
@@ -91,7 +107,11 @@ def printed_walk_formula() -> dict[str, float]:
 
 def printed_class_bound() -> dict[str, float]:
     """The classes that one operator, D^-1/2 A D^-1/2, sees of rooted graphs with degrees up to 2 and two features, and
-    the document's bound on them, at k = 1."""
+    the document's bound on them, at k = 1.
+
+    Returns:
+        Both numbers.
+    """
     kinds = list(product((1, 2), (0, 1)))  # degree and feature of a neighbor
     graphs = []
     for size in range(3):
@@ -111,7 +131,11 @@ def printed_class_bound() -> dict[str, float]:
 
 def printed_neighbor() -> dict[str, float]:
     """The first lengths up to 20 at which (A.32), and at which the equality of the two graphs' walk counts, fail, with
-    node 7 joined to 13, as (A.39) says, and with 14."""
+    node 7 joined to 13, as (A.39) says, and with 14.
+
+    Returns:
+        The lengths by name.
+    """
     found = {}
     for name, end in (("printed", 13), ("right", 14)):
         pair = []
@@ -127,8 +151,12 @@ def printed_neighbor() -> dict[str, float]:
 
 
 def level_vector_lemma() -> dict[str, float]:
-    """Of depth 1 and m = 3: trees with q_1 = 0 that contain both features below the root, as (A.22) wants; admissible
-    level vectors at m = 2, K = 2; the degree of an inner node of a full tree with m = 3."""
+    """Depth 1 and m = 3: trees with q_1 = 0 that contain both features below the root, as (A.22) wants; admissible
+    level vectors at m = 2, K = 2; the degree of an inner node of a full tree with m = 3.
+
+    Returns:
+        Numbers by name.
+    """
     both = [
         leaves for leaves in combinations_with_replacement((0, 1), 3) if leaves.count(0) == 0 and len({*leaves}) == 2
     ]
@@ -138,8 +166,12 @@ def level_vector_lemma() -> dict[str, float]:
 
 
 def walk_count_construction() -> dict[str, float]:
-    """Of Appendix A.9 at m = 3, k = 2 and x = (0, 0): the choices of q_k, and the least and the largest f_k; at m = 2
-    the choices; and whether f_3 is A³1 at a root where there is one feature."""
+    """Appendix A.9 at m = 3, k = 2 and x = (0, 0): the choices of q_k, and the least and the largest f_k; at m = 2 the
+    choices; and whether f_3 is A³1 at a root if there is one feature.
+
+    Returns:
+        Numbers by name.
+    """
     values = [
         walk_gap.walks_from_root(tree, (0, 0))
         for q in walk_gap.level_totals(3, 2)

@@ -12,16 +12,20 @@ import numpy as np
 from jaxtyping import Float
 
 from dynascope.graphs import Graph, adjacency
-from dynascope.theory.arguments import Whole
+from dynascope.theory.domains import Whole, check_arguments
 
 
 class Perceptron(NamedTuple):
     """Two linear maps, each `W h + b`, with a ReLU after the first."""
 
     w1: Float[np.ndarray, "hidden inputs"]
+    """First matrix. Shape (hidden, inputs)."""
     b1: Float[np.ndarray, " hidden"]
+    """First bias. Shape (hidden,)."""
     w2: Float[np.ndarray, "outputs hidden"]
+    """Second matrix. Shape (outputs, hidden)."""
     b2: Float[np.ndarray, " outputs"]
+    """Second bias. Shape (outputs,)."""
 
 
 class ExactGIN(NamedTuple):
@@ -29,16 +33,26 @@ class ExactGIN(NamedTuple):
     the other."""
 
     epsilons: tuple[float, ...]
+    """ε of each layer."""
     layers: tuple[Perceptron, ...]
+    """MLP of each layer."""
     head: Perceptron
+    """MLP that reads the input and all layers."""
 
 
+@check_arguments
 def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[int, Whole(2, 3)]) -> ExactGIN:
-    """A network of depth `edges` whose output is the number of walks of 2 or 3 edges through blue nodes only, from blue
-    ones; its input is 1 at blue nodes and 0 at others, (nodes, 1).
+    """A network whose output is the number of walks through blue nodes only, from blue ones.
 
     With δ larger than every degree, s = δb + Ab says of a node both whether it is blue and how many blue neighbors it
     has; a ReLU with a large M switches other nodes off.
+
+    Args:
+        largest_degree: Largest degree of the graphs, from 1 to 1000.
+        edges: Number of edges of the walks, 2 or 3, and depth of the network.
+
+    Returns:
+        The network; its input is 1 at blue nodes and 0 at others. Shape (nodes, 1).
     """
     delta = largest_degree + 1
     off = largest_degree**edges + delta**2 + delta
@@ -60,8 +74,18 @@ def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[i
     return ExactGIN((delta - 1, delta - 1, -1), (first, second, third), head)
 
 
+@check_arguments
 def apply_gin(network: ExactGIN, graph: Graph, x: Float[np.ndarray, "nodes inputs"]) -> Float[np.ndarray, " nodes"]:
-    """The network's output at every node."""
+    """Evaluate the network on a graph.
+
+    Args:
+        network: The network.
+        graph: The graph.
+        x: Features of the nodes. Shape (nodes, inputs).
+
+    Returns:
+        The output at every node. Shape (nodes,).
+    """
     if len(x) != graph.nodes or x.shape[1] != network.layers[0].w1.shape[1]:
         raise ValueError(f"x must have a row for each node of graph, as the network takes it; got shape {x.shape}")
     matrix = adjacency(graph).astype(x.dtype)

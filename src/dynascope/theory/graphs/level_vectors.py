@@ -12,19 +12,26 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dynascope.theory.arguments import Whole
+from dynascope.theory.domains import Whole, check_arguments
 from dynascope.theory.graphs.tree_counts import full_trees
 
 Children = Annotated[int, Whole(2, 6)]
 Depth = Annotated[int, Whole(0, 3)]
 
 
+@check_arguments
 def trees_by_levels(children: Children, depth: Depth) -> Any:
-    """The number of full m-ary trees with q_k zeros on level k, up to isomorphism, as an integer array with the axes
-    q_0, ..., q_K, of shape (2, m + 1, m² + 1, ...).
+    """The number of full m-ary trees with q_k zeros on level k, up to isomorphism.
 
     Multisets of m subtrees are built one level vector at a time: j of the N trees with one vector can be chosen in
     C(N + j - 1, j) ways, and their vectors add up.
+
+    Args:
+        children: Number of children m, from 2 to 6.
+        depth: Depth K, from 0 to 3.
+
+    Returns:
+        An integer array with axes q_0, ..., q_K. Shape (2, m + 1, m² + 1, ...).
     """
     kind = np.int64 if full_trees(children, depth) < 2**62 else object
     counts = np.ones(2, kind)
@@ -38,9 +45,18 @@ def trees_by_levels(children: Children, depth: Depth) -> Any:
     return counts
 
 
+@check_arguments
 def admissible_vectors(children: Children, depth: Depth, *, proper: bool = False) -> list[tuple[int, ...]]:
-    """The level vectors of Lemma A.7: 2^k - 2^(k-2) <= q_k <= m^k / 2 for k from 2 on. With `proper` also
-    1 <= q_1 <= m - 1, which its proof needs."""
+    """The level vectors of Lemma A.7: 2^k - 2^(k-2) <= q_k <= m^k / 2 for k from 2 on.
+
+    Args:
+        children: Number of children m, from 2 to 6.
+        depth: Depth K, from 0 to 3.
+        proper: Require 1 <= q_1 <= m - 1 too, which its proof needs. Default: False.
+
+    Returns:
+        The vectors.
+    """
     ranges = [range(2)]
     for k in range(1, depth + 1):
         if k == 1:
@@ -50,8 +66,16 @@ def admissible_vectors(children: Children, depth: Depth, *, proper: bool = False
     return list(product(*ranges))
 
 
+@check_arguments
 def fewest_trees(depth: Annotated[int, Whole(1, 8)]) -> int:
-    """Lemma A.7: at least 2^(2^(K-1) - 1) trees have an admissible level vector."""
+    """Lemma A.7: at least 2^(2^(K-1) - 1) trees have an admissible level vector.
+
+    Args:
+        depth: Depth K, from 1 to 8.
+
+    Returns:
+        The bound.
+    """
     return 2 ** (2 ** (depth - 1) - 1)
 
 

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 
 from dynascope import checks
+from dynascope.theory.domains import check_arguments
 
 
+@check_arguments
 def quadratic_fit(features: Any, values: Any, train: Any, groups: Any) -> tuple[float, float]:
-    """The errors, on the nodes `train` and on all others, of a polynomial of degree 2 in the `features`, (nodes,
-    columns), fitted by least squares on `train`, for each of the `groups`, (nodes,), of nodes alone.
+    """Fit a polynomial of degree 2 in the features by least squares, each group of nodes alone.
 
-    Errors are mean squares over the variance of `values`, (nodes,), on all nodes. Linearly dependent columns do no
-    harm. `train` are node numbers.
+    Linearly dependent columns do no harm.
+
+    Args:
+        features: Features of the nodes. Shape (nodes, columns).
+        values: Values to fit. Shape (nodes,).
+        train: Numbers of the nodes to fit on.
+        groups: The group of each node. Shape (nodes,).
+
+    Returns:
+        The errors on `train` and on all other nodes: mean squares over the variance of `values` on all nodes.
     """
     x = np.asarray(checks.array("features", features, ndim=2), float)
     y = np.asarray(checks.array("values", values, ndim=1), float)

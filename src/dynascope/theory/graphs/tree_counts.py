@@ -10,26 +10,45 @@ from __future__ import annotations
 from math import comb, prod
 from typing import Annotated
 
-from dynascope.theory.arguments import Whole
+from dynascope.theory.domains import Whole, check_arguments
 
 Depth = Annotated[int, Whole(0, 8)]
 Degree = Annotated[int, Whole(2, 64)]
 
 
+@check_arguments
 def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
     """Trees in which every node above the last level has m children, up to isomorphism: N_0 = c and
-    N_k = c ms(N_(k-1), m), where ms(N, k) = C(N + k - 1, k) counts multisets."""
+    N_k = c ms(N_(k-1), m), where ms(N, k) = C(N + k - 1, k) counts multisets.
+
+    Args:
+        children: Number of children m, from 2 to 64.
+        depth: Depth K, from 0 to 8.
+        features: Number of features c. Default: 2.
+
+    Returns:
+        The number of trees.
+    """
     count = features
     for _ in range(depth):
         count = features * _multisets(count, children)
     return count
 
 
+@check_arguments
 def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
     """Aggregation trees of nodes in graphs whose degrees are all m, up to isomorphism: R_K = c ms(B_(K-1), m) with
     B_0 = c, B_k = c ms(B_(k-1), m - 1).
 
     One child repeats its parent's parent with all that hangs on it, so that m - 1 children are free.
+
+    Args:
+        degree: Degree m of every node, from 2 to 64.
+        depth: Depth K, from 0 to 8.
+        features: Number of features c. Default: 2.
+
+    Returns:
+        The number of trees.
     """
     if depth == 0:
         return features
@@ -39,9 +58,19 @@ def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
     return features * _multisets(branch, degree)
 
 
+@check_arguments
 def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)], features: int = 2) -> int:
     """Trees in which some child of every node repeats the feature of the node's parent, the condition that the proof of
-    Lemma A.6 works with. It is necessary for an aggregation tree and, from depth 3 on, not sufficient."""
+    Lemma A.6 works with. It is necessary for an aggregation tree and, from depth 3 on, not sufficient.
+
+    Args:
+        degree: Degree m of every node, from 2 to 64.
+        depth: Depth K, from 1 to 6.
+        features: Number of features c. Default: 2.
+
+    Returns:
+        The number of trees.
+    """
     below = {(x, p): 1 for x in range(features) for p in range(features)}
     for _ in range(depth - 1):
         total = [sum(below[y, x] for y in range(features)) for x in range(features)]
@@ -53,13 +82,31 @@ def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)],
     return sum(_multisets(sum(below[y, x] for y in range(features)), degree) for x in range(features))
 
 
+@check_arguments
 def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
-    """The classes of full trees with two features that operators see: ∏ (m^k + 1), the level counts."""
+    """The classes of full trees with two features that operators see: ∏ (m^k + 1), the level counts.
+
+    Args:
+        children: Number of children m, from 2 to 64.
+        depth: Depth K, from 0 to 8.
+
+    Returns:
+        The number of classes.
+    """
     return prod(children**k + 1 for k in range(depth + 1))
 
 
+@check_arguments
 def operator_classes_of_balls(degree: Degree, depth: Depth) -> int:
-    """The classes of balls with two features that operators see, 2 ∏ (m(m - 1)^(k-1) + 1)."""
+    """The classes of balls with two features that operators see, 2 ∏ (m(m - 1)^(k-1) + 1).
+
+    Args:
+        degree: Degree m of every node, from 2 to 64.
+        depth: Depth K, from 0 to 8.
+
+    Returns:
+        The number of classes.
+    """
     return 2 * prod(degree * (degree - 1) ** (k - 1) + 1 for k in range(1, depth + 1))
 
 

@@ -11,22 +11,40 @@ from typing import Annotated
 import numpy as np
 
 from dynascope.graphs import Graph, full_tree, walk_counts
-from dynascope.theory.arguments import Domain, Whole
+from dynascope.theory.domains import Domain, Whole, check_arguments
 
 Children = Annotated[int, Whole(2, 6)]
 Bits = Annotated[Sequence[int], Domain("a list of zeros and ones", lambda x: (x == 0) | (x == 1))]
 
 
+@check_arguments
 def level_totals(children: Children, length: Annotated[int, Whole(1, 6)]) -> range:
-    """The numbers q_k of zeros on the last level for which the construction works, m^(k-1) to (m - 1)m^(k-1)."""
+    """The numbers q_k of zeros on the last level for which the construction works, m^(k-1) to (m - 1)m^(k-1).
+
+    Args:
+        children: Number of children m, from 2 to 6.
+        length: Depth k, from 1 to 6.
+
+    Returns:
+        The numbers.
+    """
     return range(children ** (length - 1), (children - 1) * children ** (length - 1) + 1)
 
 
+@check_arguments
 def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph]:
-    """Full m-ary trees of depth k, (nodes, 1) features 0 or 1 with the root 0, all with the same level vector and with
-    `zeros` zeros on the last level: tree r, from 0 on, has r leaves with the feature x_k in its first branch.
+    """Full m-ary trees of depth k with the same level vector: tree r, from 0 on, has r leaves with the feature x_k in
+    its first branch.
 
-    In the first branch the inner nodes carry the features `sequence` = x_1, ..., x_k, in the others the opposite ones.
+    In the first branch the inner nodes carry the features x_1, ..., x_k, in the others the opposite ones.
+
+    Args:
+        children: Number of children m, from 2 to 6.
+        sequence: Features x_1, ..., x_k, zeros and ones.
+        zeros: Number of zeros on the last level, in `level_totals(children, k)`.
+
+    Returns:
+        The trees, with features (nodes, 1), 0 at the root.
     """
     depth = len(sequence)
     if depth > 6 or zeros not in level_totals(children, depth):
@@ -48,7 +66,16 @@ def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph
     return trees
 
 
+@check_arguments
 def walks_from_root(tree: Graph, sequence: Bits) -> int:
-    """f_k: the walks from node 0 through features x_1, ..., x_k, those that turn back included."""
+    """f_k: the walks from node 0 through features x_1, ..., x_k, including those that turn back.
+
+    Args:
+        tree: A tree with features (nodes, 1).
+        sequence: Features x_1, ..., x_k, zeros and ones.
+
+    Returns:
+        The number of walks.
+    """
     assert tree.features is not None
     return int(walk_counts(tree, tree.features[:, 0].astype(np.int64), [int(x) for x in sequence], root=False)[0])

@@ -13,15 +13,25 @@ import numpy as np
 from jaxtyping import Array
 from scipy import stats
 
+from dynascope.theory.domains import check_arguments
 from dynascope.theory.linearity.bounds import gradient_bound, relu_gradient_second_moment
 from dynascope.theory.linearity.gaussian_series import series_tail
 
 Found = dict[str, float]
 
 
+@check_arguments
 def series_radius(scale: float = 0.1, radius: float = 10.0, t: float = 0.5) -> Found:
-    """One 1 x 1 matrix (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z: the probability
-    allowed, and those of exceeding the printed and the corrected level."""
+    """One 1 x 1 matrix (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z.
+
+    Args:
+        scale: The entry b. Default: 0.1.
+        radius: R. Default: 10.0.
+        t: Distance of the level from the mean. Default: 0.5.
+
+    Returns:
+        The probability that is allowed, and those of exceeding the printed and the corrected level.
+    """
     nu, right = scale**2, series_tail(np.full((1, 1, 1), scale), radius, t)
 
     def exceeds(level: float) -> float:
@@ -32,10 +42,21 @@ def series_radius(scale: float = 0.1, radius: float = 10.0, t: float = 0.5) -> F
     return {"allowed": allowed, "printed": exceeds(t + radius * nu), "corrected": exceeds(right.level)}
 
 
+@check_arguments
 def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
-    """Chains of one neuron in each layer, x and the weights N(0, 1). With the identity every bound is 1: E |grad f| of
-    one layer, E |x| = sqrt(2/pi), and of `depth` layers, drawn. With ReLUs, which are homogeneous for positive factors
-    only, all gates are open with probability 2^(1-L), and else the gradient is 0: E |grad f| <= 2^(1-L) sqrt L."""
+    """Chains of one neuron in each layer, x and the weights N(0, 1).
+
+    With the identity every bound is 1: E |grad f| of one layer is E |x| = sqrt(2/pi), and of more layers it is
+    estimated from draws. With ReLUs, which are homogeneous for positive factors only, all gates are open with
+    probability 2^(1-L), and else the gradient is 0: E |grad f| <= 2^(1-L) sqrt L.
+
+    Args:
+        depth: Number of layers L. Default: 6.
+        draws: Number of random draws. Default: 200000.
+
+    Returns:
+        The means and bounds.
+    """
     squares = np.random.default_rng(0).standard_normal((draws, depth + 1)) ** 2
     norms = np.sqrt(squares.prod(axis=1) * (1 / squares[:, 1:]).sum(axis=1))
     return {
@@ -48,16 +69,35 @@ def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
     }
 
 
+@check_arguments
 def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square, at: float = 10.0) -> Found:
-    """sigma(z) = z^2: sigma' is 2-Lipschitz and sigma'' is constant, yet |sigma'| <= gamma_1 = 2 fails at z = 10."""
+    """sigma(z) = z^2: sigma' is 2-Lipschitz and sigma'' is constant, yet |sigma'| <= gamma_1 = 2 fails at z = 10.
+
+    Args:
+        sigma: The activation. Default: jnp.square.
+        at: z. Default: 10.0.
+
+    Returns:
+        The derivative there and the constants.
+    """
     slope, bend = jax.grad(sigma), jax.grad(jax.grad(sigma))
     everywhere = jnp.linspace(-2 * at, 2 * at, 401)
     lipschitz = float(jnp.max(jnp.abs(jax.vmap(bend)(everywhere))))
     return {"lipschitz": lipschitz, "derivative": float(jnp.abs(slope(jnp.asarray(at))))}
 
 
+@check_arguments
 def removal_scale(degree: int = 400, probability: float = 0.5, neurons: int = 20_000) -> Found:
-    """A neuron with 400 incoming values 1, half its edges removed: the variance of its sum under either division."""
+    """A neuron whose incoming values are 1, some of its edges removed: the variance of its sum under either division.
+
+    Args:
+        degree: Number of incoming edges. Default: 400.
+        probability: Probability with which each stays. Default: 0.5.
+        neurons: Number of neurons that are drawn. Default: 20000.
+
+    Returns:
+        Both variances.
+    """
     draw = np.random.default_rng(0)
     kept = draw.binomial(degree, 1 - probability, neurons)
     total = draw.standard_normal(neurons) * np.sqrt(kept)  # the sum of as many N(0, 1) weights

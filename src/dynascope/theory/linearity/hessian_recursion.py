@@ -22,18 +22,31 @@ from jaxtyping import Array, Float, Int
 
 from dynascope import checks
 from dynascope.models.dag import ACTIVATIONS, DAG
+from dynascope.theory.domains import check_arguments
 
 
 class Derivatives(NamedTuple):
-    """A function of the weights (in the flat order of the network's), with its first two derivatives."""
+    """A function of the weights, in the network's flat order, with its first two derivatives."""
 
     value: float
+    """The value."""
     gradient: Float[np.ndarray, " p"]
+    """The gradient. Shape (p,)."""
     hessian: Float[np.ndarray, "p p"]
+    """The Hessian. Shape (p, p)."""
 
 
+@check_arguments
 def derivatives(net: DAG, x: Float[np.ndarray, " d"] | Float[Array, " d"]) -> list[Derivatives]:
-    """Those of every output of the network, at its weights."""
+    """Value, gradient and Hessian of every output of the network, at its weights.
+
+    Args:
+        net: The network.
+        x: Input. Shape (d,).
+
+    Returns:
+        The derivatives of each output.
+    """
     graph, x = net.graph(), np.asarray(x)
     weights = np.asarray(ravel_pytree(eqx.filter(net, eqx.is_inexact_array))[0], dtype=float)
     degrees = np.concatenate([np.zeros(len(x), int), *(np.asarray(degree) for degree in net.in_degrees)])
@@ -52,17 +65,17 @@ def derivatives(net: DAG, x: Float[np.ndarray, " d"] | Float[Array, " d"]) -> li
             hessian[number] += source.gradient
             hessian[:, number] += source.gradient
         before.append(Derivatives(scale * value, scale * gradient, scale * hessian))
-        activated = composed(net.activation, before[-1])
+        activated = _compose(net.activation, before[-1])
         if graph.skip[vertex] >= 0:
             added = after[graph.skip[vertex]]
             activated = Derivatives(*(a + b for a, b in zip(activated, added, strict=True)))
         after.append(activated)
     first = np.cumsum([0, *net.sizes])
     ends = net.outputs or [(len(net.edges), place) for place in range(net.sizes[-1])]
-    return [composed(net.output, before[first[layer] + place]) for layer, place in ends]
+    return [_compose(net.output, before[first[layer] + place]) for layer, place in ends]
 
 
-def composed(activation: str, inner: Derivatives) -> Derivatives:
+def _compose(activation: str, inner: Derivatives) -> Derivatives:
     """sigma of a function: sigma' H + sigma'' g g^T. The second term, with a nonlinear output, is of order 1 at any
     width (Section 2.3)."""
     function = ACTIVATIONS[checks.one_of("activation", activation, ACTIVATIONS)]
@@ -72,7 +85,16 @@ def composed(activation: str, inner: Derivatives) -> Derivatives:
     return Derivatives(float(function(value)), slope * inner.gradient, slope * inner.hessian + bend * outer)
 
 
+@check_arguments
 def blocks(hessian: Float[np.ndarray, "p p"], layers: Int[np.ndarray, " p"]) -> Float[np.ndarray, "l l"]:
-    """The spectral norms of its blocks, given the layer of each weight."""
+    """The spectral norms of the blocks of a Hessian.
+
+    Args:
+        hessian: The Hessian. Shape (p, p).
+        layers: The layer of each weight. Shape (p,).
+
+    Returns:
+        The norm for each pair of layers. Shape (l, l).
+    """
     groups = [np.flatnonzero(layers == layer) for layer in np.unique(layers)]
     return np.array([[np.linalg.norm(hessian[np.ix_(a, b)], 2) for b in groups] for a in groups])

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dynascope.theory.arguments import Count, NotNegativeNumber, PositiveNumber
+from dynascope.theory.domains import Count, NotNegativeNumber, PositiveNumber, check_arguments
 from dynascope.theory.rank.diagonal_flow import Loss, Scale, check_start
 from dynascope.theory.rank.greedy_ranks import RESOLVED, SMALLEST, Stage, Vector
 from dynascope.theory.rank.stage_transition import least_curvature, transition
@@ -25,15 +25,28 @@ class Finding(NamedTuple):
     """The result of one check."""
 
     name: str
+    """The assumption or lemma."""
     number: float
     """It must be positive, or (for 4.5 and C.5) at most `bound`."""
     holds: bool
+    """Whether it holds."""
     bound: float = 0.0
+    """Largest number allowed, for 4.5 and C.5."""
 
 
+@check_arguments
 def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | None = None) -> list[Finding]:
-    """Assumption 4.3, and the conditions that Lemma D.4 adds. With a `scale`, also whether each race has a clear winner
-    at that scale."""
+    """Assumption 4.3, and the conditions that Lemma D.4 adds.
+
+    Args:
+        stages: The plateaus, as from `greedy_stages`.
+        u: Initial direction u0. Shape (p,).
+        v: Initial direction v0. Shape (p,).
+        scale: Initial scale alpha at which each race must have a clear winner. Default: not checked.
+
+    Returns:
+        The findings.
+    """
     first, second = check_start(u, v)
     apart = float(np.min(np.abs(np.abs(first) - np.abs(second))))
     found = [Finding("4.3 |u| is not |v| at the start", apart, apart > 0)]
@@ -59,19 +72,39 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | Non
     return found
 
 
+@check_arguments
 def strict_minimum(loss: Loss, stage: Stage) -> Finding:
     """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
     D = diag(s * u) and H the Hessian in beta. The assumption holds with any c_k below half of it, and always at
-    beta = 0."""
+    beta = 0.
+
+    Args:
+        loss: Loss L as a function of beta.
+        stage: The plateau.
+
+    Returns:
+        The finding.
+    """
     eigenvalue = float(least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
     return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
 
 
+@check_arguments
 def grows_quadratically(
     loss: Callable[[Array], float], beta: Vector, c: PositiveNumber, *, distance: PositiveNumber = 0.05
 ) -> dict[str, bool]:
     """Whether Assumption 4.4 holds with c at 20 points near u = sqrt|beta| on the support: L >= c |u - u^k|^2 as
-    printed, and L >= L(theta^k) + c |u - u^k|^2 as meant."""
+    printed, and L >= L(theta^k) + c |u - u^k|^2 as meant.
+
+    Args:
+        loss: Loss L as a function of u, on the support.
+        beta: The plateau's beta. Shape (p,).
+        c: Constant c_k. Positive.
+        distance: Distance of the points from u^k. Positive. Default: 0.05.
+
+    Returns:
+        Both answers.
+    """
     u, sign = np.sqrt(np.abs(beta)), np.sign(beta)
     draws = np.random.default_rng(0).uniform(-distance, distance, (20, len(u))) * np.abs(sign)
     values = np.array([loss(jnp.asarray(sign * (u + step) ** 2)) for step in draws])
@@ -80,11 +113,23 @@ def grows_quadratically(
     return {"printed": bool(np.all(values >= grown)), "meant": bool(np.all(values >= here + grown))}
 
 
+@check_arguments
 def noise_robust(
     loss: Loss, before: Stage, after: Stage, *, distance: PositiveNumber = 1e-2, draws: int = 20, seed: Count = 0
 ) -> Finding:
-    """Assumption 4.5: balanced starts within `distance` of u^k, positive at the winner, end at theta^{k+1}. The number
-    is the largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end."""
+    """Assumption 4.5: balanced starts near u^k, positive at the winner, end at theta^{k+1}.
+
+    Args:
+        loss: Loss L as a function of beta.
+        before: Plateau k.
+        after: Plateau k + 1.
+        distance: Largest distance of a start from u^k. Positive. Default: 0.01.
+        draws: Number of starts. Default: 20.
+        seed: Seed of the starts. Not negative. Default: 0.
+
+    Returns:
+        The largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end.
+    """
     rng = np.random.default_rng(seed)
     active = (before.beta != 0) | (np.arange(len(before.beta)) == after.winner)
     signs = np.where(before.beta != 0, np.sign(before.beta), np.where(active, after.sign, 0.0))
@@ -100,12 +145,22 @@ def _error_at_end(loss: Loss, start: Vector, signs: Vector, expected: Vector) ->
     return float(np.max(np.abs(np.asarray(end.beta) - expected))) if end.arrived else math.inf
 
 
+@check_arguments
 def plateau_bound(inactive: NotNegativeNumber, lipschitz: NotNegativeNumber, curvature: PositiveNumber) -> float:
-    """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)), where rho bounds the inactive
-    weights, K is a Lipschitz constant of the loss there, c_k the constant of Assumption 4.4."""
+    """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)).
+
+    Args:
+        inactive: rho, a bound on the inactive weights. Not negative.
+        lipschitz: K, a Lipschitz constant of the loss there. Not negative.
+        curvature: c_k, the constant of Assumption 4.4. Positive.
+
+    Returns:
+        The bound.
+    """
     return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
 
 
+@check_arguments
 def log_scale_lemmas(
     u: Float[np.ndarray, " n"],
     v: Float[np.ndarray, " n"],
@@ -113,11 +168,21 @@ def log_scale_lemmas(
     scale: Scale,
     margin: PositiveNumber,
 ) -> list[Finding]:
-    """Lemmas D.1 to D.3 for weights with u > |v| and b = log_alpha(u + v), with c the `margin`. b is an argument since
-    rounding destroys u + v where v is nearly -u.
+    """Lemmas D.1 to D.3 for weights with u > |v|.
 
     D.1: b in (c, 2 - c) implies |u|, |v| <= alpha^(c/2). D.2: b outside (-c, 2 + c) implies u > 1. D.3: b > 1 + c
-    implies v < 0, b < 1 - c implies v > 0. The number of each is the count of entries that violate it."""
+    implies v < 0, b < 1 - c implies v > 0.
+
+    Args:
+        u: First weights. Shape (n,).
+        v: Second weights. Shape (n,).
+        b: log_alpha(u + v), an argument since rounding destroys u + v if v is nearly -u. Shape (n,).
+        scale: alpha, between 0 and 1.
+        margin: c. Positive.
+
+    Returns:
+        For each lemma the number of entries that violate it.
+    """
     inside = (b > margin) & (b < 2 - margin)
     violated = {
         "D.1": inside & (np.maximum(np.abs(u), np.abs(v)) > scale ** (margin / 2)),

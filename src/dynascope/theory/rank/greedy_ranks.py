@@ -25,7 +25,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Bool, Float
 
-from dynascope.theory.arguments import Domain, NotNegativeNumber, PositiveNumber
+from dynascope.theory.domains import Domain, NotNegativeNumber, PositiveNumber, check_arguments
 from dynascope.theory.rank.diagonal_flow import Loss, Scale, force, log_inverse
 from dynascope.theory.rank.stage_transition import SEED, least_curvature, transition
 
@@ -54,9 +54,11 @@ class Stage(NamedTuple):
     log_weight: Vector
     """b^k at T_k."""
     beta: Vector
+    """The plateau's beta. Shape (p,)."""
     force: Vector
     """g(beta^k)."""
     loss: float
+    """The loss on it."""
     left: tuple[int, ...]
     """Coordinates that left the support in the transition into this plateau."""
     entered: tuple[int, ...]
@@ -84,29 +86,61 @@ class Stage(NamedTuple):
         return tuple(np.flatnonzero(self.beta).tolist())
 
     def pace(self, scale: float) -> float:
-        """How many of the units of `RESOLVED` and `LAG` there are in a unit of rescaled time at this initial scale."""
+        """How many of the units of `RESOLVED` and `LAG` there are in a unit of rescaled time.
+
+        Args:
+            scale: Initial scale alpha, above 0 and below 1.
+
+        Returns:
+            The number of units.
+        """
         return self.rate * log_inverse(scale)
 
-    def resolved(self, scale: float, until: float = math.inf) -> bool:
-        """Whether, at this initial scale, the race that ends this plateau has a clear winner, and the plateau is long
-        enough to be visible, where the record ends at `until`."""
+    def is_resolved(self, scale: float, until: float = math.inf) -> bool:
+        """Whether the race that ends this plateau has a clear winner, and the plateau is long enough to be visible.
+
+        Args:
+            scale: Initial scale alpha, above 0 and below 1.
+            until: Rescaled time at which the record ends. Default: math.inf.
+
+        Returns:
+            Whether both hold.
+        """
         return min(self.gap, min(self.next_time, until) - self.time) * self.pace(scale) >= RESOLVED
 
     def middle(self, until: float) -> float:
-        """The middle of the plateau, where the record ends at `until`."""
+        """The middle of the plateau.
+
+        Args:
+            until: Rescaled time at which the record ends.
+
+        Returns:
+            The rescaled time.
+        """
         return (self.time + min(self.next_time, until)) / 2
 
 
+@check_arguments
 def waiting_times(
     log_weight: Vector, push: Vector, racing: Bool[np.ndarray, " p"], smallest: NotNegativeNumber = SMALLEST
 ) -> Vector:
-    """Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one, infinite for coordinates that do not
-    race and for forces up to `smallest`."""
+    """Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one.
+
+    Args:
+        log_weight: b. Shape (p,).
+        push: The force g. Shape (p,).
+        racing: The coordinates that race. Shape (p,).
+        smallest: Force up to which a coordinate does not race. Not negative. Default: SMALLEST.
+
+    Returns:
+        The times; infinite for coordinates that do not race. Shape (p,).
+    """
     runs = racing & (np.abs(push) > smallest)
     safe = np.where(runs, push, 1.0)
     return np.where(runs, (log_weight - 1 + np.sign(safe)) / safe, np.inf)
 
 
+@check_arguments
 def greedy_stages(
     loss: Loss,
     size: int,
@@ -115,13 +149,25 @@ def greedy_stages(
     most: int = 200,
     seed: PositiveNumber = SEED,
     tolerance: PositiveNumber = 1e-5,
-    start: Annotated[
-        float | int, Domain("a finite number, at least 0 and at most 2", lambda b: (b >= 0) & (b <= 2))
-    ] = 1.0,
+    start: Annotated[float, Domain("a finite number, at least 0 and at most 2", lambda b: (b >= 0) & (b <= 2))] = 1.0,
 ) -> list[Stage]:
-    """The plateaus of Algorithm 1 for a loss of `size` products, the first at beta = 0. The last is the one on which
-    nothing moves any more, the last that begins before `until`, number `most`, or one whose transition has not
-    `arrived`. `seed` is the epsilon of (13), which goes to 0 in the algorithm; `start` is b at time 0."""
+    """The plateaus of Algorithm 1, the first at beta = 0.
+
+    The last is the one on which nothing moves any more, the last that begins before `until`, number `most`, or one
+    whose transition has not `arrived`.
+
+    Args:
+        loss: Loss L as a function of beta.
+        size: Number of products p.
+        until: Rescaled time to stop at, positive. Default: math.inf.
+        most: Largest number of plateaus. Default: 200.
+        seed: The epsilon of (13), which goes to 0 in the algorithm. Positive. Default: SEED.
+        tolerance: Relative tolerance of the transitions. Positive. Default: 1e-05.
+        start: b at time 0, from 0 to 2. Default: 1.0.
+
+    Returns:
+        The plateaus in order.
+    """
     beta, log_weight = np.zeros(size), np.full(size, float(start))
     time, winner, sign = 0.0, -1, 0
     left: tuple[int, ...] = ()
@@ -164,13 +210,24 @@ def _evaluate(loss: Loss, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
     return loss(beta), force(loss, beta)
 
 
+@check_arguments
 def resolved_plateaus(stages: Sequence[Stage], scale: Scale, until: float) -> list[int]:
-    """The plateaus, by number, that begin before `until` and are resolved at this scale: they are long enough, and
-    neither the race that ends them nor the one before them is near a tie."""
+    """The plateaus that are resolved at this scale: they are long enough, and neither the race that ends them nor the
+    one before them is near a tie.
+
+    Args:
+        stages: The plateaus, as from `greedy_stages`.
+        scale: Initial scale alpha, above 0 and below 1.
+        until: Rescaled time before which they begin.
+
+    Returns:
+        Their numbers.
+    """
     clear = [True, *(stage.gap * stage.pace(scale) >= RESOLVED for stage in stages)]
-    return [k for k, stage in enumerate(stages) if stage.time < until and stage.resolved(scale, until) and clear[k]]
+    return [k for k, stage in enumerate(stages) if stage.time < until and stage.is_resolved(scale, until) and clear[k]]
 
 
+@check_arguments
 def first_arrival(
     push: Annotated[float, Domain("a force other than 0", lambda g: g != 0)],
     u: float,
@@ -178,14 +235,33 @@ def first_arrival(
     scale: Scale,
     size: PositiveNumber,
 ) -> float:
-    """When |u| of a coordinate reaches `size` on the first plateau, in unrescaled time, at a finite initial scale:
-    (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|."""
+    """When |u| of a coordinate reaches a size on the first plateau, in unrescaled time, at a finite initial scale:
+    (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|.
+
+    Args:
+        push: The force g, not 0.
+        u: u0 of the coordinate.
+        v: v0 of the coordinate.
+        scale: Initial scale alpha, above 0 and below 1.
+        size: Size of |u| to reach. Positive.
+
+    Returns:
+        The time.
+    """
     return (log_inverse(scale) + math.log(2 * size / abs(u + math.copysign(v, v * push)))) / abs(push)
 
 
+@check_arguments
 def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Dataset:
-    """The limit of the flow at rescaled `times`: loss (time), product and log_weight (time, coordinate). It warns of
-    times on a plateau whose transition has not arrived."""
+    """The limit of the flow. It warns of times on a plateau whose transition has not arrived.
+
+    Args:
+        stages: The plateaus, as from `greedy_stages`.
+        times: Rescaled times. Shape (time,).
+
+    Returns:
+        loss (time), product and log_weight (time, coordinate).
+    """
     at = np.searchsorted([stage.time for stage in stages], times, side="right") - 1
     plateaus = [stages[k] for k in at]
     for k in np.unique(at):
@@ -210,8 +286,16 @@ def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Data
     )
 
 
+@check_arguments
 def table(stages: list[Stage]) -> xr.Dataset:
-    """The plateaus as labeled arrays (stage) and (stage, coordinate)."""
+    """The plateaus as labeled arrays.
+
+    Args:
+        stages: The plateaus, as from `greedy_stages`.
+
+    Returns:
+        Variables over (stage) and (stage, coordinate).
+    """
     return xr.Dataset(
         {
             "stage_time": ("stage", [stage.time for stage in stages]),

@@ -1,4 +1,4 @@
-"""What there is to learn about the next token away from triggers: the entropy of bigrams, and that without them.
+"""The least losses of the next token away from triggers: the entropy of bigrams, and that without them.
 
 A context of noisy in-context recall starts from `first` and goes on by `following`, except after the trigger, where the
 target comes (uniform among the N tokens) or, with probability alpha, the noise token N; from there it goes on by
@@ -16,7 +16,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.theory.arguments import Count, Domain, Whole
+from dynascope.theory.domains import Count, Domain, Whole, check_arguments
 from dynascope.theory.recall.chain import Probability
 
 Shares = Annotated[Float[np.ndarray, " n"], Domain("from 0 to 1", lambda x: (x >= 0) & (x <= 1))]
@@ -27,17 +27,26 @@ class LeastLosses(NamedTuple):
     """Means over positions whose token is no trigger, in nats."""
 
     bigram: float
-    """Of a model that sees the last token."""
+    """Loss of a model that sees the last token."""
     unigram: float
-    """Of a model that sees nothing."""
+    """Loss of a model that sees nothing."""
 
 
+@check_arguments
 def least_losses(
     first: Shares, following: ShareRows, alpha: Probability, trigger: Count, length: Annotated[int, Whole(3, 100_000)]
 ) -> LeastLosses:
-    """The least losses of the next token away from the trigger, in contexts of `length` tokens.
+    """The least losses of the next token away from the trigger.
 
-    `first` (n,) and each row of `following` (n, n) are distributions; the extra noise token is the last one.
+    Args:
+        first: Distribution of the first token, and of that after the noise token.
+        following: For each token the distribution of the next.
+        alpha: Noise level, from 0 to 1.
+        trigger: The token that is the trigger, from 0.
+        length: Number of tokens T in a context, at least 3.
+
+    Returns:
+        Both losses, in nats.
     """
     size = len(first)
     if trigger >= size:

@@ -19,14 +19,14 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.theory.arguments import Count, Domain, Whole
+from dynascope.theory.domains import Count, Domain, Whole, check_arguments
 
 TRIGGER = 0
 """The token after which the target or noise comes."""
 
-Noise = Annotated[float | int, Domain("above 0 and below 1", lambda x: (x > 0) & (x < 1))]
+Noise = Annotated[float, Domain("above 0 and below 1", lambda x: (x > 0) & (x < 1))]
 """The probability alpha of the noise token after the trigger."""
-Probability = Annotated[float | int, Domain("from 0 to 1", lambda x: (x >= 0) & (x <= 1))]
+Probability = Annotated[float, Domain("from 0 to 1", lambda x: (x >= 0) & (x <= 1))]
 Size = Annotated[int, Whole(3, 2000)]
 """The number N of tokens without the noise token: the trigger, a target and another one at least."""
 Length = Annotated[int, Whole(2, 10_000_000)]
@@ -44,8 +44,18 @@ class Occupation(NamedTuple):
     """The distribution of the last token."""
 
 
+@check_arguments
 def transition(size: Size, alpha: Noise, target: Count) -> Float[np.ndarray, "token token"]:
-    """P, for one target (N + 1, N + 1)."""
+    """P, for one target.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        alpha: Noise level, above 0 and below 1.
+        target: Token that follows the trigger.
+
+    Returns:
+        The transition matrix. Shape (token, token).
+    """
     _check_target(size, target)
     matrix = np.zeros((size + 1, size + 1))
     matrix[:, :size] = 1 / size
@@ -54,8 +64,19 @@ def transition(size: Size, alpha: Noise, target: Count) -> Float[np.ndarray, "to
     return matrix
 
 
+@check_arguments
 def occupation(size: Size, positions: Annotated[int, Whole(1, 10_000_000)], alpha: Noise, target: Count) -> Occupation:
-    """The moments of the counts over `positions` tokens of the chain, exactly."""
+    """The moments of the counts over tokens of a free chain, exactly.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        positions: Number of tokens.
+        alpha: Noise level, above 0 and below 1.
+        target: Token that follows the trigger.
+
+    Returns:
+        The moments.
+    """
     _check_target(size, target)
     u = np.append(np.full(size, 1 / size), 0.0)
     d = -u

@@ -1,4 +1,4 @@
-"""First and second moments of a context of noisy in-context recall, given its target: what gradients are made of.
+"""First and second moments of a context of noisy in-context recall, given its target, from which gradients are made.
 
 The input at position t is x_t = (z_t, z_{t-1}), both as unit vectors (Eq. 4.2 in one-hot coordinates: current tokens
 0 to N, then previous ones; there is none at t = 1). With D the counts of the tokens before the last one, the trigger q,
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from dynascope.theory.domains import check_arguments
 from dynascope.theory.recall.chain import TRIGGER, Length, Noise, Size, occupation, transition
 
 Vector = Float[np.ndarray, " coordinate"]
@@ -30,6 +31,7 @@ class Contexts(NamedTuple):
     covariance: Float[np.ndarray, "2 coordinate coordinate"]
     """E[(1/T) sum_t x_t x_t^T - xbar xbar^T], the covariance within a context."""
     alpha: float
+    """Noise level."""
 
     @property
     def size(self) -> int:
@@ -37,25 +39,47 @@ class Contexts(NamedTuple):
         return self.mean.shape[1] // 2 - 1
 
     def swaps(self) -> Int[np.ndarray, "target coordinate"]:
-        """For every target but the trigger, where the coordinates of the second moments are found: token 1 and the
-        target change places."""
+        """Where the coordinates of the second moments are found, for every target but the trigger: token 1 and the
+        target change places.
+
+        Returns:
+            The coordinates. Shape (target, coordinate).
+        """
         swap = np.tile(np.arange(self.size + 1), (self.size - 1, 1))
         row = np.arange(self.size - 1)
         swap[row, 1], swap[row, row + 1] = row + 1, 1
         return np.concatenate([swap, self.size + 1 + swap], axis=1)
 
     def means(self) -> Float[np.ndarray, "target coordinate"]:
-        """E xbar of every target."""
+        """E xbar of every target.
+
+        Returns:
+            The means. Shape (target, coordinate).
+        """
         return np.concatenate([self.mean[:1], self.mean[1][self.swaps()]])
 
     def average_covariance(self) -> Square:
-        """The covariance within a context, over all N targets."""
+        """The covariance within a context, over all N targets.
+
+        Returns:
+            The covariance. Shape (coordinate, coordinate).
+        """
         other = np.block([[_symmetrized(block) for block in row] for row in _blocks(self.covariance[1])])
         return self.covariance[0] / self.size + (1 - 1 / self.size) * other
 
 
+@check_arguments
 def contexts(size: Size, length: Length, alpha: Noise) -> Contexts:
-    """The moments of contexts of `length` tokens, exactly."""
+    """The moments of contexts, exactly.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        The moments.
+    """
     found = [_moments(size, length, alpha, target) for target in (TRIGGER, 1)]
     mean, covariance = (np.stack(parts) for parts in zip(*found, strict=True))
     return Contexts(mean, covariance, float(alpha))

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from dynascope.theory.arguments import Domain, Number, Whole
+from dynascope.theory.domains import Domain, Number, Whole, check_arguments
 from dynascope.theory.recall.chain import TRIGGER, Length, Noise, Size, occupation
 
 LEMMAS = ("C.4", "C.5", "C.6", "C.7", "C.8", "C.9", "C.10")
@@ -19,9 +19,19 @@ LEMMAS = ("C.4", "C.5", "C.6", "C.7", "C.8", "C.9", "C.10")
 one; the target is not the trigger, and the token counted the trigger, the noise, the target or another one."""
 
 
+@check_arguments
 def exact_counts(size: Size, length: Length, alpha: Noise, forced: bool = False) -> xr.Dataset:
-    """E c and E c^2 (case) as `mean` and `square`, over a free chain of `length` tokens, or with the last one
-    `forced` to be the trigger, as in the task."""
+    """E c and E c^2 over a free chain of `length` tokens, exactly.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of tokens T.
+        alpha: Noise level, above 0 and below 1.
+        forced: Make the last token the trigger, as in the task. Default: False.
+
+    Returns:
+        `mean` and `square` (case).
+    """
     noise, target, other = size, 1, 2
     mean, square = [], []
     for aim, tokens in ((TRIGGER, [TRIGGER, noise, other]), (target, [TRIGGER, noise, target, other])):
@@ -33,9 +43,19 @@ def exact_counts(size: Size, length: Length, alpha: Noise, forced: bool = False)
     return _dataset(np.concatenate(mean), np.concatenate(square))
 
 
+@check_arguments
 def leading_counts(size: Size, length: Length, alpha: Noise, printed: bool = False) -> xr.Dataset:
-    """The leading order of both moments for N, T >> 1: those of a Poisson variable with mean a T/N, but for the
-    trigger where it is its own target. There the second moment has 2/alpha where Lemma C.4 has (`printed`) 2/alpha^2.
+    """The leading order of both moments for N, T >> 1: those of a Poisson variable with mean a T/N, but for the trigger
+    if it is its own target.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+        printed: Give the second moment 2/alpha^2 in that case, as Lemma C.4 does, instead of 2/alpha. Default: False.
+
+    Returns:
+        `mean` and `square` (case).
     """
     share = length / size
     mean = share * np.array([1 / alpha, 1, 1, 1, alpha, 2 - alpha, 1])
@@ -44,10 +64,19 @@ def leading_counts(size: Size, length: Length, alpha: Noise, printed: bool = Fal
     return _dataset(mean, square)
 
 
+@check_arguments
 def weighted_series(
     ratio: Annotated[Number, Domain("not 1", lambda x: x != 1)], terms: Annotated[int, Whole()]
 ) -> float:
-    """sum of t a^t over t = 1, ..., T, which is a (1 - a^T)/(a - 1)^2 + T a^(T+1)/(a - 1) (Lemma C.13)."""
+    """sum of t a^t over t = 1, ..., T, which is a (1 - a^T)/(a - 1)^2 + T a^(T+1)/(a - 1) (Lemma C.13).
+
+    Args:
+        ratio: a, not 1.
+        terms: T.
+
+    Returns:
+        The sum.
+    """
     a = float(ratio)
     return a * (1 - a**terms) / (a - 1) ** 2 + terms * a ** (terms + 1) / (a - 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.integrate import solve_ivp
 
+from dynascope.theory.domains import check_arguments
 from dynascope.theory.recall.contexts import contexts
 from dynascope.theory.recall.counts import exact_counts, leading_counts
 from dynascope.theory.recall.first_step import exact_value_entries, value_entries
@@ -12,15 +13,35 @@ from dynascope.theory.recall.linear_memory import late_margin, memory_flow
 from dynascope.theory.recall.phases import attention_step, gaps, value_step
 
 
+@check_arguments
 def trigger_counts(size: int, length: int, alpha: float) -> dict[str, float]:
-    """Lemma C.4's second moment: exactly, as printed, and corrected."""
+    """Lemma C.4's second moment: exactly, as printed, and corrected.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        The three moments.
+    """
     exact = exact_counts(size, length, alpha).square
     guesses = [leading_counts(size, length, alpha, printed=printed).square for printed in (True, False)]
     return dict(zip(("exact", "printed", "corrected"), (float(each[0]) for each in (exact, *guesses)), strict=True))
 
 
+@check_arguments
 def table_variances(size: int, length: int, alpha: float) -> dict[str, np.ndarray]:
-    """Table C.1: exact variances (entry) over printed and over corrected ones."""
+    """Table C.1: exact variances (entry) over printed and over corrected ones.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        Both ratios.
+    """
     exact = exact_value_entries(size, length, alpha).variance.values
     guesses = {"printed": True, "corrected": False}
     return {
@@ -28,30 +49,68 @@ def table_variances(size: int, length: int, alpha: float) -> dict[str, np.ndarra
     }
 
 
+@check_arguments
 def alternating_share(length: int, size: int) -> float:
     """|Gamma| of the entry (j, noise) in the context q, noise, q, noise, ..., q with label j, the target: Table C.1 has
-    1/3 as its range."""
+    1/3 as its range.
+
+    Args:
+        length: Number of positions T in a context, the last one (the trigger) included.
+        size: Number of tokens N without the noise token, from 3 to 2000.
+
+    Returns:
+        The size of the entry.
+    """
     noise = (length - 1) // 2
     return abs(1 / (size + 1) - 1) * noise / length
 
 
+@check_arguments
 def first_attention(size: int, length: int, alpha: float) -> dict[str, float]:
-    """(C.19): N^2 times the first step of W_QK on the noise token, N^3 times that on a token k <= N."""
+    """(C.19): N^2 times the first step of W_QK on the noise token, N^3 times that on a token k <= N.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        Both numbers.
+    """
     moments, uniform = contexts(size, length, alpha), 1 / (size + 1)
     step = attention_step(moments, value_step(moments, uniform), uniform)
     return {"noise": size**2 * float(step[size]), "other": size**3 * float(step[2])}
 
 
+@check_arguments
 def attention_gaps(size: int, length: int, alpha: float) -> dict[str, float]:
-    """N^3 times (4.3) and N^4 times (4.4), after one step of W_QK with the values of phase 2, exactly."""
+    """N^3 times (4.3) and N^4 times (4.4), after one step of W_QK with the values of phase 2, exactly.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        Both numbers.
+    """
     moments = contexts(size, length, alpha)
     found = gaps(attention_step(moments, value_step(moments, alpha), alpha))
     return {"trigger": size**3 * found.trigger, "noise": size**4 * found.noise}
 
 
+@check_arguments
 def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
-    """1/(t e^a) of (C.38) as printed, integrated to `time`, and Lemma C.14's (1 - alpha)(4 - 2 alpha) for its limit;
-    the same of the gradient flow of the summed loss, which moves 1/3 as fast along beta_2."""
+    """1/(t e^a) of (C.38) as printed, and Lemma C.14's (1 - alpha)(4 - 2 alpha) for its limit; the same for the
+    gradient flow of the summed loss, which moves 1/3 as fast along beta_2.
+
+    Args:
+        alpha: Noise level, above 0 and below 1.
+        time: Time t up to which it is integrated. Default: 1000000.0.
+
+    Returns:
+        Numbers by name.
+    """
 
     def velocity(_: float, state: np.ndarray) -> list[float]:
         total = np.exp(state[0]) + np.exp(state[1]) + 1
@@ -70,9 +129,18 @@ def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
     }
 
 
+@check_arguments
 def rank_one_choice(beta_1: float = 1.0, beta_2: float = 0.8) -> dict[str, float]:
-    """Singular values of the two directions of W for n = 2, where beta_1 > beta_2, and the share of the memory's
-    direction in the rank-one model: it is the noise that is kept unless 2 beta_1 > 2 sqrt 3 |beta_2|."""
+    """Singular values of the two directions of W for n = 2, beta_1 > beta_2, and the share of the memory's direction in
+    the rank-one model: it keeps the noise unless 2 beta_1 > 2 sqrt 3 |beta_2|.
+
+    Args:
+        beta_1: Size of the memory's direction. Default: 1.0.
+        beta_2: Size of the noise direction. Default: 0.8.
+
+    Returns:
+        Numbers by name.
+    """
     memory, noise = np.array([[1.0, -1], [-1, 1], [0, 0]]), np.array([[1.0, 1], [1, 1], [-2, -2]])
     left, values, right = np.linalg.svd(beta_1 * memory + beta_2 * noise, full_matrices=False)
     kept = values[0] * np.outer(left[:, 0], right[0])

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 import xarray as xr
 
-from dynascope.theory.arguments import NotNegative, Positive, Whole
+from dynascope.theory.domains import NotNegative, Positive, Whole, check_arguments
 from dynascope.theory.recall.chain import Length, Noise, Size
 from dynascope.theory.recall.counts import exact_counts
 
@@ -24,9 +24,20 @@ LARGEST_NOISE = 1.5 - math.sqrt(5) / 2
 """Up to this alpha every token is pushed to predict itself (C.18)."""
 
 
+@check_arguments
 def feed_forward_entries(size: Size, alpha: Noise) -> xr.Dataset:
-    """Mean, variance and range (token) of the entries of grad W_F on the trigger: for the noise token and another one
-    (Lemma C.1). The mean for the noise token is 1/(N+1) - alpha, of which the lemma prints the leading -alpha."""
+    """Mean, variance and range of the entries of grad W_F on the trigger, for the noise token and another one (Lemma
+    C.1).
+
+    The mean for the noise token is 1/(N+1) - alpha, of which the lemma prints the leading -alpha.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        `mean`, `variance` and `range` (token).
+    """
     each = (1 - alpha) / size
     return xr.Dataset(
         {
@@ -38,11 +49,21 @@ def feed_forward_entries(size: Size, alpha: Noise) -> xr.Dataset:
     )
 
 
+@check_arguments
 def value_entries(size: Size, length: Length, alpha: Noise, printed: bool = False) -> xr.Dataset:
-    """Mean, variance and range (entry) of the entries of grad W_V, to leading order (Table C.1).
+    """Mean, variance and range of the entries of grad W_V, to leading order (Table C.1).
 
-    For j <= N the `printed` variances are upper bounds: the proof has 1/(N+1) where its square belongs, and the second
-    moment of Lemma C.4. The range of (j, τ) is 1/2, printed 1/3: q, τ, q, τ, ... attains it.
+    The range of (j, τ) is 1/2, printed 1/3: q, τ, q, τ, ... attains it.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+        printed: Give the printed variances. For j <= N they are upper bounds: the proof has 1/(N+1) where its square
+            belongs, and the second moment of Lemma C.4. Default: False.
+
+    Returns:
+        `mean`, `variance` and `range` (entry).
     """
     a, b, N, T = alpha, 1 - alpha, size, length
     mean = np.array([-(a**2) * N, -a * N, -a * N, 2 * a - 1, (2 * a - 1) / a, a, a**2, a, 3 * a - a**2 - 1, a]) / N**2
@@ -67,9 +88,19 @@ def value_entries(size: Size, length: Length, alpha: Noise, printed: bool = Fals
     return _dataset(mean, np.array(tau + rest)).assign(range=("entry", span))
 
 
+@check_arguments
 def exact_value_entries(size: Size, length: Length, alpha: Noise, forced: bool = False) -> xr.Dataset:
-    """Mean and variance (entry) of the same entries, exactly. With `forced` the last token is the trigger, as in the
-    task, which adds 1/T to c_q/T."""
+    """Mean and variance of the entries of grad W_V, exactly.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+        forced: Make the last token the trigger, as in the task, which adds 1/T to c_q/T. Default: False.
+
+    Returns:
+        `mean` and `variance` (entry).
+    """
     counts = exact_counts(size, length, alpha, forced)
     mean = _entry_moments(counts["mean"].values, size, alpha, 1)
     square = _entry_moments(counts["square"].values, size, alpha, 2)
@@ -77,12 +108,23 @@ def exact_value_entries(size: Size, length: Length, alpha: Noise, forced: bool =
     return _dataset(first, second - first**2)
 
 
+@check_arguments
 def deviation(
     variance: NotNegative, range: NotNegative, samples: Positive, events: Annotated[int, Whole()], delta: Noise
 ) -> NotNegative:
-    """How far a mean over m samples can be from its expectation, for all of these events at once but with probability
-    delta: sqrt(4 s^2 L/m) + 4 R L/m, L = ln(events) + ln(2/delta) (C.1, C.7). There are N + 1 entries of W_F on the
-    trigger and (N + 1)^2 of W_V."""
+    """How far a mean over m samples can be from its expectation, for all events at once but with probability delta:
+    sqrt(4 s^2 L/m) + 4 R L/m, L = ln(events) + ln(2/delta) (C.1, C.7).
+
+    Args:
+        variance: s^2. Not negative, any shape.
+        range: R. Not negative, any shape.
+        samples: m. Positive, any shape.
+        events: Number of events: N + 1 entries of W_F on the trigger, (N + 1)^2 of W_V.
+        delta: Probability, above 0 and below 1.
+
+    Returns:
+        The distance. Not negative, any shape.
+    """
     logarithm = np.log(events) + np.log(2 / delta)
     return np.sqrt(4 * variance * logarithm / samples) + 4 * range * logarithm / samples
 

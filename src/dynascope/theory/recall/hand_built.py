@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.theory.arguments import PositiveNumber
+from dynascope.theory.domains import PositiveNumber, check_arguments
 from dynascope.theory.recall.chain import TRIGGER, Length, Noise, Size
 
 Square = Float[np.ndarray, "d d"]
@@ -23,15 +23,24 @@ class HandBuilt(NamedTuple):
     """The weights, with d = 3 (N + 1) + T. The first feed-forward map is zero."""
 
     embedding: Float[np.ndarray, "tokens d"]
+    """W_E. Shape (tokens, d)."""
     positions: Float[np.ndarray, "length d"]
+    """Embeddings p_t of the positions. Shape (length, d)."""
     unembedding: Float[np.ndarray, "tokens d"]
+    """W_U. Shape (tokens, d)."""
     first_scores: Square
+    """W1_QK. Shape (d, d)."""
     first_values: Square
+    """W1_V. Shape (d, d)."""
     second_scores: Square
+    """W2_QK. Shape (d, d)."""
     second_values: Square
+    """W2_V. Shape (d, d)."""
     feed_forward: Square
+    """F2. Shape (d, d)."""
 
 
+@check_arguments
 def hand_built(
     size: Size,
     length: Length,
@@ -44,8 +53,20 @@ def hand_built(
     """W1_QK = l1 sum p_t p_{t-1}^T; W1_V = R; W2_QK = l2 W_E(q) (R W_E(q) - c W_E(tau))^T;
     W2_V = g sum_{z <= N} W_U(z) W_E(z)^T; F2 = h W_U(tau) W_E(q)^T with h = g + ln(alpha/(1 - alpha)).
 
-    `previous` is l1, `matching` l2, `avoiding` c and `reading` g. Then the target has probability 1 - alpha and the
-    noise alpha, and without F2 the target nearly 1. (Where z_{T-1} = q too, position T looks like "q, then q".)
+    Then the target has probability 1 - alpha and the noise alpha, and without F2 the target nearly 1. (If z_{T-1} = q
+    too, position T looks like "q, then q".)
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        length: Number of positions T in a context, the last one (the trigger) included.
+        alpha: Noise level, above 0 and below 1.
+        previous: l1. Positive. Default: 50.0.
+        matching: l2. Positive. Default: 30.0.
+        avoiding: c. Positive. Default: 1.0.
+        reading: g. Positive. Default: 12.0.
+
+    Returns:
+        The weights.
     """
     tokens, d = size + 1, 3 * (size + 1) + length
     basis = np.eye(d)

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from dynascope.tasks.scalar_losses import Reals
-from dynascope.theory.arguments import Domain, NotNegative, Number, Positive, Whole
+from dynascope.theory.domains import Domain, NotNegative, Number, Positive, Whole, check_arguments
 from dynascope.theory.recall.chain import Noise
 
 Inputs = Annotated[int, Whole(2, 10_000)]
@@ -32,10 +32,21 @@ Times = Annotated[
 ]
 
 
+@check_arguments
 def memory_flow(inputs: Inputs, alpha: Noise, times: Times, loss: Loss = "mean") -> xr.Dataset:
-    """Gradient flow from zero (time): `margin` D and `noise_logit` E, the singular values `memory` and `noise`, the
-    probabilities `correct` and `noisy` of the whole memory, and `pure_correct`, `pure_noisy` without the noise
-    direction (`pure_*` is the memory of rank n - 1 as long as `noise` < `memory`)."""
+    """Gradient flow from zero.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        alpha: Noise level, above 0 and below 1.
+        times: Times, rising from 0 or later. Shape (time,).
+        loss: Loss over the inputs, "mean" or "sum". Default: "mean".
+
+    Returns:
+        Over `time`: `margin` D and `noise_logit` E, the singular values `memory` and `noise`, the probabilities
+        `correct` and `noisy` of the whole memory, and `pure_correct`, `pure_noisy` without the noise direction (the
+        memory of rank n - 1 as long as `noise` < `memory`).
+    """
     scale = 1 / inputs if loss == "mean" else 1.0
 
     def velocity(_: float, state: np.ndarray) -> list[float]:
@@ -55,30 +66,71 @@ def memory_flow(inputs: Inputs, alpha: Noise, times: Times, loss: Loss = "mean")
     return xr.Dataset({name: ("time", values) for name, values in entries.items()}, {"time": times})
 
 
+@check_arguments
 def probabilities(inputs: Inputs, margin: Reals, noise_logit: Reals) -> tuple[NotNegative, NotNegative, NotNegative]:
-    """P_i, P_j (one other output) and P_c (the noise) from D and E."""
+    """Probabilities of the outputs from D and E.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        margin: D. Any shape.
+        noise_logit: E. Any shape.
+
+    Returns:
+        P_i, P_j (one other output) and P_c (the noise). Any shape.
+    """
     highest = np.maximum(np.maximum(-margin, noise_logit), 0)
     correct, wrong, noisy = np.exp(-highest), np.exp(-margin - highest), np.exp(noise_logit - highest)
     total = correct + (inputs - 1) * wrong + noisy
     return correct / total, wrong / total, noisy / total
 
 
+@check_arguments
 def memory_spectrum(inputs: Inputs, margin: Reals, noise_logit: Reals) -> tuple[NotNegative, NotNegative]:
-    """The singular value D of the n - 1 directions of the memory, and that of the noise direction."""
+    """The singular values of the memory.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        margin: D. Any shape.
+        noise_logit: E. Any shape.
+
+    Returns:
+        That of the n - 1 directions of the memory, |D|, and that of the noise direction. Any shape.
+    """
     return np.abs(margin), np.abs((inputs - 1) * margin + inputs * noise_logit) / np.sqrt(inputs + 1)
 
 
+@check_arguments
 def late_margin(inputs: Inputs, alpha: Noise, times: Positive, loss: Loss = "mean") -> Reals:
     """ln(s (1 - alpha)(n + 1) t/2), to which D tends. For n = 2 without the noise direction P_c is then
-    (0.75 (1 - alpha) t)^(-1/2) for the mean loss, (1.5 (1 - alpha) t)^(-1/2) for the sum."""
+    (0.75 (1 - alpha) t)^(-1/2) for the mean loss, (1.5 (1 - alpha) t)^(-1/2) for the sum.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        alpha: Noise level, above 0 and below 1.
+        times: Times t. Positive, any shape.
+        loss: Loss over the inputs, "mean" or "sum". Default: "mean".
+
+    Returns:
+        The late margin. Any shape.
+    """
     scale = 1 / inputs if loss == "mean" else 1.0
     return np.log(scale * (1 - alpha) * (inputs + 1) * times / 2)
 
 
+@check_arguments
 def overtaking_margin(inputs: Inputs, alpha: Noise) -> float:
-    """The margin D from which on the noise direction is not the weakest one, late: n L/(n - 1 - sqrt(n + 1)) for
-    n >= 4 and alpha < 1/2. For n <= 3 there is none (infinity). Dropping the smallest singular direction then removes
-    a part of the memory instead of the noise."""
+    """The margin D from which on the noise direction is not the weakest one, late: n L/(n - 1 - sqrt(n + 1)) for n >=
+    4.
+
+    Dropping the smallest singular direction then removes a part of the memory instead of the noise.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        alpha: Noise level, above 0 and below 1/2.
+
+    Returns:
+        The margin; infinite for n <= 3.
+    """
     odds = np.log((1 - alpha) / alpha)
     if odds <= 0:
         raise ValueError(f"alpha must be below 1/2; got {alpha:g}")
@@ -86,8 +138,18 @@ def overtaking_margin(inputs: Inputs, alpha: Noise) -> float:
     return float(inputs * odds / gap) if gap > 1e-12 else np.inf
 
 
+@check_arguments
 def memory_matrix(inputs: Inputs, margin: Number, noise_logit: Number) -> Float[np.ndarray, "output input"]:
-    """W (n + 1, n) with this margin and this noise logit: x = ((n - 1) D - E)/(n + 1), y = x - D, z = x + E."""
+    """W with this margin and this noise logit: x = ((n - 1) D - E)/(n + 1), y = x - D, z = x + E.
+
+    Args:
+        inputs: Number of inputs n, from 2 to 10,000.
+        margin: D.
+        noise_logit: E.
+
+    Returns:
+        W. Shape (n + 1, n).
+    """
     own = ((inputs - 1) * float(margin) - float(noise_logit)) / (inputs + 1)
     table = np.full((inputs + 1, inputs), own - float(margin))
     np.fill_diagonal(table, own)
@@ -95,6 +157,14 @@ def memory_matrix(inputs: Inputs, margin: Number, noise_logit: Number) -> Float[
     return table
 
 
+@check_arguments
 def without_noise_direction(weights: Float[np.ndarray, "output input"]) -> Float[np.ndarray, "output input"]:
-    """W less its action on the input direction (1, ..., 1), where every input is one coordinate."""
+    """W less its action on the input direction (1, ..., 1), with every input one coordinate.
+
+    Args:
+        weights: W. Shape (output, input).
+
+    Returns:
+        The rest of W. Shape (output, input).
+    """
     return weights - weights.mean(axis=1, keepdims=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from dynascope.theory.arguments import PositiveNumber
+from dynascope.theory.domains import PositiveNumber, check_arguments
 from dynascope.theory.recall.chain import Noise, Probability, Size
 
 
@@ -19,27 +19,55 @@ class Margins(NamedTuple):
     """Margins per unit of the learning rates of W_F and of W_V."""
 
     feed_forward: float
+    """Per unit of the learning rate of W_F."""
     attention: float
+    """Per unit of the learning rate of W_V."""
 
 
+@check_arguments
 def margin(logits: Float[np.ndarray, "*batch tokens"]) -> Float[np.ndarray, "*batch"]:
-    """The logit of the last token, the noise, minus the largest of the others."""
+    """The logit of the last token, the noise, minus the largest of the others.
+
+    Args:
+        logits: Logits, that of the noise token last. Shape (..., tokens).
+
+    Returns:
+        The margin. Shape (...).
+    """
     return np.asarray(logits[..., -1] - logits[..., :-1].max(-1))
 
 
+@check_arguments
 def first_margins(size: Size, alpha: Noise, noise_share: Probability = 0.0, previous: bool = True) -> Margins:
-    """The margins for infinitely many samples and N, T >> 1, where `noise_share` of the test context is noise: alpha,
-    and (alpha^2 s + alpha (1 - s))/N.
+    """The margins for infinitely many samples and N, T >> 1: alpha, and (alpha^2 s + alpha (1 - s))/N.
 
-    The inputs of Eq. 4.2 hold each token twice, as the current and as the `previous` one, which doubles the margin of
-    attention. The theorem leaves that out.
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        alpha: Noise level, above 0 and below 1.
+        noise_share: Share s of the noise token in the test context, from 0 to 1. Default: 0.0.
+        previous: Count each token twice, as the current and as the previous one, as the inputs of Eq. 4.2 do; this
+            doubles the margin of attention, which the theorem leaves out. Default: True.
+
+    Returns:
+        Both margins.
     """
     attended = alpha**2 * noise_share + alpha * (1 - noise_share)
     return Margins(float(alpha), float((2 if previous else 1) * attended / size))
 
 
+@check_arguments
 def fluctuation(alpha: Noise, samples: PositiveNumber) -> float:
-    """sqrt((1 - alpha)/(alpha m)): the relative standard deviation over draws of m samples of both margins, since both
-    are proportional to how many labels are noise. Attention's signal is smaller by a factor N, and its fluctuation
-    too. The maximum over the other tokens adds a bias, small for m >> N."""
+    """The relative standard deviation of both margins over draws of m samples: sqrt((1 - alpha)/(alpha m)), since both
+    are proportional to how many labels are noise.
+
+    Attention's signal is smaller by a factor N, and its fluctuation too. The maximum over the other tokens adds a bias,
+    small for m >> N.
+
+    Args:
+        alpha: Noise level, above 0 and below 1.
+        samples: Number of samples m. Positive.
+
+    Returns:
+        The relative standard deviation.
+    """
     return float(np.sqrt((1 - alpha) / (alpha * samples)))

@@ -13,29 +13,67 @@ import numpy as np
 from jaxtyping import Float
 
 from dynascope.tasks.scalar_losses import Reals
-from dynascope.theory.arguments import Count, Positive, PositiveNumber
+from dynascope.theory.domains import Count, Positive, PositiveNumber, check_arguments
 from dynascope.theory.recall.chain import Noise, Size
 
 
+@check_arguments
 def noise_logits(size: Size, alpha: Noise, rate: PositiveNumber, steps: Count) -> Float[np.ndarray, " times"]:
-    """The logit at steps 0, ..., `steps`, from 0."""
+    """The logit along the recursion, from 0.
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        alpha: Noise level, above 0 and below 1.
+        rate: Learning rate eta. Positive.
+        steps: Number of steps.
+
+    Returns:
+        The logit at steps 0, ..., `steps`. Shape (times,).
+    """
     logits = np.zeros(steps + 1)
     for t in range(steps):
         logits[t + 1] = logits[t] + rate * (alpha - noise_probability(logits[t], size))
     return logits
 
 
+@check_arguments
 def noise_probability(logit: Reals, size: Size) -> Float[np.ndarray, "*batch"]:
-    """e^xi / (N + e^xi): the noise token's probability where N other logits are 0."""
+    """The noise token's probability if N other logits are 0: e^xi / (N + e^xi).
+
+    Args:
+        logit: xi. Any shape.
+        size: Number of tokens N without the noise token, from 3 to 2000.
+
+    Returns:
+        The probability. Any shape.
+    """
     return np.asarray(1 / (1 + size * np.exp(-np.asarray(logit, float))))
 
 
+@check_arguments
 def noise_fixed_point(size: Size, alpha: Noise) -> float:
-    """ln N + ln(alpha/(1 - alpha))."""
+    """The fixed point of the logit: ln N + ln(alpha/(1 - alpha)).
+
+    Args:
+        size: Number of tokens N without the noise token, from 3 to 2000.
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        The logit.
+    """
     return float(np.log(size) + np.log(alpha / (1 - alpha)))
 
 
+@check_arguments
 def largest_rate(alpha: Noise) -> Positive:
-    """1/(alpha (1 - alpha)): up to it the logit rises without crossing the fixed point, for alpha <= 1/2. It is the
-    inverse of the slope of p at the fixed point; for alpha > 1/2 the slope is larger on the way."""
+    """The rate up to which the logit rises without crossing the fixed point, for alpha <= 1/2: 1/(alpha (1 - alpha)).
+
+    It is the inverse of the slope of p at the fixed point; for alpha > 1/2 the slope is larger on the way.
+
+    Args:
+        alpha: Noise level, above 0 and below 1.
+
+    Returns:
+        The rate. Positive, any shape.
+    """
     return 1 / (alpha * (1 - alpha))

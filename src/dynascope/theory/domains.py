@@ -1,7 +1,7 @@
-"""What the functions of a theory take, checked against their annotations: kind, shape, and the domain of the formula.
+"""Annotations for the arguments of theory functions, and `check_arguments`, which checks a call against them.
 
-`check_calls` puts the check between a system's modules and their users, so that the modules hold only mathematics. A
-wrong argument is refused in one sentence. Of a value that JAX traces only the shape and the type are known.
+A wrong argument is refused in one sentence: its kind, its shape, or a value outside of the domain of the formula. For
+values that JAX traces only the shape and the type are known.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,16 +21,20 @@ from numpy.typing import ArrayLike
 from dynascope import checks
 from dynascope.tasks.scalar_losses import Reals
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 class Domain(NamedTuple):
-    """Where a formula holds: what is allowed, in words, and the test, of all entries at once."""
+    """The values for which a formula holds."""
 
     allowed: str
+    """In words, as the message says it."""
     holds: Callable[[np.ndarray], Any]
+    """Whether each entry of an array is allowed."""
 
 
 class Whole(NamedTuple):
-    """Integers between these bounds. One annotated as `int` alone is at least 1."""
+    """Integers between these bounds. An argument annotated as `int` alone must be at least 1."""
 
     at_least: int = 1
     at_most: int = 2**31 - 1
@@ -50,19 +54,15 @@ PositiveNumber, NotNegativeNumber = Annotated[Number, POSITIVE], Annotated[Numbe
 Count = Annotated[int, Whole(0)]
 
 
-def check_calls(*systems: ModuleType) -> None:
-    """Check the arguments of every public function in the modules of these systems."""
-    inside = tuple(f"{system.__name__}." for system in systems)
-    modules = {each for system in systems for each in vars(system).values() if isinstance(each, ModuleType)}
-    for module in modules:
-        for name, value in vars(module).copy().items() if module.__name__.startswith(inside) else ():
-            own = getattr(value, "__module__", None) == module.__name__ and not name.startswith("_")
-            if own and callable(value) and not inspect.isclass(value):
-                setattr(module, name, checked(value))
+def check_arguments(function: Function) -> Function:
+    """Decorate a function so that every call is checked against its annotations.
 
+    Args:
+        function: Its annotations say the kind, shape and domain of each argument.
 
-def checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with its arguments checked; lists and integers become floating-point arrays where it takes some."""
+    Returns:
+        The function; lists and integers reach it as floating-point arrays if it takes such arrays.
+    """
     signature = inspect.signature(function)
     hints = functools.cache(lambda: get_type_hints(inspect.unwrap(function), include_extras=True))
 
@@ -71,13 +71,13 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
         given, sizes = signature.bind(*args, **options), {}
         for name, value in given.arguments.items():
             if value is not signature.parameters[name].default:
-                given.arguments[name] = _checked(name, value, hints().get(name, Any), sizes)
+                given.arguments[name] = _check(name, value, hints().get(name, Any), sizes)
         return function(*given.args, **given.kwargs)
 
-    return call
+    return cast(Function, call)
 
 
-def _checked(name: str, value: Any, hint: Any, sizes: dict[str, tuple[Any, str]]) -> Any:
+def _check(name: str, value: Any, hint: Any, sizes: dict[str, tuple[Any, str]]) -> Any:
     if hint == ArrayLike:  # the function checks it itself
         return value
     members, rules = _parts(hint)
@@ -97,10 +97,10 @@ def _checked(name: str, value: Any, hint: Any, sizes: dict[str, tuple[Any, str]]
             raise TypeError(f"{name} must be a dict with {' and '.join(wanted)}; got {checks.shown(value)}")
     elif kinds == {int} or kinds == {int, NoneType}:
         checks.whole(name, value, **(rules[0] if rules else Whole())._asdict())
-    elif item not in (None, int, float, float | int):
+    elif item not in (None, int, float):
         if not isinstance(value, list | tuple) or not value:
             raise TypeError(f"{name} must be a list with one entry or more; got {checks.shown(value)}")
-        return [_checked(f"each of {name}", each, item, {}) for each in value]
+        return [_check(f"each of {name}", each, item, {}) for each in value]
     elif kinds & {float, int, Sequence, tuple, np.ndarray} or any(hasattr(kind, "dim_str") for kind in kinds):
         return _numbers(name, value, members, rules, sizes)
     elif not isinstance(value, tuple(kinds)):
