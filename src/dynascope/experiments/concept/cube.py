@@ -14,7 +14,7 @@ from dynascope.experiments.concept.painted_paths import from_first
 from dynascope.figures import FAINT, PALETTE
 
 SIDE = np.array([[1.0, 0.0], [0.55, 0.4], [0.0, 1.0]])
-"""Where each concept leads on the page, as a cube is drawn in perspective."""
+"""The direction of each concept on the page, as a cube is drawn in perspective."""
 
 
 def deficits(measured: xr.Dataset) -> xr.DataArray:

@@ -22,7 +22,7 @@ class Reference(NamedTuple):
     scale: float
     spread: float
     extrema: tuple[tuple[float, int | None], ...]
-    """For each turn the loss over its first value, and the step (None where only the value is known)."""
+    """For each turn the loss over its first value, and the step (None if only the value is known)."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ def turns_of(losses: np.ndarray, tolerance: float, most: int) -> xr.DataArray:
 
 def off_reference(turns: xr.DataArray, references: Sequence[Reference]) -> np.ndarray:
     """How far each run's turns are from the reference's, the largest of them: below 1 within 1 % and rounding; infinite
-    where there are more or fewer turns."""
+    if there are more or fewer turns."""
     worst = []
     for reference, found in zip(references, turns.values, strict=True):
         known = np.array(reference.extrema, float)
@@ -68,7 +68,7 @@ class Alternation(NamedTuple):
     waits: np.ndarray
     """For each but the strongest: its major reaches 1/2 after the minor with the concept before it has peaked."""
     minor_left: np.ndarray
-    """What is left of that minor then, as a share of its peak."""
+    """The rest of that minor then, as a share of its peak."""
     dominant: np.ndarray
     """The stronger of the two majors when that minor has lost a tenth of its peak."""
 

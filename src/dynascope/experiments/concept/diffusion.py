@@ -107,7 +107,7 @@ class PaintedConcepts(DiffusionExperiment):
     gain of size less that of color. In the control colors are far apart at both separations: nothing makes size the
     first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
     `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which
-    all of it is learned where the schedule is clipped apart; `long` takes the published clipping and the paper's 20,000
+    all of it is learned if the schedule is clipped apart; `long` takes the published clipping and the paper's 20,000
     steps at two separations; `code` is the published program's setting, whose one
     norm for all gradients slows the network down; `small` and `quick` are for two CPU cores."""
 

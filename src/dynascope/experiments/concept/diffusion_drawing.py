@@ -46,7 +46,7 @@ def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
 
 
 def draw_gallery(measured: xr.Dataset) -> Figure:
-    """What the model paints for the new class while it learns: a row for each separation, the first seed."""
+    """Pictures that the model paints of the new class while it learns: a row for each separation, the first seed."""
     last = measured.sizes["step"] - 1
     few = np.unique(np.linspace(last // 8, last, COLUMNS).astype(int))
     rows = measured.sizes["separation"]

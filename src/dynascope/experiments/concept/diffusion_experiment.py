@@ -100,7 +100,7 @@ class Painter(ds.Member):
         return ds.dynamics.with_average(whole, self.average) if self.average else whole
 
     def _averaged(self, snapshot: Snapshot) -> Any:
-        """The model that paints: with averaged weights where an average is kept."""
+        """The model that paints: with averaged weights if an average is kept."""
         return ds.dynamics.averaged(snapshot) if self.average else snapshot.model
 
     def _paintings(self, process: ImageConcepts, key: Array, classifier: Any) -> ds.probes.Probe:
@@ -159,7 +159,7 @@ class Labeler(ds.Member):
 
 
 class DiffusionExperiment(JoinableExperiment):
-    """Fields of the experiments on pictures, with the paper's values, and the published network's where it has none."""
+    """Fields of the experiments on pictures, with the paper's values, and the published network's if it has none."""
 
     parts: ClassVar[tuple[str, ...]] = ("separations", "seeds", "first_seed")
 
@@ -191,7 +191,7 @@ class DiffusionExperiment(JoinableExperiment):
     compute: Literal["float32", "bfloat16"] = "float32"
     learning_rate: float = Field(1e-3, gt=0)
     schedule_rate: float = Field(1e-3, gt=0)
-    """The rate of the schedule's two numbers, where they are clipped apart."""
+    """The rate of the schedule's two numbers, if they are clipped apart."""
     weight_decay: float = Field(0.01, ge=0)
     clip: Literal["network_only", "global"] = "network_only"
     clip_norm: float = Field(1.0, gt=0)
@@ -227,7 +227,7 @@ class DiffusionExperiment(JoinableExperiment):
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory."""
+        """TF32 if the device has it: these networks are not compared with theory."""
         return "default"
 
     def members(self, seed: int) -> Mapping[str, np.ndarray]:

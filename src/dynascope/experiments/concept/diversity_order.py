@@ -34,7 +34,7 @@ class DiversityOrder(SimExperiment):
     what the authors' published program runs: σ₁ in {.05, .1, .5, 1, 2} and σ₂ = .05 are read as variances, a third
     cluster lies at the origin (strengths then are σ² + μ²/3, and the flip is at σ₁² = 1.05), there are biases, all
     epochs use one shuffle, and the loss is averaged over a test cluster. Speeds are read down to 1e-4 of the largest,
-    where the rounding of single precision begins to show."""
+    when the rounding of single precision begins to show."""
 
     first_spreads: Values = (0.05, 0.5, 1.0, 1.5, 2.0)
     second_spread: float = 0.05

@@ -41,7 +41,7 @@ class ImageData(Experiment):
     is Figure 15 of the other version."""
 
     color_separations: tuple[float, float] = (0.7, 0.2)
-    """Of the data set with the stronger color signal, and of that with the stronger size signal."""
+    """Color separation of the data set with the stronger color signal, and of that with the stronger size signal."""
     size_separations: tuple[float, float] = (0.2, 0.4)
     scanned: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     """Color separations whose signals are measured, at the size separation of the second data set."""

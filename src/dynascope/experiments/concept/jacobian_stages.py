@@ -37,7 +37,7 @@ REFERENCES = (
     Reference(0, 0.1, 0.1, ((0.125, 84), (0.204, 332))),
 )
 EVENTS = ((79, 400, 0.356, 91, 262), (51, 296, 0.182, 65, 214), (44, 495, 0.084, 58, 225), (58, 604, 0.115, 72, 240))
-"""Of those runs: strong and weak major at 1/2; height and step of the minor's peak, and its step below a tenth."""
+"""Those runs: strong and weak major at 1/2; height and step of the minor's peak, and its step below a tenth."""
 
 
 class JacobianStages(SymmetricExperiment):
@@ -82,7 +82,7 @@ class JacobianStages(SymmetricExperiment):
         return xr.DataTree.from_dict(nodes)
 
     def _random_starts(self, seed: int) -> xr.Dataset:
-        """Of random starts: the descents; whether each major passes 1/2 in its own descent; and what is left of the
+        """The descents of random starts; whether each major passes 1/2 in its own descent; and the rest of the
         minor at the end of the ascent (nan without two descents)."""
         starts = self.gaussian(start_seeds(seed, self.starts))
         descents, in_descent, left = [], [], []

@@ -29,12 +29,12 @@ def normalized(trace: xr.Dataset) -> xr.DataArray:
 
 
 def bulge(trace: xr.Dataset) -> xr.DataArray:
-    """The signed area between path and chord: positive where concept 2 is learned first."""
+    """The signed area between path and chord: positive if concept 2 is learned first."""
     return _of_paths(paths.signed_area, trace)
 
 
 def lead(trace: xr.Dataset) -> xr.DataArray:
-    """The value of z_2 - z_1 where its size is largest: another measure of which is first."""
+    """The value of z_2 - z_1 at its largest size: another measure of which is first."""
     return _of_paths(paths.largest_difference, trace)
 
 
@@ -75,7 +75,7 @@ def settled_slopes(
     speed_share: float = DOUBLE_SPEEDS,
 ) -> xr.DataArray:
     """The slope of the log speed from the step at which, by Theorem 4.1, one exponential is left, as (signal, band,
-    seed). A band is two shares of the loss at that step. NaN where the run ends too soon."""
+    seed). A band is two shares of the loss at that step. NaN if the run ends too soon."""
     rows = []
     for k, strength in enumerate(a):
         run = trace.isel(signal=k)

@@ -67,7 +67,7 @@ def predict_minors(measured: xr.DataTree) -> dict[str, xr.Dataset]:
 
 
 def reduce_minors(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr.Dataset]:
-    """Of the minor entry: its peak and the dominant major there, the relative `error` of the predicted peak, the rates
+    """The minor entry's peak and the dominant major there, the relative `error` of the predicted peak, the rates
     of decay over the predicted ones; and `turning_point`, where theory lets it turn."""
     weak, strong = jnp.asarray(strengths(*DATA[2]))
     minors, decay = (measured[name].to_dataset() for name in ("minors", "decay"))

@@ -88,9 +88,9 @@ class OneLayerTheory(SimExperiment):
     cost = {"quick": 13, "full": 30}
     presets = {"quick": {"exact_seeds": 5, "seeds": 2}}
     control = {"depth": 2}
-    notes = """The theorem is tested where it is exact (d = 5, population loss, double precision) and where it is used
-    (d = 64, SGD on samples). Gradient descent obeys it with (1 - η a)ⁿ instead of e^(-a t). The control trains two
-    layers, which the theorem does not cover."""
+    notes = """The theorem is tested both in its exact setting (d = 5, population loss, double precision) and in a
+    practical one (d = 64, SGD on samples). Gradient descent obeys it with (1 - η a)ⁿ instead of e^(-a t). The control
+    trains two layers, which the theorem does not cover."""
 
     defaults = {"precision": "float64"}
 

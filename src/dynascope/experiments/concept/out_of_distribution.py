@@ -170,7 +170,7 @@ class OutOfDistribution(SimExperiment):
 def data_near_test_point(
     experiment: SimExperiment, signals: Signals, seeds: np.ndarray, radii: np.ndarray, within: float, shown: int
 ) -> xr.Dataset:
-    """Of the data that the networks of `experiment` are trained on, for every signal, seed and truncation radius: the
+    """The data that the networks of `experiment` are trained on, for every signal, seed and truncation radius: the
     `nearest` distance from the test point, how many points are `inside` the distance `within`, the second `moment`; and
     the `points` of the seed number `shown`, all in the unrotated frame."""
     learner, rate = experiment.learner(), jnp.asarray(experiment.learning_rate, experiment.precision)

@@ -1,4 +1,4 @@
-"""What is read off paths of painted concepts: when pictures are formed, which concept leads, when each is learned."""
+"""Readings of paths of painted concepts: when pictures are formed, which concept leads, when each is learned."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def smoothed(path: xr.DataArray, width: float = SMOOTHING) -> xr.DataArray:
 
 
 def learning_steps(path: xr.DataArray, level: float = LEARNED) -> xr.DataArray:
-    """The first step at which each concept of the smoothed path has reached the level; the last step where it never
+    """The first step at which each concept of the smoothed path has reached the level; the last step if it never
     has."""
     reached = smoothed(path) >= level
     first = path.step[reached.argmax("step")].drop_vars("step").where(reached.any("step"))
@@ -124,7 +124,7 @@ def predicted_lead(signal: xr.DataArray, spread: xr.DataArray) -> xr.Dataset:
 
 
 def flip(separation: np.ndarray, leads: np.ndarray) -> float:
-    """Where the lead falls through 0, between two separations; NaN where it does not."""
+    """The separation, between two of the grid, at which the lead falls through 0; NaN if it does not."""
     below = np.flatnonzero((leads[:-1] > 0) & (leads[1:] <= 0))
     if not len(below):
         return float("nan")
@@ -133,7 +133,7 @@ def flip(separation: np.ndarray, leads: np.ndarray) -> float:
 
 
 def rank_correlation(values: xr.DataArray) -> float:
-    """Spearman's rank correlation of the separation with a value over all trainings; 0 where all are equal."""
+    """Spearman's rank correlation of the separation with a value over all trainings; 0 if all are equal."""
     separation = values.separation.broadcast_like(values).transpose(*values.dims)
     ranks = [rankdata(each.values.ravel()) for each in (separation, values)]
     return float(np.corrcoef(*ranks)[0, 1]) if all(np.ptp(each) > 0 for each in ranks) else 0.0

@@ -46,7 +46,7 @@ class PublishedFigures(Experiment):
     gradient descent on U (`factor_gd`), step 0.01 in the paper's clock. Squaring A keeps the order of the concepts and
     squares the ratios of their strengths, which makes the detours larger. How many descents one counts depends on the
     tolerance; so the sizes of the rises are given, in % of the initial loss. The control runs the program with A
-    unsquared, where nothing differs. concept.triple-descent and concept.quadruple-descent show large detours of the
+    unsquared, in which nothing differs. concept.triple-descent and concept.quadruple-descent show large detours of the
     printed equation, from other starts, and how rare they are."""
 
     defaults = {"precision": "float64"}
@@ -67,7 +67,7 @@ class PublishedFigures(Experiment):
 
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.Dataset:
         """`rise(figure, integrator, form, turn)` in % of the initial loss, nan beyond the last; the descents counted at
-        1 %; the last losses, the smallest majors; and where the runs of Figure 10 end."""
+        1 %; the last losses, the smallest majors; and the ends of the runs of Figure 10."""
         runs = [[measured[name][integrator].to_dataset() for integrator in INTEGRATORS] for name in FIGURES]
         rise = np.full((len(FIGURES), len(INTEGRATORS), len(FORMS), 4), np.nan)
         for where in np.ndindex(rise.shape[:3]):

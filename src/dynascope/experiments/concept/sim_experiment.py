@@ -1,4 +1,4 @@
-"""What most concept experiments share: an MLP of some depth trained on the structured identity task."""
+"""Shared by most concept experiments: an MLP of some depth trained on the structured identity task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAPER = "Dynamics of Concept Learning and Compositional Generalization"
 Signals = Sequence[tuple[Sequence[float], Sequence[float]]]
 """Pairs (mu, sigma)."""
 PUBLISHED = {"origin": True, "bias": True, "reshuffle": False, "test_samples": 5000}
-"""What the authors' published program does in every run, other than the text: preset `code`."""
+"""Settings of the authors' published program in every run that differ from the text: preset `code`."""
 
 
 class ConceptLearner(ds.Member):

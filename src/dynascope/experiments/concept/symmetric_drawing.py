@@ -65,7 +65,7 @@ def draw_test_loss(
 
 
 def mark_stages(axes: Axes, half_steps: Sequence[float] | np.ndarray) -> None:
-    """A dashed line where each major is predicted to reach 1/2."""
+    """Draw a dashed line at the step at which each major is predicted to reach 1/2."""
     for step in np.asarray(half_steps):
         if np.isfinite(step) and step > 1:
             axes.axvline(step, **SMALL_THEORY, alpha=0.55)

@@ -1,4 +1,4 @@
-"""What the experiments on the symmetric model f(x) = U U^T x share: training it, and scanning thousands of starts.
+"""Shared by the experiments on the symmetric model f(x) = U U^T x: training it, and scanning thousands of starts.
 
 Steps are those of gradient descent on U with the given learning rate on the loss of eq. (4.1): one of them is
 `2 * learning_rate` of the paper's clock. Starts come from NumPy seeds, so that a seed means the same start everywhere.
@@ -138,7 +138,7 @@ def judge_overlay(deviation: xr.DataArray) -> Claim:
 
 
 def _largest_rise(loss: np.ndarray) -> np.ndarray:
-    """Over the first value; infinite where the run diverged."""
+    """Over the first value; infinite if the run diverged."""
     with np.errstate(invalid="ignore", over="ignore"):
         rise = np.max(np.diff(loss, axis=-1), axis=-1) / loss[:, 0]
     return np.where(np.isfinite(rise), rise, np.inf)

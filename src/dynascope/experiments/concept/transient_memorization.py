@@ -26,7 +26,7 @@ SGD_SHARE = ReferenceShare(9 / 16, 16)
 TURNS = {97: Turn(0.082, 5, 0.463, 134), 170: Turn(0.040, 4, 0.435, 62), 174: Turn(0.044, 6, 0.350, 217)}
 REVERSAL, ILLUSION_GAP = {97: 0.63, 170: 0.69, 174: 0.68}, {97: 0.0, 170: 0.05, 174: 0.0}
 OUTPUTS = {"minimum": (0.60, 1.87), "maximum": (0.0, 2.0), "end": (1.0, 2.0)}
-"""Of start 97."""
+"""Outputs of start 97."""
 SLOPES = {"2-4": -0.54, "6-8": -0.08, "15-20": -0.35}
 """At d=64: slopes of the log test loss per epoch, between these epochs, of one run."""
 
@@ -63,7 +63,7 @@ class TransientMemorization(SimExperiment):
     low_dim: PositiveInt = 2
     low_width: PositiveInt | None = None
     low_learning_rate: float | None = Field(None, gt=0)
-    """Hidden width and learning rate in low dimension, where they differ."""
+    """Hidden width and learning rate in low dimension, if they differ."""
     high_seeds: PositiveInt = 20
     dims: tuple[PositiveInt, ...] = (2, 3, 4, 8, 16, 64)
     depths: tuple[PositiveInt, ...] = (1, 2, 3, 4, 5)
@@ -127,7 +127,7 @@ class TransientMemorization(SimExperiment):
         return xr.DataTree.from_dict(tree)
 
     def _detours(self, trace: xr.Dataset) -> xr.Dataset:
-        """Of every seed: its descents, the output where the loss is lowest before its peak, at the peak and at the end,
+        """For every seed its descents, the output at the lowest loss before the peak, at the peak and at the end,
         the share of the loss left at the end, how far the weaker concept falls back, and the distance from the mean of
         the strongest cluster at the peak, over ‖x̂‖ (`gap`)."""
         loss, path = trace.test_loss.transpose("seed", "step").values, trace.output.transpose("seed", "step", "concept")
@@ -167,7 +167,7 @@ class TransientMemorization(SimExperiment):
                 yield from self._judge_chosen(chosen.sel(start=known))
 
     def _judge_path(self, turning: xr.Dataset) -> Iterable[Claim]:
-        """Of the seeds that memorize."""
+        """Claims on the paths of the seeds that memorize."""
         n = turning.sizes["seed"]
         cluster = xr.DataArray([0.0, self.mu[1]], dims="concept")
         distance = ((turning.output - cluster) ** 2).sum("concept") ** 0.5

@@ -23,7 +23,7 @@ Numbers = Sequence[Any] | np.ndarray | xr.DataArray
 
 
 class Turn(NamedTuple):
-    """A loss's first minimum and the maximum after it, over the loss at the start; nan where it only falls."""
+    """A loss's first minimum and the maximum after it, over the loss at the start; nan if it only falls."""
 
     minimum: float
     minimum_at: float
@@ -44,7 +44,7 @@ def memorizes(loss: np.ndarray) -> np.ndarray:
 
 
 def first_turn(loss: np.ndarray, steps: np.ndarray) -> Turn:
-    """Where one curve turns for the first time, and where it turns back."""
+    """The steps at which one curve turns for the first time, and turns back."""
     points = stages.turning_points(loss)
     bottom = next((k for k, point in enumerate(points) if point.kind == "minimum"), len(points))
     if bottom + 1 >= len(points):
@@ -54,14 +54,14 @@ def first_turn(loss: np.ndarray, steps: np.ndarray) -> Turn:
 
 
 def deepest_rise(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of curves (seed, step): the levels, over the start, between which each rises most."""
+    """The levels, over the start, between which each of the curves (seed, step) rises most."""
     high = stages.memorization_peak(loss)
     rows, low = np.arange(len(loss)), before_peak(loss, high)
     return loss[rows, low] / loss[:, 0], loss[rows, high] / loss[:, 0]
 
 
 def before_peak(loss: np.ndarray, peak: np.ndarray) -> np.ndarray:
-    """Where each curve (seed, step) is lowest before its peak (-1: it has none, and is lowest at its end)."""
+    """The step at which each curve (seed, step) is lowest before its peak (-1: no peak, lowest at its end)."""
     return np.array([np.argmin(curve[: at + 1 or None]) for curve, at in zip(loss, peak, strict=True)], int)
 
 
@@ -98,7 +98,7 @@ def nearly_flow(
 
 def off_by(values: Numbers, reference: Numbers, digits: Numbers | int, relative: float = 0.01) -> np.ndarray:
     """The distance from a reference that was rounded to `digits` decimals, in units of `relative` of it and half of its
-    last digit: below 1 where they agree."""
+    last digit: below 1 if they agree."""
     want = np.asarray(reference, float)
     return np.abs(np.asarray(values, float) - want) / (
         relative * np.abs(want) + 0.5 * 10.0 ** -np.asarray(digits, float)
@@ -124,7 +124,7 @@ def first_turns(trace: xr.Dataset) -> xr.DataArray:
 
 
 def judge_turns(turns: Mapping[Any, Numbers], reference: Mapping[Any, Turn]) -> Claim:
-    """The claim that the loss from the chosen starts turns where an independent program's does."""
+    """The claim that the loss from the chosen starts turns at the values of an independent program."""
     statement = "From NumPy starts chosen for a deep transient the loss turns where an independent program's does: "
     statement += "(minimum, step, maximum, step), differences over 1 % and rounding"
     off = [off_by(turns[case], turn, (3, 0, 3, 0)) for case, turn in reference.items()]
