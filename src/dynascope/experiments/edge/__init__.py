@@ -1,1 +1,1 @@
-"""Gradient descent with a learning rate above 2/sharpness, where it oscillates and stays bounded."""
+"""Gradient descent with a learning rate above 2/sharpness: it oscillates and stays bounded."""

@@ -1,4 +1,4 @@
-"""What the experiments on small ReLU networks share: two-class digits, the network and its training."""
+"""Shared by the experiments on small ReLU networks: two-class digits, the network and its training."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DigitDescent(ds.Member):
 
 
 class DigitExperiment(EdgeExperiment):
-    """The common fields, with the document's values where it states them."""
+    """The common fields, with the document's values if it states them."""
 
     data: Data = "mnist"
     """MNIST, or the part of it in the package (digits)."""

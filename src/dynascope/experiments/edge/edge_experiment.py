@@ -1,4 +1,4 @@
-"""What the experiments on the edge of stability share: the document and double precision."""
+"""Shared by the experiments on the edge of stability: the document and double precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does not hold as printed in Chapter 3 and Appendix B, each with a counter-example."""
+"""Statements of Chapter 3 and Appendix B that do not hold as printed, each with a counter-example."""
 
 from __future__ import annotations
 

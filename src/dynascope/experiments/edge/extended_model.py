@@ -57,7 +57,7 @@ class ExtendedModel(EdgeExperiment):
     third: float = 0.98
     """a₃/a₂."""
     scale: float = Field(0.3, gt=0)
-    """Of the entries at the start, in units of √a."""
+    """Size of the entries at the start, in units of √a."""
     starts: PositiveInt = 200
     steps: PositiveInt = 3000
     tied: bool = False

@@ -51,7 +51,7 @@ class FactorizationBifurcation(EdgeExperiment):
     """σ₂²/σ₁²; the other eigenvalues are evenly spaced from there down to 0.05."""
     dim: PositiveInt = 5
     scale: float = 0.1
-    """Of the entries at the start; in 5 dimensions some starts of size 0.3 diverge at every K."""
+    """Size of the entries at the start; in 5 dimensions some starts of size 0.3 diverge at every K."""
     steps: int = Field(20000, ge=KEPT)
     seeds: PositiveInt = 4
 
@@ -87,7 +87,7 @@ class FactorizationBifurcation(EdgeExperiment):
         return {"Y": _size(Y), "Z": _size(Z), "Y_norm": _largest(Y), "Z_norm": _largest(Z)}
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The quartic at the same rates: its last iterates, its orbit of period two, and where its period doubles."""
+        """The quartic at the same rates: its last iterates, its orbit of period two, and its period doublings."""
         rates = measured.K.values
         kept = bifurcation(quartic_orbit.step, jnp.asarray(rates), 0.5, burn_in=self.steps - KEPT, keep=KEPT)
         pair = np.stack([np.asarray(point) for point in quartic_orbit.normalized_orbit(rates)], axis=-1)
@@ -167,7 +167,7 @@ def _size(factors: np.ndarray) -> np.ndarray:
 
 
 def _largest(factors: np.ndarray) -> np.ndarray:
-    """The largest singular value, nan where the run diverged."""
+    """The largest singular value, nan if the run diverged."""
     finite = np.asarray(np.isfinite(factors).all((-1, -2)))
     return np.where(finite, np.linalg.norm(np.where(finite[..., None, None], factors, 0), 2, (-2, -1)), np.nan)
 

@@ -26,7 +26,7 @@ from dynascope.theory.edge.factorization_stability import critical_bulk
 from dynascope.theory.edge.quartic_orbit import STABILITY_LIMIT, SUPERSTABLE
 
 BAND, LINEAR_UNTIL = 0.1, 1.48
-"""Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, where starts diverge at any b."""
+"""Cells with |a + b - 2| < 0.1 are not judged, nor columns beyond a = 1.48, at which starts diverge for any b."""
 
 
 class FactorizationBoundary(EdgeExperiment):
@@ -51,7 +51,7 @@ class FactorizationBoundary(EdgeExperiment):
     dim: PositiveInt = 8
     alpha: float = Field(0.8, gt=0)
     scales: tuple[float, float] = (0.3, 0.1)
-    """Of the entries of generic starts, in units of σ₁ √(3/d): the largest singular value is then about σ₁ in any d."""
+    """Size of the entries of generic starts, in units of σ₁ √(3/d): the top singular value is then about σ₁ in any d."""
     noise: float = 0.01
     steps: PositiveInt = 5000
     seeds: PositiveInt = 3

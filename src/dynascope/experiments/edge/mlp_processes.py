@@ -138,7 +138,7 @@ class MlpProcesses(EdgeExperiment):
     critical: PositiveInt = 3
     """How many directions may oscillate in the central flow."""
     substeps: PositiveInt = 2
-    """Of one optimizer step, in the integration of the central flow."""
+    """Parts of one optimizer step, in the integration of the central flow."""
     seeds: PositiveInt = 5
 
     @property

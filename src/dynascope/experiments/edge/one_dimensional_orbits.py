@@ -98,7 +98,7 @@ class OneDimensionalOrbits(EdgeExperiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """Half-widths and multipliers to leading order, the orbits of the figure, the rate through a point, and the
-        quantities of Proposition 1 in closed form; nan where there is no orbit."""
+        quantities of Proposition 1 in closed form; nan if there is no orbit."""
         every, models = example_losses.LossFamily(example_losses.oscillating()), example_losses.models()
         factors = measured.factor.values
         widths = [every.each(lambda loss, f=f: period_two.half_width(loss, f * loss.threshold)) for f in factors]

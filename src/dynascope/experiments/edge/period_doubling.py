@@ -80,7 +80,7 @@ class PeriodDoubling(EdgeExperiment):
         )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """The orbit in closed form and its multiplier, and where periods double; nan below the threshold."""
+        """The orbit in closed form and its multiplier, and the period doublings; nan below the threshold."""
         found: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
         for name, axis in (("orbit", "rate"), ("diagram", "K"), ("random_orbit", "random_K")):
             points = quartic_orbit.normalized_orbit(measured[axis].values)

@@ -83,7 +83,7 @@ class Product(EdgeExperiment):
         return found.merge(follow_random_starts(seed, self.draws, SWEEP)).merge(positivity_cases(seed, self.draws))
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
-        """Period and orbit of the balanced map, the decay of the imbalance on it, and where low rates end."""
+        """Period and orbit of the balanced map, the decay of the imbalance on it, and the end points of low rates."""
         rates = np.array(self.rates)
         ends = jnp.stack([jnp.ones(2), product_orbit.flow_limit(jnp.array(self.start), 1.0)])
         return xr.Dataset(

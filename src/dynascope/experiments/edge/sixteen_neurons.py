@@ -27,7 +27,7 @@ from dynascope.tasks.axis_teacher import AxisTeacher
 from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
 
 COLORS = PALETTE[:2]
-"""Of the small and of the large rate."""
+"""For the small and the large rate."""
 WINDOW = 20
 """Steps before the drop over which the oscillation is measured."""
 
@@ -77,7 +77,7 @@ class SixteenNeurons(EdgeExperiment):
     notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both
     rates start from the same point; at the end the large rate is dropped to the small one. The dashed curve is the
     sharpness of a minimum with one k common to all neurons, over the whole sphere instead of a sample (not in the
-    document). Each sample has its own edge; where it is close to 2.6, the ratios have not converged at the drop. The
+    document). Each sample has its own edge; if it is close to 2.6, the ratios have not converged at the drop. The
     control's large rate, 1.0, is below the edge even of the sharp start."""
 
     dim: PositiveInt = Field(16, ge=2)

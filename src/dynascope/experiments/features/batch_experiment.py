@@ -1,4 +1,4 @@
-"""What the experiments that compare batch sizes share: fields, training, and the count of super-critical steps."""
+"""Shared by the experiments that compare batch sizes: fields, training, and the count of super-critical steps."""
 
 from __future__ import annotations
 

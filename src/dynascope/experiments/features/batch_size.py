@@ -79,10 +79,10 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         "fashion-mnist": DATA["fashion-mnist"] | {"flips": 0.1},
     }
     control = {"data": "full-rank", "architecture": "fcn", "flips": 0.0}
-    notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical where
+    notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical if
     the rate exceeds the critical rate of its batch (for gradient descent this is measured at the recorded steps only).
     Test loss and alignment are those of the recorded iterate with the best validation loss, up to a training loss of
-    1e-3. Smaller batches also take noisier steps, which this comparison does not separate from catapults: where a batch
+    1e-3. Smaller batches also take noisier steps, which this comparison does not separate from catapults: if a batch
     size without super-critical steps is better than gradient descent, `only-by-catapults` says so. The presets
     `standard` (Figures C.18 and C.20) have absolute rates, as the document does there. `svhn` (Myrtle-5 of 256
     channels) and `celeba` take all training examples, with the critical rate of 5000 of them, as in the document, and

@@ -1,4 +1,4 @@
-"""What the experiments on feature learning share: fields, training, measurements, the best iterate."""
+"""Shared by the experiments on feature learning: fields, training, measurements, the best iterate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure C.17: where the target depends on all directions equally, catapults have no features to improve."""
+"""Figure C.17: if the target depends on all directions equally, catapults have no features to improve."""
 
 from __future__ import annotations
 

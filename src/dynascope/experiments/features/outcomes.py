@@ -1,4 +1,4 @@
-"""What is read off the runs on feature learning, the iterate with the best validation loss, and claims about it."""
+"""Readings of the runs on feature learning, the iterate with the best validation loss, and claims about it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STOP = 1e-3
 
 
 def best_iterate(trace: xr.Dataset) -> xr.Dataset:
-    """What was recorded at the step with the lowest validation loss, and `at`, the number of steps taken. Only steps up
-    to the first with a training loss below 1e-3 count, and none within a catapult. All is NaN where the run diverged
-    before that, where no step counts, and where fewer catapults were completed than asked for."""
+    """Records at the step with the lowest validation loss, and `at`, the number of steps taken. Only steps up
+    to the first with a training loss below 1e-3 count, and none within a catapult. All is NaN if the run diverged
+    before that, if no step counts, or if fewer catapults were completed than asked for."""
     stopped = (trace.train < STOP).astype(int)
     until_stop = stopped.cumsum("step") - stopped == 0
     finite = np.isfinite(trace.train) & np.isfinite(trace.validation)
@@ -41,7 +41,7 @@ def best_iterate(trace: xr.Dataset) -> xr.Dataset:
 
 
 def with_results(reduced: xr.Dataset) -> xr.Dataset:
-    """The seeds in which every run has a result. Where there is none, NaN for all: claims about them fail."""
+    """The seeds in which every run has a result. If there is none, NaN for all: claims about them fail."""
     found = reduced.dropna("seed", subset=["test"])
     return found if found.sizes["seed"] else reduced.where(False)
 
@@ -53,7 +53,7 @@ def results(reduced: xr.Dataset, at_least: float = 0.8) -> Claim:
 
 
 def outcomes(found: xr.Dataset) -> dict[str, Any]:
-    """What the main claims show: means over the seeds."""
+    """The numbers of the main claims: means over the seeds."""
     return {"mean alignment": found.alignment.mean("seed"), "mean test loss": found.test.mean("seed")}
 
 

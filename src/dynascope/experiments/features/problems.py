@@ -29,7 +29,7 @@ class RealSet(NamedTuple):
     classes: tuple[int, int]
     reference: Architecture
     accuracy: float
-    """The test accuracy of the reference, as printed; the lowest of those printed where the document has none."""
+    """The test accuracy of the reference, as printed; the lowest of those printed if the document has none."""
 
 
 REAL = {
@@ -63,7 +63,7 @@ class Problem(NamedTuple):
     y_test: Float[np.ndarray, "seed t"]
     target: Float[np.ndarray, "d d"]
     accuracy: float | None
-    """The test accuracy of the reference, where G* comes from one."""
+    """The test accuracy of the reference, if G* comes from one."""
     about: str
 
     def sets(self) -> tuple[np.ndarray, ...]:
@@ -92,8 +92,8 @@ def problem(
     images: bool = False,
     reference: Reference | None = None,
 ) -> Problem:
-    """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. Of a real set's test examples one
-    half serves for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs are
+    """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. One half of a real set's test
+    examples serves for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs are
     vectors or `images`, and it needs a `reference` for G*."""
     if name in REAL:
         if reference is None:

@@ -21,7 +21,7 @@ WINDOW, PLACES = 3, 5
 
 
 class Family(NamedTuple):
-    """What is compiled once: networks that differ in sizes only, and in which edges are there."""
+    """Shapes that are compiled once: networks that differ in sizes only, and in which edges are there."""
 
     kind: Kind
     hidden: tuple[float | int, ...]

@@ -186,7 +186,7 @@ class KernelChange(Experiment):
 
 
 def exponent(values: xr.DataArray) -> float:
-    """Of a quantity in the width, over those widths at which it is there (a dead network has no kernel)."""
+    """The exponent of a quantity in the width, over the widths that have it (a dead network has no kernel)."""
     there = values.where(values > 0).dropna("width")
     return float(scaling_exponent(there.width.values, there.values))
 

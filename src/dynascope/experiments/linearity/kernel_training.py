@@ -1,4 +1,4 @@
-"""What the experiments on tangent kernels share: a few points of two classes, and networks trained on them."""
+"""Shared by the experiments on tangent kernels: a few points of two classes, and networks trained on them."""
 
 from __future__ import annotations
 

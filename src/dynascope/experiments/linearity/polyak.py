@@ -40,7 +40,7 @@ class Polyak(Experiment):
     more than rounding (1e-5 λ_max), the loss stays below that bound and ends below a thousandth of the first; of the
     linear output, which the theorem makes nearly linear in the weights, it is also asked that λ_min never falls below
     half of what it was. The nonlinear output is tanh(f + 1), which reaches the labels; its rate is that of f, since its
-    own kernel is small where it starts saturated and grows by orders. In the control one point appears twice, with both
+    own kernel is small if it starts saturated and grows by orders. In the control one point appears twice, with both
     labels: K is singular, and no descent can fit it."""
 
     defaults = {"precision": "float64"}
@@ -79,7 +79,7 @@ class Polyak(Experiment):
         return xr.Dataset({"loss": ((*start.dims, "step"), bound)}, {**start.coords, "step": measured.step})
 
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset) -> xr.Dataset:
-        """Of each run: λ_min at the start, its least value and its largest change over it; the least of λ_min/λ_max and
+        """For each run λ_min at the start, its least value and its largest change over it; the least of λ_min/λ_max and
         of (|∇L|²/(2L) - λ_min)/λ_max; the loss at the end over the first, and at most over the bound; the Hessian."""
         smallest, loss = measured.polyak_smallest, measured.loss
         first, largest = smallest.isel(step=0), measured.polyak_largest
