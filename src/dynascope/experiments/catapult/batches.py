@@ -107,8 +107,8 @@ class Batches(StochasticExperiment):
         "match rates do not come out for the loss on all the data."
     }
     notes = """Table 4.2 counts the steps at which "the loss" rises and says in how many of them the rate is above the
-    critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match where the loss is that of the
-    batch itself, before and after its own step; the match where it is the loss on all the data, as the text says; and
+    critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match if the loss is that of the
+    batch itself, before and after its own step; the match if it is the loss on all the data, as the text says; and
     the share of all steps at which the rate is above (what a match by chance would be). The first is nearly a
     tautology: for a linear model the loss of a batch cannot rise below its critical rate. Rates are multiples of the
     mean critical rate of batches at the start; 0.3 and 0.8 stand for the document's 0.1 and 0.8. The critical rates of

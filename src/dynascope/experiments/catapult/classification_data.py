@@ -13,7 +13,7 @@ from dynascope.lab.experiment import Experiment
 from dynascope.tasks.data import datasets, files
 
 DIGITS = {"data": "digits", "classes": (3, 8), "pool": 4, "samples": 64}
-"""What quick presets take: images of 7 x 7 pixels."""
+"""Data of quick presets: images of 7 x 7 pixels."""
 NO_IMAGES = "data={} has no images: it takes architecture=fcn and pool=1 only"
 
 

@@ -1,4 +1,4 @@
-"""What the experiments on catapults of deep networks share: the architectures of Chapter 4, data, and their fields."""
+"""Shared by the experiments on catapults of deep networks: the architectures of Chapter 4, data, and their fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Images = Literal["digits", "cifar10", "svhn", "mnist", "fashion_mnist", "usps", 
 Regression = Literal["rank-2", "rank-3", "rank-4", "full-rank"]
 REGRESSION = ("rank-2", "rank-3", "rank-4", "full-rank")
 DIGITS = {"data": "digits", "samples": 64, "pool": 4, "width": 256}
-"""What quick presets train on, and how wide a network: images of 7 x 7 pixels."""
+"""Data and width of quick presets: images of 7 x 7 pixels."""
 TEN = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 DIVERGED = 1e6
 """A run whose loss exceeds this multiple of its initial value has diverged."""
@@ -56,7 +56,7 @@ class Network(ds.Member):
 
 class Learner(ds.Member):
     """An ensemble member: descent at `ratio` times the critical rate of the whole set at initialization, or, with a
-    period, at a rate that cycles between two such multiples; in batches where a size is given."""
+    period, at a rate that cycles between two such multiples; in batches if a size is given."""
 
     network: Network
     splits: tuple[int, ...]

@@ -47,7 +47,7 @@ class DeepSgd(StochasticExperiment):
     }
     notes = """Learning rates are multiples of the critical one of the whole set at the start. A spike is a loss (on all
     the data) that is the highest within 5 steps before and after, and more than twice the lowest in the 5 steps before;
-    what comes after the loss has been below 0.001, where the document's runs end, is not counted. "Along the top
+    spikes after the loss has been below 0.001, when the document's runs end, are not counted. "Along the top
     eigenvector" is the part of the rise from that lowest loss to the peak that lies in its span, for the kernel of each
     step. The control's rate is a twentieth of the critical one: low enough for no batch to be above its own critical
     rate, also after the kernel has grown."""

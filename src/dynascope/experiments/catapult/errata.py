@@ -1,4 +1,4 @@
-"""What the document prints on linearity, quadratic models and catapults, and numbers refute."""
+"""Printed statements on linearity, quadratic models and catapults that numbers refute."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Errata(Experiment):
     presets = {"quick": {"width": 1000}}
     control = {"curvature": 0.0}
     notes = """The main results stand: three regimes of the quadratic model, its thresholds, its stable equilibria, the
-    bounds on the Hessian. What falls is one recursion, constants and signs. Slips that change no number (indices, cross
+    bounds on the Hessian. One recursion, constants and signs fall. Slips that change no number (indices, cross
     references, captions that name panels which do not exist) are not listed, nor what did not reproduce: see the other
     experiments. Appendix C.6 does not state how biases start; the rates it prints fit networks without biases best (the
     critical rate of its rank-2 data is about 6 without, 0.5 with N(0, 1) biases). The control takes the curvature out
@@ -47,9 +47,9 @@ class Errata(Experiment):
     defaults = {"precision": "float64"}
 
     curvature: float = 1.0
-    """Of the random quadratic model on which (3.16) is tried."""
+    """Curvature of the random quadratic model on which (3.16) is tried."""
     width: int = Field(2000, ge=100)
-    """Of the run just above the critical rate that is drawn."""
+    """Width of the run just above the critical rate that is drawn."""
 
     def measure(self, seed: int) -> xr.DataTree:
         """A node for each counter-example; `recursion`: errors of (3.16) by rate; `above`: the run that is drawn."""

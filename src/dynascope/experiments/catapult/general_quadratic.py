@@ -204,7 +204,7 @@ class GeneralQuadratic(TwoClasses):
 
 
 def outcomes(runs: xr.Dataset) -> xr.Dataset:
-    """What each run did, its highest loss, and its kernel at the start and at the end."""
+    """The outcome of each run, its highest loss, and its kernel at the start and at the end."""
     runs = runs[["loss", "kernel"]].transpose(..., "step")
     start = runs.kernel.isel(step=0, drop=True)
     found = {"start": start, "end": runs.kernel.isel(step=-1, drop=True), "peak": runs.loss.max("step")}

@@ -99,7 +99,7 @@ class Generalization(TwoClassImages):
     one in (steps // 75). A run whose loss does not end below its start has none. Default: two-layer network of width
     5000 on 128 digits 0 and 1 of MNIST, full batch; the presets are the other panels. The document states neither the
     grid of rates nor the number of steps: 14 ratios and 500 steps are ours. The number of test examples is what the
-    files have, at most the document's 2000 (500 for three layers). Of spoken digits the document takes 256; a file with
+    files have, at most the document's 2000 (500 for three layers). The document takes 256 spoken digits; a file with
     takes 0 to 19 only has 180, for which set samples=180. quick: 3 and 8 averaged to 7 × 7, 64 of them, width 500. In
     the control no rate is above the critical one: there is nothing in which the linear model differs."""
 
@@ -129,7 +129,7 @@ class Generalization(TwoClassImages):
         return whole.assign_coords(ratio=list(self.ratios)).assign_attrs(data=drawn.name)
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
-        """Which runs trained, and their best test loss and accuracy; nan where they did not."""
+        """Which runs trained, and their best test loss and accuracy; nan if they did not."""
         loss = measured.loss
         trained = np.isfinite(loss).all("step") & (loss.isel(step=-1) < loss.isel(step=0))
         best, accuracy = measured.test_loss.min("step"), measured.test_accuracy.max("step")

@@ -21,7 +21,7 @@ from dynascope.lab.criteria import above, below, every, share
 from dynascope.lab.experiment import Source
 
 RISE, WINDOW = 1.5, 5
-"""A spike begins where the loss is RISE times its lowest value so far, and peaks within WINDOW steps."""
+"""A spike begins when the loss is RISE times its lowest value so far, and peaks within WINDOW steps."""
 SHARE = 0.9
 """The part of the rise that should lie in the top eigenvectors."""
 MANY = {"top": 50, "splits": (10, 30, 50)}

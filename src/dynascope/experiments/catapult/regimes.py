@@ -1,4 +1,4 @@
-"""Figures 3.1 and 3.2a: monotone, catapult, divergent; where the regimes meet, and how far the weights travel."""
+"""Figures 3.1 and 3.2a: monotone, catapult, divergent; the borders of the regimes, and how far the weights travel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dynascope.theory.catapult.largest_rate import largest_convergent
 from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST, State
 
 CALM = 1.5
-"""Up to where the kernel of a monotone run is compared with its leading order in 1/(m (2 - ηλ₀))."""
+"""The largest ηλ₀ at which the kernel of a monotone run is compared with its leading order in 1/(m (2 - ηλ₀))."""
 EXACT_STEPS = 60
 """Steps over which the exact map is compared with training; beyond, rounding has been amplified by the catapult."""
 
@@ -250,7 +250,7 @@ class Regimes(Experiment):
 
 def boundaries(products: Float[np.ndarray, " p"], found: Int[np.ndarray, "p s"]) -> Float[np.ndarray, "2 s"]:
     """For each seed the middle of two rates in a row: the last monotone one before the first rise, and the last that
-    comes back; nan where there is no such pair."""
+    comes back; nan if there is no such pair."""
     middles = np.append((products[1:] + products[:-1]) / 2, np.nan)
     rises, back = found > two_layers.MONOTONE, found != two_layers.DIVERGENT
     first, last = np.where(rises.any(axis=0), rises.argmax(axis=0), 0) - 1, len(found) - 1 - back[::-1].argmax(axis=0)

@@ -1,4 +1,4 @@
-"""What the experiments on catapults in SGD share: how spikes are counted."""
+"""Shared by the experiments on catapults in SGD: how spikes are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What figures of spikes share: colors, the note on the data, and the figure of runs of SGD."""
+"""Shared by figures of spikes: colors, the note on the data, and the figure of runs of SGD."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ENTRIES = ("eigenvalue", "beyond_residual", "beyond_kernel", "top_loss", "loss")
 
 
 def top_direction(x: Array, y: Array, rate: Array) -> ds.probes.Probe:
-    """Of the last step (measure at every step): the kernel's top eigenvalue and what the step did along its eigenvector
+    """The kernel's top eigenvalue and the effect of the last step (measure at every step) along its eigenvector
     beyond the linear model, with the loss before the step, whole and along it. The convention of loss and rate is
     "sum"."""
 
@@ -93,7 +93,7 @@ class TopEigenspace(TwoClassImages):
     control = {"ratio": 0.5}
     notes = """Beyond the linear model a step multiplies the residual along the top eigenvector p1 by 1 - ηλ + R_f and
     lowers λ by R_K (p1ᵀ R p1; η of the summed loss). For networks both come from differences of two steps in a row, and
-    R_f is exact only where the residual lies along p1. With labels of the size of the outputs either may be negative
+    R_f is exact only if the residual lies along p1. With labels of the size of the outputs either may be negative
     now and then: the map of one example has R_f = cη²r g and R_K = ηc(4 r g - ηλ r²). The document states no rate; 1.5
     critical rates are ours. Full setting: airplanes and birds of CIFAR-10, 128 of them, width 2048; the presets are the
     panels with digits 0 and 2 of SVHN and those with a convolution of 1024 channels. The control takes half the

@@ -1,4 +1,4 @@
-"""What the experiments on quadratic models share: a two-layer network and its Taylor models, and what a run did."""
+"""Shared by the experiments on quadratic models: a two-layer network, its Taylor models, and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def kernel_matrix(model: Any, x: Float[Array, "n ..."]) -> Float[Array, "n n"]:
 
 
 def regime(loss: ArrayLike) -> Int[np.ndarray, " ..."]:
-    """What a run `(..., step)` did: its loss never rose; it rose and ended below its start; or neither."""
+    """The outcome of a run `(..., step)`: its loss never rose; it rose and ended below its start; or neither."""
     values = np.asarray(loss, float)
     before, after = values[..., :-1], values[..., 1:]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -111,7 +111,7 @@ def regime(loss: ArrayLike) -> Int[np.ndarray, " ..."]:
 
 
 def largest_error(measured: xr.Dataset, predicted: xr.Dataset, names: tuple[str, ...]) -> xr.DataArray:
-    """Of each run the largest difference over its steps, over the largest value so far, for each of these variables."""
+    """Each run's largest difference over its steps, over the largest value so far, for each of these variables."""
     errors = {}
     for name in names:
         seen = measured[name].transpose(..., "step")

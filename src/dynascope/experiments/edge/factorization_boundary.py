@@ -51,7 +51,7 @@ class FactorizationBoundary(EdgeExperiment):
     dim: PositiveInt = 8
     alpha: float = Field(0.8, gt=0)
     scales: tuple[float, float] = (0.3, 0.1)
-    """Size of the entries of generic starts, in units of σ₁ √(3/d): the top singular value is then about σ₁ in any d."""
+    """Size of the entries of generic starts, in units of σ₁ √(3/d): the top singular value is about σ₁ in any d."""
     noise: float = 0.01
     steps: PositiveInt = 5000
     seeds: PositiveInt = 3

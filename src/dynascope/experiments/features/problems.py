@@ -92,9 +92,9 @@ def problem(
     images: bool = False,
     reference: Reference | None = None,
 ) -> Problem:
-    """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. One half of a real set's test
-    examples serves for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs are
-    vectors or `images`, and it needs a `reference` for G*."""
+    """`seeds` independent samples. `dim` and `noise` are for the synthetic targets. Half of the test examples of
+    a real set serve for validation, up to `held_out` of them; a share `flips` of its training labels is flipped, inputs
+    are vectors or `images`, and it needs a `reference` for G*."""
     if name in REAL:
         if reference is None:
             raise ValueError(f"reference must be given for {name}, which takes its G* from it; got None")

@@ -24,7 +24,7 @@ COUNTS = {
     "tree": (tree_counts.full_trees, tree_counts.operator_classes_of_trees),
     "ball": (tree_counts.aggregation_trees, tree_counts.operator_classes_of_balls),
 }
-"""Of full m-ary trees, and of balls, whose inner nodes have degree m: classes of message passing, of operators."""
+"""Classes of message passing and of operators: full m-ary trees, and balls whose inner nodes have degree m."""
 BOUNDED = np.arange(1, 25)
 """Depths at which the bounds are compared."""
 

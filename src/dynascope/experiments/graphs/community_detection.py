@@ -66,7 +66,7 @@ class CommunityDetection(Experiment):
     width: int = Field(10, ge=1)
     learning_rate: float = Field(1e-3, gt=0)
     layers: int = Field(60, ge=2)
-    """Of the spectral network."""
+    """Layers of the spectral network."""
     spectral_width: int = Field(8, ge=2, multiple_of=2)
     spectral_rate: float = Field(2e-3, gt=0)
     spectral_ranks: tuple[int, ...] = (1, 2, 3, 4, 5)

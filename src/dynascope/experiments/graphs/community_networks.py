@@ -1,4 +1,4 @@
-"""What is trained on block-model graphs: a GA-MLP on propagated features, and a spectral network."""
+"""Networks for block-model graphs: a GA-MLP on propagated features, and a spectral network."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def stacked(draws: list[CommunityGraphs]) -> tuple[Integer[np.ndarray, "draws gr
 
 
 def spectrum(draw: CommunityGraphs, kappa: float) -> dict[str, list[float]]:
-    """Of each graph: the number of negative eigenvalues of the Bethe Hessian, its extreme ones, and the overlap of
+    """For each graph the number of negative eigenvalues of the Bethe Hessian, its extreme ones, and the overlap of
     three eigenvectors' signs with the communities: the second of the Bethe Hessian, the leading one of the centered
     κI - H, and the second of A."""
     nodes = draw.nodes

@@ -44,9 +44,9 @@ class LevelVectors(Experiment):
 
     cases: tuple[tuple[int, int], ...] = ((3, 2), (3, 3), (4, 2))
     sequence: tuple[int, ...] = (0, 0, 0)
-    """The features that a walk must pass through; of these as many as the walk is long."""
+    """The features that a walk must pass through; a walk of k edges takes the first k."""
     nodes: Annotated[int, Field(ge=8, le=10**5)] = 1000
-    """Of the random 6-regular graph on which the network with hand-set weights counts walks, beside Cora."""
+    """Nodes of the random 6-regular graph on which the network with hand-set weights counts walks, beside Cora."""
 
     def data_sets(self) -> tuple[str, ...]:
         return ("cora",)

@@ -54,7 +54,7 @@ class RootedClasses(Experiment):
 
     citations: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     nodes: Annotated[int, Field(ge=10, le=10**6)] = 2000
-    """Of the random graphs."""
+    """Nodes of the random graphs."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 3
     """Random graphs of each kind."""
     depth: Annotated[int, Field(ge=1, le=50)] = 5

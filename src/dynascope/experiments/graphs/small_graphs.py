@@ -45,7 +45,7 @@ DEGREES = "D and A D^-α"
 
 
 class SmallGraphs(Experiment):
-    """Of all graphs with up to seven nodes, how many does each family tell apart?"""
+    """How many of all graphs with up to seven nodes does each family tell apart?"""
 
     id = "graphs.small-graphs"
     source = Source(PAPER, "Proposition 2.2, Lemma A.4, Section 2.4")
@@ -53,7 +53,7 @@ class SmallGraphs(Experiment):
     presets = {"quick": {"samples": 100}}
     control = {"operator": "normalized"}
     notes = """All graphs are from networkx's atlas. The operators D and A D^-α see each node's degree with the multiset
-    of its neighbors' degrees, which is compared as such: the power itself underflows. A graph is identified where no
+    of its neighbors' degrees, which is compared as such: the power itself underflows. A graph is identified if no
     other is in its class; shares are of labeled graphs, each isomorphism class counted with its number of labelings.
     The control takes powers of D^-1/2 A D^-1/2 in place of powers of A."""
 

@@ -74,7 +74,7 @@ class WalkCounting(ComposedExperiment):
         At width 8 and rates up to 0.005 Ã(1) stays at the error of a linear fit, 0.19, in 12 of 15 trainings: a gap
         like the table's is one of optimization.""",
     }
-    notes = """Nodes are blue where their number is even, red where it is odd. The label counts walks from a node that
+    notes = """Nodes are blue if their number is even, red if it is odd. The label counts walks from a node that
     pass through blue nodes only, itself included: 3 edges on a random 6-regular graph of 1000 nodes, 2 on Cora.
     The identity is among the operators. Errors are mean squares over the variance of the labels; of each grid the rate
     and the width with the least training error (median over seeds) are shown, at the recording with the least training
@@ -83,7 +83,7 @@ class WalkCounting(ComposedExperiment):
 
     which: tuple[Where, ...] = ("regular", "cora")
     regular_edges: int = Field(3, ge=1)
-    """Of a walk on the regular graph."""
+    """Length of a walk on the regular graph."""
     cora_edges: int = Field(2, ge=1)
     regular_epochs: int = Field(20000, ge=1)
     cora_epochs: int = Field(20000, ge=1)
@@ -93,7 +93,7 @@ class WalkCounting(ComposedExperiment):
     operator_rates: Values = (0.1, 0.02, 0.01, 0.005, 0.001, 0.0001)
     operator_widths: tuple[int, ...] = (8, 32, 64, 256)
     schedule: Literal["published", "cosine"] = "published"
-    """`published`: constant rates, but for message passing on the regular graph, where it falls by 0.7 four times."""
+    """`published`: constant rates, but that of message passing on the regular graph falls by 0.7 four times."""
     seeds: int = Field(5, ge=1)
     shuffled: bool = False
 
@@ -134,7 +134,7 @@ class WalkCounting(ComposedExperiment):
         return found
 
     def errors(self, measured: xr.DataTree) -> xr.DataArray:
-        """The errors of all models on all graphs, (graph, model, setting, seed, recording, split); NaN where one has
+        """The errors of all models on all graphs, (graph, model, setting, seed, recording, split); NaN if one has
         fewer settings or recordings than others."""
         found = []
         for which in self.which:

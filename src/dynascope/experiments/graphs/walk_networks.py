@@ -1,4 +1,4 @@
-"""What learns to count walks: members of ensembles over learning rates, widths and seeds.
+"""Networks that learn to count walks: members of ensembles over learning rates, widths and seeds.
 
 A grid of widths is one array program: every network has the largest width, and the units beyond its own are dead. Their
 weights are 0 on both sides, so they have no gradient and stay so.

@@ -37,7 +37,7 @@ class WalkTraining(Measurement):
     family: Literal["messages", "operators"]
     which: Where
     edges: PositiveInt
-    """Of a walk."""
+    """Length of a walk."""
     epochs: PositiveInt
     batch: PositiveInt
     rates: Values

@@ -1,4 +1,4 @@
-"""What each family could tell apart on a graph of your own, before anything is trained."""
+"""How much each family could tell apart on a graph of your own, before anything is trained."""
 
 from __future__ import annotations
 

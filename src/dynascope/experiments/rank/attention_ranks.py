@@ -54,7 +54,7 @@ def with_epochs(trace: xr.Dataset, per_epoch: int) -> xr.Dataset:
 
 
 def read_ranks(trace: xr.Dataset, since: str = "epoch 1") -> xr.Dataset:
-    """What is read off the spectra, mean over the heads of a layer: stable ranks of the gain along the run (`gained`),
+    """Readings of the spectra, mean over the heads of a layer: stable ranks of the gain along the run (`gained`),
     in the first record of epoch 1 (`early`) and at the end (`late`), of the product at initialization (`initial`) and
     of noise (`null`); numbers of singular values above a tenth of the largest (`count_early`, `count_late`,
     `count_initial`); and Spearman's correlation of the gain, mean over layers, with the step (`rise`)."""

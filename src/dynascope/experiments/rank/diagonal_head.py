@@ -57,7 +57,7 @@ class HeadMember(ds.Member):
 
 
 class HeadExperiment(Experiment):
-    """Fields common to the experiments on the diagonal head, with Appendix A's values where it states them."""
+    """Fields common to the experiments on the diagonal head, with Appendix A's values if it states them."""
 
     defaults = {"precision": "float64"}
 
@@ -122,7 +122,7 @@ def activations(path: Float[np.ndarray, "time p"], times: Float[np.ndarray, " ti
 
 
 def record_times(until: float, points: int, systems: Iterable[Sequence[Stage]]) -> Float[np.ndarray, " points"]:
-    """Half of the times are spread evenly. The others crowd around the beginnings of the plateaus, where the limit has
+    """Half of the times are spread evenly. The others crowd around the beginnings of the plateaus, when the limit has
     kinks and the flow moves at a pace that depends on its scale; some are the beginnings and the middles themselves.
     Their number does not depend on the stages, so that all seeds run the same program."""
     stages = [stage for stages in systems for stage in stages if stage.time < until]

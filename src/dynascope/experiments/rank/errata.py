@@ -24,7 +24,7 @@ from dynascope.theory.rank.diagonal_flow import plain_flow, reduced_flow
 from dynascope.theory.rank.greedy_ranks import greedy_stages, staircase
 
 MINIMUM = {"half_printed": True, "half_meant": False, "plateau_printed": False, "plateau_meant": True}
-"""Where Assumption 4.4 holds as printed and as meant: see `errata.printed_minimum`."""
+"""Whether Assumption 4.4 holds as printed and as meant: see `errata.printed_minimum`."""
 RETURNING = 2
 """The coordinate of the linear example that leaves the support and returns."""
 

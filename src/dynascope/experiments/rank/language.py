@@ -121,7 +121,7 @@ class Language(Experiment):
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory."""
+        """TF32 if the device has it: these networks are not compared with theory."""
         return "default"
 
     def measure(self, seed: int) -> xr.Dataset:

@@ -31,7 +31,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
     all weights that are not negligible, and the flow continues. Followed are the transitions between two resolved
     plateaus (as in rank.weights); others have no plateau to be compared with at a finite scale. A perturbed run is
     ahead in time, since it skips the growth from 1e-5 to 1e-2, so ends are compared, not curves: the least distance
-    from beta^(k+1) within the window. It is judged where the window is long enough for the plateau's rate. In the
+    from beta^(k+1) within the window. It is judged if the window is long enough for the plateau's rate. In the
     control the negligible weights get noise too, which switches on coordinates before their time."""
 
     defaults = {"spread": 0.01}

@@ -62,7 +62,7 @@ class PerturbedHeadExperiment(HeadExperiment):
         return State(log_kappa, -pace * run.log_weight.values - log_kappa / 2)
 
     def perturbed(self, state: State, spread: float, rng: np.random.Generator) -> dict[str, State]:
-        """The state itself; with noise on all weights that are not negligible; and with noise on u, where v = s u."""
+        """The state itself; with noise on all weights that are not negligible; and with noise on u, keeping v = s u."""
         u, v = (np.asarray(part) for part in weights(Reduced(jnp.asarray(state.log_kappa), jnp.asarray(state.z))))
         hit = np.full(len(u), True) if self.perturb_all else np.maximum(np.abs(u), np.abs(v)) > self.negligible
         first, second = spread * rng.normal(size=(2, len(u)))

@@ -63,9 +63,9 @@ class Staircase(HeadExperiment):
         return reduced
 
     def _distances(self, seen: Sequence[Jump], stages: Sequence[Stage], scale: float) -> xr.Dataset:
-        """Of each jump from the nearest predicted one, `jump_away`, and of each predicted one between two resolved
+        """Distance of each jump from the nearest predicted one, `jump_away`, and of each predicted one between resolved
         plateaus from the nearest jump, `stage_away`, beyond the jump's own uncertainty and in units of 1/log(1/alpha);
-        infinite where there is none."""
+        infinite if there is none."""
         away = np.array([[abs(one.time - stage.time) - one.uncertainty for one in seen] for stage in stages[1:]])
         away = -np.log(scale) * away.reshape(len(stages) - 1, len(seen))
         plateaus, sizes = resolved_plateaus(stages, scale, self.horizon), [stage.loss for stage in stages]

@@ -40,7 +40,7 @@ class Vision(VisionExperiment):
     the whole run a quarter of an hour; the cost on a CPU is an estimate). data=cifar100 is for Figures 16 and 17, the
     preset imagenet (ViT-B/16, with folder= the path of the pictures) for 18 and 19; it has never been run. Images are
     stored on the device as integers, of which all of ImageNet would take 190 GB (images= limits their number). They are
-    cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. Where the
+    cropped by 4 pixels and mirrored, not resized at random; the paper does not mention clipping at norm 1. If the
     paper states nothing, the usual recipe is taken: layer norm before each block, GELU, an extra token, no biases in
     keys, queries and values, framework-default weights, one cosine cycle. The paper prints no numbers; the thresholds
     `low` and `growth` were set before any run of these experiments. The preset small trains on digit pairs over three

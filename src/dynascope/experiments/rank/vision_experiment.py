@@ -109,7 +109,7 @@ def clipped(rule: optax.GradientTransformation, clip: float | None) -> optax.Gra
 
 
 class VisionExperiment(Experiment):
-    """Fields of the vision experiments: the paper's ViT on CIFAR-10, with choices where the paper states none."""
+    """Fields of the vision experiments: the paper's ViT on CIFAR-10, with choices if the paper states none."""
 
     data: Data = "cifar10"
     folder: str = ""
@@ -155,7 +155,7 @@ class VisionExperiment(Experiment):
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory."""
+        """TF32 if the device has it: these networks are not compared with theory."""
         return "default"
 
     def train(self, optimizer: str, rate: float, scales: Sequence[float], seed: int) -> xr.Dataset:

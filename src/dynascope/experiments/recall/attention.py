@@ -93,5 +93,5 @@ class Attention(TrainedRecall):
 
 
 def _even(length: int) -> float:
-    """What a token gives to the one before it if it attends to all alike, a mean over positions."""
+    """The attention of a token to the one before it if it attends to all alike, a mean over positions."""
     return sum(1 / position for position in range(2, length + 1)) / (length - 1)

@@ -53,7 +53,7 @@ class Budget(Experiment):
 
     budgets: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (2**15, 2**17, 2**19)
     shares: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(min_length=2)] = (0.1, 0.3, 0.5, 0.7, 0.9)
-    """Of the parameters, in feed-forward maps."""
+    """Shares of the parameters in feed-forward maps."""
     rates: Values = (0.001, 0.003, 0.01, 0.03)
     dim: PositiveInt = 256
     length: Annotated[int, Field(ge=4)] = 256
@@ -62,18 +62,18 @@ class Budget(Experiment):
     steps: Annotated[int, Field(ge=10)] = 100
     seeds: PositiveInt = 2
     predicted: Literal["next", "previous"] = "next"
-    """What is to be named at a position: the next token, or (the control) the one before."""
+    """The token to be named at a position: the next, or (the control) the one before."""
 
     def data_sets(self) -> tuple[str, ...]:
         return (TEXT,)
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory to many digits."""
+        """TF32 if the device has it: these networks are not compared with theory to many digits."""
         return "default"
 
     def task(self) -> AwayFromTriggers:
-        """What is trained."""
+        """The task that is trained on."""
         found = character_frequencies(TEXT)
         recall = NoisyRecall(found.first, found.following, length=self.length, alpha=self.alpha)
         return AwayFromTriggers(recall, previous=self.predicted == "previous")
@@ -161,7 +161,7 @@ class Budget(Experiment):
 
 
 class AwayFromTriggers(SampledTask):
-    """The mean cross-entropy of the next token where the token is no trigger; with `previous`, of the token before."""
+    """The mean cross-entropy of the next token after tokens other than triggers; with `previous`, of the one before."""
 
     recall: NoisyRecall
     previous: bool = False
@@ -181,7 +181,7 @@ class AwayFromTriggers(SampledTask):
         return -jnp.sum(jnp.where(asked, picked, 0)) / jnp.sum(asked).astype(picked.dtype)
 
     def entropy(self, tokens: Int[np.ndarray, "count length"], text: Frequencies) -> float:
-        """The mean entropy of the next token, where it is asked for."""
+        """The mean entropy of the next token, at the positions that count."""
         tokens = tokens[:, : self.recall.length - 2]
         rows = np.vstack([text.following, text.first])
         found = -np.sum(rows * np.log(np.where(rows > 0, rows, 1)), axis=1)

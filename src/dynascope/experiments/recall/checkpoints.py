@@ -55,10 +55,10 @@ class Checkpoints(OptionalExperiment):
     }
     control = {"shuffled": True}
     notes = """A GPT on the most frequent words of a text and one token for all others, trained by Adam with a linearly
-    decaying rate; the document looks at Pythia, whose checkpoints are read instead where `checkpoints` names a folder
+    decaying rate; the document looks at Pythia, whose checkpoints are read instead if `checkpoints` names a folder
     of them: then context is what makes the indirect object likelier than the other name, and claims that need the text
-    of the training are left out. Questions are on the last tenth of the text. What the last word alone tells is
-    measured by putting it into other contexts, what the words before tell by the difference. The document ascribes the
+    of the training are left out. Questions are on the last tenth of the text. The part of the last word alone is
+    measured by putting it into other contexts, that of the words before by the difference. The document ascribes the
     early rank of “the” to prepositions; the same rank after other words is measured beside it. Quick is on Shakespeare,
     too short a training for copying and for a gain by truncation: both are drawn, and judged from 2,000 steps on. The
     control has the words in random order. Presets small and full have not been run; the full cost on a CPU is an
@@ -76,7 +76,7 @@ class Checkpoints(OptionalExperiment):
     context: Annotated[int, Field(ge=8)] = 256
     batch: PositiveInt = 64
     learning_rate: float = Field(3e-4, gt=0)
-    """Of Adam; it decays linearly to zero."""
+    """Rate of Adam; it decays linearly to zero."""
     steps: Annotated[int, Field(ge=20)] = 20_000
     compute: Literal["float32", "bfloat16"] = "float32"
     ranks: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 4, 16)
@@ -96,7 +96,7 @@ class Checkpoints(OptionalExperiment):
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory to many digits."""
+        """TF32 if the device has it: these networks are not compared with theory to many digits."""
         return "default"
 
     def measure(self, seed: int) -> xr.Dataset:
@@ -184,7 +184,7 @@ class Checkpoints(OptionalExperiment):
             yield from self._judge_end(reduced)
 
     def _judge_end(self, reduced: xr.Dataset) -> Iterable[Claim]:
-        """What only a long training shows."""
+        """Claims that only a long training can show."""
         if "copying_end" in reduced:
             statement = "Words that recur are copied: what the words before tell of them, more than of any word (nats)"
             yield above("copies", statement, reduced.copying_end - reduced.context_end, 0, source="Figure 4.13")
@@ -239,7 +239,7 @@ def _first(flags: np.ndarray, steps: np.ndarray) -> float:
 
 
 def _half(gain: xr.DataArray) -> np.ndarray:
-    """The step by which half of the gain at the end is reached, (seed,); NaN where nothing is gained in the end."""
+    """The step by which half of the gain at the end is reached, (seed,); NaN if nothing is gained in the end."""
     rows = gain.transpose("seed", "step").values
     steps = gain.step.values.astype(float)
     return np.array([float(first_crossing(row, row[-1] / 2, steps).time) if row[-1] > 0 else np.nan for row in rows])

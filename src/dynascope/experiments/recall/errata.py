@@ -1,4 +1,4 @@
-"""What does not hold as printed in Chapter 4 and Appendix C, each with a counter-example."""
+"""Statements of Chapter 4 and Appendix C that do not hold as printed, each with a counter-example."""
 
 from __future__ import annotations
 

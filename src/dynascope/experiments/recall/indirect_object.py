@@ -28,7 +28,7 @@ from dynascope.tasks import IndirectObject, IndirectObjectBatch
 TESTS = 512
 """Sequences without noise on which models are tested."""
 SEEN = ("correct", "distracted", "noise", "accuracy", "choice", "accuracy_of_others", "loss")
-"""What is measured of every model, whole and truncated."""
+"""Measured for every model, whole and truncated."""
 Depths = tuple[Annotated[int, Field(ge=1)], ...]
 
 
@@ -64,17 +64,17 @@ class IndirectObjects(Experiment):
     batch: PositiveInt = 512
     alpha: float = Field(0.5, ge=0, lt=1)
     learning_rate: float = Field(0.03, gt=0)
-    """Of SGD, with momentum 0.9 and weight decay 1e-4."""
+    """Rate of SGD, with momentum 0.9 and weight decay 1e-4."""
     adam_rate: float = Field(1e-3, gt=0)
     steps: Annotated[int, Field(ge=10)] = 10_000
     rank: PositiveInt = 2
-    """What is kept of the last MLP's input weights."""
+    """Rank to which the last MLP's input weights are truncated."""
     recorded: PositiveInt = 25
     seeds: PositiveInt = 3
 
     @property
     def matmul_precision(self) -> str:
-        """TF32 where the device has it: these networks are not compared with theory."""
+        """TF32 if the device has it: these networks are not compared with theory."""
         return "default"
 
     def measure(self, seed: int) -> xr.DataTree:
@@ -178,7 +178,7 @@ def _shown(ends: xr.Dataset, without: str) -> dict[str, Any]:
 
 
 def _look(task: IndirectObject, model: Any, tests: IndirectObjectBatch) -> dict[str, Any]:
-    """The task's scores, the loss without noise in the labels, and the accuracy where noise may not be named."""
+    """The task's scores, the loss without noise in the labels, and the accuracy if noise may not be named."""
     logits = jax.vmap(model)(tests.tokens)[:, -1, : task.size]
     other = jnp.mean(jnp.argmax(logits, axis=1) == tests.target)
     return {**task.scores(model, tests), "loss": task.loss(model, tests), "accuracy_of_others": other}

@@ -111,7 +111,7 @@ class MemoryMaps(TrainedRecall):
 
 
 def _strongest(match: np.ndarray, triggers: list[int]) -> float:
-    """Of the largest entries, as many as there are triggers, the share that are (q, q)."""
+    """The share of (q, q) among the largest entries, as many as there are triggers."""
     largest = np.argsort(match.ravel())[::-1][: len(triggers)]
     wanted = {trigger * match.shape[1] + trigger for trigger in triggers}
     return len(wanted & set(largest.tolist())) / len(triggers)

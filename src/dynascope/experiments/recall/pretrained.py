@@ -195,7 +195,7 @@ def _row(table: xr.Dataset, place: str | tuple[int, str, int]) -> list[float]:
 
 
 def has_matrix(model: LanguageModel, layer: int, matrix: str) -> None:
-    """An error, in one sentence, where the model lacks this layer or this matrix."""
+    """Raise an error, in one sentence, if the model lacks this layer or this matrix."""
     if layer > model.layers:
         raise InputError(f"layer must be one of the {model.layers} layers of this model; got {layer}")
     if matrix not in model.matrices:

@@ -44,7 +44,7 @@ def checkpoint_folders(folder: str) -> dict[int, Path]:
 
 
 def missing_checkpoints(folder: str) -> str:
-    """One line that says what is missing before the checkpoints of a folder can be read; "" where nothing is."""
+    """One line that says what is missing before the checkpoints of a folder can be read; "" if nothing is."""
     if missing := missing_extra():
         return missing
     try:
@@ -56,7 +56,7 @@ def missing_checkpoints(folder: str) -> str:
 
 
 def read_checkpoints(folder: str, ranks: Sequence[int], count: int) -> xr.Dataset:
-    """What `read_checkpoint` measures, (seed, step, ...), along the checkpoints of a folder."""
+    """The readings of `read_checkpoint`, (seed, step, ...), along the checkpoints of a folder."""
     places, found = checkpoint_folders(folder), []
     for number, place in enumerate(places.values(), start=1):
         found.append(read_checkpoint(load_lm(place), ranks, count))

@@ -44,7 +44,7 @@ def draw_layers(reduced: xr.DataTree, places: Mapping[str, Sequence[int]]) -> Fi
 
 
 def draw_effects(measured: xr.DataTree, shares: Sequence[float], words: Sequence[str]) -> Figure:
-    """What the best truncations do to unseen prompts, to the prompt of Table 4.1, and the shares of Figure C.4."""
+    """Effects of the best truncations on unseen prompts, on the prompt of Table 4.1, and the shares of Figure C.4."""
     figure, axes = panels(2, 2, size=(5.2, 3.5))
     for axis, task in zip(axes[0], NAMES, strict=True):
         _boxes(axis, measured[f"unseen_{task}"].to_dataset(), task)

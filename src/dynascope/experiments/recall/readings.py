@@ -1,4 +1,4 @@
-"""What is read of a transformer that learns noisy recall: predictions, attention, and weights as memories."""
+"""Readings of a transformer that learns noisy recall: predictions, attention, and weights as memories."""
 
 from __future__ import annotations
 

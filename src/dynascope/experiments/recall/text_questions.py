@@ -1,4 +1,4 @@
-"""What a language model is asked at a checkpoint: words after which "the" is likely, and places of a held-out text."""
+"""Questions to a language model at a checkpoint: words after which "the" is likely, and places of a held-out text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynascope.tasks.prompts import PREPOSITIONS
 
 ARTICLE = "the"
 FREQUENT = 40
-"""A word is asked to be copied only where it is none of these most frequent ones."""
+"""A word is asked to be copied only if it is none of these most frequent ones."""
 OTHERS = 30
 """How many frequent words that are no prepositions are asked too."""
 
@@ -59,7 +59,7 @@ class TextQuestions(NamedTuple):
     def ask(self, model: Any) -> dict[str, Float[Array, ""]]:
         """Means over questions: the probability and the rank of "the" after a preposition alone (`word`), after other
         words alone (`other`) and after windows that end in a preposition (`text`); nats gained over frequencies by the
-        last word (`association`) and by the words before it (`context`), and by these where words recur (`copying`)."""
+        last word (`association`) and by the words before it (`context`), and by these if words recur (`copying`)."""
         found: dict[str, Float[Array, ""]] = {}
         alone = {name: answers(model, jnp.array(ids)[:, None]) for name, ids in self._alone().items()}
         for name, chances in {**alone, "text": self.after.answers(model)}.items():
