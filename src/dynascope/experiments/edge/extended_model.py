@@ -46,9 +46,9 @@ class ExtendedModel(EdgeExperiment):
     control = {"tied": True}
     notes = """The document extends the separable model by couplings (3.12), with symmetric factorization as an example,
     and expects fewer eigenvalues above 2/η the more pairs are coupled. The setting here: three blocks in three
-    dimensions, η = 1, weights 1/4 and 1/2, b = 0; with all pairs the loss is exactly ||XXᵀ - diag a||²/4. What
-    restricts the second direction is asymmetry: with separate Y and Z nearly all starts diverge. The control ties
-    Z = Y, which turns the second problem into the first."""
+    dimensions, η = 1, weights 1/4 and 1/2, b = 0; with all pairs the loss is exactly ||XXᵀ - diag a||²/4. Asymmetry
+    restricts the second direction: with separate Y and Z nearly all starts diverge. The control ties Z = Y, which turns
+    the second problem into the first."""
 
     firsts: tuple[float, ...] = (1.05, 1.2, 1.35, 1.5)
     """η a₁."""

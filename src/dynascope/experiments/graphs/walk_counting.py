@@ -74,12 +74,12 @@ class WalkCounting(ComposedExperiment):
         At width 8 and rates up to 0.005 Ã(1) stays at the error of a linear fit, 0.19, in 12 of 15 trainings: a gap
         like the table's is one of optimization.""",
     }
-    notes = """Nodes are blue if their number is even, red if it is odd. The label counts walks from a node that
-    pass through blue nodes only, itself included: 3 edges on a random 6-regular graph of 1000 nodes, 2 on Cora.
-    The identity is among the operators. Errors are mean squares over the variance of the labels; of each grid the rate
-    and the width with the least training error (median over seeds) are shown, at the recording with the least training
-    error. Quick counts walks of 2 edges on both graphs, and trains one rate and one width for a short time, with a
-    cosine decay. The control shuffles the labels. The full cost on a CPU is an estimate."""
+    notes = """Nodes are blue if their number is even, red if it is odd. The label counts walks from a node that pass
+    through blue nodes only, itself included: 3 edges on a random 6-regular graph of 1000 nodes, 2 on Cora. The identity
+    is among the operators. Errors are mean squares over the variance of the labels; the rate and the width of each grid
+    with the least training error (median over seeds) are shown, at the recording with the least training error. Quick
+    counts walks of 2 edges on both graphs, and trains one rate and one width for a short time, with a cosine decay. The
+    control shuffles the labels. The full cost on a CPU is an estimate."""
 
     which: tuple[Where, ...] = ("regular", "cora")
     regular_edges: int = Field(3, ge=1)

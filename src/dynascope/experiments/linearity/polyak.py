@@ -37,10 +37,10 @@ class Polyak(Experiment):
     notes = """A fully connected tanh network of three layers of weights, ten points with labels ±0.5, full-batch
     descent on half the sum of squares at rate 1/λ_max(K₀). The condition PL*: |∇L|² ≥ 2 μ L, with μ the smallest
     eigenvalue of the tangent kernel K over the run; then the loss stays below (1 - ημ)^t L₀. A run keeps it when μ is
-    more than rounding (1e-5 λ_max), the loss stays below that bound and ends below a thousandth of the first; of the
-    linear output, which the theorem makes nearly linear in the weights, it is also asked that λ_min never falls below
-    half of what it was. The nonlinear output is tanh(f + 1), which reaches the labels; its rate is that of f, since its
-    own kernel is small if it starts saturated and grows by orders. In the control one point appears twice, with both
+    more than rounding (1e-5 λ_max), the loss stays below that bound and ends below a thousandth of the first; with the
+    linear output, which the theorem makes nearly linear in the weights, λ_min must also never fall below half of its
+    first value. The nonlinear output is tanh(f + 1), which reaches the labels; its rate is that of f, since its own
+    kernel is small if it starts saturated and grows by orders. In the control one point appears twice, with both
     labels: K is singular, and no descent can fit it."""
 
     defaults = {"precision": "float64"}

@@ -28,11 +28,11 @@ class NoiseRobustness(PerturbedHeadExperiment):
     }
     control = {"perturb_all": True}
     notes = """At the first recorded time at which a weight of a new coordinate exceeds 1e-5, noise of 1e-2 is added to
-    all weights that are not negligible, and the flow continues. Followed are the transitions between two resolved
-    plateaus (as in rank.weights); others have no plateau to be compared with at a finite scale. A perturbed run is
-    ahead in time, since it skips the growth from 1e-5 to 1e-2, so ends are compared, not curves: the least distance
-    from beta^(k+1) within the window. It is judged if the window is long enough for the plateau's rate. In the
-    control the negligible weights get noise too, which switches on coordinates before their time."""
+    all weights that are not negligible, and the flow continues. The transitions between two resolved plateaus (as in
+    rank.weights) are followed; others have no plateau to be compared with at a finite scale. A perturbed run is ahead
+    in time, since it skips the growth from 1e-5 to 1e-2, so ends are compared, not curves: the least distance from
+    beta^(k+1) within the window. It is judged if the window is long enough for the plateau's rate. In the control the
+    negligible weights get noise too, which switches on coordinates before their time."""
 
     defaults = {"spread": 0.01}
 

@@ -46,8 +46,8 @@ class Arithmetic(OptionalExperiment):
     control = {"share": 1.0}
     notes = """The document's setting is Phi-3 on the 1,319 problems of GSM8K, for a GPU; its prompt is not stated, so
     the worked examples are the library's own. Name any other model with its layer. Quick runs the whole pipeline with
-    SmolLM2 on four simple problems: that many say nothing of accuracy, and nothing is claimed of it. From 100 problems
-    on it is. The control keeps the whole matrix."""
+    SmolLM2 on four simple problems: so few say nothing about accuracy, and no claim is made about it. From 100 problems
+    on one is. The control keeps the whole matrix."""
 
     model: str = Field("microsoft/Phi-3-mini-4k-instruct", min_length=1)
     """`smollm2`, a folder, a .gguf file, or a name in the cache of a hub."""

@@ -80,7 +80,7 @@ class Checkpoints(OptionalExperiment):
     steps: Annotated[int, Field(ge=20)] = 20_000
     compute: Literal["float32", "bfloat16"] = "float32"
     ranks: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 4, 16)
-    """To which the input weights of each MLP are cut."""
+    """Ranks to which the input weights of each MLP are cut."""
     questions: Annotated[int, Field(ge=20)] = 400
     """Places of the held-out text that are asked, of each kind."""
     recorded: Annotated[int, Field(ge=5)] = 40

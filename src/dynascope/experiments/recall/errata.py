@@ -32,11 +32,11 @@ class RecallErrata(Experiment):
     presets = {"quick": {"tokens": 80}}
     control = {"previous": 0.0}
     notes = """All numbers are exact: moments of the chain behind the task, and population gradients, without sampling.
-    What attention learns in the end is as the document says (recall.phases); it is the first step that goes the other
-    way, since terms that are dropped one by one add up over the N tokens. In the control the values hold current tokens
-    only, and the first step has the printed sign. Misprints without consequence for a number: the recursion of the
-    noise logit has the new logit on its right side; (4.6) lacks the learning rate; both W_QK of Section 4.4.4.2 are
-    transposed; Lemma C.10 has a stray 1 - alpha; the gradient in the proof of Lemma C.2 is called W_F."""
+    In the end attention learns what the document says (recall.phases); only the first step goes the other way, since
+    terms that are dropped one by one add up over the N tokens. In the control the values hold current tokens only, and
+    the first step has the printed sign. Misprints without consequence for a number: the recursion of the noise logit
+    has the new logit on its right side; (4.6) lacks the learning rate; both W_QK of Section 4.4.4.2 are transposed;
+    Lemma C.10 has a stray 1 - alpha; the gradient in the proof of Lemma C.2 is called W_F."""
 
     defaults = {"precision": "float64"}
 

@@ -38,7 +38,7 @@ class ValueRank(TrainedRecall):
     }
 
     ranks: Ranks = (2, 4, 8, 12, 16, 25, 32, 51, 128)
-    """To which W_O of the first layer is cut."""
+    """Ranks to which W_O of the first layer is cut."""
     kept: Literal["singular", "random"] = "singular"
 
     def measurements(self) -> Mapping[str, Measurement]:
