@@ -71,7 +71,7 @@ class MemoryMaps(TrainedRecall):
         both = np.concatenate([reduced.one_matched, reduced.several_matched])
         statement = "The scores of the second layer are largest where a copied trigger meets the same trigger: as many "
         statement += "of the largest entries as there are triggers, with one trigger and with several (share of them)"
-        why = "0.8 and every training were asked for first: at seeds 1 and 2 one training of three has another entry."
+        why = "Originally 0.8 in every training: at seeds 1 and 2 one training of three has another entry."
         yield above("trigger-meets-trigger", statement, both.mean(), 0.5, source="Figure 4.8", post_hoc=why)
         statement = "With one trigger it is the largest entry of all in most trainings"
         yield share("one-trigger", statement, reduced.one_matched == 1, 0.5, source="Figure 4.8", post_hoc=why)

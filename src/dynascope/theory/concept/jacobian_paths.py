@@ -30,7 +30,7 @@ def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
 
     Args:
         steps: Number of steps, or the increasing steps to record.
-        every: Record every so many steps, if `steps` is a number. Default: 1.
+        every: Interval between recorded steps, if `steps` is a number. Default: 1.
 
     Returns:
         The recorded steps. Shape (time,).
@@ -73,7 +73,7 @@ def jacobian_euler_path(
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
         steps: Number of steps, or the increasing steps to record.
-        every: Record every so many steps, if `steps` is a number. Default: 1.
+        every: Interval between recorded steps, if `steps` is a number. Default: 1.
         observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
 
     Returns:
@@ -98,7 +98,7 @@ def factor_path(
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
         steps: Number of steps, or the increasing steps to record.
-        every: Record every so many steps, if `steps` is a number. Default: 1.
+        every: Interval between recorded steps, if `steps` is a number. Default: 1.
         observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
 
     Returns:
