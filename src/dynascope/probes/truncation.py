@@ -37,7 +37,7 @@ def truncations(
         dims: Names of the axes of what `measure` returns.
 
     Returns:
-        A probe with the dimensions (weight, rank, *dims).
+        A probe with the dimensions (weight, rank), then `dims`.
     """
     if not isinstance(weights, Mapping) or not weights or not all(isinstance(name, str) for name in weights):
         raise TypeError(f"weights must map names to functions that pick a matrix; got {checks.shown(weights)}")

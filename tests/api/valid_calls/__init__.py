@@ -53,8 +53,8 @@ NOT_CALLED = {
     "states, which an optimizer makes": "rates.ScheduleState rates.CatapultState",
     "a part of optimizers, which they call": "rates.when",
     "what the library hands to functions of its users": "probes.Batch probes.Snapshot models.Products",
-    "interfaces, which users implement": "dynamics.Monitor dynamics.monitored_by tasks.Task tasks.DataTask "
-    "tasks.PopulationTask tasks.SampledTask tasks.VelocityTask tasks.AugmentedTask",
+    "interfaces, which users implement": "dynamics.Member dynamics.Monitor dynamics.monitored_by tasks.Task "
+    "tasks.DataTask tasks.PopulationTask tasks.SampledTask tasks.VelocityTask tasks.AugmentedTask",
 }
 """Names without a call, by the reason."""
 COUNTER_EXAMPLES = ("errata", "gated_network")
