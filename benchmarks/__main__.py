@@ -6,6 +6,7 @@ import sys
 ON_ONE_THREAD = (
     "bifurcation",
     "cold_start",
+    "convnet_step",
     "graph_classes",
     "graph_training",
     "probe_cost",

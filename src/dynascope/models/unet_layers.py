@@ -65,23 +65,9 @@ class Conv(eqx.Module):
 
     def __call__(self, x: Image) -> Image:
         weight, strides = self.weight.astype(x.dtype), (self.stride, self.stride)
-        if jax.default_backend() == "cpu":  # XLA's gradient of a kernel is several times as slow there
-            y = patches(x, len(weight), self.stride) @ weight.reshape(-1, weight.shape[-1])
-        else:  # under jax.vmap the added axis becomes that of the batch: one convolution of all images
-            y = lax.conv_general_dilated(x[None], weight, strides, "SAME", dimension_numbers=_LAYOUT)[0]
+        # Under jax.vmap the added axis becomes that of the batch: one convolution of all images.
+        y = lax.conv_general_dilated(x[None], weight, strides, "SAME", dimension_numbers=_LAYOUT)[0]
         return y + self.bias.astype(x.dtype)
-
-
-def patches(x: Image, size: int, stride: int) -> Image:
-    """What a kernel (size, size, in, out) sees at each of its places, (rows, columns, size * size * in): its product
-    with the kernel's rows is the convolution with zero padding."""
-    places = [-(-side // stride) for side in x.shape[:2]]
-    padding = lax.padtype_to_pads(x.shape[:2], (size, size), (stride, stride), "SAME")
-    x = jnp.pad(x, (*padding, (0, 0)))
-    reach = [(count - 1) * stride + 1 for count in places]
-    shifts = [(i, j) for i in range(size) for j in range(size)]
-    seen = [x[i : i + reach[0] : stride, j : j + reach[1] : stride] for i, j in shifts]
-    return jnp.concatenate(seen, axis=-1)
 
 
 class Doubled(eqx.Module):
