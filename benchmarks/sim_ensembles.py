@@ -16,16 +16,20 @@ Contender = tuple[float, Callable[[], Any], int]
 
 def library(setting: Setting) -> Contender:
     """`ensemble` with a data set per member and shuffled batches, outputs and test loss recorded every tenth step."""
-    from dynascope.experiments.concept.sim_experiment import ConceptLearner
+    from dynascope.experiments.concept.sim_experiment import ConceptLearner, Training
 
     return _through_ensemble(
         setting,
         ConceptLearner(
-            dim=setting.dim, depth=setting.depth, width=setting.dim, activation="linear", bias=False, norm="mean",
-            origin=False, rotate=setting.dim > 3, samples=setting.samples // 2, batch=setting.batch, reshuffle=True,
-            test_samples=0,
+            Training(
+                dim=setting.dim,
+                depth=setting.depth,
+                rotate=setting.dim > 3,
+                samples=setting.samples // 2,
+                batch=setting.batch,
+            )
         ),
-    )  # fmt: skip
+    )
 
 
 def _through_ensemble(setting: Setting, learner: Any) -> Contender:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -32,40 +32,19 @@ class Source(NamedTuple):
         return f"{self.document}, {self.place}"
 
 
-class Experiment(BaseModel, ABC):
-    """One phenomenon. The docstring's first line is its question; every pydantic field is something to vary.
+class Fields(BaseModel):
+    """A group of fields, such as the size of a network, that an experiment inherits and passes on as one value.
 
-    The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
-    `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
-    one, must fail there. Class variables are read from the source text by the catalog, so keep them literal.
-
-    The five methods are steps, each stored under the checksum of its own code: a change of `judge` or `draw` never
-    measures again.
+    `Size.of(experiment)` is that value. It is frozen and compared by its fields, so that an ensemble's member can hold
+    it; `dict(size)` are its fields as keyword arguments.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    id: ClassVar[str]
-    source: ClassVar[Source]
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Other defaults for inherited fields, which keep their bounds and descriptions."""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    control: ClassVar[Mapping[str, Any]]
-    cost: ClassVar[Mapping[str, float]] = {}
-    """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
-    known_failures: ClassVar[Mapping[str, str]] = {}
-    """Claims that do not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
-    the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
-    card: ClassVar[str | tuple[str, int]] = ""
-    """The panel on the experiment's card in the report: the name of a figure, for its first panel, or ("name", panel).
-    By default the first panel of the first figure."""
-    notes: ClassVar[str] = ""
-    """Shown beside the figures: what a preset changes, what was chosen and why."""
-
-    precision: Literal["float32", "float64"] = "float32"
-    """The precision of floating-point numbers while measuring."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -84,6 +63,48 @@ class Experiment(BaseModel, ABC):
             cls.model_fields[name] = field
         if changed:
             cls.model_rebuild(force=True)
+
+    @classmethod
+    def of(cls, whole: BaseModel) -> Self:
+        """The fields of this group.
+
+        Args:
+            whole: An experiment that has them, most often by inheritance.
+
+        Returns:
+            The group by itself.
+        """
+        return cls.model_construct(**{name: getattr(whole, name) for name in cls.model_fields})
+
+
+class Experiment(Fields, ABC):
+    """One phenomenon. The docstring's first line is its question; every pydantic field is something to vary.
+
+    The defaults are the document's full setting. `presets` are named changes to them, `quick` among them, and
+    `control` is the change under which the phenomenon is known to be absent: the first claim of `judge`, the main
+    one, must fail there. Class variables are read from the source text by the catalog, so keep them literal.
+
+    The five methods are steps, each stored under the checksum of its own code: a change of `judge` or `draw` never
+    measures again.
+    """
+
+    id: ClassVar[str]
+    source: ClassVar[Source]
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    control: ClassVar[Mapping[str, Any]]
+    cost: ClassVar[Mapping[str, float]] = {}
+    """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
+    known_failures: ClassVar[Mapping[str, str]] = {}
+    """Claims that do not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
+    the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""
+    card: ClassVar[str | tuple[str, int]] = ""
+    """The panel on the experiment's card in the report: the name of a figure, for its first panel, or ("name", panel).
+    By default the first panel of the first figure."""
+    notes: ClassVar[str] = ""
+    """Shown beside the figures: what a preset changes, what was chosen and why."""
+
+    precision: Literal["float32", "float64"] = "float32"
+    """The precision of floating-point numbers while measuring."""
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset | xr.DataTree:
@@ -168,10 +189,8 @@ class Experiment(BaseModel, ABC):
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
 
-class Measurement(BaseModel, ABC):
+class Measurement(Fields, ABC):
     """Something that several experiments look at, such as one training: its fields say what it is."""
-
-    model_config = Experiment.model_config
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dynascope.lab import sources
-from dynascope.lab.experiment import Experiment, Measurement
+from dynascope.lab.experiment import Experiment, Fields, Measurement
 from dynascope.lab.files import checksum
 from dynascope.lab.sources import (
     SourceFile,
@@ -174,7 +174,7 @@ def _is_of_lab(dotted: str) -> bool:
 
 def _bases(kind: Kind) -> list[type]:
     """The class and those it is made of, without the lab's own."""
-    known = [base for base in kind.__mro__ if issubclass(base, (Experiment, Measurement))]
+    known = [base for base in kind.__mro__ if issubclass(base, Fields)]
     return [base for base in known if base.__module__ != Experiment.__module__]
 
 

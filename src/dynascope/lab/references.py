@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dynascope.experiments import documents
+
 
 class Reference(NamedTuple):
     """A document: who wrote it, when, what it is, and where to read it (the papers a thesis consists of)."""
@@ -24,13 +26,13 @@ def _arxiv(number: str) -> tuple[str, str]:
 
 
 REFERENCES = {
-    "Dynamics of Concept Learning and Compositional Generalization": Reference(
+    documents.CONCEPTS: Reference(
         "Yongyi Yang, Core Francisco Park, Ekdeep Singh Lubana, Maya Okawa, Wei Hu, Hidenori Tanaka",
         2024,
         "ICLR 2025, published as “Swing-by Dynamics in Concept Learning and Compositional Generalization”",
         (_arxiv("2410.08309"),),
     ),
-    "Simple structures in neural networks: on expressiveness, optimization and data distribution": Reference(
+    documents.SIMPLE_STRUCTURES: Reference(
         "Lei Chen",
         2025,
         "PhD thesis, New York University; Chapter 2 is “On Graph Neural Networks versus Graph-Augmented MLPs”, with "
@@ -39,20 +41,20 @@ REFERENCES = {
         "Alberto Bietti",
         (_arxiv("2010.15116"), _arxiv("2206.04172"), _arxiv("2406.03068")),
     ),
-    "Understanding optimization in deep learning with central flows": Reference(
+    documents.CENTRAL_FLOWS: Reference(
         "Jeremy Cohen, Alex Damian, Ameet Talwalkar, J. Zico Kolter, Jason D. Lee",
         2025,
         "ICLR 2025",
         (_arxiv("2410.24206"),),
     ),
-    "Toward Understanding the Dynamics of Over-parameterized Neural Networks": Reference(
+    documents.OVER_PARAMETERIZED: Reference(
         "Libin Zhu",
         2024,
         "PhD thesis, University of California San Diego; its chapters are papers on the transition to linearity, on "
         "quadratic models and on catapults in SGD, with Chaoyue Liu, Adityanarayanan Radhakrishnan and Mikhail Belkin",
         (_arxiv("2205.11786"), _arxiv("2205.11787"), _arxiv("2306.04815")),
     ),
-    "Transformers learn through gradual rank increase": Reference(
+    documents.GRADUAL_RANK: Reference(
         "Enric Boix-Adserà, Etai Littwin, Emmanuel Abbe, Samy Bengio, Joshua Susskind",
         2023,
         "NeurIPS 2023",

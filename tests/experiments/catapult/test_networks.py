@@ -164,9 +164,12 @@ def test_regression_targets_need_a_fully_connected_network():
 
 
 IDLE = {
-    "depth=3 has no effect with myrtle: leave it at 5": {"architecture": "myrtle", "depth": 3},
-    "pool=2 has no effect with rank-2: leave it at 1": {"data": "rank-2", "pool": 2},
-    r"classes=\(0, 1\) has no effect with rank-3: leave it at \(7, 9\)": {"data": "rank-3", "classes": (0, 1)},
+    "depth has no effect with architecture=myrtle: leave it at 5; got 3": {"architecture": "myrtle", "depth": 3},
+    "pool has no effect with data=rank-2: leave it at 1; got 2": {"data": "rank-2", "pool": 2},
+    r"classes has no effect with data=rank-3: leave it at \(7, 9\); got \(0, 1\)": {
+        "data": "rank-3",
+        "classes": (0, 1),
+    },
 }
 
 

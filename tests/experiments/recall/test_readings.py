@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dynascope.experiments.recall import readings
-from dynascope.experiments.recall.training import Unrelated
+from dynascope.experiments.recall.shuffled_targets import ShuffledTargets
 from dynascope.models import RecallTransformer, without_feed
 from dynascope.models.frozen import Frozen
 from dynascope.tasks import NoisyRecall
@@ -128,7 +128,7 @@ def test_random_directions_at_full_rank_are_the_model_itself_and_at_rank_0_none(
 
 def test_unrelated_labels_differ_only_where_a_target_followed_a_trigger():
     task = NoisyRecall.uniform(6, length=12, alpha=0.4, loss_at="triggers")
-    both = [Unrelated(task, jnp.asarray(each)) for each in (False, True)]
+    both = [ShuffledTargets(task, jnp.asarray(each)) for each in (False, True)]
     plain, other = (jax.jit(lambda key, t=t: t.sample(key, 9))(jax.random.key(0)) for t in both)
     np.testing.assert_array_equal(other.tokens, plain.tokens)
     where = (np.asarray(plain.tokens) == 0) & (np.asarray(plain.labels) != 6)

@@ -11,7 +11,8 @@ from dynascope.experiments.recall.association_first import AssociationFirst
 from dynascope.experiments.recall.attention import Attention, _even
 from dynascope.experiments.recall.fine_tuning import FineTuning
 from dynascope.experiments.recall.memory_maps import MemoryMaps, _strongest
-from dynascope.experiments.recall.training import RecallTraining, crossing, recorded
+from dynascope.experiments.recall.training import RecallTraining, recorded
+from dynascope.experiments.recall.training_curves import crossing
 from dynascope.experiments.recall.value_rank import ValueRank
 from dynascope.lab.fields import build
 

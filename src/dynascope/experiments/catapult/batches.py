@@ -17,9 +17,9 @@ import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, Network
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, share
@@ -93,7 +93,7 @@ class Batches(StochasticExperiment):
     """Does a step of SGD raise the loss only if the rate is above the critical rate of its batch?"""
 
     id = "catapult.batches"
-    source = Source(PAPER, "Figure 4.6, Table 4.2, Figure C.1")
+    source = Source(OVER_PARAMETERIZED, "Figure 4.6, Table 4.2, Figure C.1")
     card = ("batches", 1)
     cost = {"quick": 11, "full": 300}
     presets = {

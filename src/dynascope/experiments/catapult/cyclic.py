@@ -12,9 +12,9 @@ from pydantic import Field, PositiveInt
 from dynascope.curves import largest_rise
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, Learner
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share
 from dynascope.lab.experiment import Source
@@ -27,7 +27,7 @@ class Cyclic(StochasticExperiment):
     """Does a cyclic learning rate cause a spike each time it rises, and a smaller kernel after it?"""
 
     id = "catapult.cyclic"
-    source = Source(PAPER, "Figure C.12")
+    source = Source(OVER_PARAMETERIZED, "Figure C.12")
     cost = {"quick": 5, "full": 900}
     presets = {
         "quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3},

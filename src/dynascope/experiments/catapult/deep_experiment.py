@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import jax
@@ -13,6 +14,7 @@ from pydantic import Field, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.experiments.catapult.classification_data import Sample, sample
+from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.lab.experiment import Experiment
 from dynascope.models import MLP, ConvNet, ViT, WideResNet, myrtle5
 from dynascope.tasks.multi_index import MultiIndex
@@ -28,7 +30,8 @@ DIVERGED = 1e6
 """A run whose loss exceeds this multiple of its initial value has diverged."""
 
 
-class Network(ds.Member):
+@dataclass(frozen=True)
+class Network:
     """An architecture with ReLU activations, built for data of any shape."""
 
     architecture: Architecture
@@ -104,12 +107,10 @@ class DeepExperiment(Experiment):
     def _no_field_without_effect(self) -> Any:
         if self.data in REGRESSION and self.architecture != "fcn":
             raise ValueError(f"data={self.data} has no images: only architecture=fcn can learn it")
-        idle = {"classes": self.data, "pool": self.data} if self.data in REGRESSION else {}
-        idle |= {"depth": "myrtle"} if self.architecture == "myrtle" else {}
-        for name, choice in idle.items():
-            given, default = getattr(self, name), type(self).model_fields[name].default
-            if given != default:
-                raise ValueError(f"{name}={given} has no effect with {choice}: leave it at {default}")
+        if self.data in REGRESSION:
+            refuse_idle(self, ["classes", "pool"], f"with data={self.data}")
+        if self.architecture == "myrtle":
+            refuse_idle(self, ["depth"], "with architecture=myrtle")
         return self
 
     def network(self) -> Network:

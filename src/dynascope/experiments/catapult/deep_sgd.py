@@ -11,9 +11,9 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, TEN, Learner
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share
 from dynascope.lab.experiment import Source
@@ -28,7 +28,7 @@ class DeepSgd(StochasticExperiment):
     """Do the spikes of SGD lie along the kernel's top eigenvector, and does its norm fall with them?"""
 
     id = "catapult.deep-sgd"
-    source = Source(PAPER, "Figures 4.7, C.8-C.11")
+    source = Source(OVER_PARAMETERIZED, "Figures 4.7, C.8-C.11")
     cost = {"quick": 5, "full": 400}
     presets = {
         "quick": {**DIGITS, "batch": 16, "steps": 100},

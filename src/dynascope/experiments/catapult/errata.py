@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, agrees, below, within
@@ -33,7 +33,7 @@ class Errata(Experiment):
     """Which statements on linearity, quadratic models and catapults do not hold as printed?"""
 
     id = "catapult.errata"
-    source = Source(PAPER, "Chapters 2 to 4, Appendices A to C")
+    source = Source(OVER_PARAMETERIZED, "Chapters 2 to 4, Appendices A to C")
     cost = {"quick": 5, "full": 6}
     presets = {"quick": {"width": 1000}}
     control = {"curvature": 0.0}

@@ -19,7 +19,7 @@ import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.classification_data import TwoClasses
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, rising, slope
@@ -75,7 +75,7 @@ class GeneralQuadratic(TwoClasses):
     """Do general quadratic models catapult, and higher with less curvature and with larger rates?"""
 
     id = "catapult.general-quadratic"
-    source = Source(PAPER, "Figure B.4")
+    source = Source(OVER_PARAMETERIZED, "Figure B.4")
     cost = {"quick": 6, "full": 600}
     presets = {
         "quick": {"seeds": 3, "data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}

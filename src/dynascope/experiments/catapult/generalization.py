@@ -17,8 +17,8 @@ from pydantic import PositiveInt
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
 from dynascope.lab.claims import Claim
@@ -80,7 +80,7 @@ class Generalization(TwoClassImages):
     """Do networks and their quadratic models generalize better above the critical rate, where f_lin cannot train?"""
 
     id = "catapult.generalization"
-    source = Source(PAPER, "Figures 3.2b, 3.4, B.5 to B.13")
+    source = Source(OVER_PARAMETERIZED, "Figures 3.2b, 3.4, B.5 to B.13")
     cost = {"quick": 9, "full": 20000}
     presets = {
         "quick": {**DIGITS, "test_samples": 200, "width": 500, "steps": 100, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},

@@ -13,8 +13,8 @@ from pydantic import Field, PositiveInt
 from dynascope.curves import first_spike
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIVERGED, TEN, DeepExperiment, Learner
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, share
@@ -34,7 +34,7 @@ class GradientDescent(DeepExperiment):
     """Above the critical rate, is the spike of the loss confined to the kernel's top eigenvectors?"""
 
     id = "catapult.gradient-descent"
-    source = Source(PAPER, "Figures 4.2, 4.3, C.2-C.5")
+    source = Source(OVER_PARAMETERIZED, "Figures 4.2, 4.3, C.2-C.5")
     cost = {"quick": 8, "full": 280}
     presets = {
         "quick": {"data": "digits", "pool": 4, "width": 512, "below": 0.25, "steps": 40, "seeds": 3},

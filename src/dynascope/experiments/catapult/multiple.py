@@ -18,8 +18,8 @@ from dynascope.dynamics import rates
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.rates import RAISED
 from dynascope.experiments.catapult.deep_experiment import DIGITS, DIVERGED, DeepExperiment, Network
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, below, every
@@ -62,7 +62,7 @@ class Multiple(DeepExperiment):
     """Does each raise of the rate above the critical one cause another catapult and a smaller kernel?"""
 
     id = "catapult.multiple"
-    source = Source(PAPER, "Figures 4.4, C.6, C.7")
+    source = Source(OVER_PARAMETERIZED, "Figures 4.4, C.6, C.7")
     cost = {"quick": 7, "full": 240}
     presets = {
         "quick": {**DIGITS, "warm": 20, "steps": 150, "seeds": 3},

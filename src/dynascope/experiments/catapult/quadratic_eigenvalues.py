@@ -16,8 +16,8 @@ from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import EXACT, NAMES, Kind, largest_error, network, variant
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share
@@ -96,7 +96,7 @@ class QuadraticEigenvalues(Experiment):
     """Does each eigendirection of the kernel catapult above its own critical rate, and only there?"""
 
     id = "catapult.quadratic-eigenvalues"
-    source = Source(PAPER, "Figures 3.3 and B.1; Theorem 3.3.6")
+    source = Source(OVER_PARAMETERIZED, "Figures 3.3 and B.1; Theorem 3.3.6")
     card = ("eigenvalues-quadratic", 2)
     cost = {"quick": 9, "full": 45}
     presets = {"quick": {"steps": 120, "seeds": 2}}

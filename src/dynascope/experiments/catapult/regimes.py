@@ -18,8 +18,8 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult import two_layer_models as two_layers
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.regimes_drawing import draw_regimes, draw_widths
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
 from dynascope.lab.experiment import Experiment, Source
@@ -83,7 +83,7 @@ class Regimes(Experiment):
     """Does a quadratic model have three regimes of the learning rate, split at 2/λ and 4/λ of its first kernel?"""
 
     id = "catapult.regimes"
-    source = Source(PAPER, "Figures 3.1 and 3.2a; Theorems B.3.1, 3.3.1, B.7.1")
+    source = Source(OVER_PARAMETERIZED, "Figures 3.1 and 3.2a; Theorems B.3.1, 3.3.1, B.7.1")
     cost = {"quick": 11, "full": 400}
     presets = {
         "quick": {

@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
@@ -75,7 +75,7 @@ class SingleExample(Experiment):
     """Does the loss of SGD spike exactly when it draws the example whose critical rate is exceeded?"""
 
     id = "catapult.single-example"
-    source = Source(PAPER, "Figure 4.5")
+    source = Source(OVER_PARAMETERIZED, "Figure 4.5")
     cost = {"quick": 4, "full": 12}
     presets = {"quick": {"width": 500, "seeds": 3}}
     control = {"rate": 0.4}

@@ -18,8 +18,8 @@ import dynascope as ds
 from dynascope.curves import Rise
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassImages
-from dynascope.experiments.catapult.paper import PAPER
 from dynascope.experiments.catapult.two_layer_models import NAMES, Kind, kernel_matrix, network, variant
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share
@@ -82,7 +82,7 @@ class TopEigenspace(TwoClassImages):
     """Does the kernel's top eigendirection carry the catapult, as a single example would?"""
 
     id = "catapult.top-eigenspace"
-    source = Source(PAPER, "Figures B.2 and B.3")
+    source = Source(OVER_PARAMETERIZED, "Figures B.2 and B.3")
     cost = {"quick": 6, "full": 200}
     presets = {
         "quick": {**DIGITS, "width": 256, "steps": 40, "seeds": 2},

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.diffusion_drawing import draw_gallery, draw_leads, draw_paths
-from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment
-from dynascope.experiments.concept.sim_experiment import PAPER
+from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment, Drawing
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every, share, within
 from dynascope.lab.experiment import Source
@@ -30,7 +30,7 @@ class PaintedConcepts(DiffusionExperiment):
     """In which order does a diffusion model learn the concepts of a picture that it never saw?"""
 
     id = "concept.diffusion"
-    source = Source(PAPER, "Figure 6, Appendix G")
+    source = Source(CONCEPTS, "Figure 6, Appendix G")
     cost = {"quick": 60, "full": 3600000}
     presets = {
         "quick": {
@@ -116,7 +116,7 @@ class PaintedConcepts(DiffusionExperiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The structured identity mapping at the signals in pixel space and at those of the conditions."""
-        told = [ImageConcepts(float(one), **self.drawing()).condition_signals() for one in measured.separation]
+        told = [ImageConcepts(float(one), **dict(Drawing.of(self))).condition_signals() for one in measured.separation]
         signal, spread = (measured.signal.copy(data=np.stack(part)) for part in zip(*told, strict=True))
         seen = paths.predicted_lead(measured.signal, measured.spread)
         return xr.concat([seen, paths.predicted_lead(signal, spread)], "space").assign_coords(space=["pixels", "told"])

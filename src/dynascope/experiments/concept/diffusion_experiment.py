@@ -20,15 +20,13 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.lab.experiment import JoinableExperiment, Values
+from dynascope.lab.experiment import Fields, JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels
 from dynascope.tasks.diffusion import Terms, VariationalDiffusion
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
-Options = tuple[tuple[str, Any], ...]
-"""Options by name, as a static field can hold them."""
 ConceptName = Literal["color", "size", "shape"]
 SIGNAL_PICTURES = 1024
 """Pictures of each class from which the signals are measured."""
@@ -38,23 +36,61 @@ CPU_SECONDS = 6.0
 """A step of the paper's network at batch 128 on two CPU cores."""
 
 
+class Drawing(Fields):
+    """The options of `ImageConcepts`, but for the color separation."""
+
+    size_separation: float = Field(0.4, ge=0, le=1)
+    shape_separation: float = Field(1.0, ge=0, le=1)
+    concepts: tuple[ConceptName, ...] = ("color", "size")
+    pixels: PositiveInt = 32
+    mean_size: float = Field(0.5, gt=0)
+    color_spread: float = Field(0.125, ge=0)
+    size_spread: float = Field(0.375, ge=0)
+    center: float = Field(0.5, ge=0, le=1)
+    background: tuple[float, float] = (0.8, 1.0)
+    noise: float = Field(0.001, ge=0)
+    blur: float = Field(1.0, ge=0)
+    conditioning: Literal["named", "all"] = "named"
+    """The condition: size, color (and shape); or the published program's 11 numbers."""
+
+
+class Network(Fields):
+    """The options of `UNet`."""
+
+    channels: tuple[PositiveInt, ...] = (64, 128, 256)
+    blocks: PositiveInt = 2
+    norm: Literal["group", "layer"] = "group"
+    placement: Literal["every", "downsampling"] = "every"
+    heads: PositiveInt = 4
+    dropout: float = Field(0.1, ge=0, lt=1)
+    compute: Literal["float32", "bfloat16"] = "float32"
+
+
+class Painting(Fields):
+    """How the network is trained, and how it paints."""
+
+    per_class: PositiveInt = 1740
+    """Training pictures of each class: 85 % of 2,048."""
+    batch: PositiveInt = 128
+    weight_decay: float = Field(0.01, ge=0)
+    clip: Literal["network_only", "global"] = "network_only"
+    clip_norm: float = Field(1.0, gt=0)
+    average: float = Field(0.0, ge=0, lt=1)
+    """Decay of the weights' moving average, from which pictures are painted; 0: the weights themselves."""
+    per_prompt: PositiveInt = 32
+    sampling_steps: PositiveInt = 100
+    shown: PositiveInt = 2
+    """Pictures of each prompt that are kept at every recording."""
+    held_out: NonNegativeInt = 32
+    """Pictures of each training class on which the loss is recorded; 0: it is not."""
+
+
 class Painter(ds.Member):
     """An ensemble member: a U-Net and its schedule, trained on the training classes of one generating process."""
 
-    drawing: Options
-    """The options of `ImageConcepts`."""
-    network: Options
-    """The options of `UNet`."""
-    clip: str
-    clip_norm: float
-    weight_decay: float
-    average: float
-    per_class: int
-    batch: int
-    per_prompt: int
-    sampling_steps: int
-    shown: int
-    held_out: int
+    drawing: Drawing
+    network: Network
+    painting: Painting
 
     def __call__(
         self,
@@ -69,7 +105,7 @@ class Painter(ds.Member):
         process = ImageConcepts(separation, **dict(self.drawing))
         shape = (process.pixels, process.pixels, 3)
         model = ds.models.Diffusion(ds.models.UNet(shape, process.condition_size, key=init, **dict(self.network)))
-        pictures = process.dataset(data, self.per_class)
+        pictures = process.dataset(data, self.painting.per_class)
         mixed_up = pictures.condition[jax.random.permutation(jax.random.fold_in(data, 1), len(pictures.condition))]
         pictures = pictures._replace(condition=jnp.where(shuffled, mixed_up, pictures.condition))
         task = VariationalDiffusion()
@@ -81,45 +117,45 @@ class Painter(ds.Member):
                 coords={"number": ["offset", "slope"]},
             ),
         }
-        if self.held_out:
-            held_out = process.dataset(jax.random.fold_in(data, 2), self.held_out)
+        if self.painting.held_out:
+            held_out = process.dataset(jax.random.fold_in(data, 2), self.painting.held_out)
 
             def terms(snapshot: Snapshot) -> Array:
                 return jnp.stack(task.terms(self._averaged(snapshot), held_out))
 
             probes["bits"] = probe(terms, dims=("term",), coords={"term": [*Terms._fields]})
         optimizer = self._optimizer(learning_rate, schedule_rate)
-        return ds.Descent(model, task, optimizer, data=pictures, batch=self.batch, key=order, probes=probes)
+        return ds.Descent(model, task, optimizer, data=pictures, batch=self.painting.batch, key=order, probes=probes)
 
     def _optimizer(self, learning_rate: Array, schedule_rate: Array) -> optax.GradientTransformation:
-        rule = optax.adamw(learning_rate, weight_decay=self.weight_decay)
-        if self.clip == "global":
-            whole = optax.chain(optax.clip_by_global_norm(self.clip_norm), rule)
+        rule = optax.adamw(learning_rate, weight_decay=self.painting.weight_decay)
+        if self.painting.clip == "global":
+            whole = optax.chain(optax.clip_by_global_norm(self.painting.clip_norm), rule)
         else:
-            whole = ds.dynamics.clipped_network(rule, self.clip_norm, schedule=optax.adam(schedule_rate))
-        return ds.dynamics.with_average(whole, self.average) if self.average else whole
+            whole = ds.dynamics.clipped_network(rule, self.painting.clip_norm, schedule=optax.adam(schedule_rate))
+        return ds.dynamics.with_average(whole, self.painting.average) if self.painting.average else whole
 
     def _averaged(self, snapshot: Snapshot) -> Any:
         """The model that paints: with averaged weights if an average is kept."""
-        return ds.dynamics.averaged(snapshot) if self.average else snapshot.model
+        return ds.dynamics.averaged(snapshot) if self.painting.average else snapshot.model
 
     def _paintings(self, process: ImageConcepts, key: Array, classifier: Any) -> ds.probes.Probe:
         """The concepts of `per_prompt` pictures for each class's prompt, from the same noise at every recording."""
         classes, shape = process.classes, (process.pixels, process.pixels, 3)
         count = len(classes)
-        prompts = jnp.repeat(process.prompts(classes), self.per_prompt, axis=0)
+        prompts = jnp.repeat(process.prompts(classes), self.painting.per_prompt, axis=0)
 
         def measure(snapshot: Snapshot) -> dict[str, Array]:
             model = self._averaged(snapshot)
-            images = ds.models.generate(model, prompts, shape, key=key, steps=self.sampling_steps)
+            images = ds.models.generate(model, prompts, shape, key=key, steps=self.painting.sampling_steps)
             images = jnp.clip(jnp.nan_to_num(images), 0, 1)
             read = read_concepts(images, process)
-            by_prompt = lambda values: values.reshape(count, self.per_prompt, *values.shape[1:])  # noqa: E731
+            by_prompt = lambda values: values.reshape(count, self.painting.per_prompt, *values.shape[1:])  # noqa: E731
             found = {
                 "value": jnp.mean(by_prompt(read.values), axis=1),
                 "level": jnp.mean(by_prompt(read.levels), axis=1),
                 "formed": jnp.mean(by_prompt(read.formed), axis=1),
-                "pictures": jnp.round(255 * by_prompt(images)[:, : self.shown]).astype(jnp.uint8),
+                "pictures": jnp.round(255 * by_prompt(images)[:, : self.painting.shown]).astype(jnp.uint8),
             }
             if classifier is not None:
                 found["classified"] = jnp.mean(by_prompt(jax.nn.softmax(jax.vmap(classifier)(images))[..., 1]), axis=1)
@@ -139,13 +175,13 @@ class Painter(ds.Member):
 class Labeler(ds.Member):
     """An ensemble member: the classifier of what is painted, trained on pictures of all classes."""
 
-    drawing: Options
+    drawing: Drawing
     separations: tuple[float, ...]
 
     def __call__(self, seed: Array) -> ds.Descent:
         init, order = jax.random.split(jax.random.key(seed))
-        pixels, concepts = (dict(self.drawing)[name] for name in ("pixels", "concepts"))
-        model = ds.models.ConceptClassifier((pixels, pixels, 3), len(concepts), key=init)
+        pixels = self.drawing.pixels
+        model = ds.models.ConceptClassifier((pixels, pixels, 3), len(self.drawing.concepts), key=init)
         nothing = {"at": probe(lambda snapshot: jnp.asarray(snapshot.step))}
         return ds.Descent(model, self._task(), optax.adamw(1e-3), batch=64, key=order, probes=nothing)
 
@@ -158,55 +194,21 @@ class Labeler(ds.Member):
         return ConceptLabels([ImageConcepts(one, **dict(self.drawing)) for one in self.separations])
 
 
-class DiffusionExperiment(JoinableExperiment):
+class DiffusionExperiment(Painting, Network, Drawing, JoinableExperiment):
     """Fields of the experiments on pictures, with the paper's values, and the published network's if it has none."""
 
     parts: ClassVar[tuple[str, ...]] = ("separations", "seeds", "first_seed")
 
     separations: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     """Color separations: how far red and blue are apart."""
-    size_separation: float = Field(0.4, ge=0, le=1)
-    shape_separation: float = Field(1.0, ge=0, le=1)
-    concepts: tuple[ConceptName, ...] = ("color", "size")
-    pixels: PositiveInt = 32
-    mean_size: float = Field(0.5, gt=0)
-    color_spread: float = Field(0.125, ge=0)
-    size_spread: float = Field(0.375, ge=0)
-    center: float = Field(0.5, ge=0, le=1)
-    background: tuple[float, float] = (0.8, 1.0)
-    noise: float = Field(0.001, ge=0)
-    blur: float = Field(1.0, ge=0)
-    conditioning: Literal["named", "all"] = "named"
-    """The condition: size, color (and shape); or the published program's 11 numbers."""
-    per_class: PositiveInt = 1740
-    """Training pictures of each class: 85 % of 2,048."""
     shuffled: bool = False
     """Give every training picture the condition of another one."""
-    channels: tuple[PositiveInt, ...] = (64, 128, 256)
-    blocks: PositiveInt = 2
-    norm: Literal["group", "layer"] = "group"
-    placement: Literal["every", "downsampling"] = "every"
-    heads: PositiveInt = 4
-    dropout: float = Field(0.1, ge=0, lt=1)
-    compute: Literal["float32", "bfloat16"] = "float32"
     learning_rate: float = Field(1e-3, gt=0)
     schedule_rate: float = Field(1e-3, gt=0)
     """The rate of the schedule's two numbers, if they are clipped apart."""
-    weight_decay: float = Field(0.01, ge=0)
-    clip: Literal["network_only", "global"] = "network_only"
-    clip_norm: float = Field(1.0, gt=0)
-    average: float = Field(0.0, ge=0, lt=1)
-    """Decay of the weights' moving average, from which pictures are painted; 0: the weights themselves."""
-    batch: PositiveInt = 128
     steps: PositiveInt = 20_000
     checkpoints: int = Field(60, ge=4)
     """How often it paints, evenly spaced in the square root of the step."""
-    per_prompt: PositiveInt = 32
-    sampling_steps: PositiveInt = 100
-    shown: PositiveInt = 2
-    """Pictures of each prompt that are kept at every recording."""
-    held_out: NonNegativeInt = 32
-    """Pictures of each training class on which the loss is recorded; 0: it is not."""
     classifier_steps: NonNegativeInt = 10_000
     """Training steps of the classifier; 0: only the pixels are read."""
     seeds: PositiveInt = 5
@@ -242,25 +244,14 @@ class DiffusionExperiment(JoinableExperiment):
         """`checkpoints` steps after the start, evenly spaced in their square root."""
         return np.unique(np.rint(self.steps * np.linspace(0, 1, self.checkpoints + 1) ** 2)).astype(np.int32)[1:]
 
-    def drawing(self) -> dict[str, Any]:
-        """The options of `ImageConcepts`."""
-        names = ("size_separation", "shape_separation", "concepts", "pixels", "mean_size", "color_spread")
-        names += ("size_spread", "center", "background", "noise", "blur", "conditioning")
-        return {name: getattr(self, name) for name in names}
-
     def train(self, seed: int) -> xr.Dataset:
         """Train on every separation with every seed: the concepts of what is painted at each recorded step."""
         self._warn_without_an_accelerator()
-        names = ("channels", "blocks", "norm", "placement", "heads", "dropout", "compute")
-        network = tuple((name, getattr(self, name)) for name in names)
-        copied = ("clip", "clip_norm", "weight_decay", "average", "per_class", "batch")
-        copied += ("per_prompt", "sampling_steps", "shown", "held_out")
-        drawing = tuple(self.drawing().items())
-        member = Painter(drawing, network, **{name: getattr(self, name) for name in copied})
+        member = Painter(Drawing.of(self), Network.of(self), Painting.of(self))
         number = np.dtype(self.precision).type
-        fixed: dict[str, Any] = {name: number(getattr(self, name)) for name in ("learning_rate", "schedule_rate")}
-        fixed["shuffled"] = np.asarray(self.shuffled)
-        trace, beside = None, self._signals(seed)
+        fixed: dict[str, Any] = {"learning_rate": number(self.learning_rate), "shuffled": np.asarray(self.shuffled)}
+        fixed["schedule_rate"] = number(self.schedule_rate)
+        beside = self._signals(seed)
         if self.classifier_steps:
             fixed["classifier"], trained = self._classifier(seed)
             beside |= trained
@@ -278,7 +269,7 @@ class DiffusionExperiment(JoinableExperiment):
     def _signals(self, seed: int) -> dict[str, Any]:
         """The signal and the diversity of each concept in pixel space, at each separation."""
         key, found = jax.random.fold_in(jax.random.key(seed), 1), []
-        measure = eqx.filter_jit(lambda sep: ImageConcepts(sep, **self.drawing()).signals(key, SIGNAL_PICTURES))
+        measure = eqx.filter_jit(lambda sep: ImageConcepts(sep, **dict(Drawing.of(self))).signals(key, SIGNAL_PICTURES))
         for separation in self.separations:
             found.append(jax.tree.map(np.asarray, measure(jnp.asarray(separation, self.precision))))
         signal, spread = (np.stack(part) for part in zip(*found, strict=True))
@@ -288,7 +279,7 @@ class DiffusionExperiment(JoinableExperiment):
     def _classifier(self, seed: int) -> tuple[Any, dict[str, Any]]:
         """A classifier of all classes, on pictures of the smallest and the largest separation: kept with the run."""
         ends = (min(0.2, *self.separations), max(0.8, *self.separations))
-        learner = Labeler(tuple(self.drawing().items()), ends)
+        learner = Labeler(Drawing.of(self), ends)
         seeds = member_seeds(seed, 1, block=1000)
         model = (
             ds.ensemble(learner, {"seed": seeds}, steps=self.classifier_steps, record=[0]).member(seed=seeds[0]).model

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import learning_order
 from dynascope.experiments.concept.learning_order import SINGLE_SPEEDS
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, falling, share
@@ -22,7 +23,7 @@ class DiversityOrder(SimExperiment):
     """Is a concept learned first once its data are diverse enough?"""
 
     id = "concept.diversity-order"
-    source = Source(PAPER, "Figure 2b")
+    source = Source(CONCEPTS, "Figure 2b")
     cost = {"quick": 6, "full": 20}
     presets = {
         "quick": {"seeds": 3},

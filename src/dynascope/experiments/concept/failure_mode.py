@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
@@ -31,7 +31,7 @@ class FailureMode(SymmetricExperiment):
     """Can a concept stay unlearned forever, and how long does it take otherwise?"""
 
     id = "concept.failure-mode"
-    source = Source(PAPER, "Figure 10; Appendix E.3")
+    source = Source(CONCEPTS, "Figure 10; Appendix E.3")
     card = ("failure-mode", 1)
     cost = {"quick": 12, "full": 16}
     presets = {"quick": {"starts": 1000, "narrow_starts": 50, "aligned_starts": 100}}

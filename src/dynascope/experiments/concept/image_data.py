@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
-from dynascope.experiments.concept.sim_experiment import PAPER
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every
@@ -31,7 +31,7 @@ class ImageData(Experiment):
     """Do separations of color and size set the signals of the two concepts in the pictures?"""
 
     id = "concept.image-data"
-    source = Source(PAPER, "Figure 19, Appendix G")
+    source = Source(CONCEPTS, "Figure 19, Appendix G")
     cost = {"quick": 15, "full": 40}
     presets = {"quick": {"pictures": 256}}
     control = {"color_separations": (0.2, 0.2), "size_separations": (0.4, 0.4)}

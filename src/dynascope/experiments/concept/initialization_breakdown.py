@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
 from dynascope.experiments.concept.transients import draw_shares
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -38,7 +38,7 @@ class InitializationBreakdown(SymmetricExperiment):
     """Which random starts take the detour of transient memorization?"""
 
     id = "concept.initialization-breakdown"
-    source = Source(PAPER, "Appendix E.2; Section 4.2")
+    source = Source(CONCEPTS, "Appendix E.2; Section 4.2")
     cost = {"quick": 9, "full": 13}
     presets = {"quick": {"starts": 1000}}
     control = {"size": 2e-6}

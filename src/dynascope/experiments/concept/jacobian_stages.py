@@ -13,7 +13,6 @@ from dynascope.curves import stages
 from dynascope.experiments.concept import lemma_paths, minor_peaks, stage_predictor
 from dynascope.experiments.concept.descent_stages import Reference, alternation, off_reference, turns_of
 from dynascope.experiments.concept.jacobian_increments import judge_increments, reduce_increments
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import (
     draw_entries,
     draw_partition,
@@ -22,6 +21,7 @@ from dynascope.experiments.concept.symmetric_drawing import (
 )
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
 from dynascope.experiments.concept.transients import off_by
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import legend_beside, panels
 from dynascope.lab.claims import Claim, share_of
@@ -44,7 +44,7 @@ class JacobianStages(SymmetricExperiment):
     """Is the Jacobian learned entry by entry, in stages that follow from the start?"""
 
     id = "concept.jacobian-stages"
-    source = Source(PAPER, "Figures 4, 5; Section 4.2; Appendix D")
+    source = Source(CONCEPTS, "Figures 4, 5; Section 4.2; Appendix D")
     cost = {"quick": 18, "full": 32}
     presets = {"quick": {"starts": 200, "predictor_starts": 60, "aligned_starts": 50, "long_paths": False}}
     control = {"scale": 0.001}

@@ -12,8 +12,9 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, Signals, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, Signals, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, share_of
 from dynascope.lab.criteria import About, above, agrees, every, rising, same_shares, share
@@ -34,7 +35,7 @@ class LowDimension(SimExperiment):
     """Do three layers in three dimensions memorize on the way, and sooner with a stronger signal?"""
 
     id = "concept.low-dimension"
-    source = Source(PAPER, "Figures 13 and 14")
+    source = Source(CONCEPTS, "Figures 13 and 14")
     cost = {"quick": 12, "full": 60}
     presets = {
         "quick": {"population_seeds": 100, "slow_seeds": 50, "sum_seeds": 50},

@@ -12,9 +12,9 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves import stages
 from dynascope.experiments.concept.descent_stages import Reference, alternation, off_reference, turns_of
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_outputs, draw_test_loss
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim
@@ -181,7 +181,7 @@ class TripleDescent(MultipleDescents):
     """Does the test loss of three concepts descend three times, and how often?"""
 
     id = "concept.triple-descent"
-    source = Source(PAPER, "Figure 8")
+    source = Source(CONCEPTS, "Figure 8")
     cost = {"quick": 9, "full": 24}
     presets = {"quick": {"starts": 2000, "grid_starts": 100}}
     control = {"scale": 0.001}
@@ -211,7 +211,7 @@ class QuadrupleDescent(MultipleDescents):
     """Does the test loss of four concepts descend four times, and how often?"""
 
     id = "concept.quadruple-descent"
-    source = Source(PAPER, "Figure 9")
+    source = Source(CONCEPTS, "Figure 9")
     cost = {"quick": 11, "full": 90}
     presets = {"quick": {"starts": 1000, "aligned_starts": 250, "grid_starts": 50}}
     control = {"scale": 0.001}

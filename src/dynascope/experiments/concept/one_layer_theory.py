@@ -19,7 +19,8 @@ from dynascope.curves import paths, stages
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.process import Process
 from dynascope.experiments.concept import learning_order, one_layer_drawing as drawing
-from dynascope.experiments.concept.sim_experiment import PAPER, SimExperiment
+from dynascope.experiments.concept.sim_experiment import SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import About, above, below, every, slope, within
@@ -84,7 +85,7 @@ class OneLayerTheory(SimExperiment):
     """Does training follow the closed form of Theorem 4.1 to the last digit?"""
 
     id = "concept.one-layer-theory"
-    source = Source(PAPER, "Theorem 4.1")
+    source = Source(CONCEPTS, "Theorem 4.1")
     cost = {"quick": 13, "full": 30}
     presets = {"quick": {"exact_seeds": 5, "seeds": 2}}
     control = {"depth": 2}

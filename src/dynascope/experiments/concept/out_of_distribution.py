@@ -19,7 +19,8 @@ import dynascope as ds
 from dynascope.curves import stages
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.concept import transients
-from dynascope.experiments.concept.sim_experiment import PAPER, Signals, SimExperiment
+from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, INK, THEORY, concept_plane, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every, share
@@ -33,7 +34,7 @@ class OutOfDistribution(SimExperiment):
     """Is the test point out of distribution, and does removing the training points near it change learning?"""
 
     id = "concept.out-of-distribution"
-    source = Source(PAPER, "Figures 15 and 16 of the submission")
+    source = Source(CONCEPTS, "Figures 15 and 16 of the submission")
     cost = {"quick": 14, "full": 35}
     presets = {"quick": {"seeds": 20, "high_seeds": 2, "epochs": 20}}
     control = {"sigma": (0.5, 0.5)}

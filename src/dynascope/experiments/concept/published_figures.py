@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import INK, PALETTE, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import About, above, agrees, below
@@ -37,7 +37,7 @@ class PublishedFigures(Experiment):
     """Do the published theory figures follow from the printed equation?"""
 
     id = "concept.published-figures"
-    source = Source(PAPER, "Figures 5, 8, 9, 10")
+    source = Source(CONCEPTS, "Figures 5, 8, 9, 10")
     cost = {"quick": 12, "full": 12}
     presets = {"quick": {}}
     control = {"power": 1.0}

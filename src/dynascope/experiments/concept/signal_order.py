@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from dynascope.curves import stages
 from dynascope.experiments.concept.learning_order import bulge, deviation, draw_bulge, draw_plane, lead, overlays
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, share
@@ -21,7 +22,7 @@ class SignalOrder(SimExperiment):
     """Is the concept with the stronger signal learned first?"""
 
     id = "concept.signal-order"
-    source = Source(PAPER, "Figure 2a")
+    source = Source(CONCEPTS, "Figure 2a")
     cost = {"quick": 8, "full": 60}
     presets = {
         "quick": {"seeds": 3},

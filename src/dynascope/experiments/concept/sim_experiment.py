@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -13,44 +12,51 @@ import optax
 import xarray as xr
 from jax import lax
 from jaxtyping import Array, Float
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.curves.order import hierarchy as hierarchy_nodes
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Experiment, Fields
 from dynascope.models.mlp import Activation
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.structured_identity import Norm, StructuredIdentity, random_rotation
 from dynascope.theory.concept.one_layer import predicted_outputs, strengths
 
 Optimizer = Literal["sgd", "adam"]
-PAPER = "Dynamics of Concept Learning and Compositional Generalization"
 Signals = Sequence[tuple[Sequence[float], Sequence[float]]]
 """Pairs (mu, sigma)."""
 PUBLISHED = {"origin": True, "bias": True, "reshuffle": False, "test_samples": 5000}
 """Settings of the authors' published program in every run that differ from the text: preset `code`."""
 
 
-class ConceptLearner(ds.Member):
-    """An ensemble member: the task, the network, and stochastic (or population) gradient descent on it.
+class Training(Fields):
+    """The task, the network and how it is trained, with the paper's values: what shapes the compiled program."""
 
-    The static fields shape the compiled program; signals, spreads, rates and seeds are the numbers it runs with.
-    """
-
-    dim: int
-    depth: int
-    width: int
-    activation: Activation
-    bias: bool
-    norm: Norm
-    origin: bool
-    rotate: bool
-    samples: int | None
-    batch: int
-    reshuffle: bool
-    test_samples: int
+    dim: PositiveInt = 64
+    depth: PositiveInt = 1
+    width: PositiveInt | None = None
+    """Hidden width; the dimension if not given."""
+    activation: Activation = "linear"
+    bias: bool = False
+    norm: Norm = "mean"
+    """Squared error averaged over batch and coordinates, or half of it summed over coordinates."""
+    origin: bool = False
+    rotate: bool = True
+    samples: PositiveInt | None = 5000
+    """Training points per cluster; None descends the population loss (linear networks only)."""
+    batch: PositiveInt = 128
+    reshuffle: bool = True
+    test_samples: NonNegativeInt = 0
+    """Points of a test cluster over which the test loss is averaged; 0 takes its center alone."""
     optimizer: Optimizer = "sgd"
+
+
+class ConceptLearner(ds.Member):
+    """An ensemble member: the task, the network, and stochastic (or population) gradient descent on it. Signals,
+    spreads, rates and seeds are the numbers that it runs with."""
+
+    training: Training
     hierarchy: bool = False
 
     def __call__(
@@ -62,22 +68,27 @@ class ConceptLearner(ds.Member):
         truncate_radius: Array | None = None,
         weights: Sequence[Array] | None = None,
     ) -> ds.Descent:
+        own = self.training
         turn, init, data, order, test = jax.random.split(jax.random.key(seed), 5)
-        rotation = random_rotation(turn, self.dim) if self.rotate else None
+        rotation = random_rotation(turn, own.dim) if own.rotate else None
         mu, sigma = signal
-        kind = {"origin": self.origin, "norm": self.norm, "truncate_radius": truncate_radius}
-        task = StructuredIdentity(mu, sigma, self.dim, rotation=rotation, **kind)
+        kind = {"origin": own.origin, "norm": own.norm, "truncate_radius": truncate_radius}
+        task = StructuredIdentity(mu, sigma, own.dim, rotation=rotation, **kind)
         if weights is None:
-            shape = {"width": self.width, "activation": self.activation, "bias": self.bias}
-            model = ds.models.MLP(self.dim, self.depth, key=init, scale=init_scale, **shape)
+            shape = {
+                "width": own.width or own.dim,
+                "activation": own.activation,
+                "bias": own.bias,
+            }
+            model = ds.models.MLP(own.dim, own.depth, key=init, scale=init_scale, **shape)
         else:
-            model = ds.models.MLP.from_weights(weights, self.activation)
+            model = ds.models.MLP.from_weights(weights, own.activation)
         probes = self._probes(task, test)
-        optimizer = {"sgd": optax.sgd, "adam": optax.adam}[self.optimizer](learning_rate)
-        if self.samples is None:
+        optimizer = {"sgd": optax.sgd, "adam": optax.adam}[own.optimizer](learning_rate)
+        if own.samples is None:
             return ds.Descent(model, task, optimizer, probes=probes)
-        points = task.dataset(data, self.samples).x
-        batches = {"batch": self.batch, "key": order, "reshuffle": self.reshuffle}
+        points = task.dataset(data, own.samples).x
+        batches = {"batch": own.batch, "key": order, "reshuffle": own.reshuffle}
         return ds.Descent(model, task, optimizer, data=points, probes=probes, **batches)
 
     def _probes(self, task: StructuredIdentity, test: Array) -> dict[str, Any]:
@@ -85,10 +96,10 @@ class ConceptLearner(ds.Member):
 
         def losses(model: Any, points: Array) -> Array:
             """Half the squared error at each point, or its mean over a cluster of test samples around the point."""
-            if not self.test_samples:
+            if not self.training.test_samples:
                 return jnp.sum((jax.vmap(model)(points) - points) ** 2, axis=-1) / 2
             spread = jnp.pad(task.sigma, (0, task.dim - s))
-            noise = spread[None, :] * jax.random.normal(test, (self.test_samples, task.dim), task.mu.dtype)
+            noise = spread[None, :] * jax.random.normal(test, (self.training.test_samples, task.dim), task.mu.dtype)
             noise = noise if task.rotation is None else noise @ task.rotation.T
 
             def cluster_loss(point: Array) -> Array:
@@ -114,28 +125,11 @@ class ConceptLearner(ds.Member):
         }
 
 
-class SimExperiment(Experiment):
+class SimExperiment(Training, Experiment):
     """Fields that every experiment on a trained MLP has, with the paper's values; `train` trains what they describe."""
 
-    dim: PositiveInt = 64
-    depth: PositiveInt = 1
-    width: PositiveInt | None = None
-    """Hidden width; the dimension if not given."""
-    activation: Activation = "linear"
-    bias: bool = False
-    norm: Norm = "mean"
-    """Squared error averaged over batch and coordinates, or half of it summed over coordinates."""
     init_scale: float | None = Field(None, gt=0)
     """Standard deviation of Gaussian initial weights; the framework-default uniform if not given."""
-    origin: bool = False
-    rotate: bool = True
-    samples: PositiveInt | None = 5000
-    """Training points per cluster; None descends the population loss (linear networks only)."""
-    batch: PositiveInt = 128
-    reshuffle: bool = True
-    test_samples: int = Field(0, ge=0)
-    """Points of a test cluster over which the test loss is averaged; 0 takes its center alone."""
-    optimizer: Optimizer = "sgd"
     learning_rate: float = Field(0.1, gt=0)
     epochs: PositiveInt = 40
     seeds: PositiveInt = 10
@@ -174,9 +168,7 @@ class SimExperiment(Experiment):
 
     def learner(self, hierarchy: bool = False) -> ConceptLearner:
         """The ensemble member that these fields describe."""
-        names = [field.name for field in fields(ConceptLearner) if field.name not in ("width", "hierarchy")]
-        same = {name: getattr(self, name) for name in names}
-        return ConceptLearner(**same, width=self.width or self.dim, hierarchy=hierarchy)
+        return ConceptLearner(Training.of(self), hierarchy)
 
     def train(
         self,

@@ -15,7 +15,8 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.concept.learning_order import draw_speed, rate_between, settled_slopes, signal_label, speeds
-from dynascope.experiments.concept.sim_experiment import PAPER, Optimizer, SimExperiment
+from dynascope.experiments.concept.sim_experiment import Optimizer, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, within
@@ -52,7 +53,7 @@ class TerminalSlowdown(SimExperiment):
     """Does learning slow exponentially at its end, at the rate of the weakest strength?"""
 
     id = "concept.terminal-slowdown"
-    source = Source(PAPER, "Section 3.2")
+    source = Source(CONCEPTS, "Section 3.2")
     cost = {"quick": 12, "full": 55}
     presets = {"quick": {"seeds": 2, "population_steps": 4000}}
     control = {"optimizer": "adam"}

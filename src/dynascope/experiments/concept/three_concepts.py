@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.cube import deficits, draw_cube, out_of_order
-from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment
-from dynascope.experiments.concept.sim_experiment import PAPER
+from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment, Drawing
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, rising, share
@@ -26,7 +26,7 @@ class ThreeConcepts(DiffusionExperiment):
     """In which order does a diffusion model learn size, shape and color of a picture that it never saw?"""
 
     id = "concept.three-concepts"
-    source = Source(PAPER, "Figure 1b")
+    source = Source(CONCEPTS, "Figure 1b")
     cost = {"quick": 40, "full": 600000}
     presets = {
         "quick": {
@@ -76,7 +76,7 @@ class ThreeConcepts(DiffusionExperiment):
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The structured identity mapping of one layer at the signals of pictures and at those of conditions: the
         strengths, and how far each concept is when the strongest one is at `leader`, whatever the clock is."""
-        told = [ImageConcepts(float(one), **self.drawing()).condition_signals() for one in measured.separation]
+        told = [ImageConcepts(float(one), **dict(Drawing.of(self))).condition_signals() for one in measured.separation]
         seen = [measured[name].transpose("separation", "concept").values for name in ("signal", "spread")]
         pairs = [seen, [np.stack(part) for part in zip(*told, strict=True)]]
         a = np.stack([strengths(*pair, origin=True) for pair in pairs])

@@ -11,7 +11,8 @@ from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from dynascope.curves import order, stages
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, INK, legend_beside, panels, settings_colors
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, below, share, within
@@ -25,7 +26,7 @@ class TopologicalOrder(SimExperiment):
     """Are combinations of concepts learned only after the simpler ones that they contain?"""
 
     id = "concept.topological-order"
-    source = Source(PAPER, "Figure 7, Appendix B")
+    source = Source(CONCEPTS, "Figure 7, Appendix B")
     card = ("topological-order", 1)
     cost = {"quick": 8, "full": 35}
     presets = {

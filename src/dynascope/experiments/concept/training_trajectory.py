@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import stages
-from dynascope.experiments.concept.sim_experiment import PAPER
 from dynascope.experiments.concept.symmetric_drawing import curve, draw_test_loss, mark_stages, step_axis
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
 from dynascope.lab.claims import Claim
@@ -25,7 +25,7 @@ class TrainingTrajectory(SymmetricExperiment):
     """Does the training loss show any sign of the detour that the test loss takes?"""
 
     id = "concept.training-trajectory"
-    source = Source(PAPER, "Figures 17, 18")
+    source = Source(CONCEPTS, "Figures 17, 18")
     cost = {"quick": 5, "full": 6}
     presets = {"quick": {"starts": 200}}
     control = {"scale": 0.001}

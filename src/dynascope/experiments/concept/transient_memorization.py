@@ -14,8 +14,9 @@ import dynascope as ds
 from dynascope.curves import paths, stages
 from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.shares_by_shape import Families, Shape, draw_families, judge_shares, measure_shares
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import concept_plane, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, same_shares, share
@@ -35,7 +36,7 @@ class TransientMemorization(SimExperiment):
     """When does a deep network memorize on its way to the test point?"""
 
     id = "concept.transient-memorization"
-    source = Source(PAPER, "Figures 2c and 3")
+    source = Source(CONCEPTS, "Figures 2c and 3")
     cost = {"quick": 16, "full": 100}
     presets = {
         "quick": {"seeds": 50, "high_seeds": 3, "population_seeds": 200}

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from dynascope.curves import stages
 from dynascope.experiments.concept import learning_order
-from dynascope.experiments.concept.sim_experiment import PAPER, PUBLISHED, SimExperiment
+from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
+from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import INK, legend_beside, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, falling, share, within
@@ -27,7 +28,7 @@ class TwoLayerOrder(SimExperiment):
     """Do two-layer networks, linear and ReLU, also learn the stronger concept first?"""
 
     id = "concept.two-layer-order"
-    source = Source(PAPER, "Figures 11 and 12")
+    source = Source(CONCEPTS, "Figures 11 and 12")
     cost = {"quick": 16, "full": 110}
     presets = {
         "quick": {"seeds": 2, "first_signals": (0.5, 1.0, 3.0), "first_spreads": (0.5, 2.0)},

@@ -9,8 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
-from dynascope.experiments.edge.edge_experiment import DOCUMENT
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
@@ -27,7 +27,7 @@ class DecaySharpens(DigitExperiment):
     """Does lowering the learning rate at the edge let the sharpness rise toward the new edge?"""
 
     id = "edge.decay-sharpens"
-    source = Source(DOCUMENT, "Section 3.3")
+    source = Source(SIMPLE_STRUCTURES, "Section 3.3")
     cost = {"quick": 8, "full": 37}
     presets = {"quick": {"data": "digits", "samples": 500, "drops": (20, 60), "steps": 160}}
     control = {"learning_rate": 0.1, "lowered_rate": 0.05}

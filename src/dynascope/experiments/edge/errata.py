@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import example_losses, rate_scans
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim, claim, erratum
 from dynascope.lab.criteria import above, agrees, below, every, within
@@ -27,7 +28,7 @@ class Errata(EdgeExperiment):
     """Which statements on the edge of stability do not hold as printed?"""
 
     id = "edge.errata"
-    source = Source(DOCUMENT, "Proposition 2, Propositions 5 and 6, Observations 1 and 5, Appendix B")
+    source = Source(SIMPLE_STRUCTURES, "Proposition 2, Propositions 5 and 6, Observations 1 and 5, Appendix B")
     cost = {"quick": 10, "full": 7}
     presets = {"quick": {"states": 20_000}}
     control = {"bend": -0.5}

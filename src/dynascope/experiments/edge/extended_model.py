@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import has_diverged
@@ -40,7 +41,7 @@ class ExtendedModel(EdgeExperiment):
     """What keeps a second direction below 2/η: the coupling of directions, or separate factors?"""
 
     id = "edge.extended-model"
-    source = Source(DOCUMENT, "Section 3.6.2")
+    source = Source(SIMPLE_STRUCTURES, "Section 3.6.2")
     cost = {"quick": 4, "full": 17}
     presets = {"quick": {"starts": 40, "steps": 1500}}
     control = {"tied": True}

@@ -15,7 +15,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.curves.orbits import APERIODIC, period
 from dynascope.dynamics.bifurcation import bifurcation
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, share
@@ -34,7 +35,7 @@ class FactorizationBifurcation(EdgeExperiment):
     """How does the leading direction of a factorization oscillate as the learning rate grows?"""
 
     id = "edge.factorization-bifurcation"
-    source = Source(DOCUMENT, "Figure 3.3")
+    source = Source(SIMPLE_STRUCTURES, "Figure 3.3")
     cost = {"quick": 3, "full": 8}
     presets = {"quick": {"rates": 61, "steps": 6000, "seeds": 2}}
     control = {"second": 0.95}

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, share
@@ -33,7 +34,7 @@ class FactorizationBoundary(EdgeExperiment):
     """How large may the second eigenvalue be while a factorization oscillates along the first?"""
 
     id = "edge.factorization-boundary"
-    source = Source(DOCUMENT, "Figure 3.2")
+    source = Source(SIMPLE_STRUCTURES, "Figure 3.2")
     cost = {"quick": 3, "full": 600}
     presets = {"quick": {"columns": 16, "rows": 30, "dim": 3, "steps": 3000, "seeds": 5}}
     control = {"tied": True}

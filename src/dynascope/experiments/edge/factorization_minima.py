@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.directional import as_vector, directional_derivatives, discriminant
 from dynascope.geometry.hessian import dense_hessian
@@ -30,7 +31,7 @@ class FactorizationMinima(EdgeExperiment):
     """At a minimum of a matrix factorization, can gradient descent oscillate stably along the sharpest direction?"""
 
     id = "edge.factorization-minima"
-    source = Source(DOCUMENT, "Theorem B.3")
+    source = Source(SIMPLE_STRUCTURES, "Theorem B.3")
     cost = {"quick": 5, "full": 10}
     presets = {"quick": {"seeds": 20, "shapes": ((5, 5, 5), (4, 6, 3), (3, 4, 7))}}
     control = {"orthogonal": True}

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import rate_scans
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
@@ -30,7 +31,7 @@ class ManifoldProjection(EdgeExperiment):
     """Does the manifold {λ < 2/η, ∇L · u = 0} describe where gradient descent goes?"""
 
     id = "edge.manifold-projection"
-    source = Source(DOCUMENT, "Figure 3.4; Propositions 5-7, Definition 4")
+    source = Source(SIMPLE_STRUCTURES, "Figure 3.4; Propositions 5-7, Definition 4")
     cost = {"quick": 6, "full": 6}
     presets = {"quick": {}}
     control = {"start": (1.05, 0.9)}

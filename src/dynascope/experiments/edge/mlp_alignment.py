@@ -9,8 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
-from dynascope.experiments.edge.edge_experiment import DOCUMENT
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, share
@@ -29,7 +29,7 @@ class MlpAlignment(DigitExperiment):
     """At the edge, is the gradient along the top eigenvector, with a positive flip discriminant?"""
 
     id = "edge.mlp-alignment"
-    source = Source(DOCUMENT, "Figures 3.6, 3.7, 3.8")
+    source = Source(SIMPLE_STRUCTURES, "Figures 3.6, 3.7, 3.8")
     cost = {"quick": 10, "full": 66}
     presets = {
         "quick": {"data": "digits", "samples": 500, "steps": 60},

@@ -21,6 +21,7 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.dynamics.central_flow import oscillation
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.experiments.documents import CENTRAL_FLOWS
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
 from dynascope.lab.claims import Claim
@@ -116,7 +117,7 @@ class MlpProcesses(EdgeExperiment):
     """Does the central flow go where gradient descent goes on average, when gradient flow does not?"""
 
     id = "edge.mlp-processes"
-    source = Source("Understanding optimization in deep learning with central flows", "Sections 3-4")
+    source = Source(CENTRAL_FLOWS, "Sections 3-4")
     cost = {"quick": 25, "full": 60}
     presets = {"quick": {"seeds": 8, "steps": 1200, "learning_rate": 0.2, "substeps": 1}}
     control = {"learning_rate": 0.02}

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope import geometry
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import example_losses, rate_scans
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.one_dimensional_orbits_drawing import draw_orbits
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
@@ -31,7 +32,7 @@ class OneDimensionalOrbits(EdgeExperiment):
     """Does gradient descent on one parameter stay bounded above 2/f'', on an orbit of period two?"""
 
     id = "edge.one-dimensional-orbits"
-    source = Source(DOCUMENT, "Figure B.1; Theorem 3.1, Lemma 3.2, Proposition 1")
+    source = Source(SIMPLE_STRUCTURES, "Figure B.1; Theorem 3.1, Lemma 3.2, Proposition 1")
     cost = {"quick": 12, "full": 9}
     presets = {"quick": {}}
     control = {"rate_factor": 0.99}

@@ -14,7 +14,8 @@ from pydantic import PositiveInt
 
 from dynascope.curves import orbits
 from dynascope.dynamics.bifurcation import bifurcation, escape_times
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
@@ -32,7 +33,7 @@ class PeriodDoubling(EdgeExperiment):
     """Up to which learning rate does the period-two orbit of the quartic attract, and what follows it?"""
 
     id = "edge.period-doubling"
-    source = Source(DOCUMENT, "Figure B.5; Theorem 3.3")
+    source = Source(SIMPLE_STRUCTURES, "Figure B.5; Theorem 3.3")
     cost = {"quick": 5, "full": 12}
     presets = {"quick": {"random_starts": 1000}}
     control = {"rates": (0.9, 0.95, 0.97)}

@@ -13,8 +13,9 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.curves import orbits
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import rate_scans
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -32,7 +33,7 @@ class Product(EdgeExperiment):
     """Does oscillation make the two factors of (xy - μ)²/2 equal, and so lead to the flattest minimum?"""
 
     id = "edge.product"
-    source = Source(DOCUMENT, "Figure B.4; Theorem 3.4, Proposition 3, Lemma B.2")
+    source = Source(SIMPLE_STRUCTURES, "Figure B.4; Theorem 3.4, Proposition 3, Lemma B.2")
     cost = {"quick": 7, "full": 14}
     presets = {"quick": {"draws": 4000}}
     control = {"rates": (0.5, 0.7)}

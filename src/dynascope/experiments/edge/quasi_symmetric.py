@@ -14,7 +14,8 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope import geometry
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.quasi_symmetric_drawing import draw_noise, draw_runs, two_last
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
@@ -76,7 +77,7 @@ class QuasiSymmetric(EdgeExperiment):
     """Do unbalanced layers of a factorization become equal when they oscillate?"""
 
     id = "edge.quasi-symmetric"
-    source = Source(DOCUMENT, "Figure B.3")
+    source = Source(SIMPLE_STRUCTURES, "Figure B.3")
     card = ("quasi-symmetric", 4)
     cost = {"quick": 5, "full": 8}
     presets = {"quick": {"seeds": 6}}

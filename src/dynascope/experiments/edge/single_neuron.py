@@ -16,7 +16,8 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.rate_scans import run_at_rates
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -50,7 +51,7 @@ class SingleNeuronOrbit(EdgeExperiment):
     """Does a ReLU neuron first align with its teacher, and then oscillate with equal layers?"""
 
     id = "edge.single-neuron"
-    source = Source(DOCUMENT, "Figure B.2; Proposition 4")
+    source = Source(SIMPLE_STRUCTURES, "Figure B.2; Proposition 4")
     cost = {"quick": 4, "full": 10}
     presets = {"quick": {"seeds": 5}}
     control = {"learning_rate": 1.8}

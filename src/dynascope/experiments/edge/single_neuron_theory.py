@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import neuron_sweep, rate_scans
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
@@ -31,7 +32,7 @@ class SingleNeuronTheory(EdgeExperiment):
     """Does the bound of Theorem 3.5 on the single neuron hold for all rates, sizes and angles that it covers?"""
 
     id = "edge.single-neuron-theory"
-    source = Source(DOCUMENT, "Theorem 3.5, Proposition 4, Appendix B.9")
+    source = Source(SIMPLE_STRUCTURES, "Theorem 3.5, Proposition 4, Appendix B.9")
     cost = {"quick": 3, "full": 12}
     presets = {"quick": {"angles": 46, "steps": 300}}
     control = {"slowest": 0.02, "fastest": 0.1}

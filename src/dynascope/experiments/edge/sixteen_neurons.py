@@ -16,7 +16,8 @@ from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.edge.edge_experiment import DOCUMENT, EdgeExperiment
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry import norm_ratio
 from dynascope.lab.claims import Claim
@@ -70,7 +71,7 @@ class SixteenNeurons(EdgeExperiment):
     """Does a learning rate beyond the edge take sixteen neurons from a sharp minimum to the flattest one?"""
 
     id = "edge.sixteen-neurons"
-    source = Source(DOCUMENT, "Figure 3.5")
+    source = Source(SIMPLE_STRUCTURES, "Figure 3.5")
     cost = {"quick": 9, "full": 112}
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}

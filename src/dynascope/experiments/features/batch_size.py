@@ -17,10 +17,12 @@ from dynascope.curves import spikes
 from dynascope.dynamics import rates
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import Network
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.batch_experiment import BatchExperiment
 from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_progress
-from dynascope.experiments.features.feature_experiment import DATA, PILOT, THESIS, refuse_idle
+from dynascope.experiments.features.feature_experiment import DATA, PILOT
 from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
+from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, falling, rising
 from dynascope.lab.experiment import Source
@@ -61,7 +63,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
     """Do smaller batches, whose critical rates are exceeded more often, learn better features at the same rate?"""
 
     id = "features.batch-size"
-    source = Source(THESIS, "Figure 4.9, Table 4.1, Figures C.18 to C.22")
+    source = Source(OVER_PARAMETERIZED, "Figure 4.9, Table 4.1, Figures C.18 to C.22")
     cost = {"quick": 12, "full": 2400}
     presets = {
         "quick": {"dim": 20, "samples": 240, "held_out": 500, "width": 128}

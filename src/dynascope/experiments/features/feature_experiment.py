@@ -20,6 +20,7 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import Network
 from dynascope.experiments.features.outcomes import best_iterate
 from dynascope.experiments.features.problems import REAL, Architecture, Name, Problem, Reference, problem
+from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.geometry.agop import agop, alignment
 from dynascope.geometry.kernel_spectrum import critical_rate
 from dynascope.lab.claims import Claim
@@ -27,7 +28,6 @@ from dynascope.lab.criteria import above
 from dynascope.lab.experiment import Experiment
 from dynascope.probes.probe import Probe, probe
 
-THESIS = "Toward Understanding the Dynamics of Over-parameterized Neural Networks"
 DATA = {
     name: {"data": name.replace("-mnist", "_mnist"), "depth": 4, "width": 256}
     for name in ("rank-3", "rank-4", "svhn", "celeba", "usps", "fashion-mnist")
@@ -217,16 +217,6 @@ class CatapultExperiment(FeatureExperiment):
         """A run for each number of catapults, along `catapults`."""
         counts = np.asarray(self.catapults, np.int32)
         return self.learn(given, "catapults", counts, seed, steps=self.steps, record=self.record, factor=self.factor)
-
-
-def refuse_idle(experiment: Experiment, names: Iterable[str], where: str) -> None:
-    """Raise if one of these fields, which have no effect here, is not at its default."""
-    for name in names:
-        field = type(experiment).model_fields.get(name)
-        if field is not None and getattr(experiment, name) != field.default:
-            raise ValueError(
-                f"{name} has no effect {where}: leave it at {field.default}; got {getattr(experiment, name)}"
-            )
 
 
 @eqx.filter_jit

@@ -9,8 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves import paired_difference
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_drawing import draw_curves, draw_outcomes
-from dynascope.experiments.features.feature_experiment import THESIS, CatapultExperiment
+from dynascope.experiments.features.feature_experiment import CatapultExperiment
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
@@ -26,7 +27,7 @@ class NothingToAlign(CatapultExperiment):
     """Do catapults leave the alignment unchanged if the target depends on all directions equally?"""
 
     id = "features.full-rank"
-    source = Source(THESIS, "Figure C.17")
+    source = Source(OVER_PARAMETERIZED, "Figure C.17")
     cost = {"quick": 5, "full": 60}
     presets = {"quick": {"dim": 30, "width": 160, "held_out": 500, "steps": 240}}
     control = {"data": "rank-2"}

@@ -8,8 +8,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.dynamics import rates
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_drawing import draw_corners, draw_curves, draw_outcomes
-from dynascope.experiments.features.feature_experiment import DATA, PILOT, THESIS, CatapultExperiment
+from dynascope.experiments.features.feature_experiment import DATA, PILOT, CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, correlated, larger, outcomes, results, with_results
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every, falling, rising
@@ -20,7 +21,7 @@ class CatapultsTeachFeatures(CatapultExperiment):
     """Does gradient descent that goes through more catapults learn better features?"""
 
     id = "features.gradient-descent"
-    source = Source(THESIS, "Figures 4.8, C.13, C.15, C.16")
+    source = Source(OVER_PARAMETERIZED, "Figures 4.8, C.13, C.15, C.16")
     cost = {"quick": 7, "full": 2400}
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "steps": 260},

@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from dynascope.curves import paired_difference
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.batch_experiment import BatchExperiment
-from dynascope.experiments.features.feature_experiment import DATA, THESIS, refuse_idle
+from dynascope.experiments.features.feature_experiment import DATA
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
+from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.figures import FAINT, INK, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
@@ -26,7 +28,7 @@ class SmallRatesForgetBatches(BatchExperiment):
     """Does the batch size no longer matter for the features when the rate is below all critical rates?"""
 
     id = "features.learning-rate"
-    source = Source(THESIS, "Figures 4.10, C.23")
+    source = Source(OVER_PARAMETERIZED, "Figures 4.10, C.23")
     cost = {"quick": 10, "full": 20000}
     presets = {
         "quick": {"dim": 20, "samples": 240, "held_out": 500, "width": 128, "seeds": 3}

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import paired_difference
-from dynascope.experiments.features.feature_experiment import THESIS, CatapultExperiment
+from dynascope.experiments.documents import OVER_PARAMETERIZED
+from dynascope.experiments.features.feature_experiment import CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, larger, outcomes, results, with_results
 from dynascope.figures import FAINT, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -24,7 +25,7 @@ class NearZero(CatapultExperiment):
     """Does training from weights near zero learn as good features as catapults do?"""
 
     id = "features.near-zero"
-    source = Source(THESIS, "Figure C.14")
+    source = Source(OVER_PARAMETERIZED, "Figure C.14")
     cost = {"quick": 3, "full": 1500}
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160}

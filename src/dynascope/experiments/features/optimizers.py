@@ -11,7 +11,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.curves import correlation
 from dynascope.dynamics.rates import OPTIMIZERS
-from dynascope.experiments.features.feature_experiment import DATA, THESIS, FeatureExperiment
+from dynascope.experiments.documents import OVER_PARAMETERIZED
+from dynascope.experiments.features.feature_experiment import DATA, FeatureExperiment
 from dynascope.experiments.features.outcomes import best_iterate, outcomes, results
 from dynascope.figures import FAINT, panels
 from dynascope.lab.claims import Claim
@@ -37,7 +38,7 @@ class OptimizersAlign(FeatureExperiment):
     """Across optimizers, does a better alignment go with a lower test loss?"""
 
     id = "features.optimizers"
-    source = Source(THESIS, "Figure 4.11, Table C.1")
+    source = Source(OVER_PARAMETERIZED, "Figure 4.11, Table C.1")
     cost = {"quick": 11, "full": 900}
     presets = {
         "quick": {"dim": 30, "samples": 400, "held_out": 500, "width": 128, "batch": 20, "seeds": 2, "steps": 600},

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, tree_layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.graphs import Graph, GraphBatch, ball, color_refinement, full_tree, number_of_classes, operator_classes
 from dynascope.lab.claims import Claim
@@ -33,7 +33,7 @@ class ClassGrowth(Experiment):
     """How fast does the number of classes of rooted graphs grow with the depth?"""
 
     id = "graphs.class-growth"
-    source = Source(PAPER, "Propositions 2.3, 2.4, Corollary 2.5, Lemma A.6, Appendices A.6, A.7")
+    source = Source(SIMPLE_STRUCTURES, "Propositions 2.3, 2.4, Corollary 2.5, Lemma A.6, Appendices A.6, A.7")
     cost = {"quick": 2, "full": 12}
     presets = {"quick": {"largest": 13}}
     control = {"features": 1}

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from dynascope.dynamics import ensemble
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.community_networks import Head, Spectral, spectrum, stacked
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, rising
@@ -33,7 +33,7 @@ class CommunityDetection(Experiment):
     """Can an MLP on powers of a fixed operator find communities as well as a network that learns its operators?"""
 
     id = "graphs.community-detection"
-    source = Source(PAPER, "Section 2.6, Figure 2.4, Table A.2")
+    source = Source(SIMPLE_STRUCTURES, "Section 2.6, Figure 2.4, Table A.2")
     cost = {"quick": 40, "full": 3000}
     presets = {
         "quick": {

@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import INK, PALETTE, panels
 from dynascope.graphs import Graph, batch, color_refinement, erdos_renyi, graph_codes, number_of_classes
 from dynascope.lab.claims import Claim, erratum
@@ -46,7 +46,8 @@ class GraphErrata(Experiment):
 
     id = "graphs.errata"
     source = Source(
-        PAPER, "Propositions 2.2, 2.7, A.2, A.3, Lemmas A.4-A.7, Section 2.4, Appendices A.7-A.10, Table A.1"
+        SIMPLE_STRUCTURES,
+        "Propositions 2.2, 2.7, A.2, A.3, Lemmas A.4-A.7, Section 2.4, Appendices A.7-A.10, Table A.1",
     )
     cost = {"quick": 2, "full": 4}
     presets = {"quick": {"nodes": (10, 20, 40), "samples": 20, "sets": ()}}

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, joint_colors, layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.graphs import (
     Graph,
@@ -48,7 +48,7 @@ class GraphClasses(Experiment):
     """How many graphs of a data set do message passing and powers of A tell apart?"""
 
     id = "graphs.graph-classes"
-    source = Source(PAPER, "Table A.1, Appendix A.3")
+    source = Source(SIMPLE_STRUCTURES, "Table A.1, Appendix A.3")
     cost = {"quick": 2, "full": 13}
     presets = {
         "quick": {"sets": (), "graphs": 300},

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
-from dynascope.experiments.graphs.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
@@ -40,7 +40,7 @@ class IrreducibleError(Experiment):
     """How much of a walk count can no GA-MLP see, however it is trained?"""
 
     id = "graphs.irreducible-error"
-    source = Source(PAPER, "Section 2.5, Proposition 2.7; Section 2.6")
+    source = Source(SIMPLE_STRUCTURES, "Section 2.5, Proposition 2.7; Section 2.6")
     cost = {"quick": 5, "full": 10}
     presets = {"quick": {"drawn": 10}}
     control = {"edges": (1,)}

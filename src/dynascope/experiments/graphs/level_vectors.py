@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, tree_layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.graphs import (
     batch,
@@ -33,7 +33,7 @@ class LevelVectors(Experiment):
     """How many trees, and how many walk counts, does one class of all operators hold?"""
 
     id = "graphs.level-vectors"
-    source = Source(PAPER, "Propositions 2.6, 2.7, Lemmas A.7, A.8, Appendices A.8, A.9")
+    source = Source(SIMPLE_STRUCTURES, "Propositions 2.6, 2.7, Lemmas A.7, A.8, Appendices A.8, A.9")
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {}}
     control = {"cases": ((3, 1), (4, 1))}

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, joint_colors, layout, tree_layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import INK, panels
 from dynascope.graphs import Graph, Pair, batch, color_refinement, graph_codes, operator_classes, powers
 from dynascope.lab.claims import Claim
@@ -44,7 +44,7 @@ class Pairs(Experiment):
     """Which pairs of graphs does message passing tell apart, and which do fixed operators?"""
 
     id = "graphs.pairs"
-    source = Source(PAPER, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, Lemma A.9")
+    source = Source(SIMPLE_STRUCTURES, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, Lemma A.9")
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {"compositions": 50}}
     control = {"copies": True}

@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, egonet, layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.graphs import (
@@ -43,7 +43,7 @@ class RootedClasses(Experiment):
     """How many kinds of nodes do message passing and powers of A tell apart?"""
 
     id = "graphs.rooted-classes"
-    source = Source(PAPER, "Table 2.1, Section 2.6.1")
+    source = Source(SIMPLE_STRUCTURES, "Table 2.1, Section 2.6.1")
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {"citations": ("cora",)}}
     control = {"depth": 1}

@@ -13,8 +13,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, joint_colors, layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.graphs import (
     Graph,
@@ -48,7 +48,7 @@ class SmallGraphs(Experiment):
     """How many of all graphs with up to seven nodes does each family tell apart?"""
 
     id = "graphs.small-graphs"
-    source = Source(PAPER, "Proposition 2.2, Lemma A.4, Section 2.4")
+    source = Source(SIMPLE_STRUCTURES, "Proposition 2.2, Lemma A.4, Section 2.4")
     cost = {"quick": 5, "full": 6}
     presets = {"quick": {"samples": 100}}
     control = {"operator": "normalized"}

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
-from dynascope.experiments.graphs.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.walk_drawing import draw_errors, draw_learning
 from dynascope.experiments.graphs.walk_networks import Schedule
 from dynascope.experiments.graphs.walk_training import (
@@ -35,7 +35,7 @@ class WalkCounting(ComposedExperiment):
     """Can an MLP on powers of a fixed operator count colored walks, as message passing can?"""
 
     id = "graphs.walk-counting"
-    source = Source(PAPER, "Section 2.6, Table 2.2")
+    source = Source(SIMPLE_STRUCTURES, "Section 2.6, Table 2.2")
     cost = {"quick": 25, "full": 40000}
     presets = {
         "quick": {
@@ -115,7 +115,7 @@ class WalkCounting(ComposedExperiment):
         for which in self.which:
             usual: Schedule = "steps" if which == "regular" else "constant"
             common = {"which": which, "edges": self.edges(which), "epochs": self.epochs(which)}
-            common |= {name: getattr(self, name) for name in ("batch", "seeds", "shuffled")}
+            common |= {"batch": self.batch, "seeds": self.seeds, "shuffled": self.shuffled}
             for widths in similar(self.message_widths):
                 found[f"{which}-messages-{max(widths)}"] = WalkTraining(
                     family="messages",

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, egonet, layout
-from dynascope.experiments.graphs.paper import PAPER
 from dynascope.figures import INK, PALETTE, panels
 from dynascope.graphs import Graph, expressivity, from_edges, number_of_classes, refines, stable_colors
 from dynascope.lab.claims import Claim
@@ -26,7 +26,7 @@ class YourOwn(Experiment):
     """What could a network tell apart on your own graph, before it is trained?"""
 
     id = "graphs.your-own"
-    source = Source(PAPER, "Propositions 2.3, 2.4, 2.6, Section 2.6.1")
+    source = Source(SIMPLE_STRUCTURES, "Propositions 2.3, 2.4, 2.6, Section 2.6.1")
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {}}
     control = {"depth": 1}

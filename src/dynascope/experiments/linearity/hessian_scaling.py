@@ -15,7 +15,7 @@ import dynascope as ds
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.process import current_monitor
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, measure_case
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -46,7 +46,7 @@ class HessianScaling(Experiment):
     """Does the Hessian of a network's output fall as one over the square root of its width, for any graph?"""
 
     id = "linearity.hessian-scaling"
-    source = Source(PAPER, "Section 2.3, Figure 2.3, Remarks")
+    source = Source(OVER_PARAMETERIZED, "Section 2.3, Figure 2.3, Remarks")
     cost = {"quick": 13, "full": 600}
     presets = {
         "quick": {

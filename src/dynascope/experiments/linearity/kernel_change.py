@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.plan import log_steps
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -30,7 +30,7 @@ class KernelChange(Experiment):
     """Does the tangent kernel of a network with random edges change less in training as the network grows?"""
 
     id = "linearity.kernel-change"
-    source = Source(PAPER, "Figure 2.2")
+    source = Source(OVER_PARAMETERIZED, "Figure 2.2")
     cost = {"quick": 12, "full": 1500}
     presets = {
         "quick": {

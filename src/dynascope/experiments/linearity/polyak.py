@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.dynamics.plan import log_steps
-from dynascope.experiments.catapult.paper import PAPER
+from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -30,7 +30,7 @@ class Polyak(Experiment):
     """Does gradient descent on a wide network keep the Polyak-Lojasiewicz condition, even with a nonlinear output?"""
 
     id = "linearity.polyak"
-    source = Source(PAPER, "Section 2.4, (2.16), Section 2.3")
+    source = Source(OVER_PARAMETERIZED, "Section 2.4, (2.16), Section 2.3")
     cost = {"quick": 11, "full": 300}
     presets = {"quick": {"data": "digits", "widths": (16, 128), "steps": 300, "seeds": 6}}
     control = {"repeated": 1}

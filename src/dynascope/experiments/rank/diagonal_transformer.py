@@ -14,8 +14,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, as_predicted, record_times
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import agrees, below, every
@@ -36,7 +36,7 @@ class DiagonalTransformerRank(Experiment):
     """Does a diagonal transformer of two layers gain rank in one product of one head at a time?"""
 
     id = "rank.diagonal-transformer"
-    source = Source(PAPER, "Example 3.2, Theorem 4.1")
+    source = Source(GRADUAL_RANK, "Example 3.2, Theorem 4.1")
     cost = {"quick": 18, "full": 90}
     presets = {"quick": {"samples": 60, "stages": 4, "points": 300}}
     control = {"scale": 0.3}

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.curves.stages import first_crossing
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import Scale
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, agrees, every
@@ -33,7 +33,7 @@ class RankErrata(Experiment):
     """Which statements about greedy incremental learning do not hold as printed?"""
 
     id = "rank.errata"
-    source = Source(PAPER, "Algorithm 1, Assumption 4.4, Appendices A and C")
+    source = Source(GRADUAL_RANK, "Algorithm 1, Assumption 4.4, Appendices A and C")
     cost = {"quick": 4, "full": 5}
     presets = {"quick": {"scale": 1e-16}}
     control = {"printed_start": 1.0}

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from scipy.stats import spearmanr
 
 from dynascope import curves
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.attention_ranks import NAMES, read_ranks
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.figures import panels, settings_colors
 from dynascope.lab.claims import Claim
@@ -33,7 +33,7 @@ class InitializationScale(VisionExperiment):
     """Does training from smaller initial weights add fewer directions, and further apart in time?"""
 
     id = "rank.initialization-scale"
-    source = Source(PAPER, "Figures 6, 7")
+    source = Source(GRADUAL_RANK, "Figures 6, 7")
     card = ("components", 1)
     cost = {"quick": 14, "full": 6000000}
     presets = {

@@ -16,6 +16,8 @@ from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.experiments.documents import GRADUAL_RANK
+from dynascope.experiments.language_model import Size
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import (
     NAMES,
@@ -27,7 +29,6 @@ from dynascope.experiments.rank.attention_ranks import (
     unlike_noise,
     with_epochs,
 )
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
@@ -43,7 +44,7 @@ LATER = "From layer 2 on and in long runs only: in the first layer the rank fall
 class LanguageMember(ds.Member):
     """A member of the ensemble: a GPT trained by Adam on windows of a text."""
 
-    size: tuple[tuple[str, Any], ...]
+    size: Size
     vocabulary: int
     steps: int
     warmup: int
@@ -62,11 +63,11 @@ class LanguageMember(ds.Member):
         return ds.Descent(model, task, rule, batch=self.batch, key=order, probes=probes)
 
 
-class Language(Experiment):
+class Language(Size, Experiment):
     """Does the attention of a language model gain rank gradually?"""
 
     id = "rank.language"
-    source = Source(PAPER, "Figures 4, 20")
+    source = Source(GRADUAL_RANK, "Figures 4, 20")
     cost = {"quick": 9, "full": 10000000}
     presets = {
         "quick": {"dim": 64, "depth": 2, "heads": 2, "hidden": 128, "context": 32, "batch": 16, "learning_rate": 2e-3}
@@ -90,10 +91,6 @@ class Language(Experiment):
     text: str = "tiny_shakespeare"
     vocabulary: PositiveInt | None = None
     """The number of byte-pair tokens, learned from the text; none: its characters."""
-    dim: PositiveInt = 768
-    depth: PositiveInt = 12
-    heads: PositiveInt = 12
-    hidden: PositiveInt = 3072
     context: PositiveInt = 256
     batch: PositiveInt = 16
     learning_rate: float = Field(3e-4, gt=0)
@@ -104,7 +101,6 @@ class Language(Experiment):
     steps: PositiveInt = 86_000
     since: PositiveInt = 8_600
     """The step from which growth is measured: the first steps of Adam resemble sign descent and have higher rank."""
-    compute: Literal["float32", "bfloat16"] = "float32"
     recorded: int = Field(200, ge=10)
     """About how many steps are recorded."""
     perturbation: Literal["trained", "random"] = "trained"
@@ -128,9 +124,7 @@ class Language(Experiment):
         written = read_text(self.text)
         text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
-        names = ("dim", "depth", "heads", "hidden", "compute")
-        size = tuple((field, getattr(self, field)) for field in names)
-        member = LanguageMember(size, len(text.alphabet), self.steps, self.warmup, self.decay, self.batch)
+        member = LanguageMember(Size.of(self), len(text.alphabet), self.steps, self.warmup, self.decay, self.batch)
         rate, task = (
             np.dtype(self.precision).type(self.learning_rate),
             NextToken(jnp.asarray(text.tokens), self.context),

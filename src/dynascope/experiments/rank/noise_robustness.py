@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.rank.paper import PAPER
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.perturbed_diagonal_head import PerturbedHeadExperiment, draw_events
 from dynascope.figures import FAINT, panels
 from dynascope.lab.claims import Claim
@@ -21,7 +21,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
     """Does a transition end at the same plateau when its beginning is noisy?"""
 
     id = "rank.noise-robustness"
-    source = Source(PAPER, "Figures 3b and 11, Assumption 4.5")
+    source = Source(GRADUAL_RANK, "Figures 3b and 11, Assumption 4.5")
     cost = {"quick": 14, "full": 1500}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400, "seeds": 4}

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import ACTIVE, regression
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.perturbed_diagonal_head import KINDS, PerturbedHeadExperiment, draw_events
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.lab.claims import Claim
@@ -29,7 +29,7 @@ class PerturbationStability(PerturbedHeadExperiment):
     """Do weights that are perturbed on a plateau return to the unperturbed trajectory?"""
 
     id = "rank.perturbation-stability"
-    source = Source(PAPER, "Figures 3a and 10, Assumption 4.4")
+    source = Source(GRADUAL_RANK, "Figures 3a and 10, Assumption 4.4")
     card = ("perturbation-stability", 5)
     cost = {"quick": 16, "full": 330}
     presets = {

@@ -9,8 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages, record_times
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every
@@ -34,7 +34,7 @@ class StageTimes(HeadExperiment):
     """As the initial scale decreases, does the flow approach the plateaus, times and order of Algorithm 1?"""
 
     id = "rank.stage-times"
-    source = Source(PAPER, "Theorem 4.1, Algorithm 1")
+    source = Source(GRADUAL_RANK, "Theorem 4.1, Algorithm 1")
     card = ("stage-times", 1)
     cost = {"quick": 17, "full": 95}
     presets = {"quick": {"scales": (1e-16, 1e-32, 1e-64), "points": 500, "horizon": 4.5}}

@@ -9,8 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves.plateaus import Jump, jumps
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, within
@@ -28,7 +28,7 @@ class Staircase(HeadExperiment):
     """Does the loss of a diagonal attention head become a staircase as its initial scale goes to zero?"""
 
     id = "rank.staircase"
-    source = Source(PAPER, "Figures 2a, 8 and 9, Appendix A")
+    source = Source(GRADUAL_RANK, "Figures 2a, 8 and 9, Appendix A")
     cost = {"quick": 14, "full": 330}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 800, "seeds": 2},

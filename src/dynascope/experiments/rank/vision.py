@@ -9,9 +9,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import NAMES, directions, gradual, grows, low_rank, unlike_noise
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Source
@@ -26,7 +26,7 @@ class Vision(VisionExperiment):
     """Does the attention of a vision transformer gain rank gradually and stay of low rank?"""
 
     id = "rank.vision"
-    source = Source(PAPER, "Figures 1, 4, 5, 14-19")
+    source = Source(GRADUAL_RANK, "Figures 1, 4, 5, 14-19")
     cost = {"quick": 6, "full": 1000000}
     presets = {
         "quick": QUICK | {"learning_rate": 2e-3, "recorded": 30, "seeds": 2, "low": (0.5, 0.7), "growth": 1.0},

@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt, model_validator
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.rank.attention_ranks import head_probes, read_ranks, record_steps, with_epochs
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Experiment, Fields
 from dynascope.tasks.classification import Classification, Labeled, classification
 from dynascope.tasks.data import images
 from dynascope.tasks.data.digit_pairs import digit_pairs
@@ -66,11 +66,23 @@ def image_set(data: Data, count: int | None, folder: str = "", pixels: int | Non
     return ImageSet(x, y, found.x_test, y_test, int(max(y.max(), y_test.max())) + 1, f"{len(x)} {name}")
 
 
+class Size(Fields):
+    """The size of the ViT."""
+
+    patch: PositiveInt = 4
+    dim: PositiveInt = 512
+    depth: PositiveInt = 6
+    heads: PositiveInt = 8
+    head_dim: PositiveInt = 128
+    hidden: PositiveInt = 512
+    compute: Literal["float32", "bfloat16"] = "float32"
+    """The precision of matrix products; weights, optimizer and spectra are always in float32."""
+
+
 class VisionMember(ds.Member):
     """A member of the ensemble: a ViT trained by Adam or SGD, with linear warm-up and one cosine cycle of the rate."""
 
-    size: tuple[tuple[str, Any], ...]
-    """The options of the ViT by name."""
+    size: Size
     classes: int
     optimizer: str
     steps: int
@@ -108,7 +120,7 @@ def clipped(rule: optax.GradientTransformation, clip: float | None) -> optax.Gra
     return rule if clip is None else optax.chain(optax.clip_by_global_norm(clip), rule)
 
 
-class VisionExperiment(Experiment):
+class VisionExperiment(Size, Experiment):
     """Fields of the vision experiments: the paper's ViT on CIFAR-10, with choices if the paper states none."""
 
     data: Data = "cifar10"
@@ -120,19 +132,11 @@ class VisionExperiment(Experiment):
     """The number of training images; none: all (of digit pairs 6,000)."""
     augment: bool = True
     """Random crops with a margin of 4 pixels, and mirror images. Digits are never augmented."""
-    patch: PositiveInt = 4
-    dim: PositiveInt = 512
-    depth: PositiveInt = 6
-    heads: PositiveInt = 8
-    head_dim: PositiveInt = 128
-    hidden: PositiveInt = 512
     batch: PositiveInt = 512
     epochs: PositiveInt = 500
     warmup_epochs: float = Field(15, ge=0)
     clip: float | None = Field(None, gt=0)
     """Clip gradients to this norm; none: no clipping."""
-    compute: Literal["float32", "bfloat16"] = "float32"
-    """The precision of matrix products; weights, optimizer and spectra are always in float32."""
     recorded: int = Field(200, ge=10)
     """About how many steps are recorded."""
     perturbation: Literal["trained", "random"] = "trained"
@@ -166,9 +170,7 @@ class VisionExperiment(Experiment):
         per_epoch = len(found.x) // self.batch
         steps, changed = self.epochs * per_epoch, self.augment and self.data != "digit-pairs"
         number, warmup = np.dtype(self.precision), round(self.warmup_epochs * per_epoch)
-        names = ("patch", "dim", "depth", "heads", "head_dim", "hidden", "compute")
-        size = tuple((name, getattr(self, name)) for name in names)
-        member = VisionMember(size, found.classes, optimizer, steps, warmup, self.batch, self.clip)
+        member = VisionMember(Size.of(self), found.classes, optimizer, steps, warmup, self.batch, self.clip)
         train, test = (
             Labeled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
         )

@@ -8,9 +8,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import NAMES, gradual, grows, low_rank
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Source
@@ -22,7 +22,7 @@ class VisionSGD(VisionExperiment):
     """Does the attention of a vision transformer gain rank gradually under plain SGD too?"""
 
     id = "rank.vision-sgd"
-    source = Source(PAPER, "Figures 12, 13")
+    source = Source(GRADUAL_RANK, "Figures 12, 13")
     cost = {"quick": 12, "full": 1000000}
     presets = {
         "quick": QUICK | {"batch": 50, "epochs": 15, "warmup_epochs": 1, "recorded": 30, "seeds": 2},

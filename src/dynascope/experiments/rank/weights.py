@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.curves.plateaus import support_size
+from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import (
     ACTIVE,
     HeadExperiment,
@@ -17,7 +18,6 @@ from dynascope.experiments.rank.diagonal_head import (
     against_stages,
     as_predicted,
 )
-from dynascope.experiments.rank.paper import PAPER
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every
@@ -31,7 +31,7 @@ class RankWeights(HeadExperiment):
     """Does the rank of a head's products grow one at a time, by the coordinates and at the times predicted?"""
 
     id = "rank.weights"
-    source = Source(PAPER, "Figure 2b, Theorem 4.1")
+    source = Source(GRADUAL_RANK, "Figure 2b, Theorem 4.1")
     cost = {"quick": 4, "full": 155}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 300, "seeds": 2}

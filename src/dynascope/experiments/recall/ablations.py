@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.drawing import draw_seeds
 from dynascope.experiments.recall.readings import SCORES
-from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, draw_seeds
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.figures import PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
@@ -19,11 +20,11 @@ from dynascope.lab.experiment import Measurement, Source
 FEEDS = {"mlp, mlp": ("mlp", "mlp"), "mlp, linear": ("mlp", "linear"), "linear, mlp": ("linear", "mlp")}
 
 
-class Ablations(TrainedRecall):
+class Ablations(TrainedExperiment):
     """Which feed-forward map holds the noise, and does the model recall without it?"""
 
     id = "recall.ablations"
-    source = Source(PAPER, "Figures 4.9-4.11")
+    source = Source(SIMPLE_STRUCTURES, "Figures 4.9-4.11")
     cost = {"quick": 60, "full": 300_000}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"alpha": 0.0}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.process import current_monitor
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained import has_matrix
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.lab.claims import Claim, wilson_interval
@@ -30,7 +30,7 @@ class Arithmetic(OptionalExperiment):
     """Does truncating a late feed-forward matrix help a language model with word problems after few examples?"""
 
     id = "recall.arithmetic"
-    source = Source(PAPER, "Table 4.2")
+    source = Source(SIMPLE_STRUCTURES, "Table 4.2")
     cost = {"quick": 33, "full": 14400}
     presets = {
         "quick": {

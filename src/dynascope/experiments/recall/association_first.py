@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, crossing, draw_seeds
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.drawing import draw_seeds
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
+from dynascope.experiments.recall.training_curves import crossing
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
@@ -18,11 +20,11 @@ EARLY = 20
 """Steps that count as early."""
 
 
-class AssociationFirst(TrainedRecall):
+class AssociationFirst(TrainedExperiment):
     """Does a transformer learn the noise first, in its second MLP, and recall the target without it?"""
 
     id = "recall.association-first"
-    source = Source(PAPER, "Figures 4.3, 4.7")
+    source = Source(SIMPLE_STRUCTURES, "Figures 4.3, 4.7")
     cost = {"quick": 20, "full": 100_000}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"alpha": 0.0}

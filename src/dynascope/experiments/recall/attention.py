@@ -7,27 +7,21 @@ from collections.abc import Iterable, Mapping
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.recall.training import (
-    QUICK,
-    SMALL,
-    TrainedRecall,
-    crossing,
-    draw_seeds,
-    lately,
-    show_example,
-)
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.drawing import draw_seeds, show_example
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
+from dynascope.experiments.recall.training_curves import crossing, late_mean
 from dynascope.figures import PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, within
 from dynascope.lab.experiment import Measurement, Source
 
 
-class Attention(TrainedRecall):
+class Attention(TrainedExperiment):
     """Does attention learn to look back at targets after triggers, and to avoid noise there?"""
 
     id = "recall.attention"
-    source = Source(PAPER, "Figure 4.4")
+    source = Source(SIMPLE_STRUCTURES, "Figure 4.4")
     cost = {"quick": 20, "full": 100_000}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"shuffled": True}
@@ -48,7 +42,7 @@ class Attention(TrainedRecall):
         trace = measured["trained"].to_dataset()
         names = ("on_target", "on_noise", "after", "previous")
         return xr.Dataset(
-            {name: lately(trace[f"seen_{name}"]) for name in names}
+            {name: late_mean(trace[f"seen_{name}"]) for name in names}
             | {f"first_{name}": trace[f"seen_{name}"].isel(step=0, drop=True) for name in names}
             | {
                 "noise_step": crossing(trace.without_noise.sel(dropped="nothing", drop=True), 0.8 * self.alpha),

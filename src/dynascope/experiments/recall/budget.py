@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, falling
@@ -36,7 +36,7 @@ class Budget(Experiment):
     """At a fixed budget of parameters, do feed-forward maps learn bigrams better than attention?"""
 
     id = "recall.budget"
-    source = Source(PAPER, "Figure 4.14")
+    source = Source(SIMPLE_STRUCTURES, "Figure 4.14")
     card = ("budget", 1)
     cost = {"quick": 30, "full": 100_000}
     presets = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,8 @@ from pydantic import Field, PositiveInt
 from dynascope.curves.stages import first_crossing
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.language_model import Size
 from dynascope.experiments.recall.pretrained_checkpoints import draw_objects, missing_checkpoints, read_checkpoints
 from dynascope.experiments.recall.text_questions import TextQuestions, shares_after, text_questions
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
@@ -41,11 +42,11 @@ LONG = 2000
 """The least number of steps of a run in which copying, and a gain by truncation, are asked for."""
 
 
-class Checkpoints(OptionalExperiment):
+class Checkpoints(Size, OptionalExperiment):
     """Does a language model learn what follows the last word before it learns to use the words before it?"""
 
     id = "recall.checkpoints"
-    source = Source(PAPER, "Figures 4.13, C.1")
+    source = Source(SIMPLE_STRUCTURES, "Figures 4.13, C.1")
     cost = {"quick": 30, "full": 1_000_000}
     presets = {
         "quick": {"text": "tiny_shakespeare", "vocabulary": 256, "dim": 48, "depth": 2, "heads": 4, "hidden": 96}
@@ -69,16 +70,11 @@ class Checkpoints(OptionalExperiment):
     """The most frequent words, and one token for all others."""
     shuffled: bool = False
     """Whether the words of the text are in a random order."""
-    dim: PositiveInt = 768
-    depth: PositiveInt = 12
-    heads: PositiveInt = 12
-    hidden: PositiveInt = 3072
     context: Annotated[int, Field(ge=8)] = 256
     batch: PositiveInt = 64
     learning_rate: float = Field(3e-4, gt=0)
     """Rate of Adam; it decays linearly to zero."""
     steps: Annotated[int, Field(ge=20)] = 20_000
-    compute: Literal["float32", "bfloat16"] = "float32"
     ranks: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 1, 4, 16)
     """Ranks to which the input weights of each MLP are cut."""
     questions: Annotated[int, Field(ge=20)] = 400
@@ -116,7 +112,6 @@ class Checkpoints(OptionalExperiment):
         return trace.assign(counted).assign(is_article=is_article, frequency=np.mean(tokens[:cut] == asked.article))
 
     def _train(self, seed: int, task: NextToken, asked: TextQuestions, vocabulary: int) -> xr.Dataset:
-        size: dict[str, Any] = {name: getattr(self, name) for name in ("dim", "depth", "heads", "hidden", "compute")}
         mlps = {f"{layer + 1}": lambda m, layer=layer: m.trunk.blocks[layer].up.weight for layer in range(self.depth)}
         probes = {
             "seen": probe(lambda snapshot: asked.ask(snapshot.model)),
@@ -126,7 +121,7 @@ class Checkpoints(OptionalExperiment):
 
         def member(seed: Any) -> Descent:
             init, order = jax.random.split(jax.random.key(seed))
-            model = GPT(vocabulary, self.context, key=init, tied=False, init="framework", **size)
+            model = GPT(vocabulary, self.context, key=init, tied=False, init="framework", **dict(Size.of(self)))
             return Descent(model, task, optax.adam(rate), batch=self.batch, key=order, probes=probes)
 
         record = sorted({0, *(int(step) for step in np.geomspace(1, self.steps, self.recorded).round())})

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, agrees, below, every
@@ -27,7 +27,7 @@ class RecallErrata(Experiment):
     """Which statements on association and in-context recall do not hold as printed?"""
 
     id = "recall.errata"
-    source = Source(PAPER, "Theorem 4.2, Table C.1, Appendices C.3, C.4 and C.5")
+    source = Source(SIMPLE_STRUCTURES, "Theorem 4.2, Table C.1, Appendices C.3, C.4 and C.5")
     cost = {"quick": 6, "full": 8}
     presets = {"quick": {"tokens": 80}}
     control = {"previous": 0.0}

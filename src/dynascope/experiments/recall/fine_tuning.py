@@ -8,19 +8,21 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall, draw_seeds, lately, show_example
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.drawing import draw_seeds, show_example
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
+from dynascope.experiments.recall.training_curves import late_mean
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, within
 from dynascope.lab.experiment import Measurement, Source
 
 
-class FineTuning(TrainedRecall):
+class FineTuning(TrainedExperiment):
     """Does a model trained without noise learn to avoid it in contexts, when it is fine-tuned with noise?"""
 
     id = "recall.fine-tuning"
-    source = Source(PAPER, "Figures 4.4, 4.7")
+    source = Source(SIMPLE_STRUCTURES, "Figures 4.4, 4.7")
     cost = {"quick": 30, "full": 200_000}
     presets = {"quick": QUICK | {"tuning_rate": 0.02}, "small": SMALL}
     control = {"alpha": 0.0}
@@ -41,12 +43,12 @@ class FineTuning(TrainedRecall):
         noisy = trace.seen_split.isel(predicted=1).sum("label")
         names = ("on_target", "on_noise", "after")
         return xr.Dataset(
-            {name: lately(trace[f"seen_{name}"]) for name in names}
+            {name: late_mean(trace[f"seen_{name}"]) for name in names}
             | {f"first_{name}": first[f"seen_{name}"] for name in names}
             | {name: last[f"without_{name}"] for name in ("correct", "noise")}
             | {
                 "first_correct": first.without_correct.sel(dropped="nothing", drop=True),
-                "predicted_noise": lately(noisy),
+                "predicted_noise": late_mean(noisy),
                 "first_predicted_noise": noisy.isel(step=0, drop=True),
             }
         )

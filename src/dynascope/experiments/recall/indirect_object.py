@@ -16,7 +16,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
@@ -40,7 +40,7 @@ class IndirectObjects(Experiment):
     """Does a transformer name the indirect object more often without its last MLP?"""
 
     id = "recall.indirect-object"
-    source = Source(PAPER, "Figures C.5, C.6")
+    source = Source(SIMPLE_STRUCTURES, "Figures C.5, C.6")
     cost = {"quick": 32, "full": 1_000_000}
     presets = {
         "quick": {"depths": (3,), "adam_depths": (3,), "tokens": 8, "length": 10, "dim": 32, "batch": 64, "steps": 600}

@@ -15,7 +15,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.geometry import low_rank
 from dynascope.lab.claims import Claim
@@ -35,7 +35,7 @@ class LinearMemory(Experiment):
     """Does a linear associative memory recall better without its weakest direction, which holds the noise?"""
 
     id = "recall.linear-memory"
-    source = Source(PAPER, "Figure 4.5, Theorem 4.3")
+    source = Source(SIMPLE_STRUCTURES, "Figure 4.5, Theorem 4.3")
     cost = {"quick": 12, "full": 15}
     presets = {"quick": {"steps": 8000}}
     control = {"alpha": 0.6}

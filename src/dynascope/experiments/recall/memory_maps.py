@@ -10,19 +10,19 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.experiments.recall.paper import PAPER
-from dynascope.experiments.recall.training import QUICK, SMALL, TrainedRecall
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, share
 from dynascope.lab.experiment import Measurement, Source
 
 
-class MemoryMaps(TrainedRecall):
+class MemoryMaps(TrainedExperiment):
     """Do the trained weights hold "trigger meets trigger", "token reads token" and "anything, then noise"?"""
 
     id = "recall.memory-maps"
-    source = Source(PAPER, "Figures 4.6, 4.8")
+    source = Source(SIMPLE_STRUCTURES, "Figures 4.6, 4.8")
     cost = {"quick": 40, "full": 200_000}
     presets = {"quick": QUICK | {"several": 3}, "small": SMALL}
     control = {"shuffled": True}

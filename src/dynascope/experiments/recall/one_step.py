@@ -13,7 +13,7 @@ from jax import lax
 from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import agrees, below, within
@@ -33,7 +33,7 @@ class OneStep(Experiment):
     """Does one gradient step teach feed-forward weights the noise, and attention N times less of it?"""
 
     id = "recall.one-step"
-    source = Source(PAPER, "Theorem 4.1, Lemmas C.1 and C.2, Table C.1")
+    source = Source(SIMPLE_STRUCTURES, "Theorem 4.1, Lemmas C.1 and C.2, Table C.1")
     cost = {"quick": 10, "full": 90}
     presets = {"quick": {"tokens": 100, "length": 200, "draws": 100}}
     control = {"alpha": 0.01}

@@ -18,7 +18,7 @@ from pydantic import Field, PositiveInt
 from dynascope.curves.stages import first_crossing
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
@@ -39,7 +39,7 @@ class Phases(Experiment):
     """Does a one-layer model learn the noise first, and attention to avoid it in the end?"""
 
     id = "recall.phases"
-    source = Source(PAPER, "Theorem 4.2, Section 4.4.4.3, Appendix C.4")
+    source = Source(SIMPLE_STRUCTURES, "Theorem 4.2, Section 4.4.4.3, Appendix C.4")
     cost = {"quick": 12, "full": 30}
     presets = {"quick": {"steps": 500, "batch": 256, "sizes": (40, 80, 160)}}
     control = {"shuffled": True}

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.checks import InputError
 from dynascope.dynamics.process import current_monitor
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained_drawing import draw_effects, draw_layers
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, share
@@ -52,7 +52,7 @@ class Pretrained(OptionalExperiment):
     """Does truncating one late feed-forward matrix of a pretrained model make it recall instead of associate?"""
 
     id = "recall.pretrained"
-    source = Source(PAPER, "Table 4.1, Figures C.2-C.4")
+    source = Source(SIMPLE_STRUCTURES, "Table 4.1, Figures C.2-C.4")
     cost = {"quick": 45, "full": 230}
     presets = {"quick": {"last_layers": 4, "unseen": 32}}
     control = {"matrices": ("q", "v", "o")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import equinox as eqx
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, Trajectory, ensemble
@@ -27,11 +27,11 @@ from dynascope.experiments.recall.readings import (
     seen,
     without,
 )
-from dynascope.figures import PALETTE
-from dynascope.lab.experiment import ComposedExperiment, Measurement
+from dynascope.experiments.recall.shuffled_targets import ShuffledTargets
+from dynascope.lab.experiment import Fields, Measurement
 from dynascope.models import RecallTransformer
 from dynascope.probes import Probe, probe, truncations
-from dynascope.tasks import NoisyRecall, RecallBatch, SampledTask
+from dynascope.tasks import NoisyRecall, RecallBatch
 from dynascope.tasks.data.text import character_frequencies
 from dynascope.tasks.noisy_recall import most_frequent
 
@@ -39,29 +39,37 @@ Feed = Literal["mlp", "linear", "none"]
 Ranks = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 CONTEXT_NOISE = 0.5
 """The noise in the contexts on which attention is read, whatever the training had."""
-QUICK: dict[str, Any] = {"tokens": 20, "length": 32, "dim": 32, "hidden": 128, "batch": 32, "learning_rate": 0.04}
-QUICK |= {"steps": 600, "tests": 128, "ranks": (3, 6)}
-SMALL: dict[str, Any] = {"length": 64, "dim": 64, "hidden": 256, "batch": 64, "steps": 1500}
-SMALL |= {"tests": 256, "ranks": (6, 12)}
 
 
-class RecallTraining(Measurement):
-    """One training by SGD with momentum 0.9, with everything that is looked at recorded along it."""
+class Training(Fields):
+    """What is trained, and on what."""
 
     tokens: Annotated[int, Field(ge=3, le=65)] = 65
+    """How many of the text's characters, the most frequent ones; the noise token is one more."""
     length: Annotated[int, Field(ge=8)] = 256
     dim: Annotated[int, Field(ge=4)] = 256
     hidden: PositiveInt = 1024
+    """The width of MLPs."""
     batch: PositiveInt = 512
     steps: Annotated[int, Field(ge=10)] = 2000
     learning_rate: float = Field(0.03, gt=0)
+    """Of SGD with momentum 0.9 and weight decay 1e-4."""
     alpha: float = Field(0.5, ge=0, lt=1)
+    """The probability of noise after a trigger."""
     seeds: PositiveInt = 3
     tests: PositiveInt = 512
+    """Sequences on which the model is tested, without noise, and attention is read, with noise."""
+    shuffled: bool = False
+    """Whether targets are those of other sequences, so that looking back does not help."""
+    ranks: Ranks = (25, 51)
+    """To which W_in of the second MLP is cut."""
+
+
+class RecallTraining(Training, Measurement):
+    """One training by SGD with momentum 0.9, with everything that is looked at recorded along it."""
+
     triggers: PositiveInt = 1
     feeds: tuple[Feed, Feed] = ("mlp", "mlp")
-    shuffled: bool = False
-    ranks: Ranks = (25, 51)
     clean_first: bool = False
     """Whether as many steps without noise come before, at `clean_rate`."""
     clean_rate: float = Field(0.03, gt=0)
@@ -91,7 +99,7 @@ class RecallTraining(Measurement):
 
         def member(seed: Any, alpha: Any, rate: Any, shuffled: Any) -> Descent:
             number, leaves = seed
-            learned = Unrelated(eqx.tree_at(lambda each: each.alpha, task, alpha), shuffled)
+            learned = ShuffledTargets(eqx.tree_at(lambda each: each.alpha, task, alpha), shuffled)
             key = jax.random.fold_in(jax.random.key(number), 1)
             model = jax.tree.unflatten(structure, leaves)
             return Descent(model, learned, sgd(rate), batch=self.batch, key=key, probes=probes)
@@ -134,57 +142,6 @@ class RecallTraining(Measurement):
         return found
 
 
-class TrainedRecall(ComposedExperiment, ABC):
-    """The fields that all experiments on trained transformers have."""
-
-    tokens: Annotated[int, Field(ge=3, le=65)] = 65
-    """How many of the text's characters, the most frequent ones; the noise token is one more."""
-    length: Annotated[int, Field(ge=8)] = 256
-    dim: Annotated[int, Field(ge=4)] = 256
-    hidden: PositiveInt = 1024
-    """The width of MLPs."""
-    batch: PositiveInt = 512
-    steps: Annotated[int, Field(ge=10)] = 2000
-    learning_rate: float = Field(0.03, gt=0)
-    """Of SGD with momentum 0.9 and weight decay 1e-4."""
-    alpha: float = Field(0.5, ge=0, lt=1)
-    """The probability of noise after a trigger."""
-    seeds: PositiveInt = 3
-    tests: PositiveInt = 512
-    """Sequences on which the model is tested, without noise, and attention is read, with noise."""
-    shuffled: bool = False
-    """Whether targets are those of other sequences, so that looking back does not help."""
-    ranks: Ranks = (25, 51)
-    """To which W_in of the second MLP is cut."""
-
-    def training(self, **changes: Any) -> RecallTraining:
-        """The training with these fields, and some changed."""
-        own = {name: getattr(self, name) for name in TrainedRecall.model_fields if name in RecallTraining.model_fields}
-        return RecallTraining(**{**own, **changes})
-
-    @property
-    def matmul_precision(self) -> str:
-        return "default"
-
-
-class Unrelated(SampledTask):
-    """Noisy recall; if `shuffled`, labels after triggers are other sequences' targets."""
-
-    recall: NoisyRecall
-    shuffled: Bool[Array, ""]
-
-    def sample(self, key: PRNGKeyArray, count: int) -> RecallBatch:
-        """`count` sequences."""
-        batch = self.recall.sample(key, count)
-        after = jnp.isin(batch.tokens, jnp.array(self.recall.triggers)) & (batch.labels != self.recall.noise)
-        others = jnp.roll(batch.target, 1)
-        return batch._replace(labels=jnp.where(self.shuffled & after, others[:, None], batch.labels))
-
-    def loss(self, model: Any, batch: RecallBatch) -> Float[Array, ""]:
-        """The loss of the task."""
-        return self.recall.loss(model, batch)
-
-
 def recorded(steps: int) -> list[int]:
     """The steps at which a training is looked at: the first ones, then more and more apart."""
     return sorted({0, 1, 2, 3, 4, 5, 7, *(int(step) for step in np.geomspace(10, steps, 22).round())})
@@ -193,41 +150,3 @@ def recorded(steps: int) -> list[int]:
 def sgd(learning_rate: Any) -> optax.GradientTransformation:
     """The optimizer of these trainings."""
     return optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(learning_rate, momentum=0.9))
-
-
-def crossing(curves: xr.DataArray, level: float) -> xr.DataArray:
-    """The first step, from 1 on, at which each seed's curve is above a level; the last step where it never is."""
-    rows = curves.transpose("seed", "step")
-    above, steps = rows.values > level, np.maximum(rows.step.values, 1).astype(float)
-    first = np.where(above.any(1), steps[above.argmax(1)], steps[-1])
-    return xr.DataArray(first, dims="seed")
-
-
-def lately(curves: xr.DataArray) -> xr.DataArray:
-    """The mean over the last four recordings."""
-    return curves.isel(step=slice(-4, None)).mean("step")
-
-
-def draw_seeds(axes: Any, curves: xr.DataArray, color: Any, label: str, **style: Any) -> None:
-    """A curve for each seed."""
-    for number, curve in enumerate(curves.transpose("seed", "step").values):
-        shown = {"linewidth": 1.2, "label": label if number == 0 else None, **style}
-        axes.plot(curves.step, curve, color=color, **shown)
-
-
-def show_example(axes: Any, trace: xr.Dataset, noise: int, title: str = "Second layer, last token") -> None:
-    """A heat map of attention in one sequence, at all recorded steps; colors of ticks tell targets and noise."""
-    tokens, target = trace.example_tokens.values, int(trace.example_target)
-    steps = trace.step.values
-    weights = trace.seen_example.isel(seed=0).transpose("step", "position").values
-    axes.imshow(weights, aspect="auto", cmap="magma_r", vmin=0, vmax=max(0.3, float(weights.max())))
-    axes.grid(visible=False)
-    after = np.flatnonzero(tokens[:-1] == tokens[-1]) + 1
-    kinds = {"q y": [at for at in after if tokens[at] == target], "q τ": [at for at in after if tokens[at] == noise]}
-    places = sorted((at, name) for name, found in kinds.items() for at in found)
-    axes.set_xticks([at for at, _ in places], [name[-1] for _, name in places])
-    for tick, (_, name) in zip(axes.get_xticklabels(), places, strict=True):
-        tick.set_color(PALETTE[1] if name == "q y" else PALETTE[0])
-    rows = np.linspace(0, len(steps) - 1, 7).round().astype(int)
-    axes.set_yticks(rows, [str(steps[row]) for row in rows])
-    axes.set(xlabel="position (y: target, τ: noise after the trigger)", ylabel="step", title=title)

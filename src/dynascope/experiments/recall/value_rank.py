@@ -8,20 +8,23 @@ from typing import Literal
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.experiments.recall.paper import PAPER
+from dynascope.experiments.documents import SIMPLE_STRUCTURES
+from dynascope.experiments.recall.drawing import draw_seeds
 from dynascope.experiments.recall.readings import SCORES
-from dynascope.experiments.recall.training import QUICK, SMALL, Ranks, TrainedRecall, draw_seeds, lately
+from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
+from dynascope.experiments.recall.training import Ranks
+from dynascope.experiments.recall.training_curves import late_mean
 from dynascope.figures import PALETTE, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
 from dynascope.lab.experiment import Measurement, Source
 
 
-class ValueRank(TrainedRecall):
+class ValueRank(TrainedExperiment):
     """Without feed-forward maps, does cutting a value matrix to a low rank remove the noise?"""
 
     id = "recall.value-rank"
-    source = Source(PAPER, "Figure 4.12")
+    source = Source(SIMPLE_STRUCTURES, "Figure 4.12")
     cost = {"quick": 26, "full": 100_000}
     presets = {
         "quick": QUICK | {"dim": 64, "ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "learning_rate": 0.03, "steps": 700},
@@ -50,7 +53,7 @@ class ValueRank(TrainedRecall):
         if self.kept == "random":
             cut = {name: trace[f"random_{name}"] for name in SCORES}
         full = {f"full_{name}": trace[f"without_{name}"].sel(dropped="nothing", drop=True) for name in SCORES}
-        return xr.Dataset({name: lately(curves) for name, curves in (cut | full).items()})
+        return xr.Dataset({name: late_mean(curves) for name, curves in (cut | full).items()})
 
     def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
         cut = reduced.sel(rank=self.dim // 8, method="nearest")

@@ -1,3 +1,0 @@
-"""The document of these experiments."""
-
-PAPER = "Transformers learn through gradual rank increase"
