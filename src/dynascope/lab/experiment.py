@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # heavy libraries: only the types are needed here
     import xarray as xr
     from matplotlib.figure import Figure
 
-
+Group = TypeVar("Group", bound="Fields")
 Values = Annotated[tuple[float, ...], Field(min_length=1)]
 """A field with one number or more."""
 
@@ -65,7 +65,7 @@ class Fields(BaseModel):
             cls.model_rebuild(force=True)
 
     @classmethod
-    def of(cls, whole: BaseModel) -> Self:
+    def of(cls: type[Group], whole: BaseModel) -> Group:
         """The fields of this group.
 
         Args:
