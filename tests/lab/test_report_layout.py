@@ -102,3 +102,15 @@ def test_the_pictures_are_small(figure: Figure):
     files = small_files(figure, panel=0)
     assert sorted(files) == ["card.webp", "narrow.webp"]
     assert max(len(data) for data in files.values()) < 30_000
+
+
+def test_a_footnote_takes_no_room_on_a_card():
+    heights = []
+    for note in ("", "a footnote"):
+        with house_style():
+            figure, axes = panels(1)
+            axes.plot([0, 1])
+            axes.text(0, -0.24, note, transform=axes.transAxes)
+            alone(figure)
+            heights.append(axes.get_position().height)
+    assert heights[0] == pytest.approx(heights[1])

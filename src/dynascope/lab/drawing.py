@@ -13,7 +13,6 @@ import numpy as np
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
-    from matplotlib.transforms import Bbox
 
 Card = str | tuple[str, int]
 """The name of a figure, or that and the number of one of its panels."""
@@ -38,12 +37,15 @@ def render_figures(draw: Callable[[], Mapping[str, Figure]], card: Card = "") ->
     Returns:
         The content of `figures/<name>.png` and `.svg`, in the order of the figures.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     files: dict[str, bytes] = {}
     with open_figures(draw) as figures:
         if figures:
             card_panel(card, figures)
         for name, figure in figures.items():
-            box = lay_out(figure)
+            lay_out(figure)
+            box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer()).padded(MARGIN)
             for kind, metadata in _KINDS.items():
                 buffer = io.BytesIO()
                 figure.savefig(buffer, format=kind, dpi=DPI, bbox_inches=box, metadata=metadata)
@@ -70,14 +72,18 @@ def open_figures(draw: Callable[[], Mapping[str, Figure]]) -> Iterator[Mapping[s
                     pyplot.close(figure)
 
 
-def lay_out(figure: Figure) -> Bbox:
-    """Give the parts of a figure their places, once for all of its files; the box around them, in inches."""
+def lay_out(figure: Figure) -> None:
+    """Give the parts of a figure their places, once for all that is made of it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.dpi = DPI
-    figure.draw_without_rendering()
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)
     figure.set_layout_engine(None)
-    return figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer()).padded(MARGIN)
+    for axes in figure.axes:
+        locator = axes.get_axes_locator()  # that of a color bar
+        axes.apply_aspect(locator(axes, renderer) if locator else None)
 
 
 def card_panel(card: Card, names: Iterable[str]) -> tuple[str, int]:

@@ -30,7 +30,6 @@ def plotly_figure(figure: Figure, *, most_points: int = MOST_POINTS) -> dict[str
     long curves with fewer points), colors, dashes and labels; axes keep their place, scale and range. An
     `UnknownArtist` for a figure with anything else.
     """
-    figure.draw_without_rendering()
     panels = find_panels(figure)
     curves = sum(len(axes.lines) + len(axes.collections) for panel in panels for axes in panel.plots)
     most = max(FEWEST, min(most_points // max(curves, 1), most_points // 8))

@@ -81,7 +81,7 @@ def alone(figure: Figure, number: int = 0) -> None:
         figure.suptitle("")
     across, up = CARD
     width, height, around = 0.82 * across, 0.7 * up, Box(0, 0, 0, 0)
-    for _ in range(3):
+    for _ in range(2):
         around = _margins(panel, width, height, MOST_ROWS)
         width = max(across - 2 * PAD - around.left - around.right, 0.3 * across)
         height = max(up - 2 * PAD - around.bottom - around.top, 0.3 * up)
@@ -144,15 +144,15 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
         elif legend:
             legend.set_frame_on(True)
             legend.get_frame().set(facecolor="white", edgecolor="none", alpha=0.7)
-    for part in below:
-        box, around = extent(figure, axes), extent(figure, *panel.parts, tight=True)
+    box, around = extent(figure, axes), extent(figure, *panel.parts, tight=True)
+    for part in (part for part in below if part.get_visible()):
         at = (around.bottom - 0.05 - box.bottom) / box.height
         if isinstance(part, Text):
             part.set(y=at, va="top", clip_on=False)
         else:
             part.set_bbox_to_anchor((0.5, at), axes.transAxes)
         part.set_in_layout(True)
-    box, around = extent(figure, axes), extent(figure, *panel.parts, tight=True)
+        around = around.joined_with(extent(figure, part))
     pairs = (
         (box.left, around.left),
         (box.bottom, around.bottom),

@@ -26,6 +26,11 @@ class Box(NamedTuple):
     def height(self) -> float:
         return self.top - self.bottom
 
+    def joined_with(self, other: Box) -> Box:
+        """The box around both."""
+        lows, highs = zip(self[:2], other[:2], strict=True), zip(self[2:], other[2:], strict=True)
+        return Box(*map(min, lows), *map(max, highs))
+
 
 def figure_of(axes: Axes) -> Figure:
     """The whole figure that axes are in."""
