@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynascope.lab.report.interactive.colors import color_scale, css, is_linear
+from dynascope.lab.report.interactive.colors import color_range, color_scale, css
 from dynascope.lab.report.interactive.lines import one_or_many
 from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.artist import Artist
     from matplotlib.collections import PolyCollection, QuadMesh
     from matplotlib.container import BarContainer
     from matplotlib.image import AxesImage
@@ -37,14 +36,10 @@ def band(plot: Plot, artist: PolyCollection) -> None:
     for number, path in enumerate(paths):
         face = css(faces[number % len(faces)]) if len(faces) else "rgba(0,0,0,0)"
         edge = css(edges[number % len(edges)]) if len(edges) else face
-        polygon(plot, artist, np.asarray(path.vertices), face, edge, float(widths[0]))
-
-
-def polygon(plot: Plot, artist: Artist, corners: np.ndarray, face: str, edge: str, width: float) -> None:
-    """One filled outline."""
-    entry = {"fill": "toself", "fillcolor": face, "line": {"color": edge, "width": round(PIXELS * width, 2)}}
-    curve = plot.curve(corners[:, 0], corners[:, 1])
-    plot.trace(artist, type="scatter", mode="lines", hoverinfo="skip", opacity=1, **entry, **curve)
+        line = {"color": edge, "width": round(PIXELS * float(widths[0]), 2)}
+        curve = plot.curve(*np.asarray(path.vertices).T)
+        look = {"mode": "lines", "fill": "toself", "fillcolor": face, "line": line, "opacity": 1}
+        plot.trace(artist, type="scatter", hoverinfo="skip", **look, **curve)
 
 
 def bars(plot: Plot, container: BarContainer) -> None:
@@ -76,17 +71,14 @@ def bars(plot: Plot, container: BarContainer) -> None:
 
 
 def patch(plot: Plot, artist: Patch) -> None:
-    """A rectangle (also `axvspan`), a circle, or a polygon."""
-    from matplotlib.patches import Circle, Polygon, Rectangle
+    """A rectangle (also `axvspan`) or a circle."""
+    from matplotlib.patches import Circle, Rectangle
 
     across, up = plot.in_data(artist.get_data_transform())
     style = {
         "fillcolor": css(artist.get_facecolor()),
         "line": {"color": css(artist.get_edgecolor()), "width": round(PIXELS * artist.get_linewidth(), 2)},
     }
-    if isinstance(artist, Polygon) and across and up:
-        face, edge = style["fillcolor"], style["line"]["color"]
-        return polygon(plot, artist, np.asarray(artist.get_xy()), face, edge, artist.get_linewidth())
     if isinstance(artist, Circle) and across and up:
         center: Any = artist.get_center()
         (x, y), radius = center, artist.get_radius()
@@ -102,7 +94,6 @@ def patch(plot: Plot, artist: Patch) -> None:
     ]
     shape = dict(zip(("x0", "x1", "y0", "y1"), numbers, strict=True))
     plot.shapes.append({"type": kind, "layer": "below", **shape, **style, **plot.refs(across, up)})
-    return None
 
 
 def image(plot: Plot, artist: AxesImage) -> None:
@@ -138,23 +129,17 @@ def _map(plot: Plot, artist: AxesImage | QuadMesh, values: np.ndarray, x: np.nda
     if values.size > MOST_CELLS:
         raise UnknownArtist("a map of very many cells")
     numbers = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
-    linear = is_linear(artist)
-    shown = numbers if linear else np.ma.filled(np.ma.asarray(artist.norm(values), dtype=float), np.nan)
-    low, high = artist.get_clim() if linear else (0.0, 1.0)
-    if low is None or high is None or not np.isfinite([low, high]).all():
-        raise UnknownArtist("a map without a finite range")
+    low, high = color_range(artist)
     entry: Entry = {
         "type": "heatmap",
         "x": plot.x.numbers(x),
         "y": plot.y.numbers(y),
-        "z": [short(row) for row in shown],
-        "zmin": float(low),
-        "zmax": float(high),
+        "z": [short(row) for row in numbers],
+        "zmin": low,
+        "zmax": high,
         "colorscale": color_scale(artist),
         "showscale": False,
     }
-    if not linear:
-        entry |= {"customdata": [short(row) for row in numbers], "hovertemplate": "%{customdata}<extra></extra>"}
     plot.trace(artist, **entry)
 
 
@@ -184,5 +169,5 @@ def _picture(plot: Plot, artist: AxesImage, box: tuple[float, float, float, floa
 
 def short(row: np.ndarray) -> list[float | None]:
     """Numbers with four digits; None for what is not finite."""
-    found = [float(f"{value:.4g}") if np.isfinite(value) else None for value in np.asarray(row).tolist()]
-    return [int(value) if value is not None and value.is_integer() and abs(value) < 1e6 else value for value in found]
+    values = [float(f"{value:.4g}") if np.isfinite(value) else None for value in np.asarray(row).tolist()]
+    return [int(value) if value is not None and value.is_integer() and abs(value) < 1e6 else value for value in values]

@@ -54,10 +54,10 @@ def marker_of(path: Path) -> str:
     """The marker with this path, as a scatter has it."""
     from matplotlib.markers import MarkerStyle
 
+    vertices = np.asarray(path.vertices)
     for name in MARKERS:
         style = MarkerStyle(name)
         known = np.asarray(style.get_path().transformed(style.get_transform()).vertices)
-        vertices = np.asarray(path.vertices)
         if known.shape == vertices.shape and np.allclose(known, vertices, atol=1e-6):
             return name
     raise UnknownArtist("a scatter with markers of its own")
@@ -69,10 +69,13 @@ def color_scale(mappable: ScalarMappable) -> list[list[float | str]]:
     return [[round(float(place), 4), css(mappable.cmap(place))] for place in at]
 
 
-def is_linear(mappable: ScalarMappable) -> bool:
-    """Whether colors go evenly from the least to the largest value."""
-    from matplotlib.colors import BoundaryNorm, Normalize
+def color_range(mappable: ScalarMappable) -> tuple[float, float]:
+    """The values of the first and the last color, between which colors go evenly."""
+    from matplotlib.colors import Normalize
 
-    if isinstance(mappable.norm, BoundaryNorm):
-        raise UnknownArtist("colors in steps")
-    return type(mappable.norm) is Normalize
+    if type(mappable.norm) is not Normalize:
+        raise UnknownArtist("colors that do not go evenly with the values")
+    low, high = mappable.norm.vmin, mappable.norm.vmax
+    if low is None or high is None or not np.isfinite([low, high]).all():
+        raise UnknownArtist("colors without a finite range")
+    return float(low), float(high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynascope.lab.report.interactive import areas, labels, lines
-from dynascope.lab.report.interactive.colors import color_scale, is_linear
+from dynascope.lab.report.interactive.colors import color_range, color_scale
 from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS, Scale
 from dynascope.lab.report.interactive.texts import as_html
@@ -116,12 +116,11 @@ def _artists(plot: Plot) -> None:
 def _color_bar(plot: Plot, axes: Axes) -> None:
     """A color bar: of the map that it belongs to, or of a trace without points."""
     mappable: Any = axes._colorbar.mappable  # pyright: ignore[reportAttributeAccessIssue]
-    linear, box = is_linear(mappable), axes.get_position()
+    box, (low, high) = axes.get_position(), color_range(mappable)
     if box.width > box.height:
         raise UnknownArtist("a color bar below or above its axes")
     ticks = [float(tick) for tick in axes.get_yticks() if axes.get_ylim()[0] <= tick <= axes.get_ylim()[1]]
     words = axes.yaxis.get_major_formatter().format_ticks(ticks)
-    places = ticks if linear else [float(mappable.norm(tick)) for tick in ticks]
     bar = {
         "x": round(float(box.x0), 4),
         "xanchor": "left",
@@ -133,11 +132,10 @@ def _color_bar(plot: Plot, axes: Axes) -> None:
         "outlinewidth": 0,
         "ypad": 0,
         "xpad": 0,
-        "tickvals": places,
+        "tickvals": ticks,
         "ticktext": [as_html(word) for word in words],
         "title": {"text": as_html(axes.get_ylabel()), "side": "right"},
     }
-    low, high = (float(mappable.norm.vmin), float(mappable.norm.vmax)) if linear else (0.0, 1.0)
     sample: Entry = {"color": [low], "cmin": low, "cmax": high, "colorscale": color_scale(mappable)}
     marker = sample | {"showscale": True, "colorbar": bar}
     empty = {"type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False, "name": ""}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynascope.lab.report.interactive.colors import css
-from dynascope.lab.report.interactive.lines import line_style, marker_style
+from dynascope.lab.report.interactive.lines import style
 from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.texts import as_html
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
-    from matplotlib.text import Text
+    from matplotlib.text import Annotation, Text
 
 ABOVE = {"bottom": "bottom", "baseline": "bottom", "center_baseline": "middle", "center": "middle", "top": "top"}
 
@@ -54,32 +54,12 @@ def _words(artist: Text) -> Entry:
     }
 
 
-def _annotation(plot: Plot, artist: Any) -> Entry:
-    boxes = {"data": (True, True), "axes fraction": (False, False)}
-    if artist.xycoords in boxes:
-        across, up = boxes[artist.xycoords]
-    elif hasattr(artist.xycoords, "contains_branch_seperately"):
-        across, up = plot.in_data(artist.xycoords)
-    else:
-        raise UnknownArtist(f"an annotation at {artist.xycoords!r}")
-    entry = _words(artist) | _at(plot, artist.xy, across, up)
-    arrow = artist.arrow_patch is not None
-    if artist.anncoords == "offset points":
-        right, higher = (PIXELS * float(part) for part in artist.xyann)
-        if not arrow:
-            return entry | {"xshift": right, "yshift": higher}
-        entry |= {"ax": right, "ay": -higher}
-    elif artist.anncoords == artist.xycoords == "data":
-        if not arrow:
-            return entry | _at(plot, artist.xyann, True, True)
-        there = _at(plot, artist.xyann, True, True)
-        entry |= {"ax": there["x"], "ay": there["y"], "axref": plot.xref, "ayref": plot.yref}
-    elif artist.anncoords != artist.xycoords or arrow:
-        raise UnknownArtist(f"an annotation with its text at {artist.anncoords!r}")
-    if arrow:
-        color = css(artist.arrow_patch.get_edgecolor())
-        entry |= {"showarrow": True, "arrowhead": 2, "arrowsize": 0.8, "arrowwidth": 1.2, "arrowcolor": color}
-    return entry
+def _annotation(plot: Plot, artist: Annotation) -> Entry:
+    """A text at an offset from a point of the data."""
+    if artist.xycoords != "data" or artist.anncoords != "offset points" or artist.arrow_patch is not None:
+        raise UnknownArtist(f"an annotation at {artist.anncoords!r} from {artist.xycoords!r}, or with an arrow")
+    right, higher = (PIXELS * float(part) for part in artist.xyann)
+    return _words(artist) | _at(plot, artist.xy, True, True) | {"xshift": right, "yshift": higher}
 
 
 def titles(plot: Plot) -> None:
@@ -87,25 +67,19 @@ def titles(plot: Plot) -> None:
     for side, x in (("left", 0.0), ("center", 0.5), ("right", 1.0)):
         words = plot.axes.get_title(loc=side)  # pyright: ignore[reportArgumentType]
         if words:
-            size = float(plot.axes.title.get_fontsize())
-            plot.texts.append(_title(words, x, 1.0, side, size) | plot.refs(False, False) | {"yshift": 3})
+            font = {"size": round(PIXELS * float(plot.axes.title.get_fontsize()), 1)}
+            place = {"x": x, "y": 1.0, "xanchor": side, "yanchor": "bottom", "yshift": 3, **plot.refs(False, False)}
+            plot.texts.append({"text": f"<b>{as_html(words)}</b>", "showarrow": False, "font": font, **place})
 
 
 def figure_texts(figure: Figure) -> list[Entry]:
     """The title of the whole figure, the labels that all of its axes share, and its other texts."""
-    found: list[Any] = [figure._suptitle, figure._supxlabel, figure._supylabel]  # pyright: ignore[reportAttributeAccessIssue]
-    made = []
-    for artist in [*found, *(part for part in figure.texts if part not in found)]:
-        if artist is not None and artist.get_text().strip():
-            x, y = artist.get_position()
-            made.append(_words(artist) | {"x": x, "y": y, "xref": "paper", "yref": "paper"})
-    return made
-
-
-def _title(words: str, x: float, y: float, side: str, size: float) -> Entry:
-    font = {"size": round(PIXELS * size, 1)}
-    text = f"<b>{as_html(words)}</b>"
-    return {"text": text, "x": x, "y": y, "xanchor": side, "yanchor": "bottom", "showarrow": False, "font": font}
+    texts = [artist for artist in figure.texts if artist.get_text().strip()]
+    places = [artist.get_position() for artist in texts]
+    return [
+        _words(artist) | {"x": x, "y": y, "xref": "paper", "yref": "paper"}
+        for artist, (x, y) in zip(texts, places, strict=True)
+    ]
 
 
 def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry:
@@ -144,11 +118,7 @@ def _sample(handle: Artist | None) -> Entry:
     from matplotlib.patches import Patch
 
     if isinstance(handle, Line2D):
-        lines = handle.get_linestyle() not in ("", " ", "None", "none")
-        marks = handle.get_marker() not in ("", " ", "None", "none", None)
-        entry: Entry = {"mode": "+".join(["lines"] * lines + ["markers"] * marks)}
-        entry |= {"line": line_style(handle)} if lines else {}
-        return entry | ({"marker": marker_style(handle)} if marks else {})
+        return style(handle)
     if isinstance(handle, Patch):
         return {"mode": "markers", "marker": {"symbol": "square", "size": 10, "color": css(handle.get_facecolor())}}
     if isinstance(handle, Collection) and len(handle.get_facecolor()):

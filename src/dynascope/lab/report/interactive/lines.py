@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
@@ -27,8 +27,9 @@ def line(plot: Plot, artist: Line2D) -> None:
     across, up = plot.in_data(artist.get_transform())
     if across and up:
         x, y = (np.asarray(part, dtype=float) for part in (artist.get_xdata(False), artist.get_ydata(False)))
-        for style, x_part, y_part in _styles(artist, x, y):
-            plot.trace(artist, type="scatter", **style, **plot.curve(x_part, y_part))
+        if artist.get_markevery() is not None:
+            raise UnknownArtist("markers at some of the points")
+        plot.trace(artist, type="scatter", **style(artist), **plot.curve(x, y))
         return
     ends = [np.asarray(artist.get_xdata()), np.asarray(artist.get_ydata())]
     if any(len(part) != 2 for part in ends):
@@ -42,25 +43,13 @@ def line(plot: Plot, artist: Line2D) -> None:
     plot.shapes.append(shape | plot.refs(across, up))
 
 
-def _styles(artist: Line2D, x: np.ndarray, y: np.ndarray) -> list[tuple[Entry, np.ndarray, np.ndarray]]:
-    """The line and its markers: one trace, or two if not every point has a marker."""
+def style(artist: Line2D) -> Entry:
+    """The line and its markers."""
     lines, marks = artist.get_linestyle() not in EMPTY, artist.get_marker() not in EMPTY
+    mode = "+".join(name for name, there in (("lines", lines), ("markers", marks)) if there) or "none"
     shape = STEPS.get(artist.get_drawstyle())
-    drawn = {"line": line_style(artist) | ({"shape": shape} if shape else {})} if lines else {}
-    marked = {"marker": marker_style(artist)} if marks else {}
-    every = artist.get_markevery()
-    if not marks or every is None:
-        mode = "+".join(name for name, there in (("lines", lines), ("markers", marks)) if there) or "none"
-        return [({"mode": mode, **drawn, **marked}, x, y)]
-    if isinstance(every, tuple) and all(isinstance(part, int) for part in every):
-        first, step = every
-        every = slice(first, None, step)
-    if isinstance(every, int):
-        every = slice(None, None, every)
-    if not isinstance(every, slice | list | np.ndarray):
-        raise UnknownArtist(f"markers at {every!r}")
-    found = [({"mode": "markers", **marked}, x[every], y[every])]
-    return [({"mode": "lines", **drawn}, x, y), *found] if lines else found
+    line = {"line": line_style(artist) | ({"shape": shape} if shape else {})} if lines else {}
+    return {"mode": mode, **line, **({"marker": marker_style(artist)} if marks else {})}
 
 
 def line_style(artist: Line2D) -> Entry:
@@ -74,7 +63,7 @@ def line_style(artist: Line2D) -> Entry:
 
 def marker_style(artist: Line2D) -> Entry:
     """The markers of a line."""
-    kind = artist.get_marker()
+    kind = str(artist.get_marker())
     face, edge = artist.get_markerfacecolor(), artist.get_markeredgecolor()
     hollow = isinstance(face, str) and face == "none"
     return _marker(kind, artist.get_markersize(), css(face), css(edge), artist.get_markeredgewidth(), hollow)
@@ -101,7 +90,7 @@ def points(plot: Plot, artist: PathCollection) -> None:
         raise UnknownArtist("a scatter of several markers")
     kind = marker_of(paths[0])
     sizes = np.sqrt(np.atleast_1d(artist.get_sizes()))
-    faces, edges = np.asarray(artist.get_facecolor()), np.asarray(artist.get_edgecolor())
+    faces, edges = artist.get_facecolor(), artist.get_edgecolor()
     hollow = len(faces) == 0
     colors = [css(color) for color in (edges if hollow else faces)]
     outline = css(edges[0]) if len(edges) == 1 else "rgba(0,0,0,0)"
@@ -131,12 +120,12 @@ def segments(plot: Plot, artist: LineCollection) -> None:
     if len(by_color) > MOST_COLORS or sum(len(part) for part in parts) > 20 * plot.most:
         raise UnknownArtist("very many segments")
     width = round(PIXELS * float(np.atleast_1d(artist.get_linewidth())[0]), 2)
-    styles: Any = artist.get_linestyle()
-    pattern = styles[0][1]
-    style = "solid" if pattern is None else "dot" if pattern[0] < 2 * pattern[1] / 3 else "dash"
+    styles = cast("list[tuple[float, list[float] | None]]", artist.get_linestyle())
+    if any(dashes is not None for _, dashes in styles):
+        raise UnknownArtist("dashed segments")
     for color, found in by_color.items():
         x, y = ([value for part in found for value in [*part[:, k], np.nan]][:-1] for k in (0, 1))
-        entry = {"mode": "lines", "line": {"color": color, "width": width, "dash": style}, "hoverinfo": "skip"}
+        entry = {"mode": "lines", "line": {"color": color, "width": width}, "hoverinfo": "skip"}
         plot.trace(artist, type="scatter", x=plot.x.numbers(x), y=plot.y.numbers(y), opacity=1, **entry)
 
 
