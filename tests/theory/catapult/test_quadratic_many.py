@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
-from dynascope.theory.catapult.gated_network import two_sided
+from dynascope.theory.catapult.gated_network import two_sided_network
 from dynascope.theory.catapult.quadratic_model import State
 
 
 @pytest.mark.parametrize("product", [1.5, 3.0])
 def test_both_recursions_are_gradient_descent(product):
-    net = two_sided(width=1000)
+    net = two_sided_network(width=1000)
     x, y, gates = jnp.asarray(net.x[:, 0]), jnp.asarray(net.y), jnp.asarray(net.u[:, 0])
     rate = product / np.linalg.eigvalsh(net.kernel())[-1]
     residual, kernel = jnp.asarray(net.outputs() - net.y), jnp.asarray(net.kernel())
@@ -41,7 +41,7 @@ def test_both_recursions_are_gradient_descent(product):
 
 def test_the_kernel_has_rank_two_and_its_top_is_where_the_proposition_says():
     for seed in range(20):
-        net = two_sided(seed=seed, width=1000)
+        net = two_sided_network(seed=seed, width=1000)
         eigenvalues = np.linalg.eigvalsh(net.kernel())
         assert abs(eigenvalues[-3]) < 1e-10 * eigenvalues[-1]
         low, high = quadratic_many.initial_top(jnp.asarray(net.x[:, 0]))
@@ -62,7 +62,7 @@ def test_inputs_of_one_sign_have_one_direction():
 
 def test_the_loss_beside_the_two_directions_is_the_same_before_and_after():
     """In numbers of an independent computation, on the same draw."""
-    net = two_sided(seed=1)
+    net = two_sided_network(seed=1)
     x, rate = jnp.asarray(net.x[:, 0]), 1.5 / np.linalg.eigvalsh(net.kernel())[-1]
     for _ in range(2):
         found = quadratic_many.constant_loss(jnp.asarray(net.outputs() - net.y), x)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynascope.curves import scaling_exponent
 from dynascope.theory.catapult import general_quadratic, quadratic_many, quadratic_model
-from dynascope.theory.catapult.gated_network import ONE_INPUT, GatedNetwork, one_example, two_sided
+from dynascope.theory.catapult.gated_network import ONE_INPUT, GatedNetwork, one_example, two_sided_network
 from dynascope.theory.catapult.quadratic_model import Normalized, State
 from dynascope.theory.domains import check_arguments
 
@@ -89,7 +89,7 @@ def kernel_weights() -> Found:
     Returns:
         Both errors.
     """
-    net = two_sided()
+    net = two_sided_network()
     x, u = jnp.asarray(net.x[:, 0]), jnp.asarray(net.u[:, 0])
     p, K = np.asarray(quadratic_many.directions(x)), net.kernel()
     lambdas = quadratic_many.kernel_eigenvalues(x, u, jnp.asarray(net.v), u)
@@ -104,7 +104,7 @@ def kernel_weights() -> Found:
 def _direction_expansion(product: float = 3.0) -> Found:
     """The change of lambda_1 in the first step in weights, by one example with |x|^2 -> |p_1|^2, and as in Appendix
     B.12, with p of length 1 or as it is."""
-    net = two_sided()
+    net = two_sided_network()
     width, x = len(net.v), jnp.asarray(net.x[:, 0])
     p = np.asarray(quadratic_many.directions(x))[0]
     mask, unit = (net.x[:, 0] >= 0).astype(float), p / np.linalg.norm(p)
@@ -235,7 +235,7 @@ def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps
     Returns:
         Numbers by name.
     """
-    net = two_sided(count, width)
+    net = two_sided_network(count, width)
     rate = ratio * 2 / np.linalg.eigvalsh(net.kernel())[-1]
     for _ in range(steps):
         net.step(rate)
@@ -246,7 +246,7 @@ def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps
 
 def _units_of_rates() -> Found:
     """Figure 3.3's data: 2/lambda_i and n/lambda_i; the figure says 0.37 and 0.39."""
-    net = two_sided()
+    net = two_sided_network()
     second, first = np.linalg.eigvalsh(net.kernel())[-2:]
     rates = {"first": 2 / first, "second": 2 / second}
     return {name: float(rate) for name, rate in rates.items()} | {
@@ -256,7 +256,7 @@ def _units_of_rates() -> Found:
 
 def _half_of_curvature(width: int = 200, rate: float = 0.5) -> Found:
     """r' - (I - 2 eta K/n) r of the quadratic model against dw^T H_i dw with and without the 1/2: largest errors."""
-    net = two_sided(8, width)
+    net = two_sided_network(8, width)
     count, residual, K, J = len(net.y), net.outputs() - net.y, net.kernel(), net.jacobian()
     move = -2 * rate / count * J.T @ residual
     du, dv = move[: net.u.size].reshape(net.u.shape), move[net.u.size :]

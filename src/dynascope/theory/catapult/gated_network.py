@@ -87,7 +87,7 @@ def one_example(width: int, product: float, steps: int, label: float = 1.0) -> t
 
 
 @check_arguments
-def two_sided(count: int = 128, width: int = 5000, seed: Count = 0) -> GatedNetwork:
+def two_sided_network(count: int = 128, width: int = 5000, seed: Count = 0) -> GatedNetwork:
     """A network on scalar inputs N(2y, 1) with labels ±1: the data of Figure 3.3.
 
     Args:

@@ -76,7 +76,7 @@ def aggregation_construction() -> dict[str, float]:
     Returns:
         Numbers by name.
     """
-    trees = [tree for root in (0, 1) for tree in _constructed(3, 3, root)]
+    trees = [tree for root in (0, 1) for tree in _construct(3, 3, root)]
     unrolled = sum(_unrolls(tree) for tree in trees)
     return {"constructed": float(len(set(trees))), "aggregation": float(unrolled), "claimed": float(2 ** (2**3 - 1))}
 
@@ -193,21 +193,21 @@ def _first_false(flags: Any) -> float:
     return float(found[0]) if len(found) else np.inf
 
 
-def _constructed(m: int, depth: int, root: int) -> Iterator[Tree]:
+def _construct(m: int, depth: int, root: int) -> Iterator[Tree]:
     """All trees in which the nodes under one path of features have the same numbers of children 0 and 1, at least one
     of each."""
     paths: list[tuple[int, ...]] = [path for k in range(depth) for path in product((0, 1), repeat=k)]
     for choice in product(range(1, m), repeat=len(paths)):
         zeros = dict(zip(paths, choice, strict=True))
-        yield _grown(m, depth, root, (), zeros)
+        yield _grow(m, depth, root, (), zeros)
 
 
-def _grown(m: int, depth: int, feature: int, path: tuple[int, ...], zeros: dict[tuple[int, ...], int]) -> Tree:
+def _grow(m: int, depth: int, feature: int, path: tuple[int, ...], zeros: dict[tuple[int, ...], int]) -> Tree:
     if len(path) == depth:
         return feature, ()
     count = (zeros[path], m - zeros[path])
     return feature, tuple(
-        sorted(_grown(m, depth, child, (*path, child), zeros) for child in (0, 1) for _ in range(count[child]))
+        sorted(_grow(m, depth, child, (*path, child), zeros) for child in (0, 1) for _ in range(count[child]))
     )
 
 

@@ -64,7 +64,7 @@ class Contexts(NamedTuple):
         Returns:
             The covariance. Shape (coordinate, coordinate).
         """
-        other = np.block([[_symmetrized(block) for block in row] for row in _blocks(self.covariance[1])])
+        other = np.block([[_symmetrize(block) for block in row] for row in _blocks(self.covariance[1])])
         return self.covariance[0] / self.size + (1 - 1 / self.size) * other
 
 
@@ -101,7 +101,7 @@ def _blocks(matrix: np.ndarray) -> list[list[np.ndarray]]:
     return [np.split(half, 2, axis=1) for half in np.split(matrix, 2)]
 
 
-def _symmetrized(block: np.ndarray) -> np.ndarray:
+def _symmetrize(block: np.ndarray) -> np.ndarray:
     """The mean over all permutations of the tokens that are neither the trigger nor noise."""
     found, count = block.copy(), len(block) - 2
     inner, total, trace = found[1:-1, 1:-1], block[1:-1, 1:-1].sum(), np.trace(block[1:-1, 1:-1])
