@@ -112,6 +112,7 @@ def test_pooling_takes_means_and_leaves_an_odd_row_out():
         (lambda key: WideResNet((8, 8, 1), 10, 1, key=key)(jnp.ones((8, 8, 3))), r"image \(height, width, 1\)"),
     ],
 )
+@pytest.mark.usefixtures("as_a_user")
 def test_wrong_use_gets_one_clear_line(build, message):
     with pytest.raises(ValueError, match=message):
         build(jax.random.key(0))

@@ -24,9 +24,9 @@ class TerminalRate(NamedTuple):
     """The slope of `log speed` against time at the end of learning."""
 
     slope: Values
-    """Of `log speed` against time."""
+    """The slope of `log speed` against time."""
     standard_error: Values
-    """Of the slope, from the residuals of the line."""
+    """The standard error of the slope, from the residuals of the line."""
     r_squared: Values
     """The share of the variance of `log speed` that the line explains."""
     points: Counts

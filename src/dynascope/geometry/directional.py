@@ -139,7 +139,7 @@ class Flip(NamedTuple):
     """How the loss bends along the gradient at the minimum of its line: it decides if an oscillation stays bounded."""
 
     discriminant: Float[Array, ""]
-    """D = 3 f3^2 - f2 f4 along the unit gradient: positive where a period-2 orbit is born beyond 2 / f2."""
+    """D = 3 f3^2 - f2 f4 along the unit gradient: positive if a period-2 orbit is born beyond 2 / f2."""
     derivatives: Float[Array, 5]
     """f, f', f'', f''', f'''' there."""
     fraction: Float[Array, ""]

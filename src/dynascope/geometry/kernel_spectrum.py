@@ -43,10 +43,10 @@ DENSE = 256
 def kernel_operator(
     model: PyTree, x: PyTree, apply: Apply | None = None, *, formed: bool | None = None, rows: int | None = None
 ) -> tuple[int, Callable[[Vector], Vector], Float[Array, "nk nk"] | None]:
-    """The kernel as an operator: its size, v -> K v, and the matrix where it is formed.
+    """The kernel as an operator: its size, v -> K v, and the matrix if it is formed.
 
     It is formed unless there are too many rows for that, or more derivatives than fit the usual budget (`formed`
-    decides otherwise); where it is not, products take `rows` examples at a time.
+    decides otherwise); if it is not, products take `rows` examples at a time.
     """
     size = examples(x) * flat_outputs(model, apply).count(x)
     if formed is None:

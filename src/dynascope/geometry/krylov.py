@@ -38,7 +38,7 @@ class Basis(NamedTuple):
 
 
 class Ritz(NamedTuple):
-    """The leading pairs of a basis, best first, the rival last; zero where the basis has fewer."""
+    """The leading pairs of a basis, best first, the rival last; zero if the basis has fewer."""
 
     values: Float[Array, " p"]
     vectors: Float[Array, "p n"]
@@ -46,7 +46,7 @@ class Ritz(NamedTuple):
     residuals: Float[Array, " p"]
     """||Hv - lambda v||: an eigenvalue lies at most this far from the value."""
     gaps: Float[Array, " p"]
-    """The distance to the nearest other pair, less that one's residual; 0 where there is none."""
+    """The distance to the nearest other pair, less that one's residual; 0 if there is none."""
     errors: Float[Array, " p"]
     """The smaller of the residual and residual^2 / gap, and a few units of rounding."""
     excess: Float[Array, " p"]
@@ -75,8 +75,8 @@ def extreme_pairs(
 ) -> Search:
     """Search from the rows of `start` for k pairs and their rival.
 
-    `explore` is the least number of products beyond the start: where no pair needs them, they carry on the Krylov space
-    of the last row. `explorer`, a random vector, steps in where nothing new comes out of that.
+    `explore` is the least number of products beyond the start: if no pair needs them, they carry on the Krylov space
+    of the last row. `explorer`, a random vector, steps in if nothing new comes out of that.
     """
     begun, dimension = start.shape
     pairs = min(k + 1, dimension)
@@ -133,7 +133,7 @@ def shrink(basis: Basis, size: int, which: Which) -> Basis:
 
 
 def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Array, ""], instead: Vector) -> Vector:
-    """The direction made orthogonal to the rows and of unit length; `instead` where no more than `nothing` is left."""
+    """The direction made orthogonal to the rows and of unit length; `instead` if no more than `nothing` is left."""
 
     def project_out(vector: Vector) -> Vector:
         return vector - (rows @ vector) @ rows
@@ -149,7 +149,7 @@ def orthonormal(direction: Vector, rows: Float[Array, "m n"], nothing: Float[Arr
 def leading(
     basis: Basis, count: int, which: Which
 ) -> tuple[Float[Array, " p"], Float[Array, "p n"], Float[Array, "p n"]]:
-    """The best `count` values, their unit vectors and the images of those; zero where there are fewer."""
+    """The best `count` values, their unit vectors and the images of those; zero if there are fewer."""
     used = np.arange(basis.vectors.shape[0], dtype=np.int32) < basis.size
     below = -2 * jnp.linalg.norm(basis.matrix) - 1  # unused rows: apart from every eigenvalue of the used ones
     values, columns = jnp.linalg.eigh(basis.matrix + jnp.diag(jnp.where(used, 0, below)))
@@ -168,8 +168,8 @@ def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> t
     """The best pairs of the basis, and whether all are settled.
 
     A pair is settled when the estimated error of its value is within `tolerance`, relative to that value. The estimate
-    is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) where the other
-    pairs leave a gap, the residual itself where they do not.
+    is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) if the other
+    pairs leave a gap, the residual itself if they do not.
     """
     values, vectors, images = leading(basis, pairs, which)
     residuals = jnp.linalg.norm(images - values[:, None] * vectors, axis=1)

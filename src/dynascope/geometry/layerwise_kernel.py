@@ -1,6 +1,6 @@
 """The tangent kernel layer by layer, for models whose affine maps are known; no Jacobian is made.
 
-Of a map z = s W a (+ b) the kernel needs the inputs a and the derivative D = df/dz:
+For a map z = s W a (+ b) the kernel needs the inputs a and the derivative D = df/dz:
 K += (D D^T) o (s^2 A A^T), and D D^T for the bias, o the entrywise product. Where W acts at many positions (a
 convolution, a sequence) the derivative with respect to W is the sum over positions of D a^T; it is made for some output
 channels at a time and contract at once.
@@ -47,7 +47,7 @@ def has_layers(model: Any) -> bool:
 
 def layerwise_kernel(model: Any, x: PyTree, budget: int) -> Float[Array, "nk nk"]:
     """The kernel at the examples x (first axis), outputs of an example side by side. Besides the matrix, about `budget`
-    bytes are in memory at a time: where not all examples fit, they are taken in blocks."""
+    bytes are in memory at a time: if not all examples fit, they are taken in blocks."""
     one = jax.tree.map(lambda leaf: leaf[0], x)
     maps = maps_of(model, one)
 
@@ -177,7 +177,7 @@ def block_size(count: int, row: int, budget: int) -> int:
 def in_blocks(
     x: PyTree, block: int, made: Callable[[PyTree], Any], contract: Callable[[Any, Any], Array]
 ) -> Float[Array, "nk nk"]:
-    """`contract(made(some), made(others))` of all examples against all: at once where they are one block, else pair
+    """`contract(made(some), made(others))` of all examples against all: at once if they are one block, else pair
     by pair of blocks, of which one is made anew for every pair."""
     n = jax.tree.leaves(x)[0].shape[0]
     if block >= n:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dynascope import checks
 from dynascope.graphs.graph import Graph, check_graph, from_edges
 
-if TYPE_CHECKING:  # imported where it is needed: networkx takes a quarter of a second
+if TYPE_CHECKING:  # imported when it is needed: networkx takes a quarter of a second
     import networkx as nx
 
 

@@ -146,7 +146,7 @@ def from_edges(edges: Any, nodes: int | None = None, *, features: Any = None, la
     if largest >= count:
         raise ValueError(f"edges must hold node numbers below nodes = {count}; got {largest}")
     if count > max(2**20, 2000 * (len(pairs) + 1)) and nodes is None:
-        raise ValueError(f"nodes must be given where the largest node number is as large as {largest}")
+        raise ValueError(f"nodes must be given if the largest node number is as large as {largest}")
     graph = _symmetric(pairs, count)
     for name, given in (("features", features), ("labels", labels)):
         graph = graph if given is None else getattr(graph, f"with_{name}")(given)

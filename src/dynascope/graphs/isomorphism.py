@@ -1,4 +1,4 @@
-"""Isomorphism classes of graphs: refinement first, an exact test where it leaves a doubt."""
+"""Isomorphism classes of graphs: refinement first, an exact test if it leaves a doubt."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 matrix.
 
 Each returns something that multiplies node features, `operator @ x` with x of shape (nodes,) or (nodes, channels): a
-sparse array of scipy, (nodes, nodes), in 64-bit integers where it counts and in floats where it averages. Degrees of
-isolated nodes give 0 where they would divide.
+sparse array of scipy, (nodes, nodes), in 64-bit integers if it counts and in floats if it averages. A division by the
+degree of an isolated node gives 0.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def average_degree(graph: Graph) -> float:
 
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
-    """values^exponent, and 0 where a value is 0, so that an isolated node divides by nothing."""
+    """values^exponent, and 0 if a value is 0, so that an isolated node divides by nothing."""
     safe = np.where(values > 0, values, 1.0)
     return np.where(values > 0, safe**exponent, 0.0)
 

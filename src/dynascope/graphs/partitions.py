@@ -72,7 +72,7 @@ def refines(finer: Any, coarser: Any) -> bool:
 
 
 def partition(name: str, classes: Any, nodes: int | None = None) -> Int[np.ndarray, " nodes"]:
-    """`classes` as 0, 1, ..., where they are whole numbers, one for each node."""
+    """The classes numbered 0, 1, ...; an error unless they are whole numbers, one for each node."""
     found = np.asarray(checks.array(name, classes, ndim=1, empty=True))
     if found.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold the number of each node's class; got {checks.shown(classes)}")

@@ -1,4 +1,4 @@
-"""What message passing and fixed operators can tell apart: the classes of nodes and of graphs, found exactly.
+"""The classes of nodes and of graphs that message passing and fixed operators can tell apart, found exactly.
 
 "Simple structures in neural networks", Chapter 2. A message-passing network of depth K sees the colors of K rounds of
 Weisfeiler-Lehman refinement; a graph-augmented MLP sees the features ω_1 X, ..., ω_K X of a node, and nothing else.

@@ -15,7 +15,7 @@ from dynascope.lm.extra import package
 from dynascope.lm.layouts import Place, layout_of
 
 KEPT = 4
-"""Of how many matrices the singular vectors are kept."""
+"""Number of matrices whose singular vectors are kept."""
 
 
 class LanguageModel:

@@ -54,7 +54,7 @@ def _part(sizes: Callable[[Any], tuple[int, ...]], number: int) -> Rows:
 
 
 def _of_heads(number: int) -> Rows:
-    """The rows of q (0), k (1) or v (2) where each head has its three parts together."""
+    """The rows of q (0), k (1) or v (2) if each head has its three parts together."""
 
     def rows(config: Any) -> np.ndarray:
         heads, width = config.num_attention_heads, config.hidden_size
@@ -72,7 +72,7 @@ def _halves(config: Any) -> tuple[int, ...]:
 
 
 def _grouped(config: Any) -> tuple[int, ...]:
-    """The sizes of q, k and v where several queries share a key."""
+    """The sizes of q, k and v if several queries share a key."""
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return (config.num_attention_heads * head, *(config.num_key_value_heads * head,) * 2)
 

@@ -2,7 +2,7 @@
 
 f~_v = in(v)^(-1/2) sum over u -> v of w_uv f_u, and f_v = sigma(f~_v); outputs are f~_v itself, or a function of it.
 Weights are N(0, 1), without biases ("Toward Understanding the Dynamics of Over-parameterized Neural Networks",
-equations 2.2 and 2.5). Edges between two layers are stored as one matrix, with a mask where some are missing, or as one
+equations 2.2 and 2.5). Edges between two layers are stored as one matrix, with a mask if some are missing, or as one
 convolution kernel. `dag_architectures` builds the usual networks.
 """
 
@@ -42,7 +42,7 @@ class Edges(eqx.Module):
         return jnp.full(to, sources, jnp.int32) if self.mask is None else jnp.sum(self.mask, axis=1, dtype=jnp.int32)
 
     def weight_numbers(self) -> Int[np.ndarray, "to from"]:
-        """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
+        """The place of each edge's weight in the flattened weights; -1 if there is no edge."""
         numbers = np.arange(self.weights.size).reshape(self.weights.shape)
         return numbers if self.mask is None else np.where(np.asarray(self.mask), numbers, -1)
 
@@ -67,7 +67,7 @@ class SharedEdges(eqx.Module):
         return jnp.full(to * self.places, channels * window, jnp.int32)
 
     def weight_numbers(self) -> Int[np.ndarray, "to from"]:
-        """The place of each edge's weight in the flattened weights; -1 where there is no edge."""
+        """The place of each edge's weight in the flattened weights; -1 if there is no edge."""
         to, channels, window = self.weights.shape
         numbers = np.arange(self.weights.size).reshape(to, channels, window)
         table = np.full((to, self.places, channels, self.places), -1)
@@ -83,7 +83,7 @@ class GatheredEdges(eqx.Module):
     """Edges with weights in one vector of the network, `DAG.shared`; edges of any layers may share a weight."""
 
     numbers: Int[Array, "to from"]
-    """The place of each edge's weight in the vector; -1 where there is no edge."""
+    """The place of each edge's weight in the vector; -1 if there is no edge."""
 
     def of(self, shared: Float[Array, " p"]) -> Edges:
         """The same edges with their weights."""
@@ -95,7 +95,7 @@ class GatheredEdges(eqx.Module):
         return jnp.sum(self.numbers >= 0, axis=1, dtype=jnp.int32)
 
     def weight_numbers(self) -> Int[np.ndarray, "to from"]:
-        """The place of each edge's weight in the vector; -1 where there is no edge."""
+        """The place of each edge's weight in the vector; -1 if there is no edge."""
         return np.asarray(self.numbers)
 
 
@@ -119,7 +119,7 @@ class DAG(eqx.Module):
     edges: list[list[Group]]
     """For each layer from 1 on, the edges into it, one group for each layer they come from."""
     shared: Float[Array, " p"] | None
-    """The weights of `GatheredEdges`, where all edges are of that kind."""
+    """The weights of `GatheredEdges`, if all edges are of that kind."""
     in_degrees: list[Int[Array, " _"]]
     skips: list[Int[Array, " _"] | None]
     """For each layer, the earlier neuron whose output is added to each neuron's own: its index in the concatenation of
@@ -308,7 +308,7 @@ def draw_weights(key: PRNGKeyArray, shapes: Sequence[tuple[int, ...]]) -> list[A
 
 
 def _listed(name: str, value: Any, kind: Any) -> list[Any]:
-    """The entries, one or more, where they are all of this kind."""
+    """The entries, one or more; an error unless all are of this kind."""
     if not isinstance(value, list | tuple) or not value or not all(isinstance(each, kind) for each in value):
         what = "lists for the layers" if kind == list | tuple else getattr(kind, "__name__", f"{kind}")
         raise TypeError(f"{name} must be a list of one or more {what}; got {checks.shown(value)}")

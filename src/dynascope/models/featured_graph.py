@@ -36,9 +36,9 @@ class FeaturedGraph(eqx.Module):
     """Which pair of own features and sum each node has."""
     own: Float[Array, "kinds features"]
     sums: Float[Array, "kinds features"]
-    """Of each kind the features and their sum over the neighbors."""
+    """The sum of the features over the neighbors, for each kind."""
     counts: Float[Array, "nodes kinds"] | None
-    """How many neighbors of each kind a node has, where that is a small table: a sum over neighbors of what each kind
+    """How many neighbors of each kind a node has, if that is a small table: a sum over neighbors of what each kind
     has is then one matrix product."""
 
     def __init__(self, graph: Graph) -> None:

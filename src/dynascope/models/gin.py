@@ -79,7 +79,7 @@ class GIN(eqx.Module):
 def receptive_fields(graph: FeaturedGraph, nodes: Array | None, depth: int) -> list[Array | None]:
     """The nodes at which the input and the output of each layer are needed, for the last output at `nodes`.
 
-    None stands for all nodes, also where a field would not be smaller. A field begins with the next one, followed by
+    None stands for all nodes, also if a field would not be smaller. A field begins with the next one, followed by
     the neighbors of each of its nodes.
     """
     fields = [nodes]

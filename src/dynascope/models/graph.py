@@ -29,7 +29,7 @@ class Graph:
     parameter: Int[np.ndarray, " e"]
     """Which weight an edge carries; edges with the same number share it."""
     skip: Int[np.ndarray, " v"]
-    """The vertex whose output is added to each vertex's own, untrained; -1 where there is none."""
+    """The vertex whose output is added to each vertex's own, untrained; -1 if there is none."""
 
     def __post_init__(self) -> None:
         checks.sizes(vertices=self.vertices)

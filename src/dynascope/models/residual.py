@@ -16,7 +16,7 @@ STEM = 16
 
 
 class Block(eqx.Module):
-    """x + conv(relu(conv(relu(x)))); where the shape changes, a 1 x 1 convolution of relu(x) instead of x."""
+    """x + conv(relu(conv(relu(x)))); if the shape changes, a 1 x 1 convolution of relu(x) instead of x."""
 
     first: Affine
     second: Affine

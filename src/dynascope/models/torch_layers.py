@@ -172,7 +172,7 @@ def multi_head_attention_forward(
     is_causal: bool = False,
     **others: Any,
 ) -> tuple[Float[Array, "l b e"], Any]:
-    """`nn.MultiheadAttention` with one width for queries, keys and values; also the weights, where asked for.
+    """`nn.MultiheadAttention` with one width for queries, keys and values; also the weights, if asked for.
 
     Its masks of booleans say what is hidden, unlike those of `scaled_dot_product_attention`.
     """
@@ -218,7 +218,7 @@ def _weights(
 
 
 def _pooled(input: Array, start: float, kernel: Each, stride: Any, padding: Each, dilation: Each) -> Array:
-    """The maximum of every window where `start` is minus infinity, the sum where it is 0."""
+    """The maximum of every window if `start` is minus infinity, the sum if it is 0."""
     n = input.ndim - 2
     return lax.reduce_window(
         input,

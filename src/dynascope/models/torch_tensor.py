@@ -21,16 +21,16 @@ from dynascope.models.torch_functions import FUNCTIONS
 
 RANDOM = "is random, and a model is a deterministic function"
 WRONG = {torch.sort, torch.tensor}
-"""What torch2jax computes otherwise than PyTorch does."""
+"""Functions that torch2jax computes differently from PyTorch."""
 
 
 class Unconvertible(ValueError):
-    """What has no counterpart in JAX: one line that names it."""
+    """An operation without a counterpart in JAX, named in one line."""
 
 
 class Tensor(Torchish):
-    """torch2jax's tensor with the methods and operators of `torch_functions`. In-place changes are followed where they
-    go through the tensor itself or its index, not where they go through a view of it."""
+    """torch2jax's tensor with the methods and operators of `torch_functions`. In-place changes are followed if they
+    go through the tensor itself or its index, not if they go through a view of it."""
 
     device = torch.device("cpu")
     layout = torch.strided
@@ -99,7 +99,7 @@ def apply(module: Any, batch: Any) -> Tensor:
     with InJax(), patch.object(torch.autograd.Function, "apply", classmethod(refuse)):
         out = to_tensors(module(Tensor(batch.value)))
     if not isinstance(out, Tensor):
-        raise Unconvertible(f"it returns a {type(out).__name__}, where a model returns one tensor")
+        raise Unconvertible(f"it returns a {type(out).__name__}, but a model returns one tensor")
     if out.shape[:1] != batch.shape[:1]:
         raise Unconvertible(f"it makes the shape {out.shape} of a batch of {batch.shape[0]}: the batch axis is lost")
     return out
@@ -121,7 +121,7 @@ def call(name: str, function: Callable, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _named(name: str, function: Callable[[], Any]) -> Any:
-    """What the function gives; if it fails, an error of one line that names it."""
+    """The function's result, or an error of one line that names it."""
     try:
         return to_tensors(function())
     except Unconvertible:

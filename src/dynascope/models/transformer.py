@@ -45,7 +45,7 @@ def factor(init: Init, fan_in: int) -> float:
 
 
 class Linear(eqx.Module):
-    """x ↦ x W + b, for rows x. Biases are drawn like the weights where init is "framework", and zero otherwise."""
+    """x ↦ x W + b, for rows x. Biases are drawn like the weights if init is "framework", and zero otherwise."""
 
     weight: Float[Array, "in out"]
     bias: Float[Array, " out"] | None
@@ -180,7 +180,7 @@ def fused_mix(
 
 
 def head_size(dim: int, heads: int, head_dim: int | None) -> int:
-    """`head_dim`, or dim / heads where it is not given."""
+    """`head_dim`, or dim / heads if it is not given."""
     checks.sizes(dim=dim, heads=heads)
     if head_dim is None and dim % heads:
         raise ValueError(f"dim must be a multiple of heads unless head_dim is given; got dim={dim}, heads={heads}")

@@ -1,4 +1,4 @@
-"""What a model can do without parts of its weights, inside the loop: many truncations of it at one moment."""
+"""Measurements of a model without parts of its weights, inside the loop: many truncations at one moment."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 from dynascope import checks
 
 NEXT_QUESTION = "Q:"
-"""What a model writes when it goes on to a question of its own."""
+"""The text with which a model begins another question."""
 _NUMBER = re.compile(r"-?\$?\d[\d,]*(?:\.\d+)?")
 
 

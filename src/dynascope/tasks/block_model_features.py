@@ -87,7 +87,7 @@ def _jagged(graphs: CommunityGraphs) -> tuple[np.ndarray, list[np.ndarray], np.n
 
 def _usual(degrees: np.ndarray, mean: float, places: int) -> int:
     """How many nodes of a chunk may have more neighbors than that. It is compiled in, so it is a bound, from a Poisson
-    distribution, that seldom depends on the draw; larger where the degrees need it."""
+    distribution, that seldom depends on the draw; larger if the degrees need it."""
     below = sum(math.exp(k * math.log(mean or 1e-9) - mean) / math.factorial(k) for k in range(places + 1))
     tail = degrees.shape[1] * max(0.0, 1 - below)
     return max(math.ceil(tail + 6 * math.sqrt(tail) + 8), int((degrees > places).sum(1).max()))

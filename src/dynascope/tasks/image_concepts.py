@@ -31,11 +31,11 @@ INRADIUS = float(np.sqrt(np.pi / (3 * np.sqrt(3))))
 NORMALS = np.array([[0.0, 1.0], [np.sqrt(3) / 2, -0.5], [-np.sqrt(3) / 2, -0.5]])
 """The outward normals of the sides of an upright triangle, where y grows downward."""
 WIDTHS = {"shape": 2, "center": 2, "color": 3, "size": 1, "background": 3}
-"""What a condition of all 11 numbers holds, in this order."""
+"""The entries of a condition of all 11 numbers, in this order."""
 
 
 class Scenes(NamedTuple):
-    """What is drawn in n pictures."""
+    """The contents of n pictures."""
 
     size: Float[Array, " n"]
     """The radius, of a triangle that of the disk of equal area; the picture reaches from -1 to 1."""

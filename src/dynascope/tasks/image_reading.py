@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
     @property
     def formed(self) -> Float[Array, " n"]:
-        """1 where the picture shows one object on one background, else 0."""
+        """1 if the picture shows one object on one background, else 0."""
         return (self.residual < PAINTED).astype(self.residual.dtype)
 
 

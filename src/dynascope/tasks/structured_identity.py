@@ -255,7 +255,7 @@ def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
 
 
 def _finite(name: str, value: Numbers, at_least: float = -np.inf) -> Any:
-    """`value`, where it is an array of finite numbers within the bound; traced values are not known yet."""
+    """`value`; an error unless it is an array of finite numbers within the bound; traced values are not known yet."""
     found = checks.array(name, value)
     if not isinstance(found, Tracer) and not np.all(np.isfinite(found) & (np.asarray(found) >= at_least)):
         bound = "" if at_least == -np.inf else f", at least {at_least:g}"

@@ -24,7 +24,7 @@ def mean_squared_error(outputs: Float[Array, "n ..."], targets: Float[Array, "n 
 
 
 def cross_entropy(logits: Float[Array, "n classes"], labels: Int[Array, " n"]) -> Float[Array, ""]:
-    """The mean negative log-likelihood of the labels, integers from 0 to classes - 1 (NaN where one is not)."""
+    """The mean negative log-likelihood of the labels, integers from 0 to classes - 1 (NaN if one is not)."""
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or not jnp.issubdtype(labels.dtype, jnp.integer):
         got = f"logits {logits.shape} and labels {labels.shape} of {labels.dtype}"
         raise ValueError(f"cross-entropy takes logits (n, classes) and integer labels (n,); got {got}")
