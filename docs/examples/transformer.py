@@ -8,7 +8,7 @@ import optax
 import dynascope as ds
 from dynascope.tasks.classification import Labeled, classification
 from dynascope.tasks.data.digit_pairs import digit_pairs
-from dynascope.tasks.data.text import encoded
+from dynascope.tasks.data.text import encode
 from dynascope.tasks.next_token import NextToken
 
 # images and their classes, as whole numbers, on the device once and for all
@@ -43,7 +43,7 @@ null = ds.geometry.perturbation_singular_values(noisy, net.products())
 print(f"of noise: {float(ds.curves.stable_rank(null).mean()):.2f}")
 
 # a language model on characters; `characters(path)` reads a file of yours
-text = encoded("the moon follows the river; the river follows the moon. " * 50)
+text = encode("the moon follows the river; the river follows the moon. " * 50)
 words = NextToken(jnp.asarray(text.tokens), context=16)
 gpt = ds.models.GPT(len(text.alphabet), 16, dim=32, depth=2, heads=2, hidden=64, key=jax.random.key(3))
 talk = ds.descend(

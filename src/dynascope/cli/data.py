@@ -54,7 +54,7 @@ def list_(
         table.add_column(name)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("license")
-    for row in catalog.listed():
+    for row in catalog.rows():
         where = f"[yellow]{row.where}[/]" if row.where == "missing" else row.where
         table.add_row(
             f"[bold]{escape(row.name)}[/]", escape(row.what), where, row.size, f"[dim]{escape(row.license)}[/]"

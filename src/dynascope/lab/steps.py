@@ -30,7 +30,7 @@ from dynascope.lab.shared import SHARED, compose
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import OF_SWEEP, StoredRun, read_claims
 from dynascope.tasks.data import catalog
-from dynascope.tasks.data.files import recorded
+from dynascope.tasks.data.files import record_reads
 
 TIMINGS = ("compile_seconds", "run_seconds")
 """Attributes of a trace that belong in the manifest: with them in the data, no two runs would have the same bits."""
@@ -113,7 +113,7 @@ class Steps:
     def _measure(self, monitor: LabMonitor) -> None:
         experiment, started, clock = self.experiment, _now(), time.perf_counter()
         x64, matmul = experiment.precision == "float64", experiment.matmul_precision
-        with precision(x64, matmul), monitored_by(monitor), recorded() as read:
+        with precision(x64, matmul), monitored_by(monitor), record_reads() as read:
             if isinstance(experiment, ComposedExperiment):
                 measured = compose(experiment, self.draft, self.store, self.data, monitor)
             else:

@@ -179,7 +179,7 @@ def test_entries_say_what_is_where(nowhere, monkeypatch):
     assert found["celeba"].source.startswith("by hand: ")
     assert (found["mine"].where, found["mine"].what) == ("$DYNASCOPE_DATA", "your own arrays")
     assert found["poems"].what == "your own text"
-    row = catalog.listed()[0]
+    row = catalog.rows()[0]
     assert row[0] == "digits"
     assert row[2:] == ("package", "988 kB", "CC BY-SA 3.0")
 
@@ -191,9 +191,9 @@ def test_what_is_read_is_recorded(nowhere):
         (nowhere / "pictures" / label).mkdir(parents=True)
         for number in range(5):
             Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(nowhere / "pictures" / label / f"{number}.png")
-    with files.recorded() as outer:
+    with files.record_reads() as outer:
         images.load("digits")
-        with files.recorded() as inner:
+        with files.record_reads() as inner:
             text.read_text(mine)
             text.read_text()
         image_folder.image_folder(nowhere / "pictures")
@@ -211,7 +211,7 @@ def test_a_data_set_in_memory_is_recorded_each_time(nowhere, monkeypatch):
     for part in ("train.csv", "test.csv"):
         (nowhere / "ag_news_csv" / part).write_text('"1","a title","a description"\n')
     for _ in range(2):
-        with files.recorded() as read:
+        with files.record_reads() as read:
             ag_news.load()
         assert read == {"ag_news"}
 
@@ -220,13 +220,13 @@ def test_threads_record_for_themselves():
     seen: dict[str, set[str]] = {}
 
     def work(name: str) -> None:
-        with files.recorded() as read:
+        with files.record_reads() as read:
             files.record(name)
             barrier.wait(10)
         seen[name] = read
 
     barrier = threading.Barrier(2)
-    with files.recorded() as mine:
+    with files.record_reads() as mine:
         threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b")]
         for thread in threads:
             thread.start()

@@ -36,7 +36,7 @@ def test_small_digits_are_means_over_blocks():
 
 
 def test_they_are_made_from_the_digits_of_the_package():
-    with files.recorded() as read:
+    with files.record_reads() as read:
         made = digit_pairs(100, 20)
     assert read == {"digits"}
     assert made.images.x_train.shape == (100, 8, 16, 1)

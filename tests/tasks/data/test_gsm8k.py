@@ -25,7 +25,7 @@ def test_the_answer_is_the_number_after_the_mark(folder: Path):
     ]
     text = "\n".join(json.dumps(row) for row in rows)
     (folder / "gsm8k_test.jsonl.gz").write_bytes(gzip.compress(text.encode()))
-    with files.recorded() as read:
+    with files.record_reads() as read:
         found = gsm8k.problems()
     assert [problem.answer for problem in found] == [2, 1234]
     assert read == {"gsm8k"}

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dynascope.tasks.data.files import DataNotFoundError
-from dynascope.tasks.data.text import characters, encoded
+from dynascope.tasks.data.text import characters, encode
 from dynascope.tasks.next_token import NextToken
 
 
 def test_a_text_is_places_in_its_own_alphabet():
-    read = encoded("banän")
+    read = encode("banän")
     assert read.alphabet == ("a", "b", "n", "ä")
     assert read.tokens.tolist() == [1, 0, 2, 3, 2]
 

@@ -41,7 +41,7 @@ class YourOwn(Experiment):
     depth: Annotated[int, Field(ge=1, le=50)] = 4
 
     def data_sets(self) -> tuple[str, ...]:
-        graph = graph_files.located(self.graph)
+        graph = graph_files.check_source(self.graph)
         return (graph, self.labels) if self.labels else (graph,)
 
     def measure(self, seed: int) -> xr.DataTree:

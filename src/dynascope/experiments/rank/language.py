@@ -33,7 +33,7 @@ from dynascope.figures import INK, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.data.byte_pairs import pieces
-from dynascope.tasks.data.text import encoded, read_text
+from dynascope.tasks.data.text import encode, read_text
 from dynascope.tasks.next_token import NextToken
 
 LONG = 1000
@@ -122,7 +122,7 @@ class Language(Size, Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         written = read_text(self.text)
-        text = encoded(written) if self.vocabulary is None else pieces(written, self.vocabulary)
+        text = encode(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         member = LanguageMember(Size.of(self), len(text.alphabet), self.steps, self.warmup, self.decay, self.batch)
         rate, task = (

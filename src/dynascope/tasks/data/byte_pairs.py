@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dynascope.checks import whole
-from dynascope.tasks.data.text import Tokens, encoded
+from dynascope.tasks.data.text import Tokens, encode
 
 WORDS = re.compile(r" ?[^\s]+|\s")
 BETWEEN = -1
@@ -27,7 +27,7 @@ def pieces(text: str, vocabulary: int) -> Tokens:
     if not text:
         raise ValueError("text must not be empty")
     words, where, counts = np.unique(WORDS.findall(text), return_inverse=True, return_counts=True)
-    letters = encoded("".join(words))
+    letters = encode("".join(words))
     whole("vocabulary", vocabulary, at_least=len(letters.alphabet))
     alphabet, lengths = list(letters.alphabet), np.char.str_len(words)
     line = np.insert(letters.tokens, np.cumsum(lengths), BETWEEN).astype(np.int64)

@@ -132,7 +132,7 @@ class Row(NamedTuple):
     license: str
 
 
-def listed() -> list[Row]:
+def rows() -> list[Row]:
     """The table of data sets."""
     return [
         Row(entry.name, entry.what, entry.where, _human(entry.size) if entry.paths else "", entry.license)

@@ -68,9 +68,9 @@ _READ: ContextVar[tuple[set[str], ...]] = ContextVar("_READ", default=())
 
 
 @contextmanager
-def recorded() -> Iterator[set[str]]:
-    """Collects the names (of one's own texts and folders: the paths) of the data sets that are read inside the `with`,
-    by this thread."""
+def record_reads() -> Iterator[set[str]]:
+    """Collect the names of the data sets (for texts and folders of one's own, the paths) that this thread reads inside
+    the `with`."""
     read: set[str] = set()
     token = _READ.set((*_READ.get(), read))
     try:
@@ -80,7 +80,7 @@ def recorded() -> Iterator[set[str]]:
 
 
 def record(name: str) -> None:
-    """Tell every `recorded` around this call that the data set is read."""
+    """Tell every `record_reads` around this call that the data set is read."""
     for read in _READ.get():
         read.add(name)
 

@@ -31,7 +31,7 @@ def load(graph: str) -> Graph:
     `.graphml`, `.gml` and `.json` (node-link) are those of networkx, with an attribute `label` or `y` of the nodes.
     `.pt` holds the dict that `Data.to_dict()` of PyTorch Geometric gives: `edge_index`, and `y` if there is one.
     """
-    path = Path(located(graph)).expanduser()
+    path = Path(check_source(graph)).expanduser()
     if not path.exists():
         return citation_graphs.structure(graph)
     files.record(graph)
@@ -59,8 +59,8 @@ def load(graph: str) -> Graph:
     return found
 
 
-def located(graph: str) -> str:
-    """The same name or path, if there is a graph; else an error that says what to give."""
+def check_source(graph: str) -> str:
+    """The same name or path if there is a graph, or an error that says what to give."""
     path = Path(graph).expanduser()
     by_name = len(path.parts) == 1 and not path.suffix and not path.exists()
     if path.is_file() or (by_name and (graph in KNOWN or files.find(f"{graph}.npz"))):

@@ -22,7 +22,7 @@ class Tokens(NamedTuple):
 
 def characters(text: str | Path = "tiny_shakespeare") -> Tokens:
     """The characters of a text, which `read_text` finds."""
-    return encoded(read_text(text))
+    return encode(read_text(text))
 
 
 def read_text(text: str | Path = "tiny_shakespeare") -> str:
@@ -39,7 +39,7 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
         raise ValueError(f"{path} cannot be unpacked ({error})") from None
 
 
-def encoded(text: str) -> Tokens:
+def encode(text: str) -> Tokens:
     """The text's characters as indices into its sorted alphabet."""
     alphabet, tokens = np.unique(np.frombuffer(text.encode("utf-32-le"), np.uint32), return_inverse=True)
     return Tokens(tokens.astype(np.int32), tuple(chr(code) for code in alphabet))
