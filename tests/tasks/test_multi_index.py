@@ -80,6 +80,7 @@ def test_labels_are_noisy_and_the_loss_is_the_mean_square():
     np.testing.assert_allclose(task.loss(perfect, (x, y)), jnp.mean(noise**2), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("as_a_user")
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="'rank-2', 'rank-3', 'rank-4', 'full-rank'; got 'rank-5'"):
         MultiIndex("rank-5")
