@@ -14,6 +14,7 @@ REFUSED = [
     ("catapult.batches", {"steps": "19"}, "steps must be an integer ≥ 20"),
     ("catapult.errata", {"width": "99"}, "width must be an integer ≥ 100"),
     ("rank.language", {"since": "10", "steps": "10"}, "since must be less than steps"),
+    ("rank.vision", {"epochs": "2"}, "warmup_epochs must be less than epochs=2; got 2"),
     ("rank.vision", {"pixels": "32"}, "pixels is for data=folder only"),
 ]
 

@@ -18,6 +18,7 @@ from dynascope.experiments.linearity.hessian_scaling import HessianScaling
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
 from dynascope.experiments.linearity.kernel_training import Trained, points, train
 from dynascope.experiments.linearity.polyak import Polyak, keeps
+from dynascope.lab.drawing import open_figures
 from dynascope.tasks.data import datasets, images
 
 
@@ -42,6 +43,26 @@ def test_a_network_that_was_measured_is_not_measured_again() -> None:
         assert isinstance(shelf, Shelf)
         assert set(shelf.kept) == set(experiment.networks)
         xr.testing.assert_identical(experiment.measure(0), first)
+
+
+def test_the_full_setting_is_judged_and_drawn_with_all_its_networks() -> None:
+    experiment, names = HessianScaling(), ("norm", "value", "random", "gradient", "hessian")
+
+    class Made(Monitor):
+        """Has every network measured already."""
+
+        def restore(self, name: str) -> Mapping[str, np.ndarray]:
+            wide = np.repeat(np.array(experiment._widths(name), float)[:, None], experiment.seeds, axis=1)
+            return {f"gap_{each}": wide**-0.5 for each in names} | {"in_degree": wide}
+
+    with monitored_by(Made()):
+        measured = experiment.measure(0)
+    predicted = experiment.predict(measured)
+    reduced = experiment.reduce(measured, predicted)
+    assert {*experiment.networks[1:], "norm-falls"} <= {claim.id for claim in experiment.judge(reduced)}
+    with open_figures(lambda: experiment.draw(measured, predicted, reduced)) as figures:
+        curves = figures["hessian-scaling"].axes[0].get_legend_handles_labels()[0]
+    assert len({curve.get_color() for curve in curves}) == len(experiment.networks) + 1, "a color each, and the slope"
 
 
 def test_every_case_fits_into_its_family() -> None:

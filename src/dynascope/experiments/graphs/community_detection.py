@@ -71,6 +71,7 @@ class CommunityDetection(Experiment):
     spectral_rate: float = Field(2e-3, gt=0)
     spectral_ranks: tuple[int, ...] = (1, 2, 3, 4, 5)
     spectral_seeds: int = Field(3, ge=1)
+    """At most as many of the seeds."""
     seeds: int = Field(3, ge=1)
     spectra: int = Field(60, ge=1)
     """Graphs at each rank whose spectra are computed."""
@@ -84,7 +85,8 @@ class CommunityDetection(Experiment):
     def measure(self, seed: int) -> xr.Dataset:
         ranks, seeds = range(1, 1 + len(self.within)), member_seeds(seed, self.seeds).tolist()
         heads = np.array([[self.heads(rank, number) for number in seeds] for rank in ranks])
-        pairs = [(rank, place) for rank in ranks if rank in self.spectral_ranks for place in range(self.spectral_seeds)]
+        places = range(min(self.spectral_seeds, self.seeds))
+        pairs = [(rank, place) for rank in ranks if rank in self.spectral_ranks for place in places]
         networks = np.full(heads.shape[:2] + heads.shape[3:], np.nan)
         if pairs:
             networks[tuple(np.array(pairs).T - [[1], [0]])] = self.networks([(r, seeds[place]) for r, place in pairs])

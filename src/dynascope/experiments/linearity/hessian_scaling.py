@@ -157,7 +157,7 @@ class HessianScaling(Experiment):
         figure, (left, right) = panels(2, size=(5.6, 4.2))
         falling = [name for name in self.networks if CASES[name].linear]
         colors = dict(zip(falling, settings_colors(len(falling)), strict=True))
-        standing = (PALETTE[0], PALETTE[2])
+        standing = (PALETTE[0], PALETTE[2], PALETTE[3])
         colors |= dict(zip([name for name in self.networks if name not in falling], standing, strict=False))
         for name in self.networks:
             one = reduced.sel(network=name).dropna("width", how="all")

@@ -149,6 +149,12 @@ class VisionExperiment(Size, Experiment):
             raise ValueError(f"pixels is for data=folder only; got data={self.data}")
         return self
 
+    @model_validator(mode="after")
+    def _the_rate_warms_up_and_decays(self) -> Any:
+        if self.warmup_epochs >= self.epochs:
+            raise ValueError(f"warmup_epochs must be less than epochs={self.epochs}; got {self.warmup_epochs:g}")
+        return self
+
     def data_sets(self) -> tuple[str, ...]:
         if self.data == "folder" and not self.folder:
             raise FileNotFoundError(NO_FOLDER)
