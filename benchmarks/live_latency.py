@@ -80,7 +80,7 @@ def watching(turns: int) -> list[dict[str, Any]]:
     from dynascope.dynamics.watching import Recording, Rows, Wanted
     from dynascope.lab import registry
     from dynascope.lab.fields import build
-    from dynascope.lab.settings import precision
+    from dynascope.lab.machine import precision
     from dynascope.live.views import encoded, recorded_layouts
 
     class Watched(Monitor):

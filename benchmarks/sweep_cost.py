@@ -56,7 +56,7 @@ class Race:
     def loop(self, steps: bool = False) -> None:
         """The plain loop: `measure`, or with `steps` what follows it too, and nothing kept."""
         from dynascope.lab.fields import build
-        from dynascope.lab.settings import compilation_cache, precision
+        from dynascope.lab.machine import compilation_cache, precision
 
         with compilation_cache():
             for value in self.fresh():
@@ -74,7 +74,7 @@ class Race:
         from dynascope.lab.sweeps.plan import plan
 
         grid = {"second_signal": values or self.fresh()}
-        carry_out(plan(ID, grid, base=self.fields, preset="quick", store=self.store, part=(1, 1)), executor)
+        carry_out(plan(ID, grid, base=self.fields, preset="quick", store=self.store).only((1, 1)), executor)
 
 
 def small(folder: str) -> None:

@@ -21,6 +21,8 @@ LAB = {
     "registry": ("entries", "match", "load"),
     "fields": ("build",),
     "run": ("run",),
+    "setting": ("Setting",),
+    "execute": ("execute",),
     "sweeps.work": ("sweep",),
     "store": ("Store",),
     "stored_run": ("StoredRun",),

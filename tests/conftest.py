@@ -31,7 +31,7 @@ import xarray  # noqa: F401
 
 from dynascope.lab import registry
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.settings import make_room
+from dynascope.lab.machine import make_room
 from dynascope.lab.store import Store
 
 TOY = Path(__file__).parent / "lab" / "toy.py"

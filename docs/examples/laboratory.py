@@ -4,9 +4,10 @@ from pathlib import Path
 
 import dynascope as ds
 from dynascope.lab import registry
-from dynascope.lab.fields import build
+from dynascope.lab.execute import execute
 from dynascope.lab.report import write
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.sweeps import sweep
 
@@ -25,8 +26,10 @@ assert predicted is not None
 print("largest distance from theory:", abs(measured.w - predicted.w).max().item())
 print("half-times:", reduced.half_time.mean("number").values)
 
-# the control, as `dynascope run ... --control` builds it
-control = run(build(Plateau, {"seeds": 3}, control=True), store=store)
+# a setting, in the words of `dynascope run`: what it is, the command for it, and the run
+setting = Setting.parse(Plateau, control=True, changes={"seeds": 3})
+print(setting.kind, "by", setting.command)
+control = execute(setting, store)
 assert control.claims[0].verdict == "fails"
 
 # a grid; `executor` takes anything with the interface of concurrent.futures

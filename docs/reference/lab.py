@@ -85,6 +85,18 @@ from dynascope.lab.run import run
 stored = run(build(registry.load("graphs.pairs"), {}, preset="quick"), preset="quick", store=Store("runs"))
 stored.verdict
 
+# %% setting.Setting
+from dynascope.lab.setting import Setting
+
+setting = Setting.parse("graphs.pairs", preset="quick", control=True, seed=3)
+print(setting.kind)
+print(setting.command)
+
+# %% execute.execute
+from dynascope.lab.execute import execute
+
+execute(Setting.parse("graphs.pairs", preset="quick"), Store("runs")).verdict
+
 # %% sweeps.sweep
 found = ds.lab.sweep("graphs.your-own", {"depth": [1, 2]}, store=Store("runs"))
 found.verdict.isel(seed=0).to_pandas()

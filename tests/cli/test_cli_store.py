@@ -117,7 +117,7 @@ def test_where_prints_the_folder_and_nothing_else(dynascope):
     assert dynascope("where", WALK, "--set", "steps=5", "--seed", "0") == (0, f"runs/toy.walk/{first}\n", [])
     status, out, lines = dynascope("where", WALK, "--preset", "quick", "--control", "--seed", "3")
     assert (status, out) == (1, "")
-    command = "dynascope run toy.py::toy.walk --preset quick --set drift=0.0 --seed 3"
+    command = "dynascope run toy.py::toy.walk --preset quick --control --seed 3"
     assert lines == [f"dynascope: runs has no such run of toy.walk: `{command}` makes it"]
 
 

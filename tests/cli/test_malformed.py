@@ -99,7 +99,7 @@ def called(words: list[str]) -> tuple[int, str, list[str]]:
 
     out, err = io.StringIO(), io.StringIO()
     with (
-        patch("dynascope.lab.steps.Steps.carried_out", began),
+        patch("dynascope.lab.steps.Steps.take", began),
         patch.object(sys, "argv", ["dynascope", *words]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

@@ -39,13 +39,13 @@ class Sometimes(Experiment):
 
 
 @pytest.fixture
-def entries(tmp_path: Path):
+def sometimes(tmp_path: Path):
     (tmp_path / "mine.py").write_text(SOMETIMES)
-    return registry.match([str(tmp_path / "mine.py")])
+    return registry.load(str(tmp_path / "mine.py"))
 
 
-def test_shares_and_the_record(entries, store: Store):
-    found = audit(entries, range(4, 10), store=store)
+def test_shares_and_the_record(sometimes, store: Store):
+    found = audit([sometimes], range(4, 10), store=store)
     assert found.errors == []
     even, large = found.rows
     assert (even.claim, even.main, even.holds, even.agrees, even.of) == ("even", True, 3, 3, 6)
@@ -59,26 +59,25 @@ def test_shares_and_the_record(entries, store: Store):
     assert store.runs()[1] == []
 
 
-def test_a_run_that_crashes_is_a_line(entries, store: Store):
-    found = audit(entries, range(2, 5), store=store)
+def test_a_run_that_crashes_is_a_line(sometimes, store: Store):
+    found = audit([sometimes], range(2, 5), store=store)
     assert [row.of for row in found.rows] == [2, 2]
     (line,) = found.errors
     assert line.startswith("toy.sometimes, seed 3: ")
 
 
-def test_an_audit_goes_on_where_it_stopped(entries, store: Store, monkeypatch):
-    audit(entries, range(4, 6), store=store)
-    kind = registry.load(entries[0])
+def test_an_audit_goes_on_where_it_stopped(sometimes, store: Store, monkeypatch):
+    audit([sometimes], range(4, 6), store=store)
     measured = []
-    real = kind.measure
-    monkeypatch.setattr(kind, "measure", lambda self, seed: measured.append(seed) or real(self, seed))
-    assert audit(entries, range(4, 7), store=store).rows[0].of == 3
+    real = sometimes.measure
+    monkeypatch.setattr(sometimes, "measure", lambda self, seed: measured.append(seed) or real(self, seed))
+    assert audit([sometimes], range(4, 7), store=store).rows[0].of == 3
     assert measured == [6]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", [pytest.param("concept.one-layer-theory", marks=pytest.mark.long), "edge.product"])
 def test_claims_hold_at_seeds_that_nobody_has_looked_at(id: str, store: Store):
-    found = audit(registry.match([id]), [1_000_003, 4_294_967_295], store=store)
+    found = audit([id], [1_000_003, 4_294_967_295], store=store)
     assert found.errors == []
     assert [f"{row.claim} at {row.failing_seeds}" for row in found.rows if row.agrees < row.of] == []

@@ -6,37 +6,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from dynascope.lab import batch
-from dynascope.lab.batch import Request, default_jobs, outcomes
+from dynascope.lab.batch import default_jobs, outcomes
 from dynascope.lab.errors import ExperimentCrash, WorkerLost
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.setting import Setting
 from dynascope.lab.stored_run import StoredRun
 
 TOY = str(Path(__file__).parent / "toy.py")
 
 
-def requests(root: Path, **changes) -> list[Request]:
-    return [
-        Request(f"{TOY}::toy.{name}", {"steps": 5, **changes}, None, False, 3, str(root), False)
-        for name in ("walk", "still")
-    ]
+def asked(**changes) -> list[Setting]:
+    return [Setting.parse(f"{TOY}::toy.{name}", changes={"steps": 5, **changes}, seed=3) for name in ("walk", "still")]
 
 
-def test_runs_come_in_the_order_they_were_asked_for(tmp_path):
+def test_runs_come_in_the_order_they_were_asked_for(store):
     told = []
     with ThreadPoolExecutor(1) as pool:
-        found = [run for run, _ in outcomes(requests(tmp_path), pool, told.append)]
+        found = [run for run, _ in outcomes(asked(), store, pool, on_progress=told.append)]
     assert [run.id for run in found if isinstance(run, StoredRun)] == ["toy.walk", "toy.still"]
     assert [run.manifest["seed"] for run in found if isinstance(run, StoredRun)] == [3, 3]
     assert sorted(progress.done for progress in told) == [1, 2]
 
 
-def test_a_crash_is_a_result_too(tmp_path):
+def test_a_crash_is_a_result_too(store):
     with ThreadPoolExecutor(1) as pool:
-        found = [run for run, _ in outcomes(requests(tmp_path, crash_in="measure"), pool)]
+        found = [run for run, _ in outcomes(asked(crash_in="measure"), store, pool)]
     assert [type(error) for error in found] == [ExperimentCrash, ExperimentCrash]
 
 
-def test_a_process_that_was_killed_is_one_line_each(tmp_path):
+def test_a_process_that_was_killed_is_one_line_each(store):
     class Broken(ThreadPoolExecutor):
         def submit(self, *_, **__) -> Future:
             future: Future = Future()
@@ -44,17 +42,17 @@ def test_a_process_that_was_killed_is_one_line_each(tmp_path):
             return future
 
     with Broken(1) as pool:
-        found = [error for error, _ in outcomes(requests(tmp_path), pool)]
+        found = [error for error, _ in outcomes(asked(), store, pool)]
     assert all(isinstance(error, WorkerLost) for error in found)
     assert str(found[0]).endswith("toy.walk: its process died (SIGKILL); --jobs 1 needs the least memory")
 
 
-def test_experiments_that_share_measurements_run_one_after_another(tmp_path, monkeypatch):
+def test_experiments_that_share_measurements_run_one_after_another(store, monkeypatch):
     monkeypatch.setattr(batch, "ComposedExperiment", Experiment)
-    together = batch._chains(requests(tmp_path))
+    together = batch._chains(asked())
     assert [len(chain) for chain in together] == [2]
     with ThreadPoolExecutor(1) as pool:
-        found = [run for run, _ in outcomes(requests(tmp_path), pool)]
+        found = [run for run, _ in outcomes(asked(), store, pool)]
     assert [run.id for run in found if isinstance(run, StoredRun)] == ["toy.walk", "toy.still"]
 
 

@@ -51,7 +51,7 @@ def test_measure_and_predict_may_return_trees(walk, store: Store, monkeypatch):
 
 @pytest.mark.parametrize("seed", [-1, 2**32, True])
 def test_a_seed_is_a_whole_number_of_32_bits(walk, store: Store, seed: int):
-    with pytest.raises((TypeError, ValueError), match="seed must be an integer, at least 0 and at most 4294967295"):
+    with pytest.raises(UsageError, match=r"^toy\.walk: seed must be an integer from 0 to 4294967295; got "):
         run(walk(), seed=seed, store=store)
     assert not store.root.exists()
     assert run(walk(), seed=2**32 - 1, store=store).seed == 2**32 - 1

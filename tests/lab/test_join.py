@@ -15,6 +15,7 @@ from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import JoinableExperiment, Source
 from dynascope.lab.join import join
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 
 
@@ -55,7 +56,7 @@ def test_seeds_and_settings_that_were_run_apart_make_the_measurement_of_the_whol
         run(Grid(seeds=1, first_seed=first, factors=(1.0,)), store=store, draw=False)
     run(Grid(factors=(2.0,)), store=store, draw=False)
     run(Grid(offset=5.0), store=store, draw=False)  # another setting, not a part
-    joined = join(Grid(), store=store)
+    joined = join(Setting.of(Grid()), store)
     whole = Grid().measure(0)
     assert np.array_equal(joined.measured()["product"], whole["product"])
     assert joined.measured().note.dims == ("factor",)
@@ -67,16 +68,16 @@ def test_seeds_and_settings_that_were_run_apart_make_the_measurement_of_the_whol
 def test_a_missing_training_is_named(store):
     run(Grid(seeds=2), store=store, draw=False)
     with pytest.raises(UsageError, match=r"toy\.grid: 2 of its trainings are in no stored part: factor 1, seed 2"):
-        join(Grid(), store=store)
+        join(Setting.of(Grid()), store)
 
 
 def test_parts_may_lie_in_other_stores(store, tmp_path):
     elsewhere = Store(tmp_path / "elsewhere")
     run(Grid(seeds=2), store=store, draw=False)
     run(Grid(seeds=1, first_seed=2), store=elsewhere, draw=False)
-    joined = join(Grid(), store=store, others=[elsewhere])
+    joined = join(Setting.of(Grid()), store, others=[elsewhere])
     assert joined.measured().sizes["seed"] == 3
-    again = join(Grid(), store=store)
+    again = join(Setting.of(Grid()), store)
     assert again.reused, "the whole is stored"
     assert not list(store.root.rglob("*.unfinished"))
 
@@ -86,14 +87,14 @@ def test_parts_that_other_code_measured_are_told(store, monkeypatch):
     said: list[str] = []
     real = join_module.fingerprints
     monkeypatch.setattr(join_module, "fingerprints", lambda kind: {**real(kind), "measure": "other"})
-    join(Grid(seeds=1), store=store, warn=said.append)
+    join(Setting.of(Grid(seeds=1)), store, warn=said.append)
     assert len(said) == 1
     assert said[0].startswith("toy.grid: 1 of 1 parts were measured by other code: ")
 
 
 def test_only_what_has_parts_is_joined(store, walk):
     with pytest.raises(UsageError, match=r"toy\.walk cannot be joined from parts: its trainings are one run"):
-        join(walk(), store=store)
+        join(Setting.of(walk()), store)
 
 
 def test_parts_that_read_data_are_joined_without_measuring_again(store, tmp_path, monkeypatch):
@@ -109,10 +110,10 @@ def test_parts_that_read_data_are_joined_without_measuring_again(store, tmp_path
     write(2)
     run(Grid(seeds=1, first_seed=2), store=store, draw=False)
     with pytest.raises(UsageError, match="4 of its trainings are in no stored part"):  # the others saw other data
-        join(Grid(), store=store)
+        join(Setting.of(Grid()), store)
     run(Grid(seeds=2), store=store, draw=False)
     monkeypatch.setattr(Grid, "measure", lambda self, seed: pytest.fail("its parts were measured already"))
-    joined = join(Grid(), store=store)
+    joined = join(Setting.of(Grid()), store)
     assert joined.manifest["data"].keys() == {"mine"}
     assert len(joined.manifest["parts"]) == 2
     assert not list(store.root.rglob("*.unfinished"))

@@ -11,6 +11,7 @@ import pytest
 
 from dynascope.lab.errors import ExperimentCrash, StoreError
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.sweeps.point import run_point
 from dynascope.lab.workers.calls import result_of
@@ -34,7 +35,7 @@ def test_a_store_is_seen_by_its_token(store: Store):
 
 def test_a_run_made_elsewhere_is_stored_as_if_it_were_made_here(walk, store: Store, tmp_path: Path):
     place = Place(str(store.root), ELSEWHERE)
-    parcel = run_point(walk, {"steps": 5}, None, 3, place, False)
+    parcel = run_point(Setting.parse(walk, changes={"steps": 5}, seed=3, sweep=True), place)
     assert isinstance(parcel, Parcel)
     assert not store.root.exists()
     claims, reduced = parcel.deliver()
@@ -48,7 +49,10 @@ def test_a_run_made_elsewhere_is_stored_as_if_it_were_made_here(walk, store: Sto
 
 
 def test_a_crash_elsewhere_leaves_its_log_here(walk, store: Store):
-    parcel = run_point(walk, {"steps": 5, "crash_in": "judge"}, None, 0, Place(str(store.root), ELSEWHERE), False)
+    parcel = run_point(
+        Setting.parse(walk, changes={"steps": 5, "crash_in": "judge"}, seed=0, sweep=True),
+        Place(str(store.root), ELSEWHERE),
+    )
     with pytest.raises(ExperimentCrash, match="told to crash in judge") as crash:
         parcel.deliver()
     (log,) = store.root.glob("*/*/crash.log")
@@ -58,7 +62,7 @@ def test_a_crash_elsewhere_leaves_its_log_here(walk, store: Store):
 
 
 def test_what_arrives_damaged_or_would_leave_its_folder_is_refused(walk, store: Store):
-    parcel = run_point(walk, {"steps": 5}, None, 0, Place(str(store.root), ELSEWHERE), False)
+    parcel = run_point(Setting.parse(walk, changes={"steps": 5}, seed=0, sweep=True), Place(str(store.root), ELSEWHERE))
     for name in ("../evil", "/evil", "figures/../../evil"):
         with pytest.raises(StoreError, match="outside its run"):
             dataclasses.replace(parcel, files={name: b"", **parcel.files}).deliver()
@@ -68,7 +72,9 @@ def test_what_arrives_damaged_or_would_leave_its_folder_is_refused(walk, store: 
 
 
 def test_a_store_that_cannot_be_written_is_one_line(walk, tmp_path: Path):
-    parcel = run_point(walk, {"steps": 5}, None, 0, Place(str(tmp_path / "file"), ELSEWHERE), False)
+    parcel = run_point(
+        Setting.parse(walk, changes={"steps": 5}, seed=0, sweep=True), Place(str(tmp_path / "file"), ELSEWHERE)
+    )
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"while storing toy\.walk"):
         parcel.deliver()
@@ -83,7 +89,7 @@ def _unchecked(root: Path) -> Store:
 
 
 def test_a_parcel_is_delivered_on_its_way_out_of_an_answer(walk, store: Store):
-    parcel = run_point(walk, {"steps": 5}, None, 0, Place(str(store.root), ELSEWHERE), False)
+    parcel = run_point(Setting.parse(walk, changes={"steps": 5}, seed=0, sweep=True), Place(str(store.root), ELSEWHERE))
     claims, _ = result_of(pickle.dumps((True, parcel)))
     assert len(claims) == 2
     assert len(store.runs()[0]) == 1

@@ -50,8 +50,10 @@ def test_a_stored_run_is_given_and_one_that_is_not_there_is_one_line(walk, store
 def test_a_run_of_other_code_is_not_taken_for_a_new_one(walk, store: Store, refused, monkeypatch: pytest.MonkeyPatch):
     stored = run(walk(steps=5), store=store, draw=False)
     refused()
-    monkeypatch.setattr("dynascope.lab.run.fingerprints", lambda _: {"measure": "other"})
-    with pytest.raises(StoreError, match=r"cannot be written to .*, and its run is of other code") as caught:
+    monkeypatch.setattr("dynascope.lab.execute.fingerprints", lambda _: {"measure": "other"})
+    with pytest.raises(
+        StoreError, match=r"cannot be written to .*, and its stored run was made by different code"
+    ) as caught:
         run(walk(steps=5), store=store)
     assert str(stored.folder) in str(caught.value)
 

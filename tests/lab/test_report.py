@@ -17,6 +17,7 @@ from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
 from dynascope.lab.json_text import pretty
 from dynascope.lab.report import atlas, write
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
@@ -87,7 +88,7 @@ def keep(
 ) -> StoredRun:
     """Store a run as the lab does."""
     experiment = experiment or Pair(**Pair.presets.get(preset or "", {}))
-    with store.draft(experiment, seed) as draft:
+    with store.draft(Setting.of(experiment, seed=seed)) as draft:
         draft.clear()
         for name in ("second look", "a_first"):
             draft.write(f"figures/{name}.png", png(16, 10))
@@ -267,7 +268,7 @@ def test_the_card_prefers_full_then_quick_then_others_and_a_control_last(store: 
 def test_a_control_is_labeled_and_listed(store: Store):
     run = keep(store, Pair(samples=10, signals=((1.0, 1.0),)), preset="quick")
     full = keep(store)
-    assert ">control, preset quick</a>" in text(store, full)
+    assert ">control of quick</a>" in text(store, full)
     assert "A control." in text(store, run)
     assert "A control." not in text(store, full)
 

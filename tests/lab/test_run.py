@@ -20,11 +20,12 @@ import xarray as xr
 
 from dynascope.checks import InputError
 from dynascope.dynamics.process import current_monitor
-from dynascope.lab import files, registry, run as run_module, settings, steps, store as store_module
+from dynascope.lab import draft as draft_module, execute, files, machine, registry, steps
 from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
 from dynascope.lab.fingerprint import STEPS, fingerprints
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.tasks.data import images
@@ -95,7 +96,7 @@ def test_the_same_seed_gives_the_same_bytes(walk, store: Store, tmp_path: Path):
 
 def test_another_version_runs_again(walk, store: Store, monkeypatch: pytest.MonkeyPatch):
     first = run(walk(), store=store)
-    monkeypatch.setattr(run_module, "__version__", "99")
+    monkeypatch.setattr(execute, "__version__", "99")
     lines: list[str] = []
     again = run(walk(), store=store, warn=lines.append)
     assert not again.reused
@@ -201,7 +202,7 @@ def test_an_input_error_while_measuring_keeps_checkpoints_and_leaves_nothing_oth
 
 def test_a_kill_between_the_last_file_and_the_final_name_loses_nothing(walk, store: Store, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(draft_module, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(walk(), store=store)
     (unfinished,) = (store.root / "toy.walk").glob("*.unfinished")
@@ -293,7 +294,7 @@ def test_a_full_disk_is_one_line_and_harms_nothing(walk, store: Store, monkeypat
 
 
 def test_two_processes_do_not_work_on_the_same_run(walk, store: Store):
-    with store.draft(walk(), 0), pytest.raises(StoreError, match="another process is working on"):
+    with store.draft(Setting.of(walk())), pytest.raises(StoreError, match="another process is working on"):
         run(walk(), store=store)
     assert not run(walk(), store=store).reused
 
@@ -336,8 +337,8 @@ def test_a_process_with_very_many_programs_forgets_them_before_a_run(walk, store
     run(walk(steps=20), store=store)
     program(1.0)
     assert len(compiled) == 1
-    monkeypatch.setattr(settings, "MANY_MAPS", 10)
-    monkeypatch.setattr(settings, "_looked", -1.0)  # it looks at most once a second
+    monkeypatch.setattr(machine, "MANY_MAPS", 10)
+    monkeypatch.setattr(machine, "_looked", -1.0)  # it looks at most once a second
     run(walk(steps=20), store=store, force=True)
     program(1.0)
     assert len(compiled) == 2
@@ -371,10 +372,10 @@ def test_the_compilation_cache_is_on_during_a_run_only(walk, store: Store, tmp_p
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: zlib.compress(b"something else")])
 def test_a_damaged_entry_of_the_compilation_cache_is_replaced(tmp_path: Path, damage):
     before = jax.config.jax_compilation_cache_dir
-    settings._configure({"jax_compilation_cache_dir": str(tmp_path)})
+    machine._configure({"jax_compilation_cache_dir": str(tmp_path)})
 
     def program() -> float:
-        with warnings.catch_warnings(record=True) as said, settings.compilation_cache():
+        with warnings.catch_warnings(record=True) as said, machine.compilation_cache():
             jax.clear_caches()
             found = float(jax.jit(lambda x: jnp.sin(x) + 0.125)(2.0))
         assert not [each for each in said if "persistent" in str(each.message)]
@@ -389,7 +390,7 @@ def test_a_damaged_entry_of_the_compilation_cache_is_replaced(tmp_path: Path, da
         assert entry.read_bytes() != damaged
         assert program() == first
     finally:
-        settings._configure({"jax_compilation_cache_dir": before})
+        machine._configure({"jax_compilation_cache_dir": before})
 
 
 def test_a_user_of_the_library_may_define_an_experiment_anywhere(store: Store, walk):
@@ -449,7 +450,8 @@ def test_a_verdict_is_held_against_the_record(walk, store: Store, monkeypatch):
     assert kept({"long/climbs": "only there"}, steps=30) == ("fails", ["climbs"])
     assert kept({"quick/climbs": "only there"}, steps=30) == ("holds", [])
     assert kept({}, drift=0.0, steps=30) == ("fails", []), "every preset has its control"
-    assert kept({}, drift=0.0, steps=31) == ("fails", ["climbs"])
+    assert kept({}, drift=0.0, steps=31) == ("fails", []), "a changed control is a control"
+    assert kept({}, drift=0.1, steps=31) == ("fails", ["climbs"])
 
 
 def test_a_reason_over_several_lines_of_code_is_one_line(walk, store: Store, monkeypatch):

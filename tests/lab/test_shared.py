@@ -18,6 +18,7 @@ from dynascope.lab.errors import ExperimentCrash
 from dynascope.lab.experiment import ComposedExperiment, Measurement, Source
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.shared_index import runs_with
 from dynascope.lab.stored_run import StoredRun
 
@@ -193,8 +194,6 @@ def test_a_later_change_of_a_threshold_keeps_where_a_measurement_came_from(store
 
 def test_two_processes_that_want_the_same_measurement_make_it_once(store):
     """The second waits until the first has stored its run; threads have locks of their own, as processes do."""
-    experiment = Both()
-    data: dict[str, str] = {}
     began, order = threading.Event(), []
 
     def second() -> None:
@@ -204,7 +203,7 @@ def test_two_processes_that_want_the_same_measurement_make_it_once(store):
 
     waiting = threading.Thread(target=second)
     waiting.start()
-    with shared.reserved(experiment, 0, store, data):
+    with shared.reserved(Setting.of(Both()), store):
         began.set()
         waiting.join(timeout=0.5)
         assert waiting.is_alive(), "it waits"

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from dynascope.lab import registry
-from dynascope.lab.batch import Request, outcomes
+from dynascope.lab.batch import outcomes
 from dynascope.lab.errors import UsageError
-from dynascope.lab.fields import build, command_of
+from dynascope.lab.fields import build
 from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.workers.executors import choose
@@ -62,16 +63,15 @@ def test_experiments_of_a_folder_are_found_by_their_ids(folder: Path):
 
 
 def test_a_run_of_one_is_repeated_by_its_id(folder: Path):
-    assert command_of(build(registry.load("mine.walk"), {}), None, 3) == "dynascope run mine.walk --seed 3"
+    assert Setting.parse("mine.walk", seed=3).command == "dynascope run mine.walk --seed 3"
 
 
 @pytest.mark.slow
 def test_its_address_is_understood_in_another_process(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (entry,) = registry.match(["mine.walk"])
+    setting = Setting.parse("mine.walk", changes={"steps": 5})
     monkeypatch.delenv("DYNASCOPE_EXPERIMENTS")  # as on a worker that was started before it was set
-    request = Request(entry.address, {"steps": 5}, None, False, 0, str(tmp_path / "runs"), False)
     with choose("local", 2) as pool:
-        ((stored, warnings),) = outcomes([request], pool)
+        ((stored, warnings),) = outcomes([setting], Store(tmp_path / "runs"), pool)
     assert isinstance(stored, StoredRun)
     assert (stored.id, warnings) == ("mine.walk", [])
 
@@ -95,7 +95,7 @@ def test_an_installed_experiment_is_imported_as_a_module_of_its_package(package:
         entry = registry.entry_of(kind)
         assert entry is not None
         assert entry.address == "their.walk"
-        assert command_of(build(kind, {}), None, 0) == "dynascope run their.walk"
+        assert Setting.parse(kind).command == "dynascope run their.walk"
     finally:
         for name in [name for name in sys.modules if name.startswith("their_walks")]:
             del sys.modules[name]

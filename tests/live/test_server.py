@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 from dynascope.lab.claims import claim
+from dynascope.lab.fields import parsed, shown
 from dynascope.live.stored import claim_row
 
 ID = "tiny.spiral"
@@ -33,10 +34,11 @@ def test_an_unknown_experiment_is_told_in_the_words_of_the_command(client):
 
 
 def test_a_form_that_is_fine_has_its_command_and_python(client):
-    asked = {"id": ID, "preset": "quick", "control": True, "seed": "3", "changes": {"rate": "1.5"}}
+    asked = {"id": ID, "preset": "quick", "control": True, "seed": "3", "changes": {"steps": "15"}}
     found = client.post("/api/check", json=asked).json()
-    assert found["command"] == "dynascope run tiny.spiral --preset quick --control --set rate=1.5 --seed 3"
-    assert "build(load('tiny.spiral'), {'rate': 1.5}, preset='quick', control=True)" in found["python"]
+    assert found["command"] == "dynascope run tiny.spiral --preset quick --control --set steps=15 --seed 3"
+    asked = "Setting.parse('tiny.spiral', preset='quick', control=True, changes={'steps': 15}, seed=3)"
+    assert asked in found["python"]
     compile(found["python"], "python", "exec")
 
 
@@ -55,7 +57,7 @@ def test_each_wrong_field_has_its_own_line(client):
 def test_a_wrong_seed_has_its_line(client, seed):
     answer = client.post("/api/run", json={"id": ID, "seed": seed})
     assert answer.status_code == 422
-    assert answer.json()["fields"]["seed"] == f"seed must be an integer from 0 to 4294967295; got {seed}"
+    assert answer.json()["fields"]["seed"] == f"seed must be an integer from 0 to 4294967295; got {shown(parsed(seed))}"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dynascope.lab.batch import Request
 from dynascope.lab.inventory import inventory
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.live.session import Session
 
@@ -54,8 +54,8 @@ async def story(root: Path) -> None:
     session.start()
     page = Follower(session)
 
-    def asked(**changes: Any) -> Request:
-        return Request(TINY, changes, "quick", False, 0, str(root), False)
+    def asked(**changes: Any) -> Setting:
+        return Setting.parse(TINY, preset="quick", changes=changes)
 
     # a run streams what it records, then what follows from it
     await session.run(asked(), {"id": "tiny.spiral"})

@@ -28,9 +28,8 @@ from dynascope.lab.errors import Interrupted, LabError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynascope.lab.batch import Request
-    from dynascope.lab.entry import Entry
-    from dynascope.lab.experiment import Experiment
+    from dynascope.lab.setting import Setting
+    from dynascope.lab.store import Store
     from dynascope.lab.stored_run import StoredRun
 
 
@@ -60,26 +59,27 @@ def run(
     With --json, standard output holds the JSON alone; what else is said goes to standard error, with --quiet too.
     """
     from dynascope.lab import registry
-    from dynascope.lab.batch import Request, default_jobs
-    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.batch import default_jobs
+    from dynascope.lab.fields import assignment, once
+    from dynascope.lab.setting import Setting
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import claims_table, console, escape
 
     store = Store(runs)
-    entries = registry.match(ids)
     given = once((assignment(text) for text in changes or ()), "--set")
-    built = possible([(entry, build(registry.load(entry), given, preset, control)) for entry in entries], ids)
-    entries, experiments = [entry for entry, _ in built], [experiment for _, experiment in built]
+    kinds = [registry.load(entry) for entry in registry.match(ids)]
+    options = {"preset": preset, "control": control, "changes": given, "seed": seed}
+    settings = possible([Setting.parse(kind, **options) for kind in kinds], ids)
     out = console(errors=as_json)
-    if len(entries) < 2 or (jobs or default_jobs(len(entries))) == 1:
-        results = _in_turn(experiments, quiet, seed=seed, preset=preset, store=store, force=force)
+    jobs = 1 if len(settings) < 2 else jobs or default_jobs(len(settings))
+    if jobs == 1:
+        results = _in_turn(settings, store, force, quiet)
     else:
-        asked = [Request(entry.address, given, preset, control, seed, str(store.root), force) for entry in entries]
-        results = _side_by_side(asked, jobs or default_jobs(len(entries)), quiet)
+        results = _side_by_side(settings, store, force, jobs, quiet)
     finished: list[StoredRun] = []
     crashed = 0
     for result in results:
-        if isinstance(result, UsageError) and len(entries) == 1:
+        if isinstance(result, UsageError) and len(settings) == 1:
             raise result
         if isinstance(result, LabError):
             crashed += 1
@@ -98,34 +98,29 @@ def run(
     _close(out, finished, crashed, strict)
 
 
-def possible(built: list[tuple[Entry, Experiment]], ids: list[str]) -> list[tuple[Entry, Experiment]]:
+def possible(settings: list[Setting], ids: list[str]) -> list[Setting]:
     """Those for which nothing is missing. One that is named by its id is refused; others are left out with a line."""
-    from dynascope.lab.experiment import OptionalExperiment
+    from dynascope.lab.setting import possible
 
-    found = []
-    for entry, experiment in built:
-        missing = experiment.missing() if isinstance(experiment, OptionalExperiment) else ""
-        if missing and (entry.id in ids or entry.address in ids or len(built) == 1):
-            raise UsageError(f"{entry.id}: {missing}")
-        if missing:
-            say(f"{entry.id} is left out: {missing}")
-        else:
-            found.append((entry, experiment))
+    found, lines = possible(settings, ids)
+    for line in lines:
+        say(line)
     return found
 
 
-def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iterator[StoredRun | LabError]:
-    """Run experiments one after another in this process."""
+def _in_turn(settings: list[Setting], store: Store, force: bool, quiet: bool) -> Iterator[StoredRun | LabError]:
+    """Run settings one after another in this process."""
+    from dynascope.lab.execute import execute
     from dynascope.lab.progress_line import progress_line
-    from dynascope.lab.run import run
 
-    for number, experiment in enumerate(experiments, 1):
-        label = f"[{number}/{len(experiments)}] {experiment.id}"
+    for number, setting in enumerate(settings, 1):
+        label = f"[{number}/{len(settings)}] {setting.id}"
         try:
-            with nullcontext() if quiet else progress_line(label, _stated(experiment)) as on_progress:
+            with nullcontext() if quiet else progress_line(label, setting.cost) as on_progress:
                 if on_progress is None and not quiet:
                     say(f"{label} ...")
-                result = run(experiment, on_progress=on_progress, warn=None if quiet else say, **options)
+                warn = None if quiet else say
+                result = execute(setting, store, force=force, on_progress=on_progress, warn=warn)
         except LabError as error:
             result = error
         except KeyboardInterrupt:
@@ -133,32 +128,24 @@ def _in_turn(experiments: list[Experiment], quiet: bool, **options: Any) -> Iter
         yield result
 
 
-def _stated(experiment: Experiment) -> int | float | None:
-    """The cost that is stated for a setting, where it is that of a preset or the full one."""
-    kind = type(experiment)
-    settings = {"full": {}, **kind.presets}
-    here = [name for name, changes in settings.items() if name in kind.cost and kind(**changes) == experiment]
-    return kind.cost[here[0]] if here else None
-
-
-def _side_by_side(asked: list[Request], jobs: int, quiet: bool) -> Iterator[StoredRun | LabError]:
-    """Run experiments in several processes; their results in the order they were asked for."""
+def _side_by_side(
+    settings: list[Setting], store: Store, force: bool, jobs: int, quiet: bool
+) -> Iterator[StoredRun | LabError]:
+    """Run settings in several processes; their results in the order they were asked for."""
     from dynascope.lab.batch import outcomes
     from dynascope.lab.progress_line import progress_line
     from dynascope.lab.workers.executors import choose, stop
 
-    shown = nullcontext() if quiet else progress_line(f"{len(asked)} runs")
+    shown = nullcontext() if quiet else progress_line(f"{len(settings)} runs")
     with choose("local", jobs) as pool, shown as on_progress:
         try:
-            for result, warnings in outcomes(asked, pool, on_progress):
+            for result, warnings in outcomes(settings, store, pool, force=force, on_progress=on_progress):
                 for warning in () if quiet else warnings:
                     say(warning)
                 yield result
         except KeyboardInterrupt:
             stop(pool)
-            raise Interrupted(
-                "interrupted; finished runs are stored and the same command continues from here"
-            ) from None
+            raise Interrupted from None
 
 
 def _spent(stored: StoredRun) -> str:
@@ -206,9 +193,9 @@ def join(
     runs: Runs = None,
 ) -> None:
     """Join stored runs of its parts (some seeds here, some settings there) to the run that the options name."""
-    from dynascope.lab import registry
-    from dynascope.lab.fields import assignment, build, once
+    from dynascope.lab.fields import assignment, once
     from dynascope.lab.join import join
+    from dynascope.lab.setting import Setting
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import claims_table, console, escape
 
@@ -216,12 +203,12 @@ def join(
         if not folder.is_dir():
             raise UsageError(f"--from must be a folder of runs; got {folder}")
     given = once((assignment(text) for text in changes or ()), "--set")
-    experiment, out = build(registry.load(id), given, preset), console(errors=as_json)
-    whole = join(experiment, seed=seed, preset=preset, store=Store(runs), others=map(Store, others or ()), warn=say)
+    setting, out = Setting.parse(id, preset=preset, changes=given, seed=seed), console(errors=as_json)
+    whole = join(setting, Store(runs), others=map(Store, others or ()), warn=say)
     if as_json:
         print(json.dumps(_as_json(whole), indent=2))
     count = len(whole.manifest.get("parts") or ())
-    out.print(f"[bold]{escape(whole.id)}[/]  {escape(experiment.title())}  [dim](joined from {count} parts)[/]")
+    out.print(f"[bold]{escape(whole.id)}[/]  {escape(setting.experiment.title())}  [dim](joined from {count} parts)[/]")
     out.print(claims_table(whole.claims))
     out.print(f"  [dim]{escape(str(whole.folder))}[/]", soft_wrap=True)
     _close(out, [whole], 0, strict=False)

@@ -67,7 +67,7 @@ def sweep(
     if double := axes.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is given by --grid and by --set")
     out, options = console(errors=as_json), {"base": base, "preset": preset, "control": control, "seeds": seeds}
-    asked = plan(kind, axes, **options, store=Store(runs), force=force, part=_part(part))
+    asked = plan(kind, axes, **options, store=Store(runs), force=force).only(_part(part))
     check(executor)
     if jobs > 1 and executor != "local":
         raise UsageError(f"--jobs is for processes of this command, not for the executor {executor!r}: leave one out")
@@ -88,9 +88,7 @@ def sweep(
             )
         except KeyboardInterrupt:
             stop(pool)
-            raise Interrupted(
-                "interrupted; finished runs are stored and the same command continues from here"
-            ) from None
+            raise Interrupted from None
         except LabError:
             stop(pool)
             raise
@@ -164,8 +162,7 @@ def audit(
 ) -> None:
     """In what share of seeds does each claim hold?"""
     from dynascope.lab import registry
-    from dynascope.lab.audit import FILE, audit
-    from dynascope.lab.fields import build
+    from dynascope.lab.audit import FILE, audit, settings_over
     from dynascope.lab.progress_line import progress_line
     from dynascope.lab.store import Store
     from dynascope.lab.terminal import audit_table, console, escape
@@ -174,13 +171,12 @@ def audit(
     store, out = Store(runs), console(errors=as_json)
     seed_in_range(first + seeds - 1)
     chosen = None if preset == "full" else preset
-    asked = [(entry, registry.load(entry)) for entry in registry.match(ids or ["*"])]
-    built = [(entry, build(kind, {}, chosen if chosen in kind.presets else None)) for entry, kind in asked]
-    entries = [entry for entry, _ in possible(built, ids or [])]
+    kinds = [registry.load(entry) for entry in registry.match(ids or ["*"])]
+    able = possible([setting for kind in kinds for setting in settings_over(kind, [first], chosen)], ids or [])
     with choose("local", jobs) as pool, progress_line("audit") as on_progress:
         try:
             found = audit(
-                entries,
+                [type(setting.experiment) for setting in able],
                 range(first, first + seeds),
                 preset=chosen,
                 store=store,
@@ -189,9 +185,7 @@ def audit(
             )
         except KeyboardInterrupt:
             stop(pool)
-            raise Interrupted(
-                "interrupted; finished runs are stored and the same command continues from here"
-            ) from None
+            raise Interrupted from None
     file = store.root / f"{FILE}.json"
     if as_json:
         print(file.read_text(encoding="utf-8"), end="")

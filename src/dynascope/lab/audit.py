@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from dynascope.lab.claims import wilson_interval
-from dynascope.lab.entry import Entry
-from dynascope.lab.errors import LabError, WorkerLost, one_line
-from dynascope.lab.fields import build
+from dynascope.lab.batch import outcomes
+from dynascope.lab.claims import Claim, wilson_interval
+from dynascope.lab.errors import LabError, one_line
+from dynascope.lab.experiment import Experiment
 from dynascope.lab.files import write_atomically
 from dynascope.lab.json_text import pretty
 from dynascope.lab.monitor import Progress
 from dynascope.lab.registry import load
-from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.workers.executors import InProcess
 
@@ -61,7 +59,7 @@ class Audit:
 
 
 def audit(
-    entries: Sequence[Entry],
+    experiments: Sequence[str | type[Experiment]],
     seeds: Sequence[int],
     *,
     preset: str | None = "quick",
@@ -71,86 +69,52 @@ def audit(
 ) -> Audit:
     """Run each experiment at each seed, without figures, and count its verdicts.
 
-    The runs are stored like any others, so that an audit that was cut short goes on where it stopped. An experiment's
-    seeds run in one process, which compiles once. The table is kept in the store as `audit.json` and `audit.csv`.
+    The runs are stored like any others, so that an audit that was cut short goes on where it stopped. The table is kept
+    in the store as `audit.json` and `audit.csv`.
+
+    Args:
+        experiments: Ids, files or classes.
+        seeds: The seeds.
+        preset: The preset to run; an experiment without it runs in its full setting.
+        store: The folder of runs.
+        executor: Anything with the interface of `concurrent.futures`. Default: this process.
+        on_progress: Called when an experiment is done.
+
+    Returns:
+        A row for each claim, and a line for each run that did not finish.
     """
     store, executor = store or Store(), executor or InProcess()
-    kinds = [load(entry) for entry in entries]
-    for kind in kinds:
-        build(kind, {}, _preset(kind, preset))
-    done, began = 0, time.monotonic()
-
-    def count(_: Future) -> None:
-        nonlocal done
-        done += 1
-        if on_progress:
-            rate = done / max(time.monotonic() - began, 1e-9)
-            on_progress(Progress("experiments", done, len(kinds), rate, (len(kinds) - done) / rate))
-
-    futures: list[Future] = []
-    try:
-        for entry, kind in zip(entries, kinds, strict=True):
-            given = kind if isinstance(executor, InProcess) else entry.address
-            future = executor.submit(_over_seeds, given, _preset(kind, preset), tuple(seeds), str(store.root))
-            future.add_done_callback(count)
-            futures.append(future)
-        found = [_found(kind.id, future) for kind, future in zip(kinds, futures, strict=True)]
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-    rows = [row for table, _ in found for row in table]
-    errors = [line for _, lines in found for line in lines]
+    settings = [setting for each in experiments for setting in settings_over(each, seeds, preset)]
+    judged: dict[tuple[str, str], list[tuple[int, Claim]]] = {}
+    main: dict[str, str] = {}
+    errors = []
+    results = outcomes(settings, store, executor, draw=False, on_progress=on_progress)
+    for setting, (result, _) in zip(settings, results, strict=True):
+        if isinstance(result, LabError):
+            errors.append(f"{setting.id}, seed {setting.seed}: {one_line(result)}")
+            continue
+        main.setdefault(setting.id, result.claims[0].id)
+        for claim in result.claims:
+            judged.setdefault((setting.id, claim.id), []).append((setting.seed, claim))
+    rows = [_row(id, found, main[id] == found[0][1].id) for (id, _), found in judged.items()]
     result = Audit(preset, tuple(seeds), rows, errors)
     _keep(store, result)
     return result
 
 
-def _preset(kind: Any, preset: str | None) -> str | None:
-    """An experiment without the preset runs in its full setting."""
-    return preset if preset in kind.presets else None
+def settings_over(experiment: str | type[Experiment], seeds: Iterable[int], preset: str | None) -> list[Setting]:
+    """An experiment at each seed, in the preset if it has one of this name, else in its full setting."""
+    kind = load(experiment) if isinstance(experiment, str) else experiment
+    named = preset if preset in kind.presets else None
+    return [Setting.parse(kind, preset=named, seed=seed) for seed in seeds]
 
 
-def _found(id: str, future: Future) -> tuple[list[Row], list[str]]:
-    try:
-        return future.result()
-    except WorkerLost as error:
-        return [], [f"{id}: {error}; finished runs are stored"]
-
-
-def _over_seeds(given: Any, preset: str | None, seeds: Sequence[int], root: str) -> tuple[list[Row], list[str]]:
-    kind = load(given) if isinstance(given, str) else given
-    judged: dict[str, list[tuple[int, Any]]] = {}
-    errors = []
-    main = ""
-    for seed in seeds:
-        try:
-            claims = run(build(kind, {}, preset), seed=seed, preset=preset, store=Store(root), draw=False).claims
-        except LabError as error:
-            errors.append(f"{kind.id}, seed {seed}: {one_line(error)}")
-            continue
-        main = main or claims[0].id
-        for claim in claims:
-            judged.setdefault(claim.id, []).append((seed, claim))
-    rows = []
-    for id, found in judged.items():
-        failing = tuple(seed for seed, claim in found if claim.verdict == "fails")
-        last = found[-1][1]
-        agrees = sum(not claim.is_news for _, claim in found)
-        rows.append(
-            Row(
-                kind.id,
-                id,
-                id == main,
-                len(found) - len(failing),
-                agrees,
-                len(found),
-                failing,
-                last.known,
-                last.statement,
-            )
-        )
-    return rows, errors
+def _row(id: str, found: Sequence[tuple[int, Claim]], main: bool) -> Row:
+    """One claim, as it was judged at each seed."""
+    failing, last = tuple(seed for seed, claim in found if claim.verdict == "fails"), found[-1][1]
+    agrees = sum(not claim.is_news for _, claim in found)
+    counts = {"holds": len(found) - len(failing), "agrees": agrees, "of": len(found)}
+    return Row(id, last.id, main, **counts, failing_seeds=failing, known=last.known, statement=last.statement)
 
 
 def _keep(store: Store, audit: Audit) -> None:

@@ -1,38 +1,24 @@
-"""Several experiments at once, each in a process of its own."""
+"""Several settings executed: each experiment's in one process, several experiments at once."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
-from typing import Any
 
 from dynascope.lab.errors import LabError, WorkerLost
+from dynascope.lab.execute import execute
 from dynascope.lab.experiment import ComposedExperiment
-from dynascope.lab.fields import build
 from dynascope.lab.monitor import Progress
-from dynascope.lab.registry import load
-from dynascope.lab.run import run
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
 MOST_JOBS = 4
 """The most processes that are started unasked: each of them may need some GiB of memory."""
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """A run that is asked for, in words that another process understands."""
-
-    address: str
-    changes: Mapping[str, Any]
-    preset: str | None
-    control: bool
-    seed: int
-    root: str
-    force: bool
+Outcome = tuple[StoredRun | LabError, list[str]]
+"""A stored run or why there is none, and the warnings."""
 
 
 def default_jobs(count: int) -> int:
@@ -44,54 +30,74 @@ def default_jobs(count: int) -> int:
 
 
 def outcomes(
-    requests: Sequence[Request], executor: Executor, on_progress: Callable[[Progress], None] | None = None
-) -> Iterator[tuple[StoredRun | LabError, list[str]]]:
-    """For each request in its order, as soon as it is there: the stored run or its error, and the warnings.
+    settings: Sequence[Setting],
+    store: Store,
+    executor: Executor,
+    *,
+    force: bool = False,
+    draw: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Iterator[Outcome]:
+    """Execute settings and give the outcome of each in their order, as soon as it is there.
 
-    Experiments that share measurements run one after another, so that the first one measures for all.
+    The settings of one experiment run one after another in one process, which compiles once. So do those of experiments
+    that share measurements: the first one measures for all. If the iterator is closed early, what has not begun is
+    canceled.
+
+    Args:
+        settings: What to run.
+        store: The folder of runs.
+        executor: Anything with the interface of `concurrent.futures`.
+        force: Run again what is stored.
+        draw: Whether to make figures.
+        on_progress: Called when a process has finished its settings.
+
+    Yields:
+        The stored run or its error, and the warnings.
     """
     done, began = 0, time.monotonic()
-    chains = _chains(requests)
 
-    def count(future: Future) -> None:
+    def count(future: Future[list[Outcome]]) -> None:
         nonlocal done
-        done += len(of_future[future])
+        done += len(chains[future])
         if on_progress:
             rate = done / max(time.monotonic() - began, 1e-9)
-            on_progress(Progress("experiments", done, len(requests), rate, (len(requests) - done) / rate))
+            on_progress(Progress("runs", done, len(settings), rate, (len(settings) - done) / rate))
 
-    of_future = {executor.submit(_carried_out, chain): chain for chain in chains}
-    for future in of_future:
+    chains: dict[Future[list[Outcome]], list[int]] = {}
+    for numbers in _chains(settings):
+        chain = [settings[number] for number in numbers]
+        future = executor.submit(_execute_chain, chain, str(store.root), force, draw)
+        chains[future] = numbers
         future.add_done_callback(count)
-    futures = {request: (future, at) for future, chain in of_future.items() for at, request in enumerate(chain)}
-    for request in requests:
-        future, at = futures[request]
-        try:
-            yield future.result()[at]
-        except WorkerLost as error:
-            yield WorkerLost(f"{request.address}: {error}; --jobs 1 needs the least memory"), []
+    places = {number: (future, at) for future, numbers in chains.items() for at, number in enumerate(numbers)}
+    try:
+        for number, setting in enumerate(settings):
+            future, at = places[number]
+            try:
+                yield future.result()[at]
+            except WorkerLost as error:
+                yield WorkerLost(f"{setting.id}: {error}; --jobs 1 needs the least memory"), []
+    finally:
+        for future in chains:
+            future.cancel()
 
 
-def _chains(requests: Sequence[Request]) -> list[list[Request]]:
-    """The requests, those of experiments that may share measurements together."""
-    chains: dict[str, list[Request]] = {}
-    for request in requests:
-        kind = load(request.address)
-        shares = issubclass(kind, ComposedExperiment)
-        chains.setdefault(kind.id.partition(".")[0] if shares else request.address, []).append(request)
+def _chains(settings: Sequence[Setting]) -> list[list[int]]:
+    """The numbers of the settings that run in one process, by experiment, or by system if they share measurements."""
+    chains: dict[str, list[int]] = {}
+    for number, setting in enumerate(settings):
+        shares = isinstance(setting.experiment, ComposedExperiment)
+        chains.setdefault(setting.id.partition(".")[0] if shares else setting.id, []).append(number)
     return list(chains.values())
 
 
-def _carried_out(chain: Sequence[Request]) -> list[tuple[StoredRun | LabError, list[str]]]:
-    return [_one(request) for request in chain]
-
-
-def _one(request: Request) -> tuple[StoredRun | LabError, list[str]]:
-    warnings: list[str] = []
-    try:
-        experiment = build(load(request.address), request.changes, request.preset, request.control)
-        store = Store(request.root)
-        options = {"seed": request.seed, "preset": request.preset, "force": request.force}
-        return run(experiment, store=store, warn=warnings.append, **options), warnings
-    except LabError as error:
-        return error, warnings
+def _execute_chain(chain: Sequence[Setting], root: str, force: bool, draw: bool) -> list[Outcome]:
+    found: list[Outcome] = []
+    for setting in chain:
+        warnings: list[str] = []
+        try:
+            found.append((execute(setting, Store(root), force=force, draw=draw, warn=warnings.append), warnings))
+        except LabError as error:
+            found.append((error, warnings))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -19,6 +20,11 @@ def describe_type(field: FieldInfo, article: bool = False) -> str:
     if not article or words.split(" ")[0] not in ("integer", "number", "list", "mapping"):
         return words
     return f"{'an' if words.startswith('i') else 'a'} {words}"
+
+
+def format_value(value: object) -> str:
+    """A field's value as `--set` takes it: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _words(hint: object, metadata: Sequence[object] = (), many: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""From what a user typed to an experiment's fields, and back to a command; each mistake is one line."""
+"""From what a user typed to an experiment's fields; each mistake is one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import re
 import reprlib
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, get_args
 
@@ -15,8 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.field_types import describe_type
-from dynascope.lab.registry import check, entry_of
-from dynascope.lab.terminal import typed
+from dynascope.lab.registry import check
 
 MOST_RUNS = 1_000_000
 """The most runs of a sweep."""
@@ -201,20 +199,3 @@ def _check_names(kind: type[Experiment], names: Iterable[str]) -> None:
         if name not in kind.model_fields:
             hint, fields = nearest(name, kind.model_fields) or ";", ", ".join(kind.model_fields)
             raise UsageError(f"{kind.id} has no field {shown(name)}{hint} its fields: {fields}")
-
-
-def command_of(experiment: Experiment, preset: str | None, seed: int) -> str:
-    """The command that repeats this run: the preset, and each field that differs from it."""
-    kind = type(experiment)
-    entry = entry_of(kind)
-    own = f"{entry.path.name}::{kind.id}" if entry and not entry.module and not entry.origin else kind.id
-    words = ["dynascope", "run", own]
-    if preset:
-        words += ["--preset", preset]
-    plain = kind(**kind.presets.get(preset or "", {})).model_dump(mode="json")
-    for name, value in experiment.model_dump(mode="json").items():
-        if value != plain[name]:
-            words += ["--set", f"{name}={typed(value)}"]
-    if seed:
-        words += ["--seed", str(seed)]
-    return shlex.join(words)

@@ -14,13 +14,13 @@ import xarray as xr
 from pydantic import ValidationError
 
 from dynascope import __version__
-from dynascope.checks import whole
 from dynascope.lab.errors import UsageError
-from dynascope.lab.experiment import Experiment, JoinableExperiment
+from dynascope.lab.execute import execute
+from dynascope.lab.experiment import JoinableExperiment
 from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.netcdf import pack
-from dynascope.lab.run import LARGEST_SEED, data_checksums, run
+from dynascope.lab.setting import Setting
 from dynascope.lab.steps import FILES
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
@@ -30,28 +30,35 @@ FACTS = ("digest", "command", "device", "started", "finished", "compile_seconds"
 
 
 def join(
-    experiment: Experiment,
-    *,
-    seed: int = 0,
-    preset: str | None = None,
+    setting: Setting,
     store: Store | None = None,
+    *,
     others: Iterable[Store] = (),
     warn: Callable[[str], None] | None = None,
 ) -> StoredRun:
-    """The run of `experiment` from stored runs of its parts: those that differ in its fields `parts` only.
+    """The run of a setting from stored runs of its parts: those that differ in the experiment's fields `parts` only.
 
-    Parts are looked for in `store`, where the whole is kept, and in the `others`. A training that two parts have is
-    taken from the first store that has it, and there from the older one. Raises a `UsageError` where a training is
-    missing; `warn` is called with a line for parts that other code has measured.
+    A training that two parts have is taken from the first store that has it, and there from the older one.
+
+    Args:
+        setting: The whole.
+        store: Where parts are looked for first, and where the whole is kept.
+        others: Further stores with parts.
+        warn: Called with a line if other code has measured parts.
+
+    Returns:
+        The stored run of the whole.
+
+    Raises:
+        UsageError: If a training is in no part, or the experiment has no parts.
     """
+    experiment, seed = setting.experiment, setting.seed
     if not isinstance(experiment, JoinableExperiment):
         raise UsageError(f"{experiment.id} cannot be joined from parts: its trainings are one run")
-    store = store or Store()
-    seed = whole("seed", seed, at_least=0, at_most=LARGEST_SEED)
-    wanted, data = dict(experiment.members(seed)), data_checksums(experiment)
+    store, wanted = store or Store(), dict(experiment.members(seed))
     found: dict[tuple[Any, ...], tuple[StoredRun, xr.Dataset]] = {}
     for part in [part for each in (store, *others) for part in each.runs(experiment.id)[0]]:
-        if part.seed != seed or not _is_part(part, experiment, data):
+        if part.seed != seed or not _is_part(part, experiment, setting.data):
             continue
         measured = part.measured()
         assert isinstance(measured, xr.Dataset)
@@ -84,7 +91,7 @@ def join(
         "resumed": False,
         "parts": [{name: part.manifest.get(name) for name in FACTS} for part in parts],
     }
-    with store.draft(experiment, seed, data) as draft:
+    with store.draft(setting) as draft:
         stored = store.find(experiment.id, draft.final.name)
         if stored is None or (stored.manifest.get("code") or {}).get("measure") != code["measure"]:
             draft.clear()
@@ -92,7 +99,7 @@ def join(
             draft.write(FILES["measure"], packed)
             done = {"measure": {FILES["measure"]: checksum(packed)}}
             draft.keep_state({"dynascope": __version__, "code": code, "forced": False, "facts": facts, "done": done})
-    return run(experiment, seed=seed, preset=preset, store=store)
+    return execute(setting, store)
 
 
 def _is_part(part: StoredRun, experiment: JoinableExperiment, data: Mapping[str, str]) -> bool:

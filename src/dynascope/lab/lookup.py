@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING
 
 from dynascope.lab import registry
 from dynascope.lab.errors import LabError, StoreError, UsageError, plain
-from dynascope.lab.fields import build, command_of
 from dynascope.lab.inventory import matching_ids
-from dynascope.lab.json_text import plain_json
 from dynascope.lab.run_folders import UNFINISHED
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 
@@ -144,9 +143,9 @@ def _latest(store: Store, address: str | type[Experiment], wanted: Wanted) -> St
     setting."""
     if wanted.exact:
         kind = _experiment(store, address) if isinstance(address, str) else address
-        experiment = build(kind, wanted.changes, wanted.preset, wanted.control)
-        id, fields = experiment.id, plain_json(experiment.model_dump(mode="json"))
-        command = command_of(experiment, wanted.preset, wanted.seed or 0)
+        options = {"preset": wanted.preset, "control": wanted.control, "changes": wanted.changes}
+        setting = Setting.parse(kind, **options, seed=wanted.seed or 0)
+        id, fields, command = setting.id, setting.fields, setting.command
     else:
         address = address if isinstance(address, str) else address.id
         ids = matching_ids(store, address)

@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynascope.lab import formatting
+from dynascope.lab.field_types import format_value
 from dynascope.lab.inventory import Item
 from dynascope.lab.listing import fields_that_differ
-from dynascope.lab.terminal import mark, typed
+from dynascope.lab.terminal import mark
 
 if TYPE_CHECKING:
     from dynascope.lab.claims import Claim
@@ -61,7 +62,7 @@ def verdicts(run: StoredRun) -> str:
 
 def short(value: object) -> str:
     """A value as `--set` takes it, cut if it is long."""
-    text = typed(value)
+    text = format_value(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 

@@ -17,14 +17,15 @@ from dynascope import __version__
 from dynascope.dynamics.process import monitored_by
 from dynascope.lab.draft import Draft
 from dynascope.lab.errors import StoreError
-from dynascope.lab.experiment import ComposedExperiment, Experiment, Measurement
+from dynascope.lab.experiment import ComposedExperiment, Measurement
 from dynascope.lab.files import checksum
 from dynascope.lab.fingerprint import fingerprints
 from dynascope.lab.json_text import digest_of
 from dynascope.lab.locks import lock
+from dynascope.lab.machine import device_name
 from dynascope.lab.monitor import LabMonitor
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.settings import device_name
+from dynascope.lab.setting import Setting
 from dynascope.lab.shared_index import SHARED as SHARED, runs_with
 from dynascope.lab.store import Store
 
@@ -33,7 +34,7 @@ POLL_SECONDS = 0.2
 
 
 def compose(
-    experiment: ComposedExperiment, draft: Draft, store: Store, data: Mapping[str, str], monitor: LabMonitor
+    experiment: ComposedExperiment, setting: Setting, draft: Draft, store: Store, monitor: LabMonitor
 ) -> xr.DataTree:
     """The result of `experiment.measure`, with those measurements from the store that it has.
 
@@ -42,7 +43,7 @@ def compose(
     """
     found: dict[str, xr.Dataset] = {}
     for name, each in experiment.measurements().items():
-        key = key_of(each, experiment, draft.seed, data)
+        key = key_of(each, setting)
         measured = _kept(draft, name, key)
         if measured is None:
             taken = None if draft.state.get("forced") or not key else _stored(store, experiment.id, key)
@@ -53,15 +54,15 @@ def compose(
 
 
 @contextmanager
-def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str, str]) -> Iterator[None]:
+def reserved(setting: Setting, store: Store) -> Iterator[None]:
     """While the block lasts, no other process takes the measurements that this run needs and nobody has stored: it
     waits until the run is stored, and reads them from there. The locks end with their process."""
     keys = set()
-    if isinstance(experiment, ComposedExperiment):
-        keys = {key_of(each, experiment, seed, data) for each in experiment.measurements().values()} - {""}
+    if isinstance(setting.experiment, ComposedExperiment):
+        keys = {key_of(each, setting) for each in setting.experiment.measurements().values()} - {""}
     with ExitStack() as held:
         for key in sorted(keys):  # in one order, so that no two processes wait for one another
-            while not any(runs_with(store, experiment.id, key)):
+            while not any(runs_with(store, setting.id, key)):
                 try:
                     held.enter_context(lock(store.root / f".{key}.lock", "busy"))
                     break
@@ -70,16 +71,16 @@ def reserved(experiment: Experiment, seed: int, store: Store, data: Mapping[str,
         yield
 
 
-def key_of(each: Measurement, experiment: ComposedExperiment, seed: int, data: Mapping[str, str]) -> str:
+def key_of(each: Measurement, setting: Setting) -> str:
     """The name of a measurement in the manifests of runs; "" if its code is not in a file, and so not known."""
     kind = type(each)
     code = fingerprints(kind)["measure"]
     facts = {
         "kind": f"{kind.__module__}.{kind.__qualname__}",
         "fields": each.model_dump(mode="json"),
-        "seed": seed,
-        "data": {name: data[name] for name in each.data_sets()},
-        "precision": [experiment.precision, experiment.matmul_precision],
+        "seed": setting.seed,
+        "data": {name: setting.data[name] for name in each.data_sets()},
+        "precision": [setting.experiment.precision, setting.experiment.matmul_precision],
         "code": code,
         "dynascope": __version__,
     }

@@ -16,16 +16,16 @@ from typing import Any
 import xarray as xr
 
 from dynascope.dynamics.process import monitored_by
-from dynascope.lab.claims import Claim, flowed
+from dynascope.lab.claims import Claim
 from dynascope.lab.draft import Draft
 from dynascope.lab.drawing import render_figures
-from dynascope.lab.experiment import ComposedExperiment, Experiment
-from dynascope.lab.fields import command_of
+from dynascope.lab.experiment import ComposedExperiment
 from dynascope.lab.files import checksum
 from dynascope.lab.json_text import pretty
+from dynascope.lab.machine import compilation_cache, device_name, make_room, package_versions, precision
 from dynascope.lab.monitor import LabMonitor, Progress, Watcher, remembered_interrupts
 from dynascope.lab.netcdf import load, pack
-from dynascope.lab.settings import compilation_cache, device_name, make_room, package_versions, precision
+from dynascope.lab.setting import Setting
 from dynascope.lab.shared import SHARED, compose
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import OF_SWEEP, StoredRun, read_claims
@@ -50,30 +50,20 @@ SLOW_SECONDS = 1.0
 class Steps:
     """The steps of one run, each carried out unless its files are there already."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        draft: Draft,
-        draw: bool,
-        data: Mapping[str, str],
-        store: Store,
-        of_sweep: bool = False,
-        watcher: Watcher | None = None,
-    ):
-        self.experiment, self.draft, self.draw, self.data, self.store = experiment, draft, draw, data, store
-        self.watcher = watcher
+    def __init__(self, setting: Setting, draft: Draft, store: Store, *, draw: bool, watcher: Watcher | None):
+        self.setting, self.draft, self.store, self.draw, self.watcher = setting, draft, store, draw, watcher
+        self.experiment = setting.experiment
         self.doing = "measure"
         """The step under way."""
-        self.marks = {OF_SWEEP: True} if of_sweep else {}
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
-    def carried_out(
+    def take(
         self,
-        preset: str | None,
         on_progress: Callable[[Progress], None] | None,
         warn: Callable[[str], None] | None,
         keep_every: float,
     ) -> StoredRun:
+        """Take the steps that are left, one after the other, and give the folder its final name."""
         clock = time.perf_counter()
         make_room()
         with compilation_cache():
@@ -93,7 +83,7 @@ class Steps:
                         self.doing = step
                         self.draft.drop(FILES[step])
                         self._keep(step, getattr(self, f"_{step}")())
-        return self._finish(preset, round(time.perf_counter() - clock, 3))
+        return self._finish(round(time.perf_counter() - clock, 3))
 
     def _done(self, step: str) -> bool:
         """Whether an earlier attempt has carried out the step, and its files are intact."""
@@ -115,11 +105,11 @@ class Steps:
         x64, matmul = experiment.precision == "float64", experiment.matmul_precision
         with precision(x64, matmul), monitored_by(monitor), record_reads() as read:
             if isinstance(experiment, ComposedExperiment):
-                measured = compose(experiment, self.draft, self.store, self.data, monitor)
+                measured = compose(experiment, self.setting, self.draft, self.store, monitor)
             else:
                 measured = experiment.measure(self.draft.seed)
         seconds = time.perf_counter() - clock
-        if undeclared := read - {catalog.PAIRS.get(name, name) for name in self.data}:
+        if undeclared := read - {catalog.PAIRS.get(name, name) for name in self.setting.data}:
             raise RuntimeError(f"measure read the data set {sorted(undeclared)[0]!r}, which data_sets does not name")
         compiling = _take_timings(measured, "measure").get("compile_seconds")
         self._keep(
@@ -149,7 +139,7 @@ class Steps:
 
     def _judge(self) -> dict[str, bytes]:
         claims = _checked_claims(self.experiment.judge(self.read("reduced.nc")))
-        known = on_record(self.experiment, claims)
+        known = self.setting.on_record(claims)
         place, seeds = self.experiment.source.place, getattr(self.experiment, "seeds", 1)
         filled = [
             item.model_copy(
@@ -167,7 +157,7 @@ class Steps:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))
         return render_figures(lambda: self.experiment.draw(*parts), self.experiment.card)
 
-    def _finish(self, preset: str | None, seconds: float) -> StoredRun:
+    def _finish(self, seconds: float) -> StoredRun:
         state = self.draft.state
         claims = read_claims(self.draft.folder / "claims.json")
         verdicts = Counter(item.verdict for item in claims)
@@ -176,10 +166,11 @@ class Steps:
         return self.draft.finish(
             {
                 "title": self.experiment.title(),
-                "preset": preset,
-                **self.marks,
-                "command": command_of(self.experiment, preset, self.draft.seed),
-                "data": dict(self.data),
+                "preset": self.setting.preset,
+                "kind": self.setting.kind,
+                **({OF_SWEEP: True} if self.setting.sweep else {}),
+                "command": self.setting.command,
+                "data": dict(self.setting.data),
                 "claims": {verdict: verdicts[verdict] for verdict in ("holds", "fails", "erratum")}
                 | {
                     "main": claims[0].verdict,
@@ -194,23 +185,6 @@ class Steps:
                 "code": state["code"],
             }
         )
-
-
-def on_record(experiment: Experiment, claims: list[Claim]) -> Mapping[str, str]:
-    """The claims that are known to fail in this setting, with the reason: the full one, a preset, or any other. In the
-    control of one of these the main claim must fail, and any other may."""
-    kind = type(experiment)
-    settings = {"full": {}, **kind.presets}
-    here = [name for name, changes in settings.items() if kind(**changes) == experiment]
-    if not here and any(kind(**{**changes, **kind.control}) == experiment for changes in settings.values()):
-        failing = [claims[0], *(item for item in claims if item.verdict == "fails")]
-        return {item.id: "This is the control: the phenomenon is absent here." for item in failing}
-    known = {}
-    for key, why in kind.known_failures.items():
-        setting, _, claim = key.rpartition("/")
-        if not setting or setting in here:
-            known[claim] = flowed(why)
-    return known
 
 
 def _take_timings(data: Any, method: str) -> dict[str, float]:

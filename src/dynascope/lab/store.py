@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynascope.lab.draft import Draft
 from dynascope.lab.errors import StoreError, UsageError
-from dynascope.lab.json_text import digest_of
 from dynascope.lab.locks import lock
 from dynascope.lab.run_folders import OLD, REMOVED, SWEEPS, UNFINISHED, lock_path, settle
 from dynascope.lab.stored_run import OldRunError, StoredRun
 
 if TYPE_CHECKING:  # listing must not wait for it
-    from dynascope.lab.experiment import Experiment
+    from dynascope.lab.setting import Setting
 
 
 class ReadOnlyError(StoreError):
@@ -134,13 +133,11 @@ class Store:
         return next((path for path in (folder, aside) if path.exists()), None)
 
     @contextmanager
-    def draft(self, experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> Iterator[Draft]:
+    def draft(self, setting: Setting) -> Iterator[Draft]:
         """The unfinished folder of a run, locked against other processes while the block lasts.
 
         Args:
-            experiment: The experiment.
-            seed: The seed of the run.
-            data: The checksums of the data sets that it reads: a run on other data is another run.
+            setting: The setting of the run.
 
         Yields:
             The draft.
@@ -148,23 +145,16 @@ class Store:
         Raises:
             ReadOnlyError: If the store cannot be written to.
         """
-        digest = run_digest(experiment, seed, data)
-        final = self.root / experiment.id / digest
+        final = self.root / setting.id / setting.digest
         busy = f"another process is working on {final}: wait for it, or choose another seed or setting"
         with ExitStack() as held:
             try:
                 held.enter_context(lock(lock_path(final), busy))
                 settle(final)
-                draft = Draft(final, experiment.id, experiment.model_dump(mode="json"), seed)
+                draft = Draft(final, setting.id, setting.fields, setting.seed)
                 draft.recover()
             except OSError as error:
                 if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                     raise
                 raise ReadOnlyError(f"the run store {self.root} cannot be written to ({error.strerror})") from error
             yield draft
-
-
-def run_digest(experiment: Experiment, seed: int, data: Mapping[str, str] | None = None) -> str:
-    """The name of a run's folder: a digest of its fields, its seed and the checksums of the data sets that it reads."""
-    facts = {"id": experiment.id, "fields": experiment.model_dump(mode="json"), "seed": seed}
-    return digest_of(facts | ({"data": data} if data else {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynascope.lab import formatting
-from dynascope.lab.field_types import describe_type
+from dynascope.lab.field_types import describe_type, format_value
 from dynascope.lab.references import REFERENCES
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table
         for row in rows:
             found = {"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]}
             share = formatting.share(found) if row["of"] else "gap"
-            cells = (*(typed(row[key]) for key in keys), row["claim"], share, formatting.text(row["mean"]))
+            cells = (*(format_value(row[key]) for key in keys), row["claim"], share, formatting.text(row["mean"]))
             table.add_row(*map(escape, cells))
         return table
     for name in ("claim", "holds in", "at every seed of", "at no seed of", "points"):
@@ -154,7 +153,7 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
 
 
 def _changes(changes: Mapping[str, object]) -> str:
-    return escape(", ".join(f"{field}={typed(value)}" for field, value in changes.items()))
+    return escape(", ".join(f"{field}={format_value(value)}" for field, value in changes.items()))
 
 
 def fields_table(kind: type[Experiment]) -> Table:
@@ -163,11 +162,6 @@ def fields_table(kind: type[Experiment]) -> Table:
     for name in ("field", "type", "default", ""):
         table.add_column(name)
     for name, field in kind.model_fields.items():
-        default = "[red]required[/]" if field.is_required() else escape(typed(field.default))
+        default = "[red]required[/]" if field.is_required() else escape(format_value(field.default))
         table.add_row(name, escape(describe_type(field)), default, f"[dim]{escape(field.description or '')}[/]")
     return table
-
-
-def typed(value: object) -> str:
-    """A field's value as `--set` takes it: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -4,91 +4,45 @@ from __future__ import annotations
 
 import inspect
 import math
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError
 from dynascope.lab.experiment import Experiment
-from dynascope.lab.field_types import bounds, describe_type
-from dynascope.lab.fields import FieldError, build, parsed
+from dynascope.lab.field_types import bounds, describe_type, format_value
+from dynascope.lab.fields import build, parsed
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.report.prose import plain, prose
-from dynascope.lab.terminal import typed
+from dynascope.lab.setting import fields_of
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-LARGEST_SEED = 2**32 - 1
 
+def read_form(given: Any) -> dict[str, Any]:
+    """The arguments of `Setting.parse` in what a page sent: each changed field is text, read as `--set` reads it.
 
-@dataclass(frozen=True)
-class Asked:
-    """What a form asks for: a setting, each changed field as it was typed."""
+    Args:
+        given: The JSON of a page.
 
-    id: str
-    preset: str | None
-    control: bool
-    seed: int
-    typed: Mapping[str, str]
+    Returns:
+        The arguments, `experiment` an id.
 
-    @classmethod
-    def of(cls, given: Any) -> Asked:
-        """Read what a page sent; a `UsageError` where it is not of that form."""
-        if not isinstance(given, dict) or not isinstance(given.get("id"), str):
-            raise UsageError("a form has the id of an experiment")
-        preset, fields = given.get("preset") or None, given.get("changes") or {}
-        if not isinstance(preset, str | None) or not isinstance(fields, dict):
-            raise UsageError("a form has the name of a preset, and changes of fields as text")
-        if not all(isinstance(text, str) for text in fields.values()):
-            raise UsageError("a form has changes of fields as text")
-        seed = parsed(str(given.get("seed", 0)))
-        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= LARGEST_SEED:
-            line = f"seed must be an integer from 0 to {LARGEST_SEED}; got {given.get('seed')}"
-            raise _error({"seed": line})
-        return cls(given["id"], None if preset == "full" else preset, bool(given.get("control")), seed, fields)
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """The changed fields, read as `--set` reads them."""
-        return {name: parsed(text) for name, text in self.typed.items()}
-
-    def built(self, kind: type[Experiment]) -> Experiment:
-        """The experiment; a `UsageError` in the words of the command line where that is not possible."""
-        return build(kind, self.changes, self.preset, self.control)
-
-    @property
-    def command(self) -> str:
-        """The command that does the same."""
-        line = ["dynascope", "run", self.id, *(["--preset", self.preset] if self.preset else [])]
-        line += ["--control"] if self.control else []
-        for name, text in self.typed.items():
-            line += ["--set", f"{name}={text}"]
-        return shlex.join([*line, *(["--seed", str(self.seed)] if self.seed else [])])
-
-    @property
-    def python(self) -> str:
-        """The Python that does the same."""
-        options = {"preset": self.preset, "control": self.control or None}
-        given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
-        preset = f", preset={self.preset!r}" if self.preset else ""
-        return (
-            "from dynascope.lab.fields import build\n"
-            "from dynascope.lab.registry import load\n"
-            "from dynascope.lab.run import run\n\n"
-            f"experiment = build(load({self.id!r}), {self.changes!r}{given})\n"
-            f"stored = run(experiment, seed={self.seed}{preset})\n"
-            "stored.measured()  # the trace; also stored.predicted(), stored.claims\n"
-        )
-
-
-def _error(lines: Mapping[str, str]) -> FieldError:
-    error = FieldError("\n".join(lines.values()))
-    error.lines = dict(lines)
-    return error
+    Raises:
+        UsageError: If it is not a form.
+    """
+    if not isinstance(given, dict) or not isinstance(given.get("id"), str):
+        raise UsageError("a form has the id of an experiment")
+    preset, fields = given.get("preset") or None, given.get("changes") or {}
+    if not isinstance(preset, str | None) or not isinstance(fields, dict):
+        raise UsageError("a form has the name of a preset, and changes of fields as text")
+    if not all(isinstance(text, str) for text in fields.values()):
+        raise UsageError("a form has changes of fields as text")
+    changes, seed = {name: parsed(text) for name, text in fields.items()}, parsed(str(given.get("seed", 0)))
+    control = bool(given.get("control"))
+    return {"experiment": given["id"], "preset": preset, "control": control, "changes": changes, "seed": seed}
 
 
 def form(kind: type[Experiment]) -> dict[str, Any]:
@@ -116,7 +70,7 @@ def form(kind: type[Experiment]) -> dict[str, Any]:
 
 def _texts(kind: type[Experiment], preset: str, control: bool) -> dict[str, str]:
     """The values of the fields in a setting, as one would type them."""
-    return {name: typed(value) for name, value in build(kind, {}, preset, control).model_dump(mode="json").items()}
+    return {name: format_value(value) for name, value in fields_of(build(kind, {}, preset, control)).items()}
 
 
 def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
@@ -130,7 +84,7 @@ def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
     }
     found["description"] = field.description or ""
     if options and not parts:
-        return {**found, "control": "choice", "options": [typed(option) for option in options]}
+        return {**found, "control": "choice", "options": [format_value(option) for option in options]}
     if parts == [bool]:
         return {**found, "control": "choice", "options": ["true", "false", *(["null"] if nullable else [])]}
     if len(parts) == 1 and parts[0] in (int, float) and not options:

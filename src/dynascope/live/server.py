@@ -21,15 +21,16 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from dynascope.lab.batch import Request
 from dynascope.lab.errors import LabError, StoreError, UsageError
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.field_types import format_value
 from dynascope.lab.fields import FieldError
 from dynascope.lab.json_text import plain_json
-from dynascope.lab.registry import load, match
+from dynascope.lab.registry import load
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.live import explorer, stored, sweeps
-from dynascope.live.forms import Asked, form
+from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
 from dynascope.live.session import Session
 from dynascope.live.views import drawn_variables
@@ -135,28 +136,25 @@ class Live:
         return plain(await run_sync(lambda: form(experiment(request.path_params["id"]))))
 
     async def check(self, request: HttpRequest) -> Response:
-        asked, _ = await self._asked(request)
-        return plain({"command": asked.command, "python": asked.python})
+        setting = await self._setting(request)
+        return plain(await run_sync(lambda: {"command": setting.command, "python": setting.python}))
 
     async def run(self, request: HttpRequest) -> Response:
-        asked, kind = await self._asked(request)
-        address = (await run_sync(match, [asked.id]))[0].address
-        root = self.session.root
-        wanted = Request(address, asked.changes, asked.preset, asked.control, asked.seed, root, False)
-        facts = {"id": asked.id, "preset": asked.preset or "full", "control": asked.control, "seed": asked.seed}
-        facts |= {"changes": dict(asked.typed), "command": asked.command, "python": asked.python}
-        number = await self.session.run(wanted, {**facts, "title": kind.title()})
-        return plain({"number": number})
+        setting = await self._setting(request)
+        facts = {"id": setting.id, "preset": setting.preset or "full", "control": setting.control, "seed": setting.seed}
+        facts |= {"changes": {name: format_value(value) for name, value in setting.changes.items()}}
+        facts |= {"command": setting.command, "python": setting.python, "title": setting.experiment.title()}
+        return plain({"number": await self.session.run(setting, facts)})
 
-    async def _asked(self, request: HttpRequest) -> tuple[Asked, type[Experiment]]:
+    async def _setting(self, request: HttpRequest) -> Setting:
+        """The setting that a page asks for, which checks all of it."""
         try:
             given = json.loads(await request.body())
         except (ValueError, RecursionError):
             raise UsageError("a request has a form as JSON") from None
-        asked = Asked.of(given)
-        kind = await run_sync(experiment, asked.id)
-        await run_sync(asked.built, kind)
-        return asked, kind
+        form = read_form(given)
+        form["experiment"] = await run_sync(experiment, form["experiment"])
+        return await run_sync(lambda: Setting.parse(**form))
 
     async def stop(self, request: HttpRequest) -> Response:
         await self.session.stop()

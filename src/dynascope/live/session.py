@@ -6,13 +6,14 @@ import asyncio
 import json
 import multiprocessing
 import os
+import pickle
 import secrets
 import signal
 import threading
 from contextlib import suppress
 from typing import Any
 
-from dynascope.lab.batch import Request
+from dynascope.lab.setting import Setting
 from dynascope.live.events import Log
 from dynascope.live.worker import work
 
@@ -41,7 +42,7 @@ class Session:
         if self._worker is None:
             self._worker = _Worker(self._context, asyncio.get_running_loop(), self._heard, self._lost)
 
-    async def run(self, request: Request, facts: dict[str, Any]) -> int:
+    async def run(self, setting: Setting, facts: dict[str, Any]) -> int:
         """Begin a run, after stopping the one under way; its number. `facts` are what pages are told of it."""
         async with self._turn:
             await self._stop()
@@ -53,7 +54,7 @@ class Session:
             self.log.begin(self._number)
             self.log.add(self._number, "begin", json.dumps({"number": self._number, **facts}))
             self._worker.going.set()
-            self._worker.ask(self._number, request)
+            self._worker.ask(self._number, setting, self.root)
             return self._number
 
     async def stop(self) -> None:
@@ -130,9 +131,9 @@ class _Worker:
         theirs.close()
         threading.Thread(target=self._listen, args=(loop, heard, lost), daemon=True).start()
 
-    def ask(self, number: int, request: Request) -> None:
+    def ask(self, number: int, setting: Setting, root: str) -> None:
         with suppress(OSError):  # it has just died, as the listening thread will say
-            self.pipe.send((number, request))
+            self.pipe.send((number, pickle.dumps(setting), root))
 
     def interrupt(self) -> None:
         if self.process.pid is not None and self.process.is_alive():

@@ -12,7 +12,7 @@ from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, UsageError
 from dynascope.lab.netcdf import load
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps
-from dynascope.lab.store import Store, run_digest
+from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.summary import grid_keys, numbers
 from dynascope.live.stored import NotThere, opened
@@ -81,9 +81,7 @@ def _nested(values: xr.DataArray, keys: Sequence[str]) -> list[Any]:
 
 def run_at(store: Store, id: str, digest: str, place: Sequence[int], seed: int) -> StoredRun:
     """The run of a cell: the point at these places along the keys."""
-    from dynascope.lab.fields import build
-    from dynascope.lab.registry import load as load_experiment
-    from dynascope.lab.run import data_checksums
+    from dynascope.lab.setting import Setting
 
     page = _page(store, id, digest)
     grid: dict[str, list[Any]] = page.manifest["grid"]
@@ -93,8 +91,9 @@ def run_at(store: Store, id: str, digest: str, place: Sequence[int], seed: int) 
     if not 0 <= seed < page.seeds:
         raise UsageError(f"seed must be an integer from 0 to {page.seeds - 1}; got {seed}")
     point = {key: values[k] for (key, values), k in zip(grid.items(), place, strict=True)}
-    experiment = build(load_experiment(id), {**page.manifest["fields"], **point}, page.preset, page.control)
+    changes = {**page.manifest["fields"], **point}
+    setting = Setting.parse(id, preset=page.preset, control=page.control, changes=changes, seed=seed)
     try:
-        return opened(store, id, run_digest(experiment, seed, data_checksums(experiment)))
+        return opened(store, id, setting.digest)
     except StoreError as error:
         raise NotThere("this cell has no stored run: it did not finish, or was removed") from error

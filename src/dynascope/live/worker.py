@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import time
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynascope.dynamics.watching import Recording, Rows, Wanted
-    from dynascope.lab.batch import Request
     from dynascope.lab.monitor import Progress, Watcher
 
 Tell = Callable[..., None]
@@ -44,20 +44,20 @@ def work(pipe: Connection, going: Any) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(busy,), daemon=True).start()
     os.environ.setdefault("MPLBACKEND", "Agg")
-    import dynascope.lab.run  # noqa: F401  what a run needs takes seconds to import: before the first one is asked for
+    import dynascope.lab.execute  # noqa: F401  what a run needs takes seconds to import: before the first one is asked for
 
     told: SimpleQueue[tuple[int, str, Mapping[str, Any]]] = SimpleQueue()
     threading.Thread(target=_send, args=(pipe, told), daemon=True).start()
     told.put((0, "ready", {}))
     while True:
         try:
-            number, request = pipe.recv()
+            number, setting, root = pipe.recv()
         except (EOFError, OSError):
             return
         ended: dict[str, Any] = {}
         try:
             busy.set()
-            ended = _carried_out(request, lambda kind, n=number, **facts: told.put((n, kind, facts)), going)
+            ended = _execute(setting, root, lambda kind, n=number, **facts: told.put((n, kind, facts)), going)
         except KeyboardInterrupt:
             ended = {"how": "stopped", "message": "Stopped. Run the same setting again to go on from here."}
         finally:
@@ -65,11 +65,10 @@ def work(pipe: Connection, going: Any) -> None:
             told.put((number, "ended", ended or {"how": "failed", "message": "The run ended without a result."}))
 
 
-def _carried_out(request: Request, tell: Tell, going: Any) -> dict[str, Any]:
+def _execute(sent: bytes, root: str, tell: Tell, going: Any) -> dict[str, Any]:
+    """Execute a pickled setting, which loads its experiment."""
     from dynascope.lab.errors import LabError
-    from dynascope.lab.fields import build
-    from dynascope.lab.registry import load
-    from dynascope.lab.run import run
+    from dynascope.lab.execute import execute
     from dynascope.lab.store import Store
 
     def on_progress(progress: Progress) -> None:
@@ -82,16 +81,12 @@ def _carried_out(request: Request, tell: Tell, going: Any) -> dict[str, Any]:
             tell("resumed")
 
     try:
-        experiment = build(load(request.address), request.changes, request.preset, request.control)
-        options: dict[str, Any] = {"seed": request.seed, "preset": request.preset, "force": request.force}
-        watcher = _watcher(tell)
-        stored = run(
-            experiment,
-            store=Store(request.root),
+        stored = execute(
+            pickle.loads(sent),
+            Store(root),
             on_progress=on_progress,
             warn=lambda line: tell("warning", message=line),
-            watcher=watcher,
-            **options,
+            watcher=_watcher(tell),
         )
     except LabError as error:
         return {"how": "failed", "message": str(error)}

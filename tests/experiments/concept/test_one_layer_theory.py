@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.concept.one_layer_theory import run_population
-from dynascope.lab.settings import precision
+from dynascope.lab.machine import precision
 from dynascope.theory.concept.one_layer import closed_forms
 
 

@@ -8,7 +8,7 @@ from dynascope.experiments.edge import example_losses, neuron_sweep, rate_scans
 from dynascope.experiments.edge.period_doubling import _last_before
 from dynascope.experiments.edge.product_starts import draw_starts, follow_random_starts, positivity_cases
 from dynascope.experiments.edge.single_neuron import _settles
-from dynascope.lab.settings import precision
+from dynascope.lab.machine import precision
 from dynascope.tasks.single_neuron import unit_teacher
 from dynascope.theory.edge import period_two
 from dynascope.theory.edge.single_neuron import spread_of_sampled_K

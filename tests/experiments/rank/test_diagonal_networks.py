@@ -16,7 +16,7 @@ from dynascope.experiments.rank.staircase import Staircase
 from dynascope.experiments.rank.weights import RankWeights
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
-from dynascope.lab.settings import precision
+from dynascope.lab.machine import precision
 from dynascope.tasks.diagonal import QuadraticLoss, exit_and_return
 from dynascope.theory.rank.diagonal_flow import Reduced, product, reduced_flow, weights
 from dynascope.theory.rank.greedy_ranks import Stage, greedy_stages

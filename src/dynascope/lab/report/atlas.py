@@ -10,12 +10,12 @@ from pathlib import Path
 from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report.about import About, Find, about
-from dynascope.lab.report.pages import Kind, RunPage
+from dynascope.lab.report.pages import RunPage
 from dynascope.lab.report.sweeps import SweepPage, read_sweeps, split
 from dynascope.lab.store import Store
 
-PREFERENCE: dict[Kind, int] = {"full": 0, "quick": 1, "varied": 2, "control": 3}
-"""Which run is shown on the card. A control shows the absence of the phenomenon, so it comes last."""
+PREFERENCE = ("full", "quick")
+"""Which run is shown on the card; then any other, and a control, which shows the absence of the phenomenon, last."""
 
 MOST_OF_A_KIND = 30
 """How many runs of one kind get a page."""
@@ -94,12 +94,12 @@ def gather(store: Store, find: Find, data: bool = False) -> Atlas:
 def preferred(pages: Iterable[RunPage]) -> list[RunPage]:
     """The runs in order of preference for the card; among equals the latest first."""
     latest = sorted(pages, key=lambda page: str(page.manifest.get("finished") or ""), reverse=True)
-    return sorted(latest, key=lambda page: PREFERENCE[page.kind])
+    return sorted(latest, key=lambda page: (page.control, [*PREFERENCE, page.kind].index(page.kind)))
 
 
 def kept(pages: list[RunPage]) -> list[RunPage]:
     """The runs that get a page: the first ones of each kind."""
-    seen: Counter[Kind] = Counter()
+    seen: Counter[str] = Counter()
     shown = []
     for page in pages:
         seen[page.kind] += 1

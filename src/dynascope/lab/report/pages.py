@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from dynascope.lab import formatting
 from dynascope.lab.report.about import About
 from dynascope.lab.stored_run import StoredRun
 
-Kind = Literal["full", "quick", "varied", "control"]
 FILES = {
     "measured.nc": "what was measured",
     "predicted.nc": "what theory predicts",
@@ -39,7 +38,7 @@ class RunPage:
         """`data`: whether the arrays are copied too."""
         self.run, self.path, self.manifest, self.about, self.data = run, run.folder, run.manifest, about, data
         self.id, self.seed, self.preset = run.id, run.seed, run.preset
-        self.claims, self.settings = run.claims, run.config
+        self.claims, self.settings, self.setting = run.claims, run.config, about.setting(run)
         self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
         self.question, self.document, self.place = about.question, about.document, about.place
         self.url = about.url
@@ -72,26 +71,14 @@ class RunPage:
         return {field.name: field.value for field in self.fields if field.changed}
 
     @cached_property
-    def kind(self) -> Kind:
-        """The source's full setting, the quick preset, a control, or a variation."""
-        if self.about.is_control(self.settings, self.preset):
-            return "control"
-        known = bool(self.about.defaults)
-        if self.preset in (None, "full") and not (self.changes if known else "--set" in self.command):
-            return "full"
-        base = self.about.setting(self.preset)
-        untouched = all(base.get(name, value) == value for name, value in self.settings.items())
-        return "quick" if self.preset == "quick" and untouched else "varied"
+    def kind(self) -> str:
+        """What the run is, in words: its setting's, or what it was when it was stored if its experiment has changed."""
+        return self.setting.kind if self.setting else str(self.manifest.get("kind") or self.preset or "full, changed")
 
     @property
-    def name(self) -> str:
-        """The kind in a phrase."""
-        preset = f"preset {self.preset}" if self.preset else ""
-        if self.kind == "full":
-            return "full setting"
-        if self.kind == "control":
-            return f"control, {preset}" if preset else "control"
-        return f"{preset}, varied" if self.preset == "quick" and self.kind == "varied" else preset or "varied"
+    def control(self) -> bool:
+        """Whether the phenomenon is known to be absent in it."""
+        return self.setting.control if self.setting else self.kind.startswith("control")
 
     @property
     def finished(self) -> str:

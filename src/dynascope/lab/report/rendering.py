@@ -81,8 +81,8 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
     Returns:
         The files by name, `<figure>.wide.webp` and so on, and a line for each figure that could not be drawn.
     """
+    from dynascope.lab.machine import compilation_cache, precision
     from dynascope.lab.report.pictures import wide
-    from dynascope.lab.settings import compilation_cache, precision
 
     files: dict[str, bytes] = {}
     for name, png in run.figures.items():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -14,15 +13,15 @@ from typing import Any
 from dynascope.checks import whole
 from dynascope.lab import registry
 from dynascope.lab.errors import UsageError
+from dynascope.lab.execute import stored_run
 from dynascope.lab.experiment import Experiment
+from dynascope.lab.field_types import format_value
 from dynascope.lab.fields import MOST_RUNS, build
 from dynascope.lab.json_text import canonical
-from dynascope.lab.registry import entry_of
-from dynascope.lab.run import data_checksums, stored_run
+from dynascope.lab.setting import Setting, format_command, set_options
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.gathering import OWN
-from dynascope.lab.terminal import typed
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,13 @@ class Plan:
     seeds: int
     store: Store
     force: bool
-    part: tuple[int, int] | None
+    part: tuple[int, int] | None = None
+
+    def only(self, part: tuple[int, int] | None) -> Plan:
+        """The K-th of N parts of it, as (K, N); all of it for None."""
+        if part is not None and not 1 <= part[0] <= part[1]:
+            raise UsageError(f"part must be one from 1/{part[1]} to {part[1]}/{part[1]}; got {part[0]}/{part[1]}")
+        return replace(self, part=part)
 
     @property
     def question(self) -> dict[str, Any]:
@@ -49,15 +54,9 @@ class Plan:
     @property
     def command(self) -> str:
         """The command that repeats it."""
-        entry = entry_of(self.kind)
-        own = f"{entry.path.name}::{self.kind.id}" if entry and not entry.module else self.kind.id
-        words = ["dynascope", "sweep", own, *(["--preset", self.preset] if self.preset else [])]
-        words += ["--control"] if self.control else []
-        for key, values in self.grid.items():
-            words += ["--grid", f"{key}={','.join(map(typed, values))}"]
-        for key, value in self.base.items():
-            words += ["--set", f"{key}={typed(value)}"]
-        return shlex.join([*words, *(["--seeds", str(self.seeds)] if self.seeds > 1 else [])])
+        options = [("--grid", f"{key}={','.join(map(format_value, values))}") for key, values in self.grid.items()]
+        options += set_options(self.base) + ([("--seeds", str(self.seeds))] if self.seeds > 1 else [])
+        return format_command(self.kind, "sweep", self.preset, self.control, options)
 
     @property
     def total(self) -> int:
@@ -88,9 +87,11 @@ class Plan:
             place.append(values[k])
         return dict(zip(self.grid, reversed(place), strict=True))
 
-    def changes(self, number: int) -> dict[str, Any]:
-        """The fields that a run changes, beside its preset and control."""
-        return {**self.base, **self.point(number)}
+    def setting(self, number: int) -> Setting:
+        """The setting of a run."""
+        changes, seed = {**self.base, **self.point(number)}, self.seed(number)
+        options = {"preset": self.preset, "control": self.control}
+        return Setting.parse(self.kind, **options, changes=changes, seed=seed, sweep=True)
 
     def seed(self, number: int) -> int:
         """The seed of a run."""
@@ -108,13 +109,7 @@ class Plan:
         return ((k, found) for k, found in self._looked_up() if found is not None)
 
     def _looked_up(self) -> Iterator[tuple[int, StoredRun | None]]:
-        data: dict[tuple[str, ...], dict[str, str]] = {}
-        for k in self.numbers:
-            experiment = build(self.kind, self.changes(k), self.preset, self.control)
-            names = tuple(experiment.data_sets())
-            if names not in data:
-                data[names] = data_checksums(experiment)
-            yield k, stored_run(experiment, self.seed(k), self.store, data[names])
+        return ((k, stored_run(self.setting(k), self.store)) for k in self.numbers)
 
 
 def plan(
@@ -127,9 +122,8 @@ def plan(
     seeds: int = 1,
     store: Store | None = None,
     force: bool = False,
-    part: tuple[int, int] | None = None,
 ) -> Plan:
-    """The plan of a sweep, every point of it checked; a `UsageError` where one is not possible."""
+    """The plan of a sweep, every point of it checked; a `UsageError` if one is not possible."""
     kind = registry.load(kind) if isinstance(kind, str) else kind
     grid = {key: list(values) for key, values in grid.items()}
     if not grid or any(len(values) == 0 for values in grid.values()):
@@ -140,8 +134,6 @@ def plan(
     total = seeds * prod(map(len, grid.values()))
     if total > MOST_RUNS:
         raise UsageError(f"a sweep has at most {MOST_RUNS:,} runs; got {total:,}, with {seeds:,} seeds at each point")
-    if part is not None and not 1 <= part[0] <= part[1]:
-        raise UsageError(f"part must be one from 1/{part[1]} to {part[1]}/{part[1]}; got {part[0]}/{part[1]}")
     base = dict(base or {})
     if double := grid.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is in the grid and among the changed fields")
@@ -156,4 +148,4 @@ def plan(
         text, times = Counter(map(canonical, values)).most_common(1)[0]
         if times > 1:
             raise UsageError(f"grid {key}: {text} is given twice")
-    return Plan(kind, axes, base, preset, control, seeds, store or Store(), force, part)
+    return Plan(kind, axes, base, preset, control, seeds, store or Store(), force)

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import xarray as xr
 
 from dynascope.lab.errors import ExperimentCrash
-from dynascope.lab.experiment import Experiment
-from dynascope.lab.fields import build
-from dynascope.lab.registry import load
-from dynascope.lab.run import run
+from dynascope.lab.execute import execute
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.sweeps.gathering import flat
 from dynascope.lab.workers.parcels import Parcel, Place
 
+Results = tuple[list[dict[str, object]], xr.Dataset]
+"""What a sweep keeps of a run: its claims as plain values, and its reduced numbers."""
 
-def run_point(
-    address: str | type[Experiment],
-    changes: Mapping[str, object],
-    preset: str | None,
-    seed: int,
-    place: Place,
-    force: bool,
-    control: bool = False,
-) -> object:
-    """Run it without figures and store it: its claims as plain values, and its reduced numbers.
 
-    If this process does not see the store, they come with the files of the run, as a `Parcel`.
-    """
-    experiment = build(load(address) if isinstance(address, str) else address, changes, preset, control)
-
-    def run_in(root: str) -> StoredRun:
-        return run(experiment, seed=seed, preset=preset, store=Store(root), force=force, draw=False, of_sweep=True)
-
+def run_point(setting: Setting, place: Place, force: bool = False) -> Results | Parcel:
+    """Execute a setting without figures and store it. If this process does not see the store, the results come with
+    the files of the run, as a `Parcel`."""
     if place.visible:
-        return results(run_in(place.root))
+        return results(execute(setting, Store(place.root), force=force, draw=False))
     with TemporaryDirectory(prefix="dynascope-") as folder:
         try:
-            stored = run_in(folder)
+            stored = execute(setting, Store(folder), force=force, draw=False)
         except ExperimentCrash as crash:
             return Parcel.of_crash(crash, Path(folder), place)
         return Parcel.of_run(results(stored), stored, place)
 
 
-def results(stored: StoredRun) -> tuple[list[dict[str, object]], xr.Dataset]:
+def results(stored: StoredRun) -> Results:
     """The part of a stored run that a sweep keeps: its claims and its reduced numbers."""
     return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())

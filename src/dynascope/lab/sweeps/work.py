@@ -20,7 +20,6 @@ import xarray as xr
 from dynascope.lab.errors import BusyError, ClusterLost, DiskError, LabError, StoreError, one_line
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.monitor import Progress
-from dynascope.lab.registry import entry_of
 from dynascope.lab.store import ReadOnlyError, Store
 from dynascope.lab.sweeps.gathering import Gathering
 from dynascope.lab.sweeps.plan import Plan, plan
@@ -69,10 +68,8 @@ def sweep(
     every hundredth run from the third on; when all parts are stored, the same call without it takes moments. `executor`
     takes anything with the interface of `concurrent.futures`. `on_progress` is called after each run.
     """
-    asked = plan(
-        kind, grid, base=base, preset=preset, control=control, seeds=seeds, store=store, force=force, part=part
-    )
-    done = carry_out(asked, executor, on_progress=on_progress)
+    asked = plan(kind, grid, base=base, preset=preset, control=control, seeds=seeds, store=store, force=force)
+    done = carry_out(asked.only(part), executor, on_progress=on_progress)
     return done.data.assign_attrs(gaps=list(done.gaps), folder=str(done.folder or ""))
 
 
@@ -121,8 +118,6 @@ class _Work:
         on_gap: Callable[[str, BaseException], None] | None,
     ):
         self.asked, self.executor, self.on_progress, self.on_gap = asked, executor, on_progress, on_gap
-        entry = None if isinstance(executor, InProcess) else entry_of(asked.kind)
-        self.address = entry.address if entry else asked.kind
         self.gathered = Gathering(asked.grid, asked.seeds)
         self.gaps: dict[int, str] = {}
         self.waiting = deque[int](asked.numbers)
@@ -178,9 +173,7 @@ class _Work:
             raise
 
     def _submit(self, number: int, place: Place) -> Future:
-        asked = self.asked
-        arguments = (asked.changes(number), asked.preset, asked.seed(number), place, asked.force)
-        return self.executor.submit(run_point, self.address, *arguments, asked.control)
+        return self.executor.submit(run_point, self.asked.setting(number), place, self.asked.force)
 
     def _take(self, number: int, future: Future) -> bool:
         """Put the outcome of a run in its place; whether there is one, and it is not another process that has it."""

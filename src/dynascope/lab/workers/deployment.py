@@ -166,7 +166,7 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
         raise UsageError(f"{path}: options.{unknown[0]} is not an option of {cls.__name__}{hint}")
     if shutil.which(cls.job_cls.submit_command.split()[0]) is None:
         raise UsageError(f"{path}: kind {kind} needs the command {cls.job_cls.submit_command}, which is not here")
-    from dynascope.lab.settings import cache_folder  # it imports JAX
+    from dynascope.lab.machine import cache_folder  # it imports JAX
 
     given = {"log_directory": str(cache_folder() / "jobs"), **options}
     given["scheduler_options"] = _scheduler() | options.get("scheduler_options", {})
