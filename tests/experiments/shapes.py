@@ -102,6 +102,7 @@ SMALL: Mapping[str, int] = {
 """The largest size in a field of that name; a list of sizes becomes as many that count up from it."""
 
 BESIDES: Mapping[str, Mapping[str, Any]] = {
+    "catapult.cyclic": {"period": 4, "pool": 4},
     "concept.diffusion": {"pixels": 8, "channels": (8, 8, 8)},
     "concept.three-concepts": {"pixels": 8, "channels": (8, 8, 8)},
     "concept.transient-memorization": {"dims": (2, 3, 4, 5, 6, 8)},

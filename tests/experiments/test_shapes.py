@@ -28,31 +28,22 @@ SOON = {
     "catapult.generalization",
     "catapult.gradient-descent",
     "catapult.multiple",
-    "catapult.single-example",
     "catapult.top-eigenspace",
     "concept.diversity-order",
     "concept.terminal-slowdown",
     "concept.training-trajectory",
     "concept.triple-descent",
-    "edge.extended-model",
-    "edge.factorization-bifurcation",
-    "edge.factorization-boundary",
     "edge.period-doubling",
-    "edge.single-neuron",
-    "edge.single-neuron-theory",
     "features.full-rank",
-    "graphs.class-growth",
     "graphs.errata",
     "graphs.graph-classes",
     "graphs.irreducible-error",
-    "graphs.level-vectors",
-    "graphs.pairs",
     "graphs.rooted-classes",
     "graphs.small-graphs",
-    "graphs.your-own",
     "recall.errata",
 }
-"""The experiments that take two or three seconds: `make test` runs their full shapes, `make verdicts` all others."""
+"""The full settings that `make test` runs: those that take two or three seconds, unless it runs the quick preset of the
+same shape already. `make verdicts` runs all."""
 
 
 def settings() -> Iterator[object]:
