@@ -10,7 +10,7 @@ import pytest
 
 from dynascope.models import ConceptClassifier, UNet
 from dynascope.models.unet import waves
-from dynascope.models.unet_layers import Conv, Doubled, Draws, GroupNorm, drawn_at_once, dropped
+from dynascope.models.unet_layers import Conv, Doubled, Draws, GroupNorm, draw_at_once, drop_out
 
 KEY = jax.random.key(0)
 small = partial(UNet, (4, 4, 2), 3, key=KEY, channels=(4, 8), blocks=1, groups=2, heads=2)
@@ -73,10 +73,10 @@ def test_bfloat16_is_near_float32_and_dropout_needs_a_key():
 
 def test_dropout_keeps_its_share_and_the_mean():
     ones = jnp.ones((100, 100, 10))
-    x = np.asarray(jax.jit(lambda key: dropped(ones, 0.1, key))(KEY))
+    x = np.asarray(jax.jit(lambda key: drop_out(ones, 0.1, key))(KEY))
     np.testing.assert_allclose(np.mean(x == 0), 0.1, atol=3 * 0.3 / np.sqrt(x.size))
     np.testing.assert_allclose(x[x > 0], 1 / 0.9, rtol=1e-6)
-    assert dropped(ones, 0.0, KEY) is ones
+    assert drop_out(ones, 0.0, KEY) is ones
 
 
 def test_the_waves_of_the_time():
@@ -100,7 +100,7 @@ def test_a_group_norm_normalizes_groups_of_channels_over_pixels():
 
 
 def test_doubling_is_a_transposed_convolution():
-    layer = drawn_at_once(lambda draws: Doubled(3, 2, draws=draws), KEY)
+    layer = draw_at_once(lambda draws: Doubled(3, 2, draws=draws), KEY)
     x = jnp.asarray(np.random.default_rng(0).normal(size=(2, 3, 3)), jnp.float32)
     kernel = layer.weight[::-1, ::-1]
     wanted = jax.lax.conv_transpose(x[None], kernel, (2, 2), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
@@ -109,7 +109,7 @@ def test_doubling_is_a_transposed_convolution():
 
 def test_parameters_are_drawn_alike_in_a_program_and_outside_of_one():
     def make(key):
-        return drawn_at_once(lambda draws: (Conv(3, 2, 4, draws=draws), Conv(3, 2, 4, draws=draws)), key, 0.5)
+        return draw_at_once(lambda draws: (Conv(3, 2, 4, draws=draws), Conv(3, 2, 4, draws=draws)), key, 0.5)
 
     first, second = make(KEY)
     bound = 0.5 / np.sqrt(18)

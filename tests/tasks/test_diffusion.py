@@ -14,7 +14,7 @@ import pytest
 
 from dynascope.dynamics import clipped_network
 from dynascope.models import Diffusion, generate
-from dynascope.tasks.diffusion import Examples, VariationalDiffusion, mixed
+from dynascope.tasks.diffusion import Examples, VariationalDiffusion, add_noise
 
 MEAN, COVARIANCE = np.array([0.5, -1.0]), np.array([[0.6, 0.3], [0.3, 0.4]])
 
@@ -88,7 +88,7 @@ def test_the_mixture_keeps_unit_variance():
     key = jax.random.key(0)
     x, noise = jax.random.normal(key, (2, 4000, 3))
     for gamma in (-3.0, 0.0, 3.0):
-        z = mixed(x, noise, jnp.full(4000, gamma))
+        z = add_noise(x, noise, jnp.full(4000, gamma))
         assert float(jnp.var(z)) == pytest.approx(1, abs=0.04)
 
 

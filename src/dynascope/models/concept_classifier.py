@@ -12,7 +12,7 @@ from dynascope import checks
 from dynascope.models.convnet import Image
 from dynascope.models.unet import levels
 from dynascope.models.unet_blocks import Backbone
-from dynascope.models.unet_layers import Dense, Draws, GroupNorm, drawn_at_once
+from dynascope.models.unet_layers import Dense, Draws, GroupNorm, draw_at_once
 
 FEATURES = 64
 """Channels of the U-Net's output, and hidden units of the head."""
@@ -66,7 +66,7 @@ class ConceptClassifier(eqx.Module):
             norms = GroupNorm(FEATURES, groups, draws=draws), GroupNorm(FEATURES, groups, draws=draws)
             return backbone, norms, Dense(FEATURES, FEATURES, draws=draws), Dense(FEATURES, 2 * concepts, draws=draws)
 
-        self.backbone, self.norms, self.hidden, self.out = drawn_at_once(parts, key)
+        self.backbone, self.norms, self.hidden, self.out = draw_at_once(parts, key)
 
     def __call__(self, image: Image) -> Float[Array, "concepts 2"]:
         checks.example(self, image, self.shape)

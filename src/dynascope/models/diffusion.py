@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from dynascope import checks
 
-Number = float | int | Array
+Number = float | Array
 
 
 class Diffusion(eqx.Module):

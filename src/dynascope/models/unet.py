@@ -14,7 +14,7 @@ from dynascope import checks
 from dynascope.models.convnet import Image
 from dynascope.models.transformer import Compute
 from dynascope.models.unet_blocks import Backbone
-from dynascope.models.unet_layers import Draws, Embedding, Vector, drawn_at_once
+from dynascope.models.unet_layers import Draws, Embedding, Vector, draw_at_once
 
 Norm = Literal["group", "layer"]
 Placement = Literal["every", "downsampling"]
@@ -110,7 +110,7 @@ class UNet(eqx.Module):
             )
             return Embedding(WAVES, TIME, draws=draws), backbone
 
-        self.time, self.backbone = drawn_at_once(parts, key, scale)
+        self.time, self.backbone = draw_at_once(parts, key, scale)
 
     def __call__(
         self, z: Image, gamma: Float[Array, ""] | float, condition: Vector, *, key: PRNGKeyArray | None = None

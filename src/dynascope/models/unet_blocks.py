@@ -12,7 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from dynascope.models.convnet import Image
 from dynascope.models.transformer import Attention
-from dynascope.models.unet_layers import Conv, Doubled, Draws, Embedding, GroupNorm, Vector, activated, dropped
+from dynascope.models.unet_layers import Conv, Doubled, Draws, Embedding, GroupNorm, Vector, activate, drop_out
 
 
 class Residual(eqx.Module):
@@ -37,11 +37,11 @@ class Residual(eqx.Module):
         self.dropout = dropout
 
     def __call__(self, x: Image, vectors: Sequence[Vector], key: PRNGKeyArray | None) -> Image:
-        y = self.first(activated(self.norms[0], x))
+        y = self.first(activate(self.norms[0], x))
         for embedding, vector in zip(self.embeddings, vectors, strict=True):
             y = y + embedding(vector).astype(x.dtype)
-        y = activated(self.norms[1], y)
-        y = self.second(y if key is None else dropped(y, self.dropout, key))
+        y = activate(self.norms[1], y)
+        y = self.second(y if key is None else drop_out(y, self.dropout, key))
         return y + (x if self.shortcut is None else self.shortcut(x))
 
 
@@ -123,7 +123,7 @@ class Backbone(eqx.Module):
                 x = block(x, vectors, next(keys))
             if level < len(self.doubled):
                 x = jnp.concatenate([self.doubled[level](x), skips.pop()], axis=-1)
-        return self.head(activated(self.last, x))
+        return self.head(activate(self.last, x))
 
 
 def attention(dim: int, heads: int, draws: Draws) -> Attention:

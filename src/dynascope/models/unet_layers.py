@@ -41,7 +41,7 @@ class Draws:
         return jnp.asarray(np.full(shape, value, jnp.result_type(float)) * self.scale)
 
 
-def drawn_at_once(make: Callable[[Draws], Module], key: PRNGKeyArray, scale: float = 1.0) -> Module:
+def draw_at_once(make: Callable[[Draws], Module], key: PRNGKeyArray, scale: float = 1.0) -> Module:
     """What `make` returns, with all its random parameters from one draw: compiling a draw for every shape of a U-Net
     takes far longer than everything else about it."""
     counted = Draws(None, scale)
@@ -115,7 +115,7 @@ class GroupNorm(eqx.Module):
         return near * scale + (self.offset - mean * scale)
 
 
-def activated(norm: GroupNorm, x: Float[Array, "*space channels"]) -> Float[Array, "*space channels"]:
+def activate(norm: GroupNorm, x: Float[Array, "*space channels"]) -> Float[Array, "*space channels"]:
     """GELU of the normalized image, in the type of the image."""
     return jax.nn.gelu(norm(x), approximate=False).astype(x.dtype)
 
@@ -147,7 +147,7 @@ class Embedding(eqx.Module):
         return jax.nn.gelu(self.second(hidden), approximate=False)
 
 
-def dropped(x: Image, share: float, key: PRNGKeyArray) -> Image:
+def drop_out(x: Image, share: float, key: PRNGKeyArray) -> Image:
     """Set this share of the numbers to zero and divide the others by 1 - share."""
     if share == 0:
         return x

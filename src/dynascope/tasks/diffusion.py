@@ -132,7 +132,7 @@ class VariationalDiffusion(AugmentedTask):
         if not isinstance(batch, Noised):
             batch = self.augment(jax.random.key(0), batch)._replace(key=None)
         gamma = model.gamma(batch.time)
-        z = mixed(batch.x, batch.noise, gamma)
+        z = add_noise(batch.x, batch.noise, gamma)
         error = jnp.sum((batch.noise - model.noise(z, gamma, batch.condition, batch.key)) ** 2)
         size, bits = batch.x.size, np.log(2)
         ends = model.gamma(jnp.asarray([0.0, 1.0], gamma.dtype))
@@ -143,7 +143,9 @@ class VariationalDiffusion(AugmentedTask):
         return Terms(0.5 * jnp.abs(model.slope) * error / (size * bits), latent / bits, reconstruction / bits)
 
 
-def mixed(x: Float[Array, "n ..."], noise: Float[Array, "n ..."], gamma: Float[Array, " n"]) -> Float[Array, "n ..."]:
+def add_noise(
+    x: Float[Array, "n ..."], noise: Float[Array, "n ..."], gamma: Float[Array, " n"]
+) -> Float[Array, "n ..."]:
     """`z = alpha x + sigma e`, at each example's own gamma."""
     column = jnp.expand_dims(gamma, tuple(range(1, x.ndim)))
     return jnp.sqrt(jax.nn.sigmoid(-column)) * x + jnp.sqrt(jax.nn.sigmoid(column)) * noise
