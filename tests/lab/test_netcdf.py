@@ -13,7 +13,7 @@ import xarray as xr
 from h5py import h5f
 
 from dynascope.lab.errors import StoreError
-from dynascope.lab.netcdf import _encoded, load, pack, unpack
+from dynascope.lab.netcdf import _encode, load, pack, unpack
 
 
 def everything() -> xr.Dataset:
@@ -120,7 +120,7 @@ def test_xarray_reads_what_is_written_and_what_xarray_writes_is_read():
     xr.testing.assert_identical(ours.drop_attrs(), plain)
     assert list(ours.data_vars) == list(plain.data_vars)
     assert ours.time.attrs == {"units": "seconds"}
-    theirs = bytes(_encoded(everything()).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
+    theirs = bytes(_encode(everything()).to_netcdf(engine="h5netcdf", invalid_netcdf=True))
     xr.testing.assert_identical(unpack(theirs), everything())
     for path, group in by_xarray(pack(tree())).items():
         here = tree()[path]

@@ -53,7 +53,7 @@ class Comparison:
             for name, run in (("a", self.a), ("b", self.b))
         }
         claims = [
-            {"id": id, "a": _said(one), "b": _said(other), "same_verdict": _verdict(one) == _verdict(other)}
+            {"id": id, "a": _outcome(one), "b": _outcome(other), "same_verdict": _verdict(one) == _verdict(other)}
             for id, (one, other) in self.claims.items()
         ]
         return {
@@ -87,5 +87,5 @@ def _verdict(claim: Claim | None) -> str | None:
     return claim.verdict if claim else None
 
 
-def _said(claim: Claim | None) -> dict[str, object] | None:
+def _outcome(claim: Claim | None) -> dict[str, object] | None:
     return claim.model_dump(mode="json", include={"verdict", "measured", "expected"}) if claim else None

@@ -83,7 +83,7 @@ def below(
     **about: Unpack[About],
 ) -> Claim:
     """All values are below `largest`, their median below `median`."""
-    return _bounded(id, statement, values, "<", {"largest": largest, "median": median}, about)
+    return _compare(id, statement, values, "<", {"largest": largest, "median": median}, about)
 
 
 def above(
@@ -96,7 +96,7 @@ def above(
     **about: Unpack[About],
 ) -> Claim:
     """All values are above `smallest`, their median above `median`."""
-    return _bounded(id, statement, values, ">", {"smallest": smallest, "median": median}, about)
+    return _compare(id, statement, values, ">", {"smallest": smallest, "median": median}, about)
 
 
 def within(id: str, statement: str, values: Values, low: Number, high: Number, **about: Unpack[About]) -> Claim:
@@ -158,7 +158,7 @@ def slope(
     return within(id, statement, slopes if values.ndim > 1 else slopes[0], low, high, **about)
 
 
-def _bounded(
+def _compare(
     id: str, statement: str, values: Values, sign: str, limits: Mapping[str, Number | None], about: About
 ) -> Claim:
     given = {name: limit for name, limit in limits.items() if limit is not None}

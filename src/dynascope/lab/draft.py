@@ -24,7 +24,7 @@ class Draft:
     checked against the checksums in `state`.
     """
 
-    def __init__(self, final: Path, id: str, fields: Mapping[str, Any], seed: int):
+    def __init__(self, final: Path, id: str, fields: Mapping[str, object], seed: int):
         self.final, self.id, self.fields, self.seed = final, id, fields, seed
         self.folder = final.with_name(final.name + UNFINISHED)
         self.checkpoints = self.folder / "checkpoints"
@@ -38,7 +38,7 @@ class Draft:
             return {}
         return state if isinstance(state, dict) else {}
 
-    def keep_state(self, state: Mapping[str, Any]) -> None:
+    def keep_state(self, state: Mapping[str, object]) -> None:
         write_atomically(self.folder / "draft.json", pretty(state), lasting=False)
 
     def run_by_itself(self) -> bool:

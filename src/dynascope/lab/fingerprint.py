@@ -108,7 +108,7 @@ def _reach(kind: Kind, members: tuple[str, ...], further: tuple[str, ...] = ()) 
         reached[each.key] = each
         waiting += [Definition(each.file, f"statement {k}", (node,)) for k, node in enumerate(each.file.loose)]
         for node in each.statements:
-            waiting += _named(each.file, node)
+            waiting += _definitions_named(each.file, node)
             if each.file.name.startswith("dynascope.experiments") or not each.file.name:
                 waiting += [part for member in _used_members(node, own) for part in own[member]]
     return reached
@@ -141,7 +141,7 @@ def _used_members(node: ast.stmt, own: Mapping[str, object]) -> Iterator[str]:
                 yield part.attr
 
 
-def _named(file: SourceFile, node: ast.stmt) -> Iterator[Definition]:
+def _definitions_named(file: SourceFile, node: ast.stmt) -> Iterator[Definition]:
     """The definitions that the code names."""
     local, chains = _names(node, file.name)
     for first, *rest in chains:

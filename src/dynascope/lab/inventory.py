@@ -6,7 +6,6 @@ run must exist, and are checked against their checksums when they are read.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynascope.lab.errors import StoreError, UsageError, nearest, one_line, plain
+from dynascope.lab.locks import is_locked
 from dynascope.lab.run_folders import OLD, REMOVED, UNFINISHED, lock_path
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import OldRunError, StoredRun
@@ -132,24 +132,9 @@ def inspect(folder: Path) -> Item:
 def _item(folder: Path) -> Item | None:
     """The folder as `inventory` lists it, or None if it is left over or has just been removed."""
     item = inspect(folder)
-    if item.state in ("unfinished", "crashed") and _held(lock_path(folder)):
+    if item.state in ("unfinished", "crashed") and is_locked(lock_path(folder)):
         return replace(item, state="running", problem="")
     return item if folder.exists() and item.state != "left over" else None
-
-
-def _held(lock: Path) -> bool:
-    """Whether a process holds the lock."""
-    try:
-        handle = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _last_line(log: Path) -> str:

@@ -25,10 +25,10 @@ _TREE = "dynascope_tree"
 def pack(data: xr.Dataset | xr.DataTree) -> bytes:
     """The bytes of a netCDF file with a dataset, or with a tree of datasets, each node a group."""
     if isinstance(data, xr.Dataset):
-        nodes = {"/": _encoded(data)}
+        nodes = {"/": _encode(data)}
     else:
         tree = data.copy()  # a subtree becomes a tree of its own, with the coordinates it inherited
-        nodes = {node.path: _encoded(node.to_dataset(inherit=False)) for node in tree.subtree}
+        nodes = {node.path: _encode(node.to_dataset(inherit=False)) for node in tree.subtree}
         nodes["/"].attrs[_TREE] = _AS_JSON + json.dumps(data.name)
     if all(map(simple, nodes.values())):
         return image(nodes)
@@ -48,13 +48,13 @@ def load(path: Path) -> xr.Dataset | xr.DataTree:
 
 def unpack(data: bytes) -> xr.Dataset | xr.DataTree:
     """The inverse of `pack`."""
-    nodes = {name: _decoded(group) for name, group in datasets(data).items()}
+    nodes = {name: _decode(group) for name, group in datasets(data).items()}
     if _TREE not in nodes["/"].attrs:
         return nodes["/"]
     return xr.DataTree.from_dict(nodes, name=nodes["/"].attrs.pop(_TREE))
 
 
-def _encoded(dataset: xr.Dataset) -> xr.Dataset:
+def _encode(dataset: xr.Dataset) -> xr.Dataset:
     """A copy whose arrays and attributes netCDF can hold."""
     packed = dataset.copy()
     for variable in packed.variables.values():
@@ -66,7 +66,7 @@ def _encoded(dataset: xr.Dataset) -> xr.Dataset:
     return packed
 
 
-def _decoded(dataset: xr.Dataset) -> xr.Dataset:
+def _decode(dataset: xr.Dataset) -> xr.Dataset:
     """The inverse of `_encode`."""
     for variable in dataset.variables.values():
         variable.attrs = _from_attrs(variable.attrs)

@@ -63,14 +63,14 @@ class _Module:
             if name in self.uncertain:
                 raise NoOutlineError(name)
             if name in self.file.imported:
-                self.names[name] = self._imported(self.file.imported[name])
+                self.names[name] = self._import(self.file.imported[name])
             for line in self.file.defined.get(name, ()):
                 self._execute(line, name)
         if name not in self.names:
             raise NoOutlineError(name)
         return self.names[name]
 
-    def _imported(self, dotted: str) -> Any:
+    def _import(self, dotted: str) -> Any:
         module, _, name = dotted.rpartition(".")
         if dotted in LIGHT or module in LIGHT:
             light = importlib.import_module(module if module in LIGHT else dotted)
@@ -99,7 +99,7 @@ class _Module:
         exec(compile(ast.Module([line], []), "<outline>", "exec", dont_inherit=True), self.names)
         if isinstance(line, ast.ClassDef):
             fields = getattr(self.names[name], "model_fields", {})
-            for field, words in _described(line):
+            for field, words in _descriptions(line):
                 if field in fields and fields[field].description is None:
                     fields[field].description = words
 
@@ -132,7 +132,7 @@ def _without_methods(line: ast.ClassDef) -> ast.ClassDef:
     return ast.fix_missing_locations(ast.copy_location(bare, line))
 
 
-def _described(line: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _descriptions(line: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """The fields with a string below them, which describes them."""
     for part, below in zip(line.body, line.body[1:], strict=False):
         words = below.value if isinstance(below, ast.Expr) else None

@@ -116,7 +116,7 @@ def _panels(name: str, pair: Pair) -> Iterator[Panel]:
     rest = [str(dim) for dim in pair[0].dims if dim != axis and dim not in SAMPLES]
     if set(rest) != {str(dim) for dim in pair[1].dims} - {axis, *SAMPLES}:
         return
-    shared = {dim: _shared(pair, dim) for dim in rest}
+    shared = {dim: _common_labels(pair, dim) for dim in rest}
     if len(rest) > 2 or not all(shared.values()):
         return
     color = max(rest, key=lambda dim: len(shared[dim]), default=None)
@@ -140,7 +140,7 @@ def _axis(pair: Pair) -> str | None:
     return None
 
 
-def _shared(pair: Pair, dim: str) -> list[object]:
+def _common_labels(pair: Pair, dim: str) -> list[object]:
     """The labels of a dimension that both runs have; positions if it has no labels and is short."""
     a, b = ([*each[dim].values.tolist()] if dim in each.coords else None for each in pair)
     if a is None or b is None:

@@ -38,15 +38,15 @@ def places_in(text: str) -> set[tuple[str, str]]:
         kind, last = word.lower().replace("appendice", "appendix"), ""
         for join, label in re.findall(rf"(, and |, | and |-|–| to |^)({_LABEL})", labels):
             places.add((kind, label))
-            head, low = _numbered(last)
-            other, high = _numbered(label)
+            head, low = _split_number(last)
+            other, high = _split_number(label)
             if join in ("-", "–", " to ") and head == other and low is not None and high is not None:
                 places |= {(kind, f"{head}{number}") for number in range(low, high)}
             last = label
     return places
 
 
-def _numbered(label: str) -> tuple[str, int | None]:
+def _split_number(label: str) -> tuple[str, int | None]:
     """A label as its beginning and its last number: C.12 is ("C.", 12)."""
     parts = re.fullmatch(r"(.*?)(\d+)[a-z]?", label)
     return (parts[1], int(parts[2])) if parts else (label, None)

@@ -34,22 +34,22 @@ class _Line:
         share = now.done / now.total if now and now.total else 0.0
         if now and not now.part and now.total:
             bar = "█" * round(20 * share) + "░" * (20 - round(20 * share))
-            pace = f", {_rounded(now.left)} left" if now.rate else ""
+            pace = f", {_whole_seconds(now.left)} left" if now.rate else ""
             return f"{self.name} {bar} {now.done:,.6g} of {now.total:,.6g} {now.what}{pace}"
-        clock = _rounded(elapsed)
+        clock = _whole_seconds(elapsed)
         if self.stated and not formatting.needs_gpu(self.stated):
-            clock += f" of about {_rounded(self.stated)}" if elapsed < self.stated else " (over the estimate)"
+            clock += f" of about {_whole_seconds(self.stated)}" if elapsed < self.stated else " (over the estimate)"
         doing = "starting"
         if now and now.part:
             steps = f" ({now.done:,.6g} of {now.total:,.6g} {now.what})" if width >= 100 else ""
-            left = f", {_rounded(now.left)} left of it" if now.rate else ""
+            left = f", {_whole_seconds(now.left)} left of it" if now.rate else ""
             doing = f"part {now.part} at {100 * share:.0f} %{steps}{left}" if share < 1 else f"part {now.part} is done"
         elif now:
             doing = now.what
         return f"{self.name}: {clock}, {doing}"
 
 
-def _rounded(seconds: int | float) -> str:
+def _whole_seconds(seconds: int | float) -> str:
     """A duration in whole seconds or longer units, at least a second."""
     return f"{max(1, round(seconds))} s" if seconds < 60 else formatting.duration(round(seconds))
 

@@ -47,7 +47,7 @@ def entries(pattern: str = "*") -> list[Entry]:
 
 def ids() -> list[str]:
     """The ids alone, of dynascope's experiments and of the user's own: fast enough to complete a word."""
-    packaged = _packaged(EXPERIMENTS)
+    packaged = _packaged_files(EXPERIMENTS)
     return sorted({*packaged, *(entry.id for entry in user_experiments.find(packaged)[0])})
 
 
@@ -96,7 +96,7 @@ def load(address: str | Entry) -> type[Experiment]:
 
 
 def _by_id(name: str) -> list[Entry]:
-    if name in (known := _packaged(EXPERIMENTS)):  # without reading all the others
+    if name in (known := _packaged_files(EXPERIMENTS)):  # without reading all the others
         hits = [entry for entry in _read_packaged(known[name]) if entry.id == name]
         if len(hits) == 1:
             return hits
@@ -125,7 +125,7 @@ def _in_file(path: Path, glob: str) -> list[Entry]:
     if not hits:
         raise UsageError(f"no experiment '{plain(glob)}' in {path}{nearest(glob, [entry.id for entry in entries])}")
     for entry in hits:
-        if why := wrong_id(entry.id) or _taken(entry.id, entry.path):
+        if why := wrong_id(entry.id) or _conflict(entry.id, entry.path):
             raise UsageError(f"{entry.class_name} in {path}: {why}")
     return hits
 
@@ -135,18 +135,18 @@ def check(kind: type[Experiment]) -> None:
     id = getattr(kind, "id", None)
     if not isinstance(id, str):
         raise UsageError(f"{kind.__name__} has no id")
-    if why := wrong_id(id) or _taken(id, _source_file(kind)):
+    if why := wrong_id(id) or _conflict(id, _source_file(kind)):
         raise UsageError(f"{kind.__name__}: {why}")
 
 
-def _taken(id: str, path: Path | None) -> str:
+def _conflict(id: str, path: Path | None) -> str:
     """A message if an experiment of dynascope has this id and is not the one at `path`; else ""."""
-    home = _packaged(EXPERIMENTS).get(id)
+    home = _packaged_files(EXPERIMENTS).get(id)
     return f"{id} is the id of an experiment of dynascope; choose another" if home not in (None, path) else ""
 
 
 @lru_cache(maxsize=8)
-def _packaged(folder: Path) -> dict[str, Path]:
+def _packaged_files(folder: Path) -> dict[str, Path]:
     """The files of dynascope's experiments by id, read once."""
     return {id: path for path in _files(folder) for id in ids_in(path.read_text(encoding="utf-8"))}
 
@@ -168,7 +168,7 @@ def entry_of(experiment: type[Experiment]) -> Entry | None:
     if path.is_relative_to(EXPERIMENTS):
         entries = read_entries(path, experiment.__module__)
     else:
-        users, _ = user_experiments.find(_packaged(EXPERIMENTS))
+        users, _ = user_experiments.find(_packaged_files(EXPERIMENTS))
         entries = [entry for entry in users if entry.path == path] or read_entries(path, None)
     return next((entry for entry in entries if entry.id == experiment.id), None)
 

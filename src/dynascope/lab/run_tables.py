@@ -82,7 +82,7 @@ def claims_side_by_side(compared: Comparison) -> Table:
     for id, pair in compared.claims.items():
         differ = len({claim.verdict if claim else None for claim in pair}) > 1
         name = f"[bold]{escape(id)}[/]" if differ else escape(id)
-        table.add_row(name, *map(_judged, pair))
+        table.add_row(name, *map(_outcome, pair))
     return table
 
 
@@ -94,5 +94,5 @@ def _side_by_side(name: str) -> Table:
     return table
 
 
-def _judged(claim: Claim | None) -> str:
+def _outcome(claim: Claim | None) -> str:
     return f"{mark(claim)}  {escape(formatting.text(claim.measured))}" if claim else "[dim]–[/]"

@@ -44,10 +44,10 @@ def compose(
     found: dict[str, xr.Dataset] = {}
     for name, each in experiment.measurements().items():
         key = key_of(each, setting)
-        measured = _kept(draft, name, key)
+        measured = _read_kept(draft, name, key)
         if measured is None:
-            taken = None if draft.state.get("forced") or not key else _stored(store, experiment.id, key)
-            measured, origin = taken or _measured(each, draft.seed, monitor, name)
+            taken = None if draft.state.get("forced") or not key else _find_stored(store, experiment.id, key)
+            measured, origin = taken or _measure(each, draft.seed, monitor, name)
             _keep(draft, name, measured, {"key": key, **origin})
         found[name] = measured
     return xr.DataTree.from_dict(found)
@@ -87,7 +87,7 @@ def key_of(each: Measurement, setting: Setting) -> str:
     return digest_of(facts) if code else ""
 
 
-def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> tuple[xr.Dataset, dict[str, object]]:
+def _measure(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> tuple[xr.Dataset, dict[str, object]]:
     clock, own = time.perf_counter(), monitor.inside(name)
     with monitored_by(own):
         measured = each.measure(seed)
@@ -97,7 +97,7 @@ def _measured(each: Measurement, seed: int, monitor: LabMonitor, name: str) -> t
     return measured, {"device": device_name(), "run_seconds": round(time.perf_counter() - clock, 3)}
 
 
-def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, object]] | None:
+def _find_stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, object]] | None:
     """The measurement from a run of the same system, and its origin; damaged runs are skipped."""
     for run, name in runs_with(store, id, key):
         try:
@@ -110,7 +110,7 @@ def _stored(store: Store, id: str, key: str) -> tuple[xr.Dataset, dict[str, obje
     return None
 
 
-def _kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:
+def _read_kept(draft: Draft, name: str, key: str) -> xr.Dataset | None:
     """The measurement, if an earlier attempt at this run has kept it."""
     origin = (draft.state["facts"].get(SHARED) or {}).get(name) or {}
     path = draft.folder / SHARED / f"{name}.nc"

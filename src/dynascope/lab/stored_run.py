@@ -99,12 +99,12 @@ class StoredRun:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The experiment's fields."""
-        return json.loads(self._checked("config.json").read_text(encoding="utf-8"))["fields"]
+        return json.loads(self._check("config.json").read_text(encoding="utf-8"))["fields"]
 
     @cached_property
     def claims(self) -> list[Claim]:
         """The claims, the main one first."""
-        return read_claims(self._checked("claims.json"))
+        return read_claims(self._check("claims.json"))
 
     @property
     def verdict(self) -> str:
@@ -123,7 +123,7 @@ class StoredRun:
         Returns:
             A dataset or a tree of datasets, in memory.
         """
-        return _load(self._checked("measured.nc"))
+        return _load(self._check("measured.nc"))
 
     def predicted(self) -> xr.Dataset | xr.DataTree | None:
         """Read what `predict` returned.
@@ -131,7 +131,7 @@ class StoredRun:
         Returns:
             A dataset or a tree of datasets, in memory, or None if there is no theory.
         """
-        return _load(self._checked("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
+        return _load(self._check("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
 
     def reduced(self) -> xr.Dataset | xr.DataTree:
         """Read the few numbers that were judged and drawn.
@@ -139,7 +139,7 @@ class StoredRun:
         Returns:
             A dataset or a tree of datasets, in memory.
         """
-        return _load(self._checked("reduced.nc"))
+        return _load(self._check("reduced.nc"))
 
     def verify(self) -> StoredRun:
         """Check every file of the run against its checksum; a `StoreError` if one is missing or damaged.
@@ -148,10 +148,10 @@ class StoredRun:
             The run itself.
         """
         for name in self.manifest["files"]:
-            self._checked(name)
+            self._check(name)
         return self
 
-    def _checked(self, name: str) -> Path:
+    def _check(self, name: str) -> Path:
         path = self.folder / name
         try:
             found = checksum(path)

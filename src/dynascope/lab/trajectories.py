@@ -33,7 +33,7 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
         "at": trajectory.at,
         "statistics": dict(trajectory.statistics),
         "record": np.asarray(record).tolist() if (record := trajectory.run.record) is not None else None,
-        "made_of": _made_of(trajectory.run),
+        "made_of": _inputs_checksum(trajectory.run),
         "leaves": [jax.tree_util.keystr(place) for place, _ in leaves],
     }
     arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
@@ -91,13 +91,13 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
             wanted = as_numpy(old)
             was = f"{kept.dtype} {kept.shape}, not {wanted.dtype} {wanted.shape}"
             raise ValueError(f"{source} belongs to another call than `like`: {name} is {was}")
-    if about["made_of"] != _made_of(like.run):
+    if about["made_of"] != _inputs_checksum(like.run):
         raise ValueError(f"{source} belongs to another call than `like`: the data, the key or the settings differ")
     state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
     return Trajectory(trace, about["statistics"], state, about["at"], like.run._replace(record=about["record"]))
 
 
-def _made_of(run: Run) -> str:
+def _inputs_checksum(run: Run) -> str:
     """A checksum of the arrays that a run depends on: the data and the key, the settings of an ensemble."""
     process = None if run.dims else run.member(**run.fixed)
     objective = process.objective if isinstance(process, Descent | Flow | CentralFlow) else None

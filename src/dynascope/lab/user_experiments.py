@@ -102,9 +102,9 @@ def _files(module: str) -> list[tuple[str, Path]]:
     if spec.submodule_search_locations is None:
         return [(module, Path(spec.origin))] if spec.origin and spec.origin.endswith(".py") else []
     inside = [(Path(folder), path) for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.py")]
-    return sorted((_dotted(module, path.relative_to(folder)), path) for folder, path in inside)
+    return sorted((_module_name(module, path.relative_to(folder)), path) for folder, path in inside)
 
 
-def _dotted(package: str, path: Path) -> str:
+def _module_name(package: str, path: Path) -> str:
     parts = [part for part in path.with_suffix("").parts if part != "__init__"]
     return ".".join((package, *parts))

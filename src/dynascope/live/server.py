@@ -1,6 +1,6 @@
 """The server of the live page: its modules, experiments, runs, sweeps, and the events of the run under way.
 
-It listens on the loopback interface only. What reads files or loads an experiment is done in a thread, so that the page
+It listens on the loopback interface only. Reading files and loading experiments is done in a thread, so that the page
 always answers.
 """
 
@@ -38,7 +38,7 @@ from dynascope.live.views import drawn_variables
 ASSETS = files("dynascope.live") / "assets"
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Of an SVG that is opened by itself: it runs nothing."""
+"""The policy for an SVG that is opened by itself: it runs nothing."""
 
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
@@ -76,7 +76,7 @@ def app(store: Store, *, token: str, port: int) -> Starlette:
 
 
 def answers(handler: Handler) -> Handler:
-    """The handler with the lab's errors as answers: one line, and one for each field where there are some."""
+    """The handler with the lab's errors as answers: one line, and one for each wrong field."""
 
     async def answered(request: HttpRequest) -> Response:
         try:
@@ -99,7 +99,7 @@ def plain(value: Any) -> JSONResponse:
 
 
 class Live:
-    """What the routes do."""
+    """The handlers of the routes."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -176,7 +176,7 @@ class Live:
         return plain(await run_sync(stored.runs, self.store, request.path_params["id"]))
 
     async def stored_run(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(lambda: stored.described(self._opened(request))))
+        return plain(await run_sync(lambda: stored.describe(self._opened(request))))
 
     async def views(self, request: HttpRequest) -> Response:
         def both() -> dict[str, Any]:

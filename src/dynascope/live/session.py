@@ -1,4 +1,4 @@
-"""The worker of a server and the run that it carries out: started, paused, stopped, and begun anew where it dies."""
+"""The worker of a server and its current run: started, paused, stopped; a worker that dies is replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dynascope.live.worker import work
 
 STOP_SECONDS = 3.0
 """How long a run has to stop by itself: then its process is ended. Its checkpoints and finished steps stay."""
-LOST = "The process that carried the run out has died ({why}). What was kept goes on when you run it again."
+LOST = "The worker process died ({why}). Run it again to continue from the last checkpoint."
 
 
 class Session:
@@ -90,7 +90,7 @@ class Session:
         except TimeoutError:
             worker, self._worker = self._worker, None
             worker.end()
-            self._end({"how": "stopped", "message": "Stopped. What it had kept goes on when you run it again."})
+            self._end({"how": "stopped", "message": "Stopped. Run it again to continue from the last checkpoint."})
             self.start()
 
     def _heard(self, worker: _Worker, number: int, kind: str, text: str) -> None:

@@ -64,7 +64,7 @@ def opened(store: Store, id: str, digest: str) -> StoredRun:
     return StoredRun.open(folder)
 
 
-def described(run: StoredRun) -> dict[str, Any]:
+def describe(run: StoredRun) -> dict[str, Any]:
     """A run as its page shows it."""
     return {
         "id": run.id,
@@ -86,21 +86,21 @@ def claim_row(claim: Claim) -> dict[str, Any]:
     """A claim for a reader: its numbers as text, its sentences as HTML."""
     row = claim.model_dump(mode="json")
     sentences = ("statement", "known", "printed", "post_hoc")
-    said = {name: said_of(row[name]) for name in ("measured", "expected")}
+    texts = {name: format_value(row[name]) for name in ("measured", "expected")}
     return {
         **row,
-        **said,
+        **texts,
         **{name: prose(row[name]) for name in sentences if row.get(name)},
     }
 
 
-def said_of(value: Any) -> Any:
+def format_value(value: Any) -> Any:
     """A number of a claim as text; pairs of label and text if it has labels (an object would lose their order)."""
     if not formatting.is_table(value):
         return formatting.text(value)
     if isinstance(value, dict):
-        return {"pairs": [(formatting.label(key), said_of(item)) for key, item in value.items()]}
-    return [said_of(item) for item in value]
+        return {"pairs": [(formatting.label(key), format_value(item)) for key, item in value.items()]}
+    return [format_value(item) for item in value]
 
 
 def figure(run: StoredRun, name: str, kind: str) -> Path:

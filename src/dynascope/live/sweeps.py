@@ -73,7 +73,7 @@ def maps(store: Store, id: str, digest: str) -> dict[str, Any]:
 
 
 def _nested(values: xr.DataArray, keys: Sequence[str]) -> list[Any]:
-    """Lists inside lists, a level for each key; null where there is no number."""
+    """Lists inside lists, a level for each key; null if there is no number."""
     found = values.transpose(*keys).values.astype(object)
     found[~np.isfinite(values.transpose(*keys).values)] = None
     return found.tolist()

@@ -10,7 +10,7 @@ from dynascope.lab.report.interactive import UnknownArtist
 from dynascope.lab.report.interactive.texts import as_html
 
 CODE = re.compile(r"(`[^`\n]+(?:\n[^`\n]+)?`|(?<!\\)\$[^$\n]+\$)")
-"""What is between backticks, over at most one line break; and formulas between dollar signs."""
+"""Text between backticks, over at most one line break; and formulas between dollar signs."""
 STRONG = re.compile(r"\*\*(?=\S)([^*]+?)(?<=\S)\*\*")
 EMPHASIS = re.compile(r"(?<![\w*])\*(?=\S)([^*]+?)(?<=\S)\*(?![\w*])")
 BELOW = re.compile(r"(?<![\w/.])([A-Za-zΑ-ω])_(?:\{([^{}]{1,12})\}|([A-Za-z0-9]{1,4})(?![\w(]))")
@@ -19,7 +19,7 @@ ABOVE = re.compile(r"(?<=[\w)\]])\^(?:\{([^{}]{1,12})\}|([-−]?[A-Za-z0-9]+))")
 
 
 def prose(text: str) -> Markup:
-    """A text as HTML. What it holds of HTML is escaped."""
+    """A text as HTML; HTML in it is escaped."""
     pieces = [_piece(piece) for piece in CODE.split(text)]
     return Markup("").join(pieces)
 

@@ -1,4 +1,4 @@
-"""What the page of a sweep shows: its table, a figure for each claim and each reduced number, its files."""
+"""The page of a sweep: its table, a figure for each claim and each reduced number, its files."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ POINTS_PER_INCH = 72
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedFigure:
     """A figure as SVG; its size is in points."""
 
     name: str
@@ -55,7 +55,7 @@ class Quantity:
     is_share: bool
 
 
-def draw(data: xr.Dataset) -> Iterator[Drawn]:
+def draw(data: xr.Dataset) -> Iterator[RenderedFigure]:
     """The figures of a sweep's dataset: the claims, the main one first, then the reduced numbers."""
     keys = grid_keys(data)
     for claim in data.claim.values.tolist():
@@ -64,21 +64,21 @@ def draw(data: xr.Dataset) -> Iterator[Drawn]:
         parts = (plain.share, plain.low, plain.high)
         runs = here.holds.values[np.isfinite(here.holds.values)]
         title = f"{claim}: holds in {int(runs.sum())} of {runs.size} runs"
-        yield _drawn(f"claim-{claim}", title, Quantity("share of seeds", *parts, is_share=True), keys)
+        yield _render(f"claim-{claim}", title, Quantity("share of seeds", *parts, is_share=True), keys)
     for number in numbers(data):
         label = formatting.label(number.name)
         shown = Quantity(label, number.mean, number.low, number.high, is_share=False)
-        yield _drawn(f"number-{number.name}", f"{label}, mean over seeds", shown, keys)
+        yield _render(f"number-{number.name}", f"{label}, mean over seeds", shown, keys)
 
 
-def _drawn(name: str, title: str, shown: Quantity, keys: Sequence[str]) -> Drawn:
+def _render(name: str, title: str, shown: Quantity, keys: Sequence[str]) -> RenderedFigure:
     with drawing():
         figure = _lines(shown, keys[0]) if len(keys) == 1 else _maps(shown, keys)
         figure.suptitle("\n".join(textwrap.wrap(title, 90)), fontsize=11, x=0.01, ha="left", weight="bold")
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         width, height = (round(POINTS_PER_INCH * inches) for inches in figure.get_size_inches())
-    return Drawn(name, title, buffer.getvalue(), width, height)
+    return RenderedFigure(name, title, buffer.getvalue(), width, height)
 
 
 def _lines(shown: Quantity, key: str) -> Figure:
@@ -101,7 +101,7 @@ def _lines(shown: Quantity, key: str) -> Figure:
             axes.axvline(gap, color=FAINT, linestyle=":", linewidth=0.8, zorder=0)
     if not numeric:
         places = _ticks(found.size)
-        axes.set_xticks(places, [_text(found[k]) for k in places], **_turned(found, 60))
+        axes.set_xticks(places, [_text(found[k]) for k in places], **_rotation(found, 60))
         axes.set_xlim(-0.5, found.size - 0.5)
     elif found.size > 2 and found.min() > 0 and found.max() / found.min() >= 30:
         axes.set_xscale("log")
@@ -173,7 +173,7 @@ def _map(
     for key, set_ticks in ((across, axes.set_xticks), (up, axes.set_yticks)):
         found = shown.value[key].values
         ticks = _ticks(found.size)
-        turned = _turned(found, 44) if key == across else {}
+        turned = _rotation(found, 44) if key == across else {}
         set_ticks(ticks, [_text(found[k]) for k in ticks], fontsize=8.5, **turned)
     axes.set(xlabel=formatting.label(across), ylabel=formatting.label(up))
     if value.shape[1] <= MOST_PRINTED[0] and value.shape[0] <= MOST_PRINTED[1]:
@@ -216,7 +216,7 @@ def _ticks(count: int, most: int = MOST_TICKS) -> list[int]:
     return sorted({round(k) for k in np.linspace(0, count - 1, min(count, most))})
 
 
-def _turned(found: np.ndarray, room: int) -> dict[str, Any]:
+def _rotation(found: np.ndarray, room: int) -> dict[str, Any]:
     """Labels that are too long to stand side by side are turned."""
     long = sum(len(_text(found[k])) + 2 for k in _ticks(found.size)) > room
     return {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if long else {}

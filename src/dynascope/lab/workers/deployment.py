@@ -116,15 +116,15 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
             "n_workers": count,
             "threads_per_worker": 1,
             "host": "127.0.0.1",
-            "local_directory": _settled(ending, "1 hour"),
+            "local_directory": _configure(ending, "1 hour"),
             "config": {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()},
             "scheduler_kwargs": _scheduler(),
             "silence_logs": SILENT,
         }
         made: Deployment | None = None
         try:
-            with _interrupts_held():
-                cluster = _made(_class("local"), "local", prefix, **given, **options)
+            with _hold_interrupts():
+                cluster = _start(_class("local"), "local", prefix, **given, **options)
                 made = Deployment(cluster, count, cluster, ending.pop_all())
         except KeyboardInterrupt:
             if made:
@@ -134,7 +134,7 @@ def _local(count: int, options: dict[str, Any], prefix: str) -> Deployment:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _hold_interrupts() -> Iterator[None]:
     """Ctrl-C is raised when the block has ended. The terminal sends it to every process of the command; those that are
     started here do not hear it, and so print nothing: the command ends them."""
     came: list[int] = []
@@ -175,10 +175,10 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
     given["job_script_prologue"] = [*settings, *options.get("job_script_prologue", ())]
     for_cluster = inspect.signature(cls.__mro__[1]).parameters
     for_job = {name: value for name, value in given.items() if name not in for_cluster}
-    _made(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
+    _start(cls.job_cls, kind, f"{path}: ", "tcp://check:1", cores=1, processes=1, **for_job)  # wrong options end here
     with ExitStack() as ending:
-        _settled(ending, "1 minute")
-        cluster = _made(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
+        _configure(ending, "1 minute")
+        cluster = _start(cls, kind, f"{path}: ", cores=1, processes=1, silence_logs=SILENT, **given)
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)  # a job that ends is replaced
         return Deployment(cluster, cluster=cluster, ending=ending.pop_all())
 
@@ -186,11 +186,11 @@ def _queue(kind: str, jobs: int, options: dict[str, Any], path: Path) -> Deploym
 def _kubernetes(jobs: int, options: dict[str, Any], path: Path) -> Deployment:
     """Pods of a Kubernetes cluster that has dask's operator."""
     given = {"name": "dynascope", "worker_command": ["dask", "worker", "--nthreads", "1", "--no-dashboard"]} | options
-    cluster = _made(_class("kubernetes"), "kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
+    cluster = _start(_class("kubernetes"), "kubernetes", f"{path}: ", n_workers=jobs, quiet=True, **given)
     return Deployment(cluster, cluster=cluster)
 
 
-def _settled(ending: ExitStack, patient: str) -> str:
+def _configure(ending: ExitStack, patient: str) -> str:
     """Settings for a scheduler in this process, while it lasts; and its folder for scratch files."""
     from dask.config import set as configured  # pyright: ignore[reportMissingImports]
 
@@ -211,7 +211,7 @@ def _class(kind: str) -> Any:
         raise UsageError(f"a cluster of kind {kind} needs {package}: pip install '{package}'") from None
 
 
-def _made(cls: Any, kind: str, prefix: str, *args: Any, **given: Any) -> Any:
+def _start(cls: Any, kind: str, prefix: str, *args: Any, **given: Any) -> Any:
     try:
         return cls(*args, **given)
     except Exception as error:

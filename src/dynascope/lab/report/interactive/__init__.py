@@ -1,6 +1,6 @@
 """A matplotlib figure as Plotly data, to zoom and to hover: `plotly_figure`.
 
-What cannot be converted faithfully is refused with an `UnknownArtist`, so that a page keeps the still instead.
+An artist that cannot be converted faithfully raises an `UnknownArtist`, so that a page shows the still image instead.
 """
 
 from dynascope.lab.report.interactive.convert import plotly_figure

@@ -56,7 +56,7 @@ class Scale:
         return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
     def on_page(self, values: ArrayLike) -> np.ndarray:
-        """Values where they lie: equal steps are equal lengths."""
+        """Values as positions on the page: equal steps are equal lengths."""
         with np.errstate(all="ignore"):
             return np.asarray(self.axis.get_transform().transform(np.asarray(values, dtype=float)))
 

@@ -22,8 +22,8 @@ def thinned(x: NDArray[np.floating], y: NDArray[np.floating], most: int) -> NDAr
 
 
 def _smooth(x: NDArray[np.floating], y: NDArray[np.floating], most: int) -> NDArray[np.intp] | None:
-    """The fewest points, about, whose segments lie on the curve (Ramer, Douglas and Peucker); None where `most` are too
-    few. What is not finite may only be at the beginning: step 0 on a logarithmic axis."""
+    """The fewest points, about, whose segments lie on the curve (Ramer, Douglas and Peucker); None if `most` are too
+    few. Only the first points may be infinite or NaN: step 0 on a logarithmic axis."""
     seen = np.isfinite(x) & np.isfinite(y)
     first = int(np.argmax(seen))
     if not seen[first:].all() or len(x) - first < 3:
@@ -57,7 +57,7 @@ def _farthest(points: NDArray[np.floating], low: int, high: int) -> tuple[float,
 
 
 def _way(x: NDArray[np.floating], y: NDArray[np.floating]) -> NDArray[np.floating]:
-    """How far along a path each point lies: a share of its length, and where it stands still, of its time."""
+    """How far along a path each point lies: a share of its length or, if it does not move, of its time."""
     parts = [np.nan_to_num(np.diff(each), nan=0.0, posinf=0.0, neginf=0.0) for each in (x, y)]
     lengths = np.hypot(*(part / (np.abs(part).max() or 1.0) for part in parts))
     way = np.concatenate([[0.0], np.cumsum(lengths)])

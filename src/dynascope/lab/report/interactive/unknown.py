@@ -1,4 +1,4 @@
-"""What the converter refuses."""
+"""The exception for artists that the converter refuses."""
 
 
 class UnknownArtist(ValueError):
