@@ -70,7 +70,7 @@ def test_agreement_to_a_relative_or_an_absolute_error():
     assert verdicts(*found) == [True, False]
     assert agrees("a", "", 3.05, 3, absolute=0.1).expected == "3 ± 0.1"
     assert agrees("a", "", 3.05, 3, relative=0.02).expected == "3 to 2 %"
-    with pytest.raises(TypeError, match="relative or absolute, one of them"):
+    with pytest.raises(TypeError, match="exactly one of relative= and absolute="):
         agrees("a", "", 1, 1)
 
 

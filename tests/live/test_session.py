@@ -107,7 +107,7 @@ async def story(root: Path) -> None:
     os.kill(session._worker.process.pid or 0, signal.SIGKILL)
     lost = await page.until("ended")
     assert lost["how"] == "lost"
-    assert "has died" in lost["message"]
+    assert "worker process died" in lost["message"]
     page.heard.clear()
     await session.run(asked(), {"id": "tiny.spiral"})
     assert (await page.until("ended"))["reused"] is True
