@@ -31,6 +31,8 @@ CALM = 1.5
 """The largest ηλ₀ at which the kernel of a monotone run is compared with its leading order in 1/(m (2 - ηλ₀))."""
 EXACT_STEPS = 60
 """Steps over which the exact map is compared with training; beyond, rounding has been amplified by the catapult."""
+COARSE = 0.25
+"""Steps of ηλ₀ between 0 and 5."""
 
 
 class OneExample(ds.Member):
@@ -107,8 +109,6 @@ class Regimes(Experiment):
     model: two_layers.Kind = "quadratic"
     dim: PositiveInt = 5
     width: PositiveInt = 10_000
-    coarse: float = Field(0.25, gt=0, le=1)
-    """Steps of ηλ₀ between 0 and 5."""
     fine: float = Field(0.02, gt=0, le=0.05)
     """Steps of ηλ₀ near 2 and 4."""
     steps: PositiveInt = Field(300, ge=EXACT_STEPS)
@@ -121,7 +121,7 @@ class Regimes(Experiment):
     draws: PositiveInt = 20
 
     def grid(self) -> np.ndarray:
-        coarse = np.arange(self.coarse, 4.999, self.coarse)
+        coarse = np.arange(COARSE, 4.999, COARSE)
         fine = [middle * (1 + np.arange(-0.05, 0.0501, self.fine / middle)) for middle in (CRITICAL, LARGEST)]
         return np.unique(np.round(np.concatenate([coarse, *fine]), 6))
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.diffusion_drawing import draw_gallery, draw_leads, draw_paths
-from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment, Drawing
+from dynascope.experiments.concept.diffusion_experiment import GPU, QUICK, DiffusionExperiment, Drawing
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every, share, within
@@ -33,25 +33,7 @@ class PaintedConcepts(DiffusionExperiment):
     source = Source(CONCEPTS, "Figure 6, Appendix G")
     cost = {"quick": 60, "full": 3600000}
     presets = {
-        "quick": {
-            "separations": (0.2, 0.7),
-            "seeds": 1,
-            "pixels": 8,
-            "blur": 0.25,
-            "channels": (16, 32),
-            "blocks": 1,
-            "dropout": 0.0,
-            "per_class": 512,
-            "batch": 32,
-            "learning_rate": 2e-3,
-            "average": 0.98,
-            "steps": 1000,
-            "checkpoints": 14,
-            "per_prompt": 12,
-            "sampling_steps": 15,
-            "held_out": 0,
-            "classifier_steps": 0,
-        },
+        "quick": QUICK | {"separations": (0.2, 0.7)},
         "small": {
             "separations": (0.2, 0.5, 0.7),
             "pixels": 16,
@@ -67,14 +49,7 @@ class PaintedConcepts(DiffusionExperiment):
             "sampling_steps": 30,
             "classifier_steps": 1000,
         },
-        "gpu": {
-            "compute": "bfloat16",
-            "steps": 3000,
-            "checkpoints": 40,
-            "sampling_steps": 50,
-            "shown": 1,
-            "classifier_steps": 2000,
-        },
+        "gpu": GPU,
         "long": {
             "separations": (0.2, 0.7),
             "seeds": 1,

@@ -28,6 +28,12 @@ from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
 ConceptName = Literal["color", "size", "shape"]
+QUICK: dict[str, Any] = {"seeds": 1, "pixels": 8, "blur": 0.25, "channels": (16, 32), "blocks": 1, "dropout": 0.0}
+QUICK |= {"per_class": 512, "batch": 32, "learning_rate": 2e-3, "average": 0.98, "steps": 1000, "checkpoints": 14}
+QUICK |= {"per_prompt": 12, "sampling_steps": 15, "held_out": 0, "classifier_steps": 0}
+GPU: dict[str, Any] = {"compute": "bfloat16", "steps": 3000, "checkpoints": 40, "sampling_steps": 50, "shown": 1}
+GPU |= {"classifier_steps": 2000}
+"""Parts of presets."""
 SIGNAL_PICTURES = 1024
 """Pictures of each class from which the signals are measured."""
 LABELED = 2000

@@ -16,7 +16,7 @@ from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every
-from dynascope.lab.experiment import Experiment, Source, Values
+from dynascope.lab.experiment import Experiment, Source
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
@@ -25,6 +25,8 @@ SHOWN = 6
 """Pictures of each class in a grid."""
 GRID = 12
 """Points of the rule that averages over a center's coordinate, and over sizes."""
+SCANNED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+"""Color separations whose signals are measured, at the size separation of the second data set."""
 
 
 class ImageData(Experiment):
@@ -43,8 +45,6 @@ class ImageData(Experiment):
     color_separations: tuple[float, float] = (0.7, 0.2)
     """Color separation of the data set with the stronger color signal, and of that with the stronger size signal."""
     size_separations: tuple[float, float] = (0.2, 0.4)
-    scanned: Values = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
-    """Color separations whose signals are measured, at the size separation of the second data set."""
     pixels: int = Field(32, ge=2, le=1024)
     pictures: int = Field(1024, ge=16)
     """Pictures of each class."""
@@ -85,7 +85,7 @@ class ImageData(Experiment):
             return [np.stack([np.asarray(part) for part in parts]) for parts in zip(*found, strict=True)]
 
         grid, tint, size, right, signal = stacked(list(zip(self.color_separations, self.size_separations, strict=True)))
-        scan = stacked([(color, self.size_separations[1]) for color in self.scanned])[4]
+        scan = stacked([(color, self.size_separations[1]) for color in SCANNED])[4]
         return xr.Dataset(
             {
                 "grid": (("side", "class", "picture", "y", "x", "rgb"), grid),
@@ -95,7 +95,7 @@ class ImageData(Experiment):
                 "signal": (("side", "concept"), signal),
                 "scan": (("separation", "concept"), scan),
             },
-            {"side": list(SIDES), "concept": ["color", "size"], "separation": list(self.scanned)},
+            {"side": list(SIDES), "concept": ["color", "size"], "separation": list(SCANNED)},
         )
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:

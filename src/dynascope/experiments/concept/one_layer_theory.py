@@ -34,6 +34,9 @@ REFERENCE = {0.1: 8.4e-3, 0.01: 8.3e-4, 0.001: 8.3e-5}
 """Error of the flow form at t = 3 by step size, as measured by others from another start."""
 SMALL = 0.01
 """Standard deviation of the initial weights from which the noise term is small."""
+DIVERSE = (1.0, 0.5)
+"""A second spread, large enough for the two coefficients to differ."""
+EXACT_DIM = 5
 
 
 class LinearLearner(ds.Member):
@@ -97,20 +100,17 @@ class OneLayerTheory(SimExperiment):
 
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
-    diverse: tuple[float, float] = (1.0, 0.5)
-    """A second spread, large enough for the two coefficients to differ."""
     learning_rates: Values = (0.1, 0.01, 0.001)
-    exact_dim: PositiveInt = 5
     exact_seeds: PositiveInt = 20
     small_seeds: PositiveInt = 400
     """Starts in two dimensions, where the noise term can bend a curve."""
 
     def measure(self, seed: int) -> xr.DataTree:
-        mu, sigma = np.array([self.mu, self.mu]), np.array([self.sigma, self.diverse])
-        z = np.random.default_rng(seed).standard_normal(self.exact_dim)
+        mu, sigma = np.array([self.mu, self.mu]), np.array([self.sigma, DIVERSE])
+        z = np.random.default_rng(seed).standard_normal(EXACT_DIM)
         seeds = member_seeds(seed, self.exact_seeds)
-        exact = run_population(self.exact_dim, self.depth, mu, sigma, z, self.learning_rates, seeds)
-        sgd = self.train([(self.mu, self.sigma), (self.mu, self.diverse)], seed)
+        exact = run_population(EXACT_DIM, self.depth, mu, sigma, z, self.learning_rates, seeds)
+        sgd = self.train([(self.mu, self.sigma), (self.mu, DIVERSE)], seed)
         small = {"dim": 2, "samples": None, "seeds": self.small_seeds, "steps": 3125}
         runs = [self.train([(self.mu, self.sigma)], seed, init_scale=scale, **small) for scale in (None, SMALL)]
         kept = [run[["output", "test_loss", "start"]].isel(signal=0, start_step=0) for run in runs]
@@ -176,7 +176,7 @@ class OneLayerTheory(SimExperiment):
         counter = above("noise-sum", statement, generic / exact.flow_output.max(), 100, shown=shown, seeds=n)
         printed = "we have for any z ∈ ℝ^d, f(W(t), z)_k = ... + Σ_{i=1}^s exp(-a_i t) w_{k,i}(0) z_i"
         yield erratum(counter, kind="error", printed=printed, at="Theorem 4.1, eq. (4.2)")
-        statement = f"The rate is σ² + μ²/s, as (C.13) has it: the error with the printed one, σ = {self.diverse}"
+        statement = f"The rate is σ² + μ²/s, as (C.13) has it: the error with the printed one, σ = {DIVERSE}"
         counter = above("coefficient", statement, exact.printed_rate.isel(signal=1, point=0), 0.05, seeds=n)
         printed = "controlled by the coefficient a_k = (1/s)(σ_k² + μ_k²)"
         yield erratum(counter, kind="misprint", printed=printed, at="Section 4.1 (submission)")

@@ -29,6 +29,9 @@ from dynascope.models.mlp import MLP
 from dynascope.tasks.structured_identity import StructuredIdentity, random_rotation
 from dynascope.theory.concept.nearest_point import nearest_point
 
+WIDE_SIGMA = 0.3
+"""A spread at which truncation rejects some points."""
+
 
 class OutOfDistribution(SimExperiment):
     """Is the test point out of distribution, and does removing the training points near it change learning?"""
@@ -50,8 +53,6 @@ class OutOfDistribution(SimExperiment):
 
     mu: tuple[float, float] = (1.0, 2.0)
     sigma: tuple[float, float] = (0.05, 0.05)
-    wide_sigma: float = Field(0.3, gt=0)
-    """A spread at which truncation rejects some points."""
     radius: float = Field(0.5, gt=0)
     """Training points nearer than this to the test point are redrawn."""
     dim: PositiveInt = 64
@@ -60,7 +61,7 @@ class OutOfDistribution(SimExperiment):
     high_seeds: PositiveInt = 10
 
     def spreads(self) -> list[tuple[float, float]]:
-        return [self.sigma, (self.wide_sigma, self.wide_sigma)]
+        return [self.sigma, (WIDE_SIGMA, WIDE_SIGMA)]
 
     def measure(self, seed: int) -> xr.DataTree:
         signals = [(self.mu, spread) for spread in self.spreads()]
@@ -115,7 +116,7 @@ class OutOfDistribution(SimExperiment):
         statement = "So truncation rejects nothing, and every curve is the same, bit for bit"
         yield every("identical", statement, ~narrow.changed, source="Figure 16")
         rejected, expected = wide.inside.isel(truncate_radius=0), float(reduced.inside.isel(signal=1))
-        statement = f"With σ = {self.wide_sigma:g} truncation rejects as many points as the Gaussian puts into the disc"
+        statement = f"With σ = {WIDE_SIGMA:g} truncation rejects as many points as the Gaussian puts into the disc"
         error = 4 * (expected / rejected.size) ** 0.5
         yield agrees("wide-rejections", statement, rejected.mean(), expected, absolute=error, source="Figure 16")
         yield from self._judge_wide(wide)

@@ -10,7 +10,7 @@ import optax
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
@@ -29,6 +29,10 @@ MODELS = ("one layer", "symmetric model", "one layer, SGD")
 BELOW_ONE_PERCENT = """The speed is read once the loss is below 1 % of its first value. At 5 %, as first specified, one
 of 88 runs of the symmetric model had not settled yet."""
 Signal = tuple[tuple[float, float], tuple[float, float]]
+
+SYMMETRIC_RATE = 0.01
+"""Learning rate of the symmetric model, on the loss of eq. (4.1)."""
+SYMMETRIC_SCALE = 0.1
 
 
 class SymmetricDescent(ds.Member):
@@ -74,10 +78,7 @@ class TerminalSlowdown(SimExperiment):
         ((2.0, 4.0), (0.05, 0.05)),
     )
     population_steps: PositiveInt = 12000
-    symmetric_rate: float = Field(0.01, gt=0)
-    """Learning rate of the symmetric model, on the loss of eq. (4.1)."""
     symmetric_steps: PositiveInt = 3000
-    symmetric_scale: float = Field(0.1, gt=0)
 
     def measure(self, seed: int) -> xr.DataTree:
         one_layer = self.train(self.signals, seed, samples=None, steps=self.population_steps, record=10)
@@ -89,14 +90,14 @@ class TerminalSlowdown(SimExperiment):
             {"signal": (mu, sigma), "seed": member_seeds(seed, self.seeds)},
             steps=self.symmetric_steps,
             record=2,
-            fixed={"learning_rate": number(self.symmetric_rate), "init_scale": number(self.symmetric_scale)},
+            fixed={"learning_rate": number(SYMMETRIC_RATE), "init_scale": number(SYMMETRIC_SCALE)},
         ).trace
         traces = zip(MODELS, (one_layer, symmetric, sgd), strict=True)
         return xr.DataTree.from_dict({name: trace[["output", "test_loss"]] for name, trace in traces})
 
     def predict(self, measured: xr.DataTree) -> xr.Dataset:
         """Slopes of the log speed per step: of the flow, and of gradient descent with its finite steps."""
-        rates = (self.step_size, 4 * self.symmetric_rate, self.step_size)
+        rates = (self.step_size, 4 * SYMMETRIC_RATE, self.step_size)
         return terminal_slopes(self.strengths(self.signals), dict(zip(MODELS, rates, strict=True)))
 
     def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.Dataset:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.cube import deficits, draw_cube, out_of_order
-from dynascope.experiments.concept.diffusion_experiment import DiffusionExperiment, Drawing
+from dynascope.experiments.concept.diffusion_experiment import GPU, QUICK, DiffusionExperiment, Drawing
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
@@ -29,35 +29,8 @@ class ThreeConcepts(DiffusionExperiment):
     source = Source(CONCEPTS, "Figure 1b")
     cost = {"quick": 40, "full": 600000}
     presets = {
-        "quick": {
-            "seeds": 1,
-            "pixels": 8,
-            "blur": 0.25,
-            "mean_size": 0.7,
-            "size_spread": 0.1,
-            "center": 0.0,
-            "channels": (16, 32),
-            "blocks": 1,
-            "dropout": 0.0,
-            "per_class": 512,
-            "batch": 32,
-            "learning_rate": 2e-3,
-            "average": 0.98,
-            "steps": 1000,
-            "checkpoints": 14,
-            "per_prompt": 12,
-            "sampling_steps": 15,
-            "held_out": 0,
-            "classifier_steps": 0,
-        },
-        "gpu": {
-            "compute": "bfloat16",
-            "steps": 3000,
-            "checkpoints": 40,
-            "sampling_steps": 50,
-            "shown": 1,
-            "classifier_steps": 2000,
-        },
+        "quick": QUICK | {"mean_size": 0.7, "size_spread": 0.1, "center": 0.0},
+        "gpu": GPU,
     }
     control = {"shape_separation": 0.1}
     notes = """Trained on the four corners of the cube with at most one concept at 1 (big red circles, and those with

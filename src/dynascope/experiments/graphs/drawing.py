@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 
-from dynascope.figures import FAINT, INK, PALETTE
+from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.graphs import Graph, batch, color_refinement, from_edges, to_networkx
 
 MORE = ("#8cb369", "#f4845f", "#4f6d7a", "#c6a4d8", "#b08968", "#2a9d8f", "#e5989b", "#6c757d")
@@ -112,3 +114,17 @@ def _depth_first(children: dict[int, list[int]]) -> list[int]:
         found.append(node)
         waiting += reversed(children[node])
     return found
+
+
+def draw_two_nodes(measured: xr.DataTree, titles: Sequence[str]) -> Figure:
+    """The graphs `one` and `other` around their first nodes, with the degrees of those and of their neighbors."""
+    figure, axes = panels(2, size=(4.2, 3.8))
+    for axis, name, title in zip(axes, ("one", "other"), titles, strict=True):
+        graph = from_edges(measured[name].to_dataset().edges.values)
+        steps = np.full(graph.nodes, 2)
+        steps[graph.neighbors(0)], steps[0] = 1, 0
+        names = np.where(steps < 2, graph.degrees, "").tolist()
+        draw_graph(axis, graph, layout(graph), steps, names=names, ringed=(0,))
+        axis.set_title(title)
+    figure.suptitle("Two nodes that A and A² confuse and two rounds of refinement tell apart", color=INK, fontsize=11)
+    return figure

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
-from dynascope.experiments.graphs.drawing import draw_graph, egonet, layout
+from dynascope.experiments.graphs.drawing import draw_two_nodes, egonet
 from dynascope.experiments.seeds import start_seeds
-from dynascope.figures import INK, PALETTE, THEORY, panels
+from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.graphs import (
     Graph,
     barabasi_albert,
@@ -132,7 +132,12 @@ class RootedClasses(Experiment):
         axes[0, 0].legend(loc="lower right")
         figures = {"rooted-classes": figure}
         if "one" in measured:
-            figures["confused-nodes"] = _draw_pair(measured)
+            degrees = [measured[name].to_dataset().degrees.values.tolist() for name in ("one", "other")]
+            titles = [
+                f"{own} neighbors, of degrees {' + '.join(map(str, others))} = {sum(others)}"
+                for own, *others in degrees
+            ]
+            figures["confused-nodes"] = draw_two_nodes(measured, titles)
         return figures
 
     def _citations(self, name: str) -> Graph:
@@ -163,18 +168,3 @@ def _confused(graph: Graph, colors: np.ndarray, powers: np.ndarray) -> dict[str,
         degrees = [graph.degrees[node], *np.sort(graph.degrees[graph.neighbors(node)])[::-1]]
         found[name] = xr.Dataset({"edges": (("edge", "end"), inside), "degrees": ("neighbor", degrees)})
     return found
-
-
-def _draw_pair(measured: xr.DataTree) -> Figure:
-    figure, axes = panels(2, size=(4.2, 3.8))
-    for axis, name in zip(axes, ("one", "other"), strict=True):
-        part = measured[name].to_dataset()
-        graph = from_edges(part.edges.values)
-        own, *others = part.degrees.values.tolist()
-        steps = np.full(graph.nodes, 2)
-        steps[graph.neighbors(0)], steps[0] = 1, 0
-        names = np.where(steps < 2, graph.degrees, "").tolist()
-        draw_graph(axis, graph, layout(graph), steps, names=names, ringed=(0,))
-        axis.set_title(f"{own} neighbors, of degrees {' + '.join(map(str, others))} = {sum(others)}")
-    figure.suptitle("Two nodes that A and A² confuse and two rounds of refinement tell apart", color=INK, fontsize=11)
-    return figure

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
-from dynascope.experiments.graphs.drawing import draw_graph, egonet, layout
-from dynascope.figures import INK, PALETTE, panels
-from dynascope.graphs import Graph, expressivity, from_edges, number_of_classes, refines, stable_colors
+from dynascope.experiments.graphs.drawing import draw_two_nodes, egonet
+from dynascope.figures import PALETTE, panels
+from dynascope.graphs import Graph, expressivity, number_of_classes, refines, stable_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every
 from dynascope.lab.experiment import Experiment, Source
@@ -120,7 +120,8 @@ class YourOwn(Experiment):
             axes[0, 1].set(xlabel="depth", ylabel=name, ylim=(0, None), title="What labels cost under each")
         figures = {"your-own": figure}
         if "one" in measured:
-            figures["confused-nodes"] = _draw_pair(measured)
+            titles = [f"Node {measured[name].attrs.get('node', '')}" for name in ("one", "other")]
+            figures["confused-nodes"] = draw_two_nodes(measured, titles)
         return figures
 
 
@@ -138,17 +139,3 @@ def _example(graph: Graph, classes: xr.DataArray) -> dict[str, xr.Dataset]:
                 for number, (name, each) in enumerate(zip(("one", "other"), both, strict=True))
             }
     return {}
-
-
-def _draw_pair(measured: xr.DataTree) -> Figure:
-    figure, axes = panels(2, size=(4.0, 3.6))
-    for axis, name in zip(axes, ("one", "other"), strict=True):
-        part = measured[name].to_dataset()
-        graph = from_edges(part.edges.values)
-        steps = np.full(graph.nodes, 2)
-        steps[graph.neighbors(0)], steps[0] = 1, 0
-        names = np.where(steps < 2, graph.degrees, "").tolist()
-        draw_graph(axis, graph, layout(graph), steps, names=names, ringed=(0,))
-        axis.set_title(f"Node {part.attrs.get('node', '')}")
-    figure.suptitle("Two nodes that A and A² confuse and two rounds of refinement tell apart", color=INK, fontsize=10.5)
-    return figure

@@ -24,6 +24,7 @@ from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slo
 Variant = Literal["densenet", "densenet without input"]
 CONVERGED = 1e-3
 """A loss below it has converged."""
+PAIR_DIM = 10
 
 
 class KernelChange(Experiment):
@@ -66,7 +67,6 @@ class KernelChange(Experiment):
     steps: PositiveInt = 1500
     pair_widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (64, 512, 4096)
     """Widths of the two-layer networks at one input."""
-    pair_dim: PositiveInt = 10
     pair_seeds: PositiveInt = 32
     seeds: PositiveInt = 5
 
@@ -81,8 +81,8 @@ class KernelChange(Experiment):
             last = trace.loss.isel(step=-1, drop=True)
             found.append(xr.Dataset({"change": trace.polyak_change.max("step", skipna=False), "final_loss": last}))
         keys = xr.DataArray(list(self.variants), dims="variant", name="variant")
-        x = np.random.default_rng(seed).standard_normal((1, self.pair_dim))
-        x *= np.sqrt(self.pair_dim) / np.linalg.norm(x)
+        x = np.random.default_rng(seed).standard_normal((1, PAIR_DIM))
+        x *= np.sqrt(PAIR_DIM) / np.linalg.norm(x)
         seeds, how = member_seeds(seed, self.pair_seeds), {"steps": 30, "record": log_steps(30, 10), "share": 0.5}
         pair, taylor = (
             train(member, self.pair_widths, seeds, x, np.ones(1), precision=self.precision, **how)
@@ -112,7 +112,7 @@ class KernelChange(Experiment):
         pairs = measured["pairs"].to_dataset()  # a tree has a width of its own
         residual = pairs.residual.transpose("width", "seed").astype(float)
         gates = residual.copy(data=relu_gates_change(residual.values, pairs.width.values[:, None].astype(float)))
-        return xr.Dataset({"worst": relu_kernel_slope_of(pairs.kernel, self.pair_dim), "gates": gates})
+        return xr.Dataset({"worst": relu_kernel_slope_of(pairs.kernel, PAIR_DIM), "gates": gates})
 
     def reduce(self, measured: xr.DataTree, predicted: xr.Dataset) -> xr.DataTree:
         expected = predicted.rename(worst="expected_worst", gates="expected_change")
