@@ -71,7 +71,7 @@ def _compress(picture: Image.Image) -> bytes:
     if np.abs(np.asarray(picture, np.int16) - np.asarray(few, np.int16)).max(-1).mean() > SEEN:
         few = _quantize(picture, MANY)
     file = io.BytesIO()
-    few.save(file, format="WEBP", lossless=True, quality=100, method=4)  # 6: fifty times as long for 1 % fewer bytes
+    few.save(file, format="WEBP", lossless=True, quality=75, method=4)  # 100: twice as long for 3 % fewer bytes
     return file.getvalue()
 
 

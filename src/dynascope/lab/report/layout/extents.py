@@ -42,7 +42,8 @@ def extent(figure: Figure, *artists: Artist, tight: bool = False) -> Box:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    renderer = FigureCanvasAgg(figure).get_renderer()
+    canvas = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
     boxes = [part.get_tightbbox(renderer) if tight else part.get_window_extent(renderer) for part in artists]
     edges = Bbox.union([box for box in boxes if box is not None]).extents
     return Box(*(float(edge) / figure.dpi for edge in edges))
