@@ -44,11 +44,11 @@ def run(
     force: Force = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any failing claim, known or not.")] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes for several experiments; one a core unasked.")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of worker processes (default: one per core).")
     ] = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="No progress and no tables: only the last line, and errors."),
+        typer.Option("--quiet", "-q", help="Print only the last line and errors."),
     ] = False,
     as_json: AsJson = False,
     runs: Runs = None,
@@ -99,7 +99,8 @@ def run(
 
 
 def possible(settings: list[Setting], ids: list[str]) -> list[Setting]:
-    """Those for which nothing is missing. One that is named by its id is refused; others are left out with a line."""
+    """The settings that can run here. If something is missing for one, it is refused if named by its id, else left
+    out."""
     from dynascope.lab.setting import possible
 
     found, lines = possible(settings, ids)
@@ -131,7 +132,7 @@ def _in_turn(settings: list[Setting], store: Store, force: bool, quiet: bool) ->
 def _side_by_side(
     settings: list[Setting], store: Store, force: bool, jobs: int, quiet: bool
 ) -> Iterator[StoredRun | LabError]:
-    """Run settings in several processes; their results in the order they were asked for."""
+    """Run settings in several processes; the results are in the order of the settings."""
     from dynascope.lab.batch import outcomes
     from dynascope.lab.progress_line import progress_line
     from dynascope.lab.workers.executors import choose, stop
@@ -184,15 +185,15 @@ def join(
     preset: Preset = None,
     changes: Changes = None,
     seed: Annotated[
-        int, typer.Option("--seed", callback=seed_in_range, help=f"That of the parts, from 0 to {2**32 - 1}.")
+        int, typer.Option("--seed", callback=seed_in_range, help=f"Seed of the parts, from 0 to {2**32 - 1}.")
     ] = 0,
     others: Annotated[
-        list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Further folders of runs with parts.")
+        list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Another folder of runs with parts.")
     ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """Join stored runs of its parts (some seeds here, some settings there) to the run that the options name."""
+    """Join stored runs of parts of an experiment (some seeds, some settings) into the run that the options name."""
     from dynascope.lab.fields import assignment, once
     from dynascope.lab.join import join
     from dynascope.lab.setting import Setting

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MOST_MINUTES, MOST_UNASKED = 30, 1000
-"""A sweep that takes longer, or has more runs, starts only when asked twice."""
+"""A sweep that takes longer, or has more runs, asks for confirmation."""
 
 
 def sweep(
@@ -36,21 +36,24 @@ def sweep(
         bool, typer.Option("--control", help="Sweep the setting in which the phenomenon is known to be absent.")
     ] = False,
     changes: Changes = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes on this machine.")] = 1,
     executor: Annotated[
         str, typer.Option("--executor", help="local, dask:tcp://HOST:PORT, dask:local:N or dask:FILE.toml.")
     ] = "local",
     part: Annotated[
-        str | None, typer.Option("--part", metavar="K/N", help="Only every N-th run from the K-th on, and no summary.")
+        str | None,
+        typer.Option(
+            "--part", metavar="K/N", help="Run only every N-th point, starting at the K-th; write no summary."
+        ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start a large sweep without being asked.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation for large sweeps.")] = False,
     force: Force = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any claim fails anywhere.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any claim fails at any point.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
 ) -> None:
-    """Run an experiment over a grid of settings and seeds: its claims and numbers over the grid."""
+    """Run an experiment over a grid of settings and seeds; summarize its claims and numbers over the grid."""
     from dynascope.lab import registry
     from dynascope.lab.fields import assignment, grid_axis, once
     from dynascope.lab.progress_line import progress_line
@@ -123,7 +126,7 @@ def _part(text: str | None) -> tuple[int, int] | None:
 
 
 def _amount(asked: Plan, jobs: int | None) -> tuple[str, bool]:
-    """How many runs there are to do and about how long they take, in words; and whether that is much."""
+    """The number of missing runs and their estimated time, in words; and whether to ask for confirmation."""
     from dynascope.lab import formatting
 
     count, seconds = len(asked.missing), asked.seconds(jobs or 1)
@@ -150,17 +153,19 @@ def _agree(line: str) -> None:
 def audit(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help="Ids and globs; all experiments by default.", autocompletion=complete_id),
+        typer.Argument(help="Ids and globs (default: all experiments).", autocompletion=complete_id),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 10,
-    first: Annotated[int, typer.Option("--first", callback=seed_in_range, help="The first of them.")] = 0,
-    preset: Annotated[str, typer.Option("--preset", "-p", help="The preset; full for the full setting.")] = "quick",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="The number of processes on this machine.")] = 1,
-    every: Annotated[bool, typer.Option("--all", help="Print every claim, also those that hold at all seeds.")] = False,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds.")] = 10,
+    first: Annotated[int, typer.Option("--first", callback=seed_in_range, help="First seed.")] = 0,
+    preset: Annotated[str, typer.Option("--preset", "-p", help="Preset, or full for the full setting.")] = "quick",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes on this machine.")] = 1,
+    every: Annotated[
+        bool, typer.Option("--all", help="Print every claim, including those that hold at all seeds.")
+    ] = False,
     as_json: AsJson = False,
     runs: Runs = None,
 ) -> None:
-    """In what share of seeds does each claim hold?"""
+    """Measure the share of seeds in which each claim holds."""
     from dynascope.lab import registry
     from dynascope.lab.audit import FILE, audit, settings_over
     from dynascope.lab.progress_line import progress_line
