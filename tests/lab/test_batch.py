@@ -56,6 +56,11 @@ def test_experiments_that_share_measurements_run_one_after_another(store, monkey
     assert [run.id for run in found if isinstance(run, StoredRun)] == ["toy.walk", "toy.still"]
 
 
+def test_the_longest_chain_begins_first():
+    walk, still = asked()
+    assert batch._chains([walk, still, still]) == [[1, 2], [0]]
+
+
 def test_no_more_processes_than_experiments():
     assert default_jobs(1) == 1
     assert 1 <= default_jobs(1000) <= 4

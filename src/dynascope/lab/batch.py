@@ -84,12 +84,15 @@ def outcomes(
 
 
 def _chains(settings: Sequence[Setting]) -> list[list[int]]:
-    """The numbers of the settings that run in one process, by experiment, or by system if they share measurements."""
+    """The numbers of the settings that run in one process, by experiment, or by system if they share measurements.
+
+    The longest chains come first: one that began last would keep one process busy after the others have ended.
+    """
     chains: dict[str, list[int]] = {}
     for number, setting in enumerate(settings):
         shares = isinstance(setting.experiment, ComposedExperiment)
         chains.setdefault(setting.id.partition(".")[0] if shares else setting.id, []).append(number)
-    return list(chains.values())
+    return sorted(chains.values(), key=len, reverse=True)
 
 
 def _execute_chain(chain: Sequence[Setting], root: str, force: bool, draw: bool) -> list[Outcome]:
