@@ -6,8 +6,8 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -16,12 +16,13 @@ from dynascope.lab.experiment import Experiment
 from dynascope.lab.field_types import describe_type
 from dynascope.lab.registry import check
 
+Value = TypeVar("Value")
 MOST_RUNS = 1_000_000
 """The most runs of a sweep."""
 
 
 def build(
-    kind: type[Experiment], changes: Mapping[str, Any], preset: str | None = None, control: bool = False
+    kind: type[Experiment], changes: Mapping[str, object], preset: str | None = None, control: bool = False
 ) -> Experiment:
     """The experiment with a preset, then its control if asked for, then `changes` on top of the defaults."""
     check(kind)
@@ -49,7 +50,7 @@ class FieldError(UsageError):
         return error
 
 
-def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
+def preset_fields(kind: type[Experiment], preset: str | None) -> Mapping[str, object]:
     """The changes a preset makes; `full` makes none, unless the experiment defines a preset of that name."""
     if preset is None or (preset == "full" and "full" not in kind.presets):
         return {}
@@ -82,7 +83,7 @@ def explain(kind: type[Experiment], error: ValidationError) -> dict[str, str]:
     return lines
 
 
-def refusal(kind: type[Experiment], name: str, given: Any, item: str = "") -> str:
+def refusal(kind: type[Experiment], name: str, given: object, item: str = "") -> str:
     """The line for a field that does not take what was given, or not as one of its items."""
     field = kind.model_fields[name]
     words = [word for word in re.split(", | or ", describe_type(field)) if word]
@@ -92,16 +93,16 @@ def refusal(kind: type[Experiment], name: str, given: Any, item: str = "") -> st
     return f"{name} must be {describe_type(field, article=True)}; {got}{hint}"
 
 
-def shown(given: Any) -> str:
+def shown(given: object) -> str:
     """A value as it was given, cut where it is long or deep."""
     brief = reprlib.Repr()
     brief.maxlevel, brief.maxlist, brief.maxdict, brief.maxstring, brief.maxlong, brief.maxother = 4, 8, 8, 60, 60, 60
     return json.dumps(given) if given is None or isinstance(given, bool) else brief.repr(given)
 
 
-def once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
+def once(pairs: Iterable[tuple[str, Value]], option: str) -> dict[str, Value]:
     """The pairs of an option that may be repeated as a dict; a `UsageError` where a key comes twice."""
-    found: dict[str, Any] = {}
+    found: dict[str, Value] = {}
     for key, value in pairs:
         if key in found:
             raise UsageError(f"{option} {key} is given twice: {shown(found[key])} and {shown(value)}")
@@ -109,7 +110,7 @@ def once(pairs: Iterable[tuple[str, Any]], option: str) -> dict[str, Any]:
     return found
 
 
-def assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, object]:
     """`key=value`, the value as JSON where it is JSON, else as text."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -117,7 +118,7 @@ def assignment(text: str) -> tuple[str, Any]:
     return key.strip(), parsed(value)
 
 
-def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
+def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[object]]:
     """`key=a:b:n`, `key=a:b:n:log` or `key=v1,v2,v3`, each value checked against the field."""
     key, equals, spec = text.partition("=")
     if not equals or not spec:
@@ -125,7 +126,7 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
     _check_names(kind, [key])
     field = kind.model_fields[key]
     hint: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    adapter: TypeAdapter[Any] = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
+    adapter: TypeAdapter[object] = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
     values = []
     for value in _spread(key, spec, whole=_is_whole(field.annotation)):
         try:
@@ -139,7 +140,7 @@ def grid_axis(kind: type[Experiment], text: str) -> tuple[str, list[Any]]:
     return key, list({json.dumps(value, default=str): value for value in values}.values())
 
 
-def _spread(key: str, spec: str, whole: bool) -> list[Any]:
+def _spread(key: str, spec: str, whole: bool) -> Sequence[object]:
     parts = spec.split(":")
     if len(parts) == 1:
         listed = parsed(f"[{spec}]")  # commas inside brackets belong to a value: [1,2],[3,4]
@@ -170,12 +171,12 @@ def _spread(key: str, spec: str, whole: bool) -> list[Any]:
     return [int(value) for value in values] if whole else values
 
 
-def _is_whole(hint: Any) -> bool:
+def _is_whole(hint: object) -> bool:
     """Whether a field takes integers and no other numbers: int, or int | None."""
     return hint is int or (int in get_args(hint) and float not in get_args(hint))
 
 
-def parsed(text: str) -> Any:
+def parsed(text: str) -> object:
     """What was typed: JSON where it is JSON, else the text itself."""
     try:
         return json.loads(text)
@@ -185,7 +186,7 @@ def parsed(text: str) -> Any:
         raise UsageError(f"the value {shown(text)} is nested too deeply") from None
 
 
-def _was_truth(given: Any, taken: Any) -> bool:
+def _was_truth(given: object, taken: object) -> bool:
     """Whether `true` or `false`, alone or in a list, was taken for a number."""
     if isinstance(given, bool):
         return isinstance(taken, int | float) and not isinstance(taken, bool)

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from pydantic import ValidationError
 
@@ -60,7 +60,7 @@ class Setting:
         *,
         preset: str | None = None,
         control: bool = False,
-        changes: Mapping[str, Any] | None = None,
+        changes: Mapping[str, object] | None = None,
         seed: object = 0,
         sweep: bool = False,
     ) -> Setting:
@@ -122,7 +122,7 @@ class Setting:
         except ValidationError:
             return None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Travel to another process by the experiment's address: the class of a user's own file has no other name."""
         return _arrive, (address_of(type(self.experiment)), self.fields, self.label, self.seed, self.sweep)
 
@@ -132,7 +132,7 @@ class Setting:
         return self.experiment.id
 
     @cached_property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Every field with its value, as JSON holds it."""
         return fields_of(self.experiment)
 
@@ -147,7 +147,7 @@ class Setting:
         return self._base[1]
 
     @cached_property
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, object]:
         """The fields that differ from the preset, or from its control, with their values."""
         kind = type(self.experiment)
         base = fields_after(kind, {**_changes(kind, self.preset), **(kind.control if self.control else {})})
@@ -265,7 +265,7 @@ class Setting:
         return there != {name: base.get(name) for name in names} and there == {n: self.fields.get(n) for n in names}
 
 
-def fields_of(experiment: Experiment) -> dict[str, Any]:
+def fields_of(experiment: Experiment) -> dict[str, object]:
     """The fields of an experiment as JSON holds them.
 
     Args:
@@ -277,7 +277,7 @@ def fields_of(experiment: Experiment) -> dict[str, Any]:
     return plain_json(experiment.model_dump(mode="json"))
 
 
-def fields_after(kind: type[Experiment], changes: Mapping[str, Any]) -> dict[str, Any]:
+def fields_after(kind: type[Experiment], changes: Mapping[str, object]) -> dict[str, object]:
     """The fields of a class after a change, as JSON holds them.
 
     Args:
@@ -288,7 +288,7 @@ def fields_after(kind: type[Experiment], changes: Mapping[str, Any]) -> dict[str
         The values by name; none if the class refuses them, as one with a field that must be given.
     """
     try:
-        return fields_of(kind(**changes))
+        return fields_of(kind.model_validate(dict(changes)))
     except ValidationError:
         return {}
 
@@ -301,7 +301,7 @@ def format_command(
     return shlex.join([*words, *(["--control"] if control else []), *(word for pair in options for word in pair)])
 
 
-def set_options(changes: Mapping[str, Any]) -> list[tuple[str, str]]:
+def set_options(changes: Mapping[str, object]) -> list[tuple[str, str]]:
     """The options that change fields: `--set key=value`."""
     return [("--set", f"{name}={format_value(value)}") for name, value in changes.items()]
 
@@ -336,7 +336,7 @@ def possible(settings: Iterable[Setting], named: Sequence[str]) -> tuple[list[Se
 
 
 def _arrive(
-    address: str | type[Experiment], fields: Mapping[str, Any], label: str | None, seed: int, sweep: bool
+    address: str | type[Experiment], fields: Mapping[str, object], label: str | None, seed: int, sweep: bool
 ) -> Setting:
     return Setting(build(load(address) if isinstance(address, str) else address, fields), label, seed, sweep)
 
@@ -347,9 +347,9 @@ def _typed_name(kind: type[Experiment]) -> str:
     return f"{entry.path.name}::{kind.id}" if entry and not entry.module and not entry.origin else kind.id
 
 
-def _named(kind: type[Experiment]) -> Mapping[str, Mapping[str, Any]]:
+def _named(kind: type[Experiment]) -> Mapping[str, Mapping[str, object]]:
     return {"full": {}, **kind.presets}
 
 
-def _changes(kind: type[Experiment], preset: str | None) -> Mapping[str, Any]:
+def _changes(kind: type[Experiment], preset: str | None) -> Mapping[str, object]:
     return _named(kind).get(preset or "", {})

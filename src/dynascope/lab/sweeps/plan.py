@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
 
 from dynascope.checks import whole
 from dynascope.lab import registry
@@ -29,8 +28,8 @@ class Plan:
     """A grid of settings and seeds. Run number k is seed k % seeds at point k // seeds; the last key is the fastest."""
 
     kind: type[Experiment]
-    grid: Mapping[str, Sequence[Any]]
-    base: Mapping[str, Any]
+    grid: Mapping[str, Sequence[object]]
+    base: Mapping[str, object]
     preset: str | None
     control: bool
     seeds: int
@@ -45,11 +44,12 @@ class Plan:
         return replace(self, part=part)
 
     @property
-    def question(self) -> dict[str, Any]:
-        """What the sweep asks, in plain values: its summary is stored under the digest of this."""
-        asked = {"id": self.kind.id, "grid": {key: list(values) for key, values in self.grid.items()}}
-        asked |= {"fields": dict(self.base), "preset": self.preset, "seeds": self.seeds}
-        return asked | ({"control": True} if self.control else {})
+    def question(self) -> dict[str, object]:
+        """The sweep in plain values: its summary is stored under the digest of this."""
+        grid = {key: list(values) for key, values in self.grid.items()}
+        control: dict[str, object] = {"control": True} if self.control else {}
+        question = {"id": self.kind.id, "grid": grid, "fields": dict(self.base), "preset": self.preset}
+        return {**question, "seeds": self.seeds, **control}
 
     @property
     def command(self) -> str:
@@ -79,7 +79,7 @@ class Plan:
         cost = self.kind.cost.get(self.preset or "full")
         return None if cost is None else len(self.missing) * cost / jobs
 
-    def point(self, number: int) -> dict[str, Any]:
+    def point(self, number: int) -> dict[str, object]:
         """The values of the grid's keys in a run."""
         place, at = [], number // self.seeds
         for values in reversed(list(self.grid.values())):
@@ -114,9 +114,9 @@ class Plan:
 
 def plan(
     kind: type[Experiment] | str,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Sequence[object]],
     *,
-    base: Mapping[str, Any] | None = None,
+    base: Mapping[str, object] | None = None,
     preset: str | None = None,
     control: bool = False,
     seeds: int = 1,
@@ -137,7 +137,7 @@ def plan(
     base = dict(base or {})
     if double := grid.keys() & base.keys():
         raise UsageError(f"{sorted(double)[0]} is in the grid and among the changed fields")
-    checked: dict[str, dict[str, Any]] = {key: {} for key in grid}
+    checked: dict[str, dict[str, object]] = {key: {} for key in grid}
     for point in product(*grid.values()):
         given = dict(zip(grid, point, strict=True))
         fields = build(kind, {**base, **given}, preset, control).model_dump(mode="json")
