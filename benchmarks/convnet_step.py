@@ -73,7 +73,8 @@ def in_the_library(model: Any, apply: Any, data: tuple[np.ndarray, np.ndarray]) 
         return time.process_time() - start
 
     seconds(1)  # compiles
-    return 1e3 * min(seconds(1 + STEPS) - seconds(1) for _ in range(RUNS)) / STEPS
+    short, long = (min(seconds(steps) for _ in range(RUNS)) for steps in (1, 1 + STEPS))
+    return 1e3 * (long - short) / STEPS
 
 
 def in_torch(data: tuple[np.ndarray, np.ndarray]) -> float:
