@@ -159,3 +159,10 @@ def test_a_classifier_gives_two_logits_for_each_concept():
     assert shapes.out.weight.shape == (64, 4)
     with pytest.raises(ValueError, match="groups must divide 64; got 5"):
         ConceptClassifier((4, 4, 3), key=KEY, groups=5)
+
+
+def test_the_rows_of_a_kernel_go_along_the_rows_of_the_picture():
+    conv = draw_at_once(lambda draws: Conv(3, 1, 1, draws=draws), jax.random.key(0))
+    dot = jnp.zeros((5, 5, 1)).at[2, 2].set(1.0)
+    seen = conv(dot)[1:4, 1:4, 0] - conv.bias
+    np.testing.assert_allclose(seen, conv.weight[::-1, ::-1, 0, 0], rtol=1e-5, atol=1e-6)
