@@ -142,7 +142,7 @@ def test_an_unfinished_run_is_said_to_be_so(several, store: Store):
     cut = folder.with_name(f"{folder.name}.unfinished")
     folder.rename(cut)
     for name in (folder.name, str(cut)):
-        with pytest.raises(StoreError, match="is unfinished: the command that began it goes on with it"):
+        with pytest.raises(StoreError, match="is unfinished: repeat the command that began it to continue"):
             find(store, name)
     assert locate(store, folder.name) == folder
     assert find(store, "toy.walk").digest == several["control"].digest
