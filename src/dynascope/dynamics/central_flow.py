@@ -29,10 +29,12 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import Objective, Process, check_model, named_probes
-from dynascope.dynamics.trajectory import Stop, Trajectory
+from dynascope.dynamics.ensemble import run_single
+from dynascope.dynamics.objective import Loss, Objective, check_model
+from dynascope.dynamics.process import Probes, Process, name_probes
+from dynascope.dynamics.schedule import Record
+from dynascope.dynamics.stopping import Stop
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Vector
 from dynascope.probes import basic
@@ -80,7 +82,7 @@ class CentralState(eqx.Module):
     diverged_at: Array
 
 
-class CentralFlow(Process):
+class CentralFlow(Process[CentralState]):
     """The central flow of gradient descent on the objective of a `Flow`: the population's loss, or that of `data`.
 
     Each step of the optimizer is integrated in `substeps`, by the fourth-order Runge-Kutta method with the force of the
@@ -102,11 +104,11 @@ class CentralFlow(Process):
     def __init__(
         self,
         model: PyTree,
-        task: Any,
+        task: Loss,
         learning_rate: Float[Array, ""] | float,
         *,
         data: PyTree = None,
-        probes: Mapping[str, Probe | Callable] | None = None,
+        probes: Probes | None = None,
         critical: int = 3,
         substeps: int = 4,
         dense: int = DENSE,
@@ -116,7 +118,7 @@ class CentralFlow(Process):
         size = sum(leaf.size for leaf in leaves)
         self.model, self.objective = model, Objective(task, model, data=data)
         self.learning_rate = jnp.asarray(checks.real("learning_rate", learning_rate, above=0), leaves[0].dtype)
-        self.probes = named_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes(probes, {"loss": basic.loss()})
         self.critical = min(checks.whole("critical", critical, at_least=1), size)
         self.substeps, self.dense = (
             checks.whole("substeps", substeps, at_least=1, at_most=10_000),
@@ -191,12 +193,12 @@ class CentralFlow(Process):
 
 def central_flow(
     model: PyTree,
-    task: Any,
+    task: Loss,
     learning_rate: Float[Array, ""] | float,
     *,
     steps: int,
     data: PyTree = None,
-    probes: Mapping[str, Probe | Callable] | None = None,
+    probes: Probes | None = None,
     critical: int = 3,
     substeps: int = 4,
     record: Record = None,
@@ -208,7 +210,7 @@ def central_flow(
     along the oscillating direction (a term x^4), gradient descent diverges and this flow, of second order, goes on.
     """
     process = CentralFlow(model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps)
-    return solo(process, steps=steps, record=record, stop=stop)
+    return run_single(process, steps=steps, record=record, stop=stop)
 
 
 def oscillation(every: int | None = None) -> Probe:

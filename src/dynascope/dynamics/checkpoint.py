@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree, UInt32
 
-from dynascope.dynamics.process import Monitor
+from dynascope.dynamics.monitor import Monitor
 
 
 class Kept(NamedTuple):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import equinox as eqx
 import jax
@@ -14,10 +13,12 @@ from jax import lax
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree, UInt32
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import Objective, SteppedProcess, check_model, named_probes
-from dynascope.dynamics.trajectory import Stop, Trajectory
+from dynascope.dynamics.ensemble import run_single
+from dynascope.dynamics.objective import Loss, Objective, check_model
+from dynascope.dynamics.process import Probes, SteppedProcess, name_probes
+from dynascope.dynamics.schedule import Record
+from dynascope.dynamics.stopping import Stop
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Batch, Probe, Snapshot
 from dynascope.tasks.task import AugmentedTask
@@ -37,7 +38,7 @@ class DescentState(eqx.Module):
     diverged_at: Array
 
 
-class Descent(SteppedProcess):
+class Descent(SteppedProcess[DescentState]):
     """Steps of an optax optimizer. What the gradient is taken of follows from `data` and `batch`:
 
     | data | batch | the loss at a step |
@@ -47,8 +48,17 @@ class Descent(SteppedProcess):
     | given | n | the same on n rows, in an order drawn anew every epoch (what does not fill a batch is left out) |
     | none | n | the same on `task.sample(key, n)`, drawn anew every step |
 
-    With `reshuffle=False` the first epoch's order serves for all. An `AugmentedTask` changes every batch of rows
-    before the step.
+    An `AugmentedTask` changes every batch of rows before the step.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, batch)` with `data`.
+        optimizer: An optax optimizer.
+        data: Arrays with one row for each example; None for the population, or for fresh samples.
+        batch: Rows in a minibatch; None for all.
+        key: Draws the minibatches; required with `batch`.
+        reshuffle: Whether every epoch has an order of its own; if not, the first epoch's order serves for all.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
     """
 
     model: PyTree
@@ -60,14 +70,14 @@ class Descent(SteppedProcess):
     def __init__(
         self,
         model: PyTree,
-        task: Any,
+        task: Loss,
         optimizer: optax.GradientTransformation,
         *,
         data: PyTree = None,
         batch: int | None = None,
         key: PRNGKeyArray | None = None,
         reshuffle: bool = True,
-        probes: Mapping[str, Probe | Callable] | None = None,
+        probes: Probes | None = None,
     ) -> None:
         check_model(model)
         if not isinstance(optimizer, optax.GradientTransformation):
@@ -76,7 +86,7 @@ class Descent(SteppedProcess):
         checks.flags(reshuffle=reshuffle)
         self.model, self.optimizer, self.reshuffle = model, optimizer, reshuffle
         self.objective = Objective(task, model, data=data, batch=batch, key=key)
-        self.probes = named_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes(probes, {"loss": basic.loss()})
 
     def check(self) -> None:
         self.objective.check(self.model)
@@ -100,13 +110,13 @@ class Descent(SteppedProcess):
         return lax.fori_loop(now, until, following, state)
 
     def source(self) -> PyTree:
-        batches_are_drawn = self.objective.batch is None or isinstance(self.objective.task, AugmentedTask)
-        return None if batches_are_drawn else self.objective.data
+        has_rows = self.objective.batch is not None and not isinstance(self.objective.task, AugmentedTask)
+        return self.objective.data if has_rows else None
 
-    def step(self, t: Array, state: DescentState, drawn: PyTree, rows: PyTree) -> DescentState:
+    def step(self, t: Array, state: DescentState, draw: PyTree, rows: PyTree) -> DescentState:
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
         optimizer = optax.with_extra_args_support(self.optimizer)
-        batch = self._batch(drawn, rows)
+        batch = self._batch(draw, rows)
 
         def loss(parameters: PyTree) -> Array:
             model = eqx.combine(parameters, fixed)
@@ -121,10 +131,10 @@ class Descent(SteppedProcess):
         diverged_at = jnp.where(first_time, t, state.diverged_at)
         return DescentState(optax.apply_updates(state.parameters, updates), memory, state.order, diverged_at)
 
-    def drawn(self, t: Array) -> PyTree:
+    def draw(self, t: Array) -> PyTree:
         return self._draw(t, self._order(t))[1]
 
-    def settled(self, state: DescentState, last: Array) -> DescentState:
+    def settle(self, state: DescentState, last: Array) -> DescentState:
         order = None if state.order is None else self._order(last)
         return DescentState(state.parameters, state.optimizer, order, state.diverged_at)
 
@@ -144,7 +154,7 @@ class Descent(SteppedProcess):
             return order, None
         assert key is not None  # checked when it was made
         if order is None:
-            return None, task.sample(jax.random.fold_in(key, t), batch)
+            return None, self.objective.sample(jax.random.fold_in(key, t))
         place = t % (self._rows() // batch)
         words = lax.cond(place == 0, lambda: self._order(t), lambda: order)
         rows = permuted(words, place * batch + jnp.arange(batch, dtype=jnp.int32), self._rows())
@@ -180,7 +190,7 @@ class Descent(SteppedProcess):
 
 def descend(
     model: PyTree,
-    task: Any,
+    task: Loss,
     optimizer: optax.GradientTransformation,
     *,
     steps: int,
@@ -188,20 +198,32 @@ def descend(
     batch: int | None = None,
     key: PRNGKeyArray | None = None,
     reshuffle: bool = True,
-    probes: Mapping[str, Probe | Callable] | None = None,
+    probes: Probes | None = None,
     record: Record = None,
     stop: Stop = None,
 ) -> Trajectory:
-    """Train `model`; the trajectory has the trace of its probes (the loss, where none are given) and the trained model.
+    """Train a model by gradient descent, with probes inside the compiled loop.
 
-    `record` says at which steps: every so many, exactly these, or about a thousand of them. `data` and `batch` say
-    what the gradient is taken of: see `Descent`, which is also what an `ensemble`'s member returns. `stop(snapshot)`
-    ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, batch)` with `data`.
+        optimizer: An optax optimizer.
+        steps: Number of steps.
+        data: Arrays with one row for each example. `data` and `batch` say what the gradient is taken of: see `Descent`.
+        batch: Rows in a minibatch. Without `data`, examples drawn anew at every step.
+        key: Draws the minibatches; required with `batch`.
+        reshuffle: Whether every epoch has an order of its own.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
+        stop: Ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
+
+    Returns:
+        The trajectory, with the trace of the probes and the trained model.
     """
     if key is not None and batch is None:
         raise ValueError("key= is for drawing batches: give batch= too, or no key=")
     process = Descent(model, task, optimizer, data=data, batch=batch, key=key, reshuffle=reshuffle, probes=probes)
-    return solo(process, steps=steps, record=record, stop=stop)
+    return run_single(process, steps=steps, record=record, stop=stop)
 
 
 def epoch_words(key: PRNGKeyArray, epoch: Int[Array, ""]) -> UInt32[Array, " rounds"]:

@@ -58,7 +58,7 @@ def spread(members: int, width: int, devices: tuple[jax.Device, ...]) -> Layout:
     return Layout(width, devices[: math.ceil(members / width)])
 
 
-def laid_out(tree: PyTree, mesh: Mesh | None) -> PyTree:
+def lay_out(tree: PyTree, mesh: Mesh | None) -> PyTree:
     """Arrays whose first axis is that of the members, each device with its share alone."""
     if mesh is None:
         return jax.tree.map(jnp.asarray, tree)

@@ -3,52 +3,76 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import ArrayLike
 from jaxtyping import Int32, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.loop import Member
-from dynascope.dynamics.plan import Record, Times, inside_member, outline
+from dynascope.dynamics.backends.choice import Support, find_support
+from dynascope.dynamics.devices import usable_devices
+from dynascope.dynamics.driver import Run
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.trajectory import Run, Stop, Trajectory, as_condition, start
+from dynascope.dynamics.schedule import Record, Request, Times
+from dynascope.dynamics.schema import Member, examine, inside_member
+from dynascope.dynamics.stopping import Stop, as_condition
+from dynascope.dynamics.trajectory import Trajectory, carry_out
+
+Column = ArrayLike | Sequence[float] | range
+Values = Column | tuple["Values", ...] | Mapping[str, "Values"]
+"""The values along a dimension: numbers, or a tuple or mapping of equally long arrays that vary together."""
 
 
 def ensemble(
     member: Member,
-    over: Mapping[str, Any],
+    over: Mapping[str, Values],
     *,
     steps: int | None = None,
     record: Record = None,
     times: Times = None,
-    fixed: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, PyTree] | None = None,
     stop: Stop = None,
     keep: bool = True,
     width: int | None = None,
     on_chip: bool | None = None,
 ) -> Trajectory:
-    """Run `member(**setting)`, a `Descent`, `Flow`, `Map` or `CentralFlow`, for every combination of settings.
+    """Run one process for every combination of settings, as a single array program.
 
-    `over` names the dimensions: `{"seed": range(100), "learning_rate": [0.05, 0.1]}` are 200 members. Settings that
-    go together share a dimension, as a tuple or mapping of arrays: `{"signal": (mus, sigmas)}`.
-    `fixed` are settings that do not vary but should not be compiled in either. A `member` that is an `equinox.Module`
-    with its shapes as static fields is compiled once per shape for as long as the process lives.
+    Members run side by side on an accelerator, as many at a time as fit. On a CPU, small members run side by side and
+    large ones in turn. They are spread over all devices of the machine; inside `with jax.default_device(device):` they
+    stay on that one. A member that diverges is marked in `diverged_at` and does not affect the others.
 
-    On an accelerator all members run side by side, as many at a time as fit; on a CPU small ones side by side and
-    large ones one after another (`width` overrides, for each device). They are spread over all devices of the machine;
-    inside `with jax.default_device(device):` they stay on that one. A member that diverges is recorded as such in
-    `diverged_at` (-1: never) and disturbs no other. Where `stop` is given, each member stops by itself (`stopped_at`),
-    and its trace is NaN from there on. `keep=False` drops the final states, which large members may need.
+    Args:
+        member: Called as `member(**setting, **fixed)` with traced scalars; returns a `Descent`, `Flow`, `Map` or
+            `CentralFlow`. Anything that determines a shape must be a static field of the member, not a setting. An
+            `equinox.Module` is compiled once per shape for as long as the process lives.
+        over: The dimensions of the ensemble and their values, such as `{"seed": range(100), "learning_rate": [0.05,
+            0.1]}` (200 members). A tuple or mapping of equally long arrays varies together along one dimension.
+        steps: Number of steps. Required unless the members are flows.
+        record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
+        times: The times at which flows are recorded.
+        fixed: Settings that do not vary but should not be compiled in either, such as data.
+        stop: A condition of the snapshot. Each member stops by itself (`stopped_at`); its trace is NaN from there on.
+        keep: Whether the final states are kept; they may be too large for many large members.
+        width: How many members run side by side on each device. Default: chosen by their size and the device.
+        on_chip: Members small enough for one multiprocessor of an NVIDIA GPU take their steps there, as one kernel,
+            several times faster. True requires it and raises, with the reason, if that is impossible; False forbids it.
+            The attribute `loop` of the trace says how the steps were taken, and why.
 
-    Members small enough for one multiprocessor of an NVIDIA GPU take their steps there, as one kernel, several times
-    faster. `on_chip=True` asks for it, or says why it cannot be; `on_chip=False` forbids it. The attribute `loop` of
-    the trace says which it was, and why.
+    Returns:
+        A `Trajectory` whose trace has the dimensions of `over`, then `step` (or `time`), then those of each probe.
+
+    Raises:
+        ValueError: If a dimension is empty, or shares its name with a variable of the trace.
+
+    Example:
+        >>> many = ds.ensemble(member, {"seed": range(8)}, steps=100)
+        >>> many.member(seed=3).model
     """
     if not callable(member):
         raise TypeError(f"member must be a function that returns a process; got {checks.shown(member)}")
@@ -61,17 +85,19 @@ def ensemble(
     if width is not None:
         width = checks.whole("width", width, at_least=1)
     grid = {name: jax.tree.map(_column(name), values, is_leaf=_is_column) for name, values in (over or {}).items()}
-    dims = {name: _length(name, values) for name, values in grid.items()}
-    index = np.indices(tuple(dims.values())).reshape(len(dims), math.prod(dims.values()))
+    dims = {name: _labels(name, values) for name, values in grid.items()}
+    index = np.indices(tuple(map(len, dims.values()))).reshape(len(dims), math.prod(map(len, dims.values())))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
     constants = {name: checks.numbers(f"fixed setting '{name}'", values) for name, values in (fixed or {}).items()}
     condition = as_condition(stop)
-    asked = on_chip if dims else False
-    shape = outline(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition, asked)
-    if on_chip and shape.on_chip.reason is not None:
-        raise ValueError(f"on_chip: the members cannot run on a chip: {shape.on_chip.reason}")
-    run = Run(member, settings, constants, grid, dims, shape, record, condition, keep, width)
-    return start(run, steps, times)
+    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
+    outline = examine(member, setting, constants, condition)
+    kernel = Support("a single run")
+    if dims:
+        device = usable_devices((member, constants))[0]
+        kernel = find_support(member, setting, constants, device=device, on_chip=on_chip)
+    run = Run(member, settings, constants, dims, outline, record, condition, keep, width, kernel)
+    return carry_out(run, Request(steps, record, times))
 
 
 def member_seeds(seed: int, count: int, block: int = 100_000) -> Int32[np.ndarray, " count"]:
@@ -89,15 +115,16 @@ def member_seeds(seed: int, count: int, block: int = 100_000) -> Int32[np.ndarra
     return np.arange(first, first + count, dtype=np.int32)
 
 
-def _is_column(values: Any) -> bool:
+def _is_column(values: Values) -> bool:
     """A list or a range is one column of values; tuples and mappings hold several that go together."""
     return isinstance(values, list | range)
 
 
-def _column(name: str) -> Callable[[Any], np.ndarray]:
-    def column(values: Any) -> np.ndarray:
+def _column(name: str) -> Callable[[Column], np.ndarray]:
+    def column(values: Column) -> np.ndarray:
         if isinstance(values, jax.Array) and jnp.issubdtype(values.dtype, jax.dtypes.prng_key):
-            raise TypeError(f"dimension '{name}' takes numbers: give seeds, and make their keys in the member")
+            how = "pass integer seeds and call jax.random.key(seed) in the member"
+            raise TypeError(f"dimension '{name}' must hold numbers, not PRNG keys: {how}")
         found = np.asarray(values)
         if found.dtype.kind not in "iufbc":
             raise TypeError(f"dimension '{name}' of the ensemble must hold numbers; got {checks.shown(values)}")
@@ -110,7 +137,8 @@ def _column(name: str) -> Callable[[Any], np.ndarray]:
     return column
 
 
-def _length(name: str, values: PyTree) -> int:
+def _labels(name: str, values: PyTree) -> np.ndarray:
+    """The labels along a dimension: its values, or numbers if several arrays vary together."""
     leaves = jax.tree.leaves(values)
     if any(leaf.ndim == 0 for leaf in leaves):
         how = "a list, a range or an array; a tuple holds arrays that vary together"
@@ -118,7 +146,7 @@ def _length(name: str, values: PyTree) -> int:
     lengths = {leaf.shape[0] for leaf in leaves}
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"dimension '{name}' of the ensemble needs one value or more, as many in each array")
-    return lengths.pop()
+    return leaves[0] if len(leaves) == 1 and leaves[0].ndim == 1 else np.arange(lengths.pop())
 
 
 class _Itself(eqx.Module):
@@ -130,10 +158,10 @@ class _Itself(eqx.Module):
         return self.process
 
 
-def solo(
+def run_single(
     process: Process, *, steps: int | None = None, record: Record = None, times: Times = None, stop: Stop = None
 ) -> Trajectory:
-    """One process by itself."""
+    """Run one process by itself."""
     if inside_member.get() or any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(process)):
         kind = type(process).__name__
         raise TypeError(f"a whole run cannot be part of a compiled function; in an ensemble's member, return ds.{kind}")

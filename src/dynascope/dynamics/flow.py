@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import diffrax
 import equinox as eqx
@@ -14,9 +14,11 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.process import Objective, Process, check_model, named_probes
-from dynascope.dynamics.trajectory import Stop, Trajectory
+from dynascope.dynamics.ensemble import run_single
+from dynascope.dynamics.objective import Loss, Objective, check_model
+from dynascope.dynamics.process import Probes, Process, name_probes
+from dynascope.dynamics.stopping import Stop
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Snapshot
 from dynascope.tasks.task import VelocityTask
@@ -31,14 +33,22 @@ class FlowState(eqx.Module):
     diverged_at: Array
 
 
-class Flow(Process):
+class Flow(Process[FlowState]):
     """The flow of `-grad loss`, with the loss as in `Descent` without batches: the population's, or that of `data`.
     A `VelocityTask` says itself how the model moves.
 
     The solver is Kvaerno's implicit fifth-order method for small problems in float64, where stiffness then costs
     nothing, and Dormand-Prince with a step-size controller for large ones and in float32, in whose rounding the
-    implicit equations cannot be solved tightly enough; `solver` takes any other of diffrax. The tolerances follow
-    the precision: 1e-9 relative in float64, 1e-5 in float32.
+    implicit equations cannot be solved tightly enough.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, data)`.
+        data: Arrays with one row for each example; None for the population.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        solver: Any solver of diffrax. Default: as above.
+        tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
+        max_steps: The most steps from one recording to the next; a flow that needs more has diverged.
     """
 
     axis: ClassVar[str] = "time"
@@ -53,10 +63,10 @@ class Flow(Process):
     def __init__(
         self,
         model: PyTree,
-        task: Any,
+        task: Loss,
         *,
         data: PyTree = None,
-        probes: Mapping[str, Probe | Callable] | None = None,
+        probes: Probes | None = None,
         solver: diffrax.AbstractSolver | None = None,
         tolerance: float | None = None,
         max_steps: int = 1_000_000,
@@ -69,7 +79,7 @@ class Flow(Process):
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         self.model, self.max_steps = model, checks.whole("max_steps", max_steps, at_least=1, at_most=2**31 - 1)
         self.objective = Objective(task, model, data=data)
-        self.probes = named_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes(probes, {"loss": basic.loss()})
         double = leaves[0].dtype == jnp.float64
         implicit = double and sum(leaf.size for leaf in leaves) <= IMPLICIT_UP_TO
         self.solver = solver or (diffrax.Kvaerno5() if implicit else diffrax.Dopri5())
@@ -89,11 +99,13 @@ class Flow(Process):
         dtype = jax.tree.leaves(eqx.filter(self.model, eqx.is_inexact_array))[0].dtype
         return max(self.tolerance / 1000, 10 * float(jnp.finfo(dtype).eps))
 
-    def solve(self, parameters: PyTree, now: Any, until: Any, step_size: Any, saveat: diffrax.SaveAt) -> Any:
+    def solve(
+        self, parameters: PyTree, now: Array, until: Array, step_size: Array, saveat: diffrax.SaveAt
+    ) -> diffrax.Solution:
         """One call of diffrax; the field is minus the gradient of the objective, or the task's own velocity."""
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
 
-        def field(t: Any, parameters: PyTree, args: Any) -> PyTree:
+        def field(t: Array, parameters: PyTree, args: None) -> PyTree:
             if isinstance(self.objective.task, VelocityTask):
                 velocity = self.objective.task.velocity(eqx.combine(parameters, fixed))
                 return eqx.filter(velocity, eqx.is_inexact_array)
@@ -139,24 +151,39 @@ class Flow(Process):
 
 def flow(
     model: PyTree,
-    task: Any,
+    task: Loss,
     *,
     times: Sequence[float] | np.ndarray,
     data: PyTree = None,
-    probes: Mapping[str, Probe | Callable] | None = None,
+    probes: Probes | None = None,
     solver: diffrax.AbstractSolver | None = None,
     tolerance: float | None = None,
     max_steps: int = 1_000_000,
     stop: Stop = None,
 ) -> Trajectory:
-    """Follow the gradient flow; the trajectory has the trace of its probes (by default the loss) at `times`."""
+    """Follow the gradient flow, with probes inside the compiled loop.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, data)`.
+        times: The times to record, 0 or later.
+        data: Arrays with one row for each example; None for the population.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        solver: Any solver of diffrax. Default: as in `Flow`.
+        tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
+        max_steps: The most steps from one recording to the next; a flow that needs more has diverged.
+        stop: Ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
+
+    Returns:
+        The trajectory, with the trace of the probes and the model at the end.
+    """
     process = Flow(model, task, data=data, probes=probes, solver=solver, tolerance=tolerance, max_steps=max_steps)
-    return solo(process, times=times, stop=stop)
+    return run_single(process, times=times, stop=stop)
 
 
 def dense_flow(
     model: PyTree,
-    task: Any,
+    task: Loss,
     *,
     until: float,
     data: PyTree = None,
@@ -164,14 +191,27 @@ def dense_flow(
     tolerance: float | None = None,
     max_steps: int = 4096,
 ) -> Callable[[float], PyTree]:
-    """The gradient flow as a function of time on [0, until]: the solver's own interpolation, between its steps."""
+    """Follow the gradient flow and return it as a function of time: the solver's own interpolation between its steps.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, data)`.
+        until: The end of the time interval, which begins at 0.
+        data: Arrays with one row for each example; None for the population.
+        solver: Any solver of diffrax. Default: as in `Flow`.
+        tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
+        max_steps: The most steps of the solver; a `ValueError` if they are not enough.
+
+    Returns:
+        A function of a time in [0, until] that returns the model.
+    """
     process = Flow(model, task, data=data, solver=solver, tolerance=tolerance, max_steps=max_steps)
     checks.real("until", until, above=0)
     parameters = process.start().parameters
     span = jnp.asarray(until, jax.tree.leaves(parameters)[0].dtype)
 
     @eqx.filter_jit
-    def integrate(parameters: PyTree) -> Any:
+    def integrate(parameters: PyTree) -> diffrax.Solution:
         return process.solve(parameters, jnp.zeros_like(span), span, span / 100, diffrax.SaveAt(dense=True))
 
     solution = integrate(parameters)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,10 +12,11 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.ensemble import solo
-from dynascope.dynamics.plan import Record
-from dynascope.dynamics.process import SteppedProcess, named_probes
-from dynascope.dynamics.trajectory import Stop, Trajectory
+from dynascope.dynamics.ensemble import run_single
+from dynascope.dynamics.process import Probes, SteppedProcess, name_probes
+from dynascope.dynamics.schedule import Record
+from dynascope.dynamics.stopping import Stop
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes.probe import Probe, Snapshot, as_probe
 
 
@@ -24,8 +24,20 @@ def _no_loss(model: PyTree) -> Array:
     raise TypeError("a map has no loss of its own; give iterate(..., loss=...) to use probes that need one")
 
 
-class Map(SteppedProcess):
-    """`state <- rule(state)`. Without probes, the state itself is recorded as `state` (an array) or by its names."""
+MapState = tuple[PyTree, Array]
+"""The state of the map, and the step at which it diverged."""
+
+
+class Map(SteppedProcess[MapState]):
+    """`state <- rule(state)`.
+
+    Args:
+        rule: Maps a state to the next one, of the same shapes and types.
+        initial: The state at step 0: an array, or a pytree of arrays.
+        probes: What to record, by name: probes, or functions of the state. Default: the state itself, as `state` (an
+            array) or by its names (a mapping).
+        loss: A function of the state, for probes that need a loss.
+    """
 
     rule: Callable[[PyTree], PyTree]
     initial: PyTree
@@ -37,7 +49,7 @@ class Map(SteppedProcess):
         rule: Callable[[PyTree], PyTree],
         initial: PyTree,
         *,
-        probes: Mapping[str, Probe | Callable] | None = None,
+        probes: Probes | None = None,
         loss: Callable[[PyTree], Array] = _no_loss,
     ) -> None:
         self.rule, self.loss = (
@@ -49,7 +61,7 @@ class Map(SteppedProcess):
             raise ValueError(f"initial must hold numbers or arrays; got {checks.shown(initial)}")
         names = initial if isinstance(initial, Mapping) else {"state": None}
         usual = {name: as_probe(_part(name if isinstance(initial, Mapping) else None)) for name in names}
-        self.probes = named_probes(probes, usual)
+        self.probes = name_probes(probes, usual)
 
     def check(self) -> None:
         there = self.rule(self.initial)
@@ -59,25 +71,25 @@ class Map(SteppedProcess):
         if shapes[0] != shapes[1]:
             raise TypeError(f"rule must return a state like the one it is given; got {checks.shown(shapes[1])}")
 
-    def start(self) -> Any:
+    def start(self) -> MapState:
         return self.initial, jnp.asarray(-1, jnp.int32)
 
-    def advance(self, state: Any, now: Array, until: Array) -> Any:
+    def advance(self, state: MapState, now: Array, until: Array) -> MapState:
         return lax.fori_loop(now, until, lambda t, state: self.step(t, state, None, None), state)
 
-    def drawn(self, t: Array) -> None:
+    def draw(self, t: Array) -> None:
         return None
 
-    def step(self, t: Array, state: Any, drawn: None, rows: None) -> Any:
+    def step(self, t: Array, state: MapState, draw: None, rows: None) -> MapState:
         here, diverged_at = state
         there = self.rule(here)
         finite = functools.reduce(jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(there)])
         return there, jnp.where(~finite & (diverged_at < 0), t + 1, diverged_at)
 
-    def snapshot(self, state: Any, now: Array) -> Snapshot:
+    def snapshot(self, state: MapState, now: Array) -> Snapshot:
         return Snapshot(state[0], now, self.loss)
 
-    def diverged_at(self, state: Any) -> Array:
+    def diverged_at(self, state: MapState) -> Array:
         return state[1]
 
 
@@ -90,10 +102,23 @@ def iterate(
     initial: PyTree,
     *,
     steps: int,
-    probes: Mapping[str, Probe | Callable] | None = None,
+    probes: Probes | None = None,
     record: Record = None,
     loss: Callable[[PyTree], Array] = _no_loss,
     stop: Stop = None,
 ) -> Trajectory:
-    """Iterate a map. The trace has its states, or what the probes given record; `model` is the last state."""
-    return solo(Map(rule, initial, probes=probes, loss=loss), steps=steps, record=record, stop=stop)
+    """Iterate a map.
+
+    Args:
+        rule: Maps a state to the next one, of the same shapes and types.
+        initial: The state at step 0: an array, or a pytree of arrays.
+        steps: Number of steps.
+        probes: What to record, by name: probes, or functions of the state. Default: the state itself.
+        record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
+        loss: A function of the state, for probes that need a loss.
+        stop: Ends the run at the first recording at which it is true.
+
+    Returns:
+        The trajectory, with the trace of the probes; its `model` is the last state.
+    """
+    return run_single(Map(rule, initial, probes=probes, loss=loss), steps=steps, record=record, stop=stop)

@@ -1,12 +1,12 @@
-"""What a run returns: the trace of its probes, the trained model, and the state to go on from."""
+"""What the user holds at the end: the trace of the probes, the trained model, and the state to go on from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import EllipsisType
 
 import jax
 import jax.numpy as jnp
@@ -15,95 +15,62 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope import checks
-from dynascope.dynamics.batches import run_members
-from dynascope.dynamics.devices import usable_devices
-from dynascope.dynamics.loop import Member, Plan
-from dynascope.dynamics.plan import (
-    LAST_STEP,
-    Outline,
-    Record,
-    Times,
-    axis_names,
-    choose_width,
-    grid_labels,
-    label,
-    masked,
-    plan_run,
-    recording_axis,
-    usual_cadence,
-)
-from dynascope.dynamics.process import current_monitor
-from dynascope.dynamics.watching import recording, watch
-from dynascope.probes.probe import Probe, Snapshot, probe
-
-Stop = Callable[[Snapshot], Any] | Probe | None
-"""A condition of the snapshot, tested when the run records; as a `probe(condition, every=...)`, at its own cadence.
-
-A run that stops between two recordings records its last state too, unless its steps were listed. Members of an ensemble
-share their steps: there the recording before is the last one, and `member(...).model` has the last state."""
-SAME = object()
-
-
-def as_condition(stop: Stop) -> Probe | None:
-    """A condition to stop as a probe."""
-    if stop is None or isinstance(stop, Probe):
-        return stop
-    return probe(checks.function("stop", stop, "stop(snapshot)"))
-
-
-class Run(NamedTuple):
-    """What was asked for: enough to run it, or to go on with it."""
-
-    member: Member
-    settings: Mapping[str, PyTree]
-    """One row for each member; empty for a single run."""
-    fixed: Mapping[str, PyTree]
-    grid: Mapping[str, PyTree]
-    """The values along each dimension of an ensemble."""
-    dims: Mapping[str, int]
-    shape: Outline
-    record: Record
-    stop: Probe | None
-    keep: bool
-    width: int | None
+from dynascope.dynamics.backends.choice import Support
+from dynascope.dynamics.driver import Run, run_members
+from dynascope.dynamics.schedule import Record, Request, Schedule, Times, make_schedule
+from dynascope.dynamics.schema import make_schema, recording_axis
+from dynascope.dynamics.stopping import Stop, as_condition
+from dynascope.probes.probe import Snapshot
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A run that has been carried out: what was recorded, where it ended, and how to go on.
+    """What was recorded of a run, where it ended, and how to go on.
 
     `descend`, `flow`, `iterate` and `central_flow` return one of a single model, `ensemble` one of many members.
     """
 
     trace: xr.Dataset
     """What the probes recorded, with the dimension `step` (or `time`) after those of the ensemble; `diverged_at`, and
-    `stopped_at` where there is a condition to stop (-1: never)."""
+    `stopped_at` if there is a condition to stop (-1: never). The attribute `loop` says how the steps were taken."""
     statistics: Mapping[str, float]
     """`compile_seconds`, `run_seconds`, `members`, and `devices`: over how many of them the members were spread."""
     state: PyTree
     """The end state, of each member along the first axis of an ensemble: parameters, the optimizer's state, and what
-    the probes carry. None where it was not kept."""
+    the probes carry. None if it was not kept."""
     at: int | float
     """The step, or the time of a flow, at which it is."""
     run: Run
+    """What was asked for."""
 
     @property
     def model(self) -> PyTree:
-        """The trained model, of the type that was given; of an ensemble, take a `member` first."""
+        """The trained model, of the type that was given; for an ensemble, take a `member` first."""
         return self.snapshot().model
 
     def snapshot(self) -> Snapshot:
-        """What a probe would see at the end: the model, the objective, the optimizer's state."""
+        """Look at the end of a single run as a probe would.
+
+        Returns:
+            The model, the objective and the optimizer's state.
+        """
         if self.run.dims:
             raise ValueError(f"an ensemble has many models; take one with {self._call()}.model")
         if self.state is None:
             raise ValueError("the state was not kept; run the ensemble with keep=True")
         process = self.run.member(**self.run.fixed)
-        now = jnp.asarray(self.at, jnp.int32 if self.run.shape.axis == "step" else None)
+        now = jnp.asarray(self.at, jnp.int32 if self.run.outline.axis == "step" else None)
         return process.snapshot(self.state[0], now)
 
-    def member(self, **labels: Any) -> Trajectory:
-        """One member of an ensemble by its labels, such as `many.member(seed=3, learning_rate=0.1)`."""
+    def member(self, **labels: float | int) -> Trajectory:
+        """Take one member of an ensemble, such as `many.member(seed=3, learning_rate=0.1)`.
+
+        Args:
+            labels: One label for each dimension of the ensemble.
+
+        Returns:
+            The member as a single run.
+        """
         run = self.run
         if not run.dims:
             raise ValueError("this is a single run, not an ensemble: its model is .model")
@@ -112,46 +79,59 @@ class Trajectory:
         if self.state is None:
             raise ValueError("the members' states were not kept; run the ensemble with keep=True")
         places = [_place(self.trace, name, labels[name]) for name in run.dims]
-        number = int(np.ravel_multi_index(places, tuple(run.dims.values())))
+        number = int(np.ravel_multi_index(places, tuple(map(len, run.dims.values()))))
         setting, state = jax.tree.map(lambda leaf: jnp.asarray(leaf[number]), (dict(run.settings), self.state))
-        alone = run._replace(settings={}, fixed={**setting, **run.fixed}, grid={}, dims={})
+        alone = run._replace(settings={}, fixed={**setting, **run.fixed}, dims={}, kernel=Support("a single run"))
         trace = self.trace.isel(dict(zip(run.dims, places, strict=True)))
         at = self.at
         if "stopped_at" in trace and (stopped := trace.stopped_at.item()) >= 0:
             at = stopped
-            trace = _cut(trace, run.shape, at)
+            trace = _cut(trace, at)
         return Trajectory(trace, {**self.statistics, "members": 1}, state, at, alone)
 
     def resume(
-        self, *, steps: int | None = None, times: Times = None, record: Record = None, stop: Any = SAME
+        self,
+        *,
+        steps: int | None = None,
+        times: Times = None,
+        record: Record = None,
+        stop: Stop | EllipsisType = ...,
     ) -> Trajectory:
-        """Go on for so many more steps (a flow: to the further `times`), from the state in which it ended.
+        """Go on from the state in which the run ended.
 
         The parameters are those of one longer run, to the same bits on a CPU: the optimizer's state, the order of the
-        data and the clock go on. The trace is that of the whole run; recordings keep their cadence, and where it is cut
-        is recorded too. Where `record` was a list of steps, give the further ones. The condition to stop is tested
-        again, unless another `stop` is given (None: it does not stop).
+        data and the clock go on. Recordings keep their cadence, and the step at which the run was cut is recorded too.
+
+        Args:
+            steps: How many more steps to take.
+            times: The further times to record, for a flow.
+            record: As in `ensemble`. If it was a list of steps, give the further ones.
+            stop: Another condition to stop, or None for no condition; by default the same one is tested again.
+
+        Returns:
+            The trajectory of the whole run.
         """
-        run = self.run if stop is SAME else self.run._replace(stop=as_condition(stop))
+        run = self.run if isinstance(stop, EllipsisType) else self.run._replace(stop=as_condition(stop))
         if self.state is None:
             raise ValueError("the state was not kept; run the ensemble with keep=True to resume it")
         if run.dims and "stopped_at" in self.trace and bool((self.trace.stopped_at >= 0).any()):
             raise ValueError(f"members stopped at different steps; resume them one by one, {self._call()}.resume(...)")
-        if run.shape.axis == "step" and steps is not None:
-            more = checks.whole("steps", steps, at_least=1, at_most=LAST_STEP - int(self.at))
-            steps = int(self.at) + more
-            if record is None:
-                record = run.record if run.record is None or np.ndim(run.record) == 0 else [int(self.at) + more]
-            elif np.ndim(record) and np.asarray(record).dtype.kind in "iu" and np.any(np.asarray(record) <= self.at):
-                raise ValueError(f"record must hold steps after {self.at}; got {checks.shown(record)}")
-        after = start(run._replace(record=record), steps, times, since=self.at, state=self.state)
-        trace = _joined(self.trace, after.trace, run.shape)
+        request = Request(steps, record, times).more(run.outline.axis, self.at, run.record)
+        after = carry_out(run, request, since=self.at, state=self.state)
         seconds = {key: self.statistics[key] + after.statistics[key] for key in ("compile_seconds", "run_seconds")}
+        trace = _join(self.trace, after.trace, tuple(run.dims)).assign_attrs({**after.trace.attrs, **seconds})
         run = run._replace(record=after.run.record) if run.record is None else run
-        return Trajectory(trace.assign_attrs(seconds), {**after.statistics, **seconds}, after.state, after.at, run)
+        return Trajectory(trace, {**after.statistics, **seconds}, after.state, after.at, run)
 
     def save(self, path: str | Path) -> Path:
-        """Write it to one file, whole or not at all, without pickles; `load_trajectory` reads it."""
+        """Write it to one file, completely or not at all, without pickles; `load_trajectory` reads it.
+
+        Args:
+            path: The file; the suffix .npz is added if it is missing.
+
+        Returns:
+            The path of the file.
+        """
         from dynascope.lab.trajectories import save
 
         return save(self, path)
@@ -160,62 +140,37 @@ class Trajectory:
         return f"member({', '.join(f'{name}=...' for name in self.run.dims)})"
 
     def __repr__(self) -> str:
-        members = f", {math.prod(self.run.dims.values())} members" if self.run.dims else ""
-        return f"Trajectory(at {self.run.shape.axis} {self.at:g}{members}; {', '.join(map(str, self.trace.data_vars))})"
+        members = f", {self.run.members} members" if self.run.dims else ""
+        names = ", ".join(map(str, self.trace.data_vars))
+        return f"Trajectory(at {self.run.outline.axis} {self.at:g}{members}; {names})"
 
 
-def start(
-    run: Run, steps: int | None, times: Times, *, since: int | float | None = None, state: PyTree = None
+def carry_out(
+    run: Run, request: Request, *, since: int | float | None = None, state: PyTree = None
 ) -> Trajectory:
-    """Carry a run out, from its start or from where it was."""
-    if run.shape.axis == "step" and steps is not None:
-        steps = last = checks.whole("steps", steps, at_least=0, at_most=LAST_STEP)
-        if run.record is None and last:
-            run = run._replace(record=usual_cadence(last))
-    plan, recorded = plan_run(run.shape, steps, run.record, times, since, run.stop)
-    members = math.prod(run.dims.values())
-    what = recording(run.shape, recorded, axis_names(run.shape, recorded), grid_labels(run.grid, run.dims))
-    devices = usable_devices((run.member, run.fixed, run.stop))[: None if run.dims else 1]
-    outcomes = list(
-        run_members(
-            run.member,
-            run.settings,
-            run.fixed,
-            plan,
-            stop=run.stop,
-            state=state,
-            keep=run.keep,
-            members=members,
-            width=run.width or choose_width(run.shape, plan, devices),
-            devices=devices,
-            batched=bool(run.dims),
-            on_chip=run.shape.on_chip,
-            watch=watch(current_monitor(), what, plan),
-        )
-    )
-    trace = label(outcomes, run.shape, recorded, run.grid, run.dims)
-    at = plan.times[-1].item()
-    kept = None
-    if run.keep:
-        parts = [outcome.state for outcome in outcomes]
-        kept = jax.tree.map(lambda *leaves: _concatenated(leaves), *parts) if run.dims else parts[0]
+    """Run it from its start, or from where it was, and label what was recorded."""
+    outline, dims = run.outline, tuple(run.dims)
+    request = request.check(outline.axis)
+    run = run._replace(record=request.record)
+    schedule = make_schedule(request, outline.axis, outline.probes, stop=run.stop, since=since)
+    schema = make_schema(outline, schedule, run.dims)
+    outcome = run_members(run, schedule, schema, state)
+    each = {"diverged_at": outcome.diverged_at}
     if run.stop is not None:
-        stopped = np.concatenate([np.atleast_1d(outcome.stopped_at) for outcome in outcomes])
-        trace["stopped_at"] = (tuple(run.dims), stopped.reshape(tuple(run.dims.values())))
-        if run.dims:
-            trace = masked(trace, run.shape)
-        elif stopped[0] >= 0:
-            at = stopped[0].item()
-            trace = _ended(trace, plan, run.shape, at)
-    used = max(outcome.devices for outcome in outcomes)
-    return Trajectory(trace, {**trace.attrs, "members": members, "devices": used}, kept, at, run)
+        each["stopped_at"] = outcome.stopped_at
+    seconds = {"compile_seconds": outcome.compile_seconds, "run_seconds": outcome.run_seconds}
+    trace = schema.label(outcome.records, **each).assign_attrs({**seconds, "loop": outcome.loop})
+    at = schedule.ticks.times[-1].item()
+    if run.stop is not None and dims:
+        trace = _mask(trace, dims)
+    elif run.stop is not None and outcome.stopped_at >= 0:
+        at = outcome.stopped_at.item()
+        trace = _end(trace, schedule, outline.axis, at)
+    statistics = {**seconds, "members": math.prod(map(len, run.dims.values())), "devices": outcome.devices}
+    return Trajectory(trace, statistics, outcome.state, at, run)
 
 
-def _concatenated(leaves: Any) -> Any:
-    return np.concatenate(leaves) if isinstance(leaves[0], np.ndarray) else jnp.concatenate(leaves)
-
-
-def _place(trace: xr.Dataset, name: str, label: Any) -> int:
+def _place(trace: xr.Dataset, name: str, label: float | int) -> int:
     """Where a label lies along a dimension; a label read off another precision counts."""
     values = trace[name].values
     if np.ndim(label) or (isinstance(label, str | bool) and values.dtype.kind != "b"):
@@ -226,38 +181,45 @@ def _place(trace: xr.Dataset, name: str, label: Any) -> int:
     return int(np.argmin(apart))
 
 
-def _cut(trace: xr.Dataset, shape: Outline, at: int | float) -> xr.Dataset:
-    """The trace up to the step at which the run stopped."""
-    axes = {axis for variable in trace.data_vars.values() if (axis := recording_axis(variable, shape))}
-    clock = np.int32 if shape.axis == "step" else jnp.result_type(float)
+def _mask(trace: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
+    """NaN after the `stopped_at` of each member that stopped: nothing was recorded there."""
+    stopped = trace.stopped_at
+    for name, variable in trace.data_vars.items():
+        if (axis := recording_axis(trace, str(name), dims)) is not None:
+            early = trace[axis].astype(stopped.dtype) <= stopped
+            trace[name] = variable.where((stopped < 0) | early).transpose(*variable.dims)
+    return trace
+
+
+def _cut(trace: xr.Dataset, at: int | float) -> xr.Dataset:
+    """The trace of a single run up to the step at which it stopped."""
+    axes = {axis for name in trace.data_vars if (axis := recording_axis(trace, str(name), ()))}
+    clock = np.int32 if isinstance(at, int) else jnp.result_type(float)
     return trace.isel({axis: trace[axis].values.astype(clock) <= at for axis in axes})
 
 
-def _ended(trace: xr.Dataset, plan: Plan, shape: Outline, at: int | float) -> xr.Dataset:
-    """The same of one run: the last recording is of the state in which it stopped, unless the steps were listed."""
-    place = int(np.searchsorted(plan.times, at))
-    for name in shape.probes:
-        own, row = f"{name}_{shape.axis}", plan.last_rows[name][place]
-        axis = own if own in trace.dims else shape.axis
-        if row != plan.rows[name][place]:  # between two recordings: the next one's row has it
+def _end(trace: xr.Dataset, schedule: Schedule, clock: str, at: int | float) -> xr.Dataset:
+    """The same, with the state in which it stopped as the last recording, unless the steps were listed."""
+    place = int(np.searchsorted(schedule.ticks.times, at))
+    for name in schedule.recorded:
+        own, row = f"{name}_{clock}", schedule.ticks.last_rows[name][place]
+        axis = own if own in trace.dims else clock
+        if row != schedule.ticks.rows[name][place]:  # between two recordings: the next one's row has it
             steps = trace[axis].values[: row + 1].copy()
             steps[row] = at
             trace = trace.isel({axis: slice(row + 1)}).assign_coords({axis: steps})
-    return _cut(trace, shape, at)
+    return _cut(trace, at)
 
 
-def _joined(before: xr.Dataset, after: xr.Dataset, shape: Outline) -> xr.Dataset:
+def _join(before: xr.Dataset, after: xr.Dataset, dims: tuple[str, ...]) -> xr.Dataset:
     """Two traces that follow one another; the second says how the run ended."""
     parts = {}
     for name, late in after.data_vars.items():
-        if name not in before:
-            parts[name] = late
-            continue
-        early = before[name]
-        axes = [recording_axis(part, shape) for part in (early, late)]
-        own = next((axis for axis in axes if axis != shape.axis), shape.axis)  # a cadence of its own in either part
-        if axes[0] is None or axes[1] is None or own is None:
+        axes = [recording_axis(trace, str(name), dims) for trace in (before, after) if name in trace]
+        if len(axes) < 2 or axes[0] is None or axes[1] is None:
             parts[name] = late
         else:
-            parts[name] = xr.concat([early.rename({axes[0]: own}), late.rename({axes[1]: own})], dim=own, join="exact")
+            own = max(axes, key=lambda axis: axis not in ("step", "time"))  # a cadence of its own in either part
+            early = before[name].rename({axes[0]: own})
+            parts[name] = xr.concat([early, late.rename({axes[1]: own})], dim=own, join="exact")
     return xr.Dataset(parts)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from dynascope import checks
 
@@ -15,9 +15,9 @@ from dynascope import checks
 class Batch(NamedTuple):
     """The data of one step's gradient."""
 
-    rows: Any
+    rows: Array | None
     """The rows of the data; None if it is all of them, or a fresh sample."""
-    data: Any
+    data: PyTree
     """Those rows; None if the loss needs no data."""
 
 
@@ -31,16 +31,16 @@ class Snapshot:
 
     model: PyTree
     """The parameters: a callable module, or any pytree of arrays."""
-    step: Any
+    step: Array
     """The number of steps taken, or the time of a flow."""
-    objective: Callable[[PyTree], Any]
+    objective: Callable[[PyTree], Array]
     """The loss as a function of the model, on all the data (not on a minibatch)."""
-    optimizer: Any = None
+    optimizer: PyTree = None
     """The state of a descent's optimizer after the last step; None if there is no optimizer."""
     batch: Callable[[], Batch] = _no_batch
     """The batch of the next step, drawn when it is called."""
 
-    def loss(self, model: PyTree = None) -> Any:
+    def loss(self, model: PyTree = None) -> Array:
         """The objective on all the data.
 
         Args:
@@ -52,6 +52,10 @@ class Snapshot:
         return self.objective(self.model if model is None else model)
 
 
+Value = Array | Mapping[str, Array]
+"""What a probe returns: an array, or several by name."""
+Memory = TypeVar("Memory")
+"""What a probe carries from one recording to the next."""
 Dims = tuple[str, ...]
 Names = Mapping[str, Dims]
 Every = int | Sequence[int] | np.ndarray | None
@@ -63,10 +67,10 @@ def _no_state(snapshot: Snapshot) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class Probe(Generic[Memory]):
     """A measurement, possibly with a state of its own."""
 
-    measure: Callable[[Snapshot, Any], tuple[Any, Any]]
+    measure: Callable[[Snapshot, Memory], tuple[Value, Memory]]
     """`measure(snapshot, state)` returns `(value, state)`. A value is an array of any shape, or a mapping of arrays:
     its entry `value` goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an
     estimate can carry its uncertainty."""
@@ -76,7 +80,7 @@ class Probe:
     """Labels along those dimensions."""
     every: Every = None
     """The cadence: every so many steps, or exactly the listed steps. None follows the run's."""
-    initial_state: Callable[[Snapshot], Any] = _no_state
+    initial_state: Callable[[Snapshot], Memory] = _no_state
     """Makes the state at the start of the run: for a search that continues from the last recording, or to keep the
     first model."""
 
@@ -103,7 +107,7 @@ def _check_cadence(every: Every) -> None:
 
 
 def probe(
-    function: Callable[[Snapshot], Any],
+    function: Callable[[Snapshot], Value],
     dims: Dims | Names = (),
     *,
     coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
@@ -124,7 +128,7 @@ def probe(
     return Probe(lambda snapshot, state: (function(snapshot), state), dims, {} if coords is None else coords, every)
 
 
-def as_probe(thing: Probe | Callable[[PyTree], Any], name: str = "") -> Probe:
+def as_probe(thing: Probe | Callable[[PyTree], Value], name: str = "") -> Probe:
     """A probe as it is; a plain function is taken as a function of the model."""
     if isinstance(thing, Probe):
         return thing

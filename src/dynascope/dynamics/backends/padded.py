@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.core import Tracer, eval_jaxpr
-from jax.extend.core import Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
+from jax.typing import DTypeLike
 
 SMALLEST = 16
 """The smallest size of a matrix product."""
@@ -45,17 +46,23 @@ ERFC = (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.1862880
 ERFC += (-1.26551223,)
 """log(erfc(x) / t) + x^2 as a polynomial in t = 1 / (1 + x / 2), for x >= 0 (Press et al., Numerical Recipes)."""
 
-Product = Callable[[jax.Array, jax.Array, Any], jax.Array]
+Term = Var | Literal
+"""An input or output of an operation."""
+Numbers = jax.Array | np.ndarray
+"""A traced array, or one of literals."""
+Shaped = jax.Array | jax.ShapeDtypeStruct
+Precision = lax.PrecisionLike
+Product = Callable[[jax.Array, jax.Array, Precision], jax.Array]
 """A matrix product of `(m, k)` and `(k, n)`, at the precision that the operation asks for."""
 
 
 class Program(NamedTuple):
     """A traced function."""
 
-    inputs: Sequence[Any]
+    inputs: Sequence[Var]
     """Its variables: constants first, then arguments."""
-    equations: Sequence[Any]
-    outputs: Sequence[Any]
+    equations: Sequence[JaxprEqn]
+    outputs: Sequence[Term]
 
 
 class NotInKernel(Exception):
@@ -82,7 +89,7 @@ def cut(array: jax.Array, shape: Sequence[int]) -> jax.Array:
     return array[tuple(slice(size) for size in shape)]
 
 
-def before_and_inside(traced: Any) -> tuple[Program, dict[Any, Any]]:
+def before_and_inside(traced: ClosedJaxpr) -> tuple[Program, dict[Var, jax.Array]]:
     """The part of a traced function that depends on its arguments, and all that it needs besides, values by variables:
     what depends on constants alone is computed once, before the kernel, by ordinary operations."""
     jaxpr, known, before, inside = traced.jaxpr, dict.fromkeys(traced.jaxpr.constvars), [], []
@@ -99,11 +106,11 @@ def before_and_inside(traced: Any) -> tuple[Program, dict[Any, Any]]:
     return Program([*needed, *jaxpr.invars], inside, jaxpr.outvars), dict(zip(needed, values, strict=True))
 
 
-def evaluate(program: Program, given: Sequence[Any], product: Product) -> list[Any]:
+def evaluate(program: Program, given: Sequence[Numbers | None], product: Product) -> list[Numbers]:
     """The outputs of a traced function, all arrays padded. Operations whose result nobody needs are left out."""
-    values: dict[Any, Any] = dict(zip(program.inputs, given, strict=True))
+    values = dict(zip(program.inputs, given, strict=True))
 
-    def read(variable: Any) -> Any:
+    def read(variable: Term) -> Numbers:
         literal: Any = variable.aval
         return np.asarray(variable.val, literal.dtype) if isinstance(variable, Literal) else values[variable]
 
@@ -113,12 +120,12 @@ def evaluate(program: Program, given: Sequence[Any], product: Product) -> list[A
     return [read(variable) for variable in program.outputs]
 
 
-def _variables(terms: Sequence[Any]) -> list[Any]:
-    """Of the inputs or outputs of an operation those that are no literals."""
+def _variables(terms: Sequence[Term]) -> list[Var]:
+    """The non-literal inputs or outputs of an operation."""
     return [term for term in terms if not isinstance(term, Literal)]
 
 
-def _needed(equations: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+def _needed(equations: Sequence[JaxprEqn], outputs: Sequence[Term]) -> list[JaxprEqn]:
     """The equations on which an output depends."""
     wanted, kept = set(_variables(outputs)), []
     for equation in reversed(equations):
@@ -128,7 +135,7 @@ def _needed(equations: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     return kept[::-1]
 
 
-def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
+def _apply(equation: JaxprEqn, inputs: list[Numbers], product: Product) -> list[Numbers]:
     name, params = equation.primitive.name, equation.params
     shapes = [tuple(variable.aval.shape) for variable in equation.invars]
     to = tuple(equation.outvars[0].aval.shape)
@@ -142,7 +149,7 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if name == "add_any":
         return [inputs[0] + inputs[1]]
     if name == "cond":
-        return _chosen(equation, inputs, product)
+        return _select_branch(equation, inputs, product)
     inner, consts = _inner(equation)
     if inner:
         return evaluate(inner, [*consts, *inputs], product)
@@ -152,39 +159,39 @@ def _apply(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     if name == "broadcast_in_dim":
         return [lax.broadcast_in_dim(inputs[0], padded_shape(to), params["broadcast_dimensions"])]
     if name in ("reshape", "squeeze", "expand_dims"):
-        return [_reshaped(inputs[0], shapes[0], to)]
+        return [_reshape(inputs[0], shapes[0], to)]
     if name == "transpose":
         return [lax.transpose(inputs[0], params["permutation"])]
     if name == "iota":
         return [lax.broadcasted_iota(params["dtype"], padded_shape(to), params["dimension"])]
     if name in ("reduce_sum", "reduce_max", "reduce_min"):
-        return [_reduced(name, inputs[0], shapes[0], params["axes"])]
+        return [_reduce(name, inputs[0], shapes[0], params["axes"])]
     if name in ("reduce_and", "reduce_or"):
         name = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
-        return [_reduced(name, inputs[0], shapes[0], params["axes"])]
+        return [_reduce(name, inputs[0], shapes[0], params["axes"])]
     if name == "dot_general":
         return [_dot(inputs, shapes, params, product, equation.outvars[0].aval.dtype)]
     raise NotInKernel(name)
 
 
-def _inner(equation: Any) -> tuple[Program | None, Sequence[Any]]:
+def _inner(equation: JaxprEqn) -> tuple[Program | None, Sequence[Numbers]]:
     """The function that an operation calls once, and its constants; None where it calls none."""
     if equation.primitive.name not in CALLS:
         return None, ()
-    return next((_opened(equation.params[key]) for key in HELD if key in equation.params), (None, ()))
+    return next((_open(equation.params[key]) for key in HELD if key in equation.params), (None, ()))
 
 
-def _opened(closed: Any) -> tuple[Program, Sequence[Any]]:
+def _open(closed: Any) -> tuple[Program, Sequence[Numbers]]:
     jaxpr, consts = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
     if any(np.ndim(const) for const in consts):
         raise NotInKernel("arrays that a compiled function holds")
     return Program([*jaxpr.constvars, *jaxpr.invars], jaxpr.eqns, jaxpr.outvars), consts
 
 
-def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
+def _select_branch(equation: JaxprEqn, inputs: list[Numbers], product: Product) -> list[Numbers]:
     """All branches of a condition, of which one is taken: branches on a chip are short."""
     index, *arguments = inputs
-    opened = map(_opened, equation.params["branches"])
+    opened = map(_open, equation.params["branches"])
     chosen, *others = [evaluate(branch, [*consts, *arguments], product) for branch, consts in opened]
     for number, branch in enumerate(others, 1):
         taken = index.astype(jnp.int32) == number
@@ -192,7 +199,7 @@ def _chosen(equation: Any, inputs: list[Any], product: Product) -> list[Any]:
     return chosen
 
 
-def _masked(array: Any, shape: Sequence[int], axes: Sequence[int], fill: Any) -> Any:
+def _mask(array: Numbers, shape: Sequence[int], axes: Sequence[int], fill: float | int) -> Numbers:
     """The array with `fill` in the padding along these axes."""
     for axis in axes:
         if shape[axis] != array.shape[axis]:
@@ -201,7 +208,7 @@ def _masked(array: Any, shape: Sequence[int], axes: Sequence[int], fill: Any) ->
     return array
 
 
-def _with_nan(name: str, found: Any, inputs: list[Any]) -> Any:
+def _with_nan(name: str, found: Numbers, inputs: list[Numbers]) -> Numbers:
     """What an operation found, with the NaN that the kernel language passes over."""
     if name in LOSES_NAN and jnp.issubdtype(found.dtype, jnp.floating):
         for value in inputs[1:2] if name == "clamp" else inputs:
@@ -210,15 +217,15 @@ def _with_nan(name: str, found: Any, inputs: list[Any]) -> Any:
     return found
 
 
-def _keeps_all(params: Any, dtype: Any) -> bool:
+def _keeps_all(params: dict[str, Any], dtype: DTypeLike) -> bool:
     """Whether a rounding to so many bits changes nothing."""
     exact = jnp.finfo(dtype)
     return params["exponent_bits"] >= exact.nexp and params["mantissa_bits"] >= exact.nmant
 
 
-def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
+def _reduce(name: str, array: Numbers, shape: Sequence[int], axes: Sequence[int]) -> Numbers:
     if array.dtype == bool:
-        return _reduced(name, array.astype(jnp.int32), shape, axes) > 0
+        return _reduce(name, array.astype(jnp.int32), shape, axes) > 0
     floating = jnp.issubdtype(array.dtype, jnp.floating)
     exact: Any = None if floating else jnp.iinfo(array.dtype)
     low, high = (-math.inf, math.inf) if floating else (exact.min, exact.max)
@@ -227,15 +234,15 @@ def _reduced(name: str, array: Any, shape: Sequence[int], axes: Sequence[int]) -
         "reduce_max": (low, jnp.max),
         "reduce_min": (high, jnp.min),
     }[name]
-    found = _masked(array, shape, axes, fill)
+    found = _mask(array, shape, axes, fill)
     for axis in sorted(axes, reverse=True):
         found = reduce(found, axis=axis)
     if floating and name != "reduce_sum":
-        found = jnp.where(_reduced("reduce_max", array != array, shape, axes), math.nan, found)
+        found = jnp.where(_reduce("reduce_max", array != array, shape, axes), math.nan, found)
     return found
 
 
-def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
+def _reshape(array: Numbers, shape: Sequence[int], to: Sequence[int]) -> Numbers:
     """Axes of length 1 come and go; others only where nothing is padded."""
     if [size for size in shape if size > 1] == [size for size in to if size > 1]:
         return lax.reshape(array, padded_shape(to))
@@ -244,14 +251,16 @@ def _reshaped(array: Any, shape: Sequence[int], to: Sequence[int]) -> Any:
     raise NotInKernel(f"reshape from {tuple(shape)} to {tuple(to)}")
 
 
-def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product: Product, dtype: Any) -> Any:
+def _dot(
+    inputs: list[Numbers], shapes: list[tuple[int, ...]], params: dict[str, Any], product: Product, dtype: DTypeLike
+) -> Numbers:
     (left_axes, right_axes), batch = params["dimension_numbers"]
     if any(batch) or len(left_axes) != 1 or any(not 1 <= len(shape) <= 2 for shape in shapes):
         raise NotInKernel(f"product of arrays of shapes {shapes[0]} and {shapes[1]}")
     if not jnp.issubdtype(dtype, jnp.floating):
         raise NotInKernel(f"product of {dtype}")
     (left_axis,), (right_axis,) = left_axes, right_axes
-    left, right = _masked(inputs[0], shapes[0], left_axes, 0), _masked(inputs[1], shapes[1], right_axes, 0)
+    left, right = _mask(inputs[0], shapes[0], left_axes, 0), _mask(inputs[1], shapes[1], right_axes, 0)
     left = left.T if left.ndim == 2 and left_axis == 0 else left
     right = right.T if right.ndim == 2 and right_axis == 1 else right
     if left.ndim == right.ndim == 2 and min(*left.shape, *right.shape) >= SMALLEST:
@@ -271,19 +280,19 @@ def _dot(inputs: list[Any], shapes: list[tuple[int, ...]], params: Any, product:
     return out if left.ndim == 2 else out[0]
 
 
-def _erf(x: Any) -> Any:
+def _erf(x: Numbers) -> Numbers:
     near = jnp.clip(x, -4, 4)
     above, below = (_polynomial(near * near, numbers) for numbers in (ERF_ABOVE, ERF_BELOW))
     return jnp.where(x != x, x, near * above / below)
 
 
-def _erfc(x: Any) -> Any:
+def _erfc(x: Numbers) -> Numbers:
     t = 1 / (1 + 0.5 * jnp.abs(x))
     upper = t * jnp.exp(_polynomial(t, ERFC) - x * x)
     return jnp.where(x < 0, 2 - upper, upper)
 
 
-def _polynomial(x: Any, numbers: Sequence[float]) -> Any:
+def _polynomial(x: Numbers, numbers: Sequence[float]) -> Numbers:
     total = jnp.full_like(x, numbers[0])
     for number in numbers[1:]:
         total = total * x + number

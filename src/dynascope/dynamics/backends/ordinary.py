@@ -1,0 +1,36 @@
+"""The interface of a backend, and the ordinary one: the process takes its steps by itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from jaxtyping import Array
+
+from dynascope.dynamics.process import Process, State
+
+
+class Backend(ABC):
+    """How a member gets from one recording to the next. Hashable: a compiled program depends on it."""
+
+    @abstractmethod
+    def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
+        """The state at `until`, from the one at `now`, for one member; `jax.vmap` makes it many."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for the trace's attribute `loop`."""
+
+
+@dataclass(frozen=True)
+class Ordinary(Backend):
+    """The process's own loop, which XLA compiles."""
+
+    reason: str = field(default="", compare=False)
+    """Why no other backend is used."""
+
+    def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
+        return process.advance(state, now, until)
+
+    def describe(self) -> str:
+        return f"ordinary: {self.reason}"

@@ -1,0 +1,286 @@
+"""What the host does while members run: batches, slices of a second, progress, checkpoints, interrupts, watching."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from dynascope.dynamics.backends.choice import Support, choose
+from dynascope.dynamics.backends.ordinary import Ordinary
+from dynascope.dynamics.backends.tuning import tune
+from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
+from dynascope.dynamics.devices import Layout, lay_out, spread, usable_devices
+from dynascope.dynamics.monitor import Monitor, current_monitor
+from dynascope.dynamics.program import Program, Progress, compiler_options
+from dynascope.dynamics.schedule import Record, Schedule
+from dynascope.dynamics.schema import Member, Outline, Schema
+from dynascope.dynamics.watching import Watch
+from dynascope.probes.probe import Probe, Value
+
+SLICE_SECONDS = 1.0
+"""How long one entry of the compiled loop should last."""
+VMAP_UP_TO = 1500
+"""On a CPU, the work per step up to which members are cheaper side by side (vmap) than one after another: a step of
+less is dominated by the overhead of its many small operations (see docs/ensembles.md for the measurement)."""
+CPU_WIDTH = 512
+"""On a CPU, how many members go side by side: enough to fill the arithmetic, few enough to stay in cache."""
+LAPACK_WAITS_FOR_ITSELF_UNTIL = (0, 11, 2)
+"""Before this version of jaxlib, LAPACK's batches wait for threads of a CPU that wait for them: with several devices,
+for ever."""
+
+
+class Run(NamedTuple):
+    """What was asked for: enough to run it, or to go on with it."""
+
+    member: Member
+    settings: Mapping[str, PyTree]
+    """One row for each member; empty for a single run."""
+    fixed: Mapping[str, PyTree]
+    dims: Mapping[str, np.ndarray]
+    """The dimensions of an ensemble with their labels; none for a single run."""
+    outline: Outline
+    record: Record
+    stop: Probe | None
+    keep: bool
+    width: int | None
+    kernel: Support
+
+    @property
+    def members(self) -> int:
+        return math.prod(map(len, self.dims.values()))
+
+
+class Outcome(NamedTuple):
+    """What members leave (member axis first, in an ensemble)."""
+
+    records: Mapping[str, Value]
+    diverged_at: np.ndarray
+    stopped_at: np.ndarray
+    state: PyTree
+    """The end states, with the states of the probes: what it takes to go on. None if they were not kept."""
+    compile_seconds: float
+    run_seconds: float
+    devices: int
+    """Over how many the members were spread."""
+    loop: str
+    """How the first batch was advanced: on the chip, or by the ordinary loop."""
+
+
+class Batch(NamedTuple):
+    """Members that run at the same time."""
+
+    first: int
+    size: int
+    """How many, without those that only fill it up."""
+    layout: Layout
+    checkpoint: Checkpoint
+
+    def rows(self, tree: PyTree) -> PyTree:
+        """The rows of these members, on their devices; a short batch repeats its last member."""
+        chosen = self.first + np.minimum(np.arange(self.layout.size), self.size - 1)
+        return lay_out(jax.tree.map(lambda leaf: leaf[chosen], tree), self.layout.mesh)
+
+
+def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = None) -> Outcome:
+    """Run all members to the end of the schedule, in as few batches as fit.
+
+    Args:
+        run: The members.
+        schedule: When they stop to record.
+        schema: What they record.
+        state: Where they begin, the state of an earlier outcome; None for their start.
+    """
+    monitor, batched = current_monitor(), bool(run.dims)
+    wanted = monitor.watch(schema)
+    watch = Watch(schema, schedule, wanted, monitor.watched) if wanted else None
+    devices = usable_devices((run.member, run.fixed, run.stop))[: None if batched else 1]
+    ticks = jax.tree.map(jnp.asarray, schedule.ticks)
+    options = compiler_options(devices[0].platform, run.outline.size)
+    program = Program(run.member, run.fixed, ticks, schedule.sizes, run.stop, batched=batched, options=options)
+    if len(devices) > 1 and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
+        devices = devices[:1] if program.uses_lapack(run.settings) else devices
+    width = run.width or _choose_width(run.outline, schedule, devices)
+    name, kept_names, outcomes, first = monitor.next_name(), set(monitor.kept_names()), [], 0
+    while first < run.members:
+        batch = _next_batch(monitor, kept_names, name, first, run, spread(run.members, width, devices))
+        report = _Report(monitor, watch, batch, schedule, run)
+        backend = choose(run.kernel, schedule, batch.layout.width)
+        try:
+            outcome = _run_batch(program.on(batch.layout.mesh, backend), batch, run, schedule, report, state)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or batch.layout.width == 1:
+                raise
+            width = math.ceil(batch.layout.width / 2)
+            continue
+        if outcome is None:  # it was cut to fit a checkpoint that belongs to another run
+            kept_names.remove(batch.checkpoint.source)
+            continue
+        outcomes.append(outcome)
+        first += batch.size
+    return _join(outcomes) if batched else outcomes[0]
+
+
+class _Report(NamedTuple):
+    """Tells the monitor, after each slice of a batch, how far the run is and what is new."""
+
+    monitor: Monitor
+    watch: Watch | None
+    batch: Batch
+    schedule: Schedule
+    run: Run
+
+    def slice_done(self, now: float, progress: Progress) -> None:
+        batch, span = self.batch, self.schedule.span or 1.0
+        if self.watch is not None:
+            self.watch.update(progress, now, batch.first, batch.size, bool(self.run.dims))
+        done = batch.first * span + (now - float(self.schedule.ticks.since)) * batch.size
+        self.monitor.progress(done, self.run.members * span, "steps" if self.run.outline.axis == "step" else "time")
+
+
+def _run_batch(
+    program: Program, batch: Batch, run: Run, schedule: Schedule, report: _Report, state: PyTree
+) -> Outcome | None:
+    """Run one batch to its end; None if there is no checkpoint of it, although it was cut for one.
+
+    After a kill it goes on from the checkpoint: to the same bits, on the same number of devices.
+    """
+    clock, checkpoint = time.perf_counter(), batch.checkpoint
+    settings = batch.rows(run.settings)
+    members, progress = program.begin(settings)
+    if state is not None:
+        begin_state, probe_states = batch.rows(state) if run.dims else state
+        progress = progress._replace(state=begin_state, probe_states=probe_states)
+    batches = math.ceil((run.members - batch.first) / batch.size)
+    program = tune(program, members, progress, schedule, batches)
+    program.advance(members, progress, 0, 0)  # nothing to do yet: this compiles
+    compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
+    begun = progress.state, progress.probe_states
+
+    @functools.cache
+    def label() -> np.ndarray:  # only when it is asked for: the data may be large
+        return checkpoint.label((settings, members.arrays, begun), (run.fixed, schedule.ticks, schedule.sizes))
+
+    restored = checkpoint.restore(label, progress)
+    if restored is None and not checkpoint.usual:
+        return None
+    done, progress = restored or (0, progress)
+    _, diverged_at = program.advance(members, progress, done, done)
+    reached = done, progress  # what a checkpoint holds: both change at once, wherever an interrupt comes
+    kept_at = time.perf_counter()
+    slices = _Slices(schedule, report.monitor)
+    try:
+        while reached[0] < slices.count:
+            done, progress = reached
+            end = slices.next_end(done)
+            progress, diverged_at = program.advance(members, progress, done, end)
+            slices.took(done, end)
+            if run.stop is not None and np.all(np.asarray(progress.stopped_at) >= 0):
+                end = slices.count
+            reached = end, progress
+            report.slice_done(float(schedule.ticks.times[end - 1]), progress)
+            last = end == slices.count
+            interval = report.monitor.keep_every / 10 if last else report.monitor.keep_every  # finished: keep sooner
+            if time.perf_counter() - kept_at > interval:
+                checkpoint.keep(progress, end, label)
+                kept_at = time.perf_counter()
+    except KeyboardInterrupt:
+        done, progress = reached
+        checkpoint.keep(progress, done, label)
+        raise
+    seconds = compile_seconds, time.perf_counter() - clock
+    return _outcome(program, batch, run, reached[1], np.asarray(diverged_at), seconds)
+
+
+class _Slices:
+    """Cuts a schedule into slices that last about a second each."""
+
+    def __init__(self, schedule: Schedule, monitor: Monitor):
+        self._times, self._since = schedule.ticks.times, float(schedule.ticks.since)
+        self._seconds = min(SLICE_SECONDS, monitor.watch_every)
+        self._budget = 64.0 if self._times.dtype.kind == "i" else schedule.span / 64
+        """Steps, or units of time, of the next slice."""
+        self._clock = 0.0
+        self.count = len(self._times)
+
+    def next_end(self, done: int) -> int:
+        """The stop up to which the next slice goes, after `done` of them."""
+        self._clock = time.perf_counter()
+        return max(done + 1, int(np.searchsorted(self._times, self._before(done) + self._budget, side="right")))
+
+    def took(self, done: int, end: int) -> None:
+        """The slice from `done` to `end` is over: the next one lasts as long as it should, at its rate."""
+        rate = (float(self._times[end - 1]) - self._before(done)) / max(time.perf_counter() - self._clock, 1e-6)
+        self._budget = min(16 * self._budget, max(rate * self._seconds, 1e-12))
+
+    def _before(self, done: int) -> float:
+        return float(self._times[done - 1]) if done else self._since
+
+
+def _outcome(
+    program: Program, batch: Batch, run: Run, progress: Progress, diverged_at: np.ndarray, seconds: tuple[float, float]
+) -> Outcome:
+    """What a batch leaves: without the spare row of each record, and without the members that only filled it up."""
+    batched = bool(run.dims)
+    rows = (slice(batch.size), slice(-1)) if batched else slice(-1)
+    records = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], progress.records)
+    ends = diverged_at, np.asarray(progress.stopped_at)
+    state = progress.state, progress.probe_states
+    if batched:
+        ends = ends[0][: batch.size], ends[1][: batch.size]
+        state = jax.tree.map(lambda leaf: _on_host(leaf)[: batch.size], state) if run.keep else None
+    loop = run.kernel.reason and Ordinary(run.kernel.reason).describe() or program.backend.describe()
+    return Outcome(records, *ends, state if run.keep else None, *seconds, len(batch.layout.devices), loop)
+
+
+def _join(outcomes: list[Outcome]) -> Outcome:
+    """All batches as one."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+
+    def concatenate(*leaves: PyTree) -> PyTree:
+        return np.concatenate(leaves) if isinstance(leaves[0], np.ndarray) else jnp.concatenate(leaves)
+
+    parts = [outcome[:4] for outcome in outcomes]
+    seconds = sum(each.compile_seconds for each in outcomes), sum(each.run_seconds for each in outcomes)
+    devices = max(each.devices for each in outcomes)
+    return Outcome(*jax.tree.map(concatenate, *parts), *seconds, devices, outcomes[0].loop)
+
+
+def _next_batch(
+    monitor: Monitor, kept_names: set[str], name: str, first: int, run: Run, usual: Layout
+) -> Batch:
+    """The members from `first` on that run next: as many as can, or those that were kept together.
+
+    Batches have the same size, so that one program serves all; the last one may have to be filled up.
+    """
+    table = kept_rows(kept_names, name, first) or Kept(f"{name}-{first}-{usual.size}", first, usual.size)
+    layout = spread(table.end - first, usual.width, usual.devices)
+    count = min(layout.size, table.end - first, run.members - first)
+    size = layout.size if first + count == run.members else count
+    place = Checkpoint(
+        monitor, f"{name}-{first}-{size}", count, bool(run.dims), table.name, first - table.first, layout == usual
+    )
+    return Batch(first, count, layout, place)
+
+
+def _choose_width(outline: Outline, schedule: Schedule, devices: tuple[jax.Device, ...]) -> int:
+    """How many members to run side by side on each device."""
+    if devices[0].platform == "cpu":
+        return CPU_WIDTH if outline.work <= VMAP_UP_TO else 1
+    memory = min((device.memory_stats() or {}).get("bytes_limit", 8 * 2**30) for device in devices)
+    return max(1, int(memory // (4 * (outline.nbytes + outline.record_bytes(schedule.sizes)))))
+
+
+def _on_host(leaf: jax.Array) -> jax.Array | np.ndarray:
+    """Many members' states are kept in the host's memory; random keys on one device."""
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return np.asarray(leaf)
+    return leaf if len(leaf.sharding.device_set) == 1 else as_jax(as_numpy(leaf), leaf)

@@ -1,0 +1,115 @@
+"""Who hears of a run while it goes on: progress, checkpoints, and the part of the record that is watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+
+from dynascope.dynamics.schema import Schema
+from dynascope.dynamics.watching import Rows, Wanted
+
+
+class Monitor:
+    """Hears of progress and keeps checkpoints. This one does nothing; subclass it and pass it to `monitored_by`."""
+
+    keep_every: float = math.inf
+    """Seconds between two calls of `keep`; infinite for a monitor that keeps nothing."""
+    watch_every: float = math.inf
+    """Seconds between two calls of `watched`; the compiled loop pauses as often."""
+    _runs: int = 0
+
+    def next_name(self) -> str:
+        """Name the run that begins now: runs are numbered in the order in which they start.
+
+        Returns:
+            The number as text, "001" for the first run.
+        """
+        self._runs += 1
+        return f"{self._runs:03d}"
+
+    def progress(self, done: float, total: float, what: str) -> None:
+        """Hear of progress.
+
+        Args:
+            done: Member-steps taken so far (units of time for a flow).
+            total: Member-steps of the whole run.
+            what: The unit, "steps" or "time".
+        """
+
+    def kept_names(self) -> Iterable[str]:
+        """List the checkpoints there are. A run can continue on another number of devices only if they are listed.
+
+        Returns:
+            The names that were given to `keep`.
+        """
+        return ()
+
+    def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
+        """Read a checkpoint.
+
+        Args:
+            name: The name that was given to `keep`.
+
+        Returns:
+            The arrays that `keep` last received under this name, or None.
+        """
+        return None
+
+    def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a checkpoint, replacing an earlier one of this name, completely or not at all.
+
+        Args:
+            name: The name of the checkpoint.
+            arrays: Its contents.
+        """
+
+    def watch(self, schema: Schema) -> Mapping[str, Wanted]:
+        """Say which part of the record to hand out during a run that begins now.
+
+        Args:
+            schema: The variables that the run records.
+
+        Returns:
+            The members and rows to hand out, by the names of variables.
+        """
+        return {}
+
+    def watched(self, found: Sequence[Rows]) -> None:
+        """Receive the wanted part of what was recorded since the last call.
+
+        Args:
+            found: One entry for each variable with new rows.
+        """
+
+
+_current: ContextVar[Monitor | None] = ContextVar("dynascope_monitor", default=None)
+
+
+def current_monitor() -> Monitor:
+    """Find the monitor in force.
+
+    Returns:
+        The monitor of the innermost `monitored_by`, or one that does nothing.
+    """
+    return _current.get() or Monitor()
+
+
+@contextmanager
+def monitored_by(monitor: Monitor) -> Iterator[Monitor]:
+    """Let a monitor see every run that starts inside the `with` block.
+
+    Args:
+        monitor: It hears of progress, keeps checkpoints, and watches the record.
+
+    Returns:
+        A context manager that yields the monitor.
+    """
+    token = _current.set(monitor)
+    try:
+        yield monitor
+    finally:
+        _current.reset(token)
