@@ -76,8 +76,9 @@ def clicks(count: int) -> list[dict[str, Any]]:
 
 def watching(turns: int) -> list[dict[str, Any]]:
     """CPU and wall seconds of quick runs, watched and not."""
-    from dynascope.dynamics.process import Monitor, monitored_by
-    from dynascope.dynamics.watching import Recording, Rows, Wanted
+    from dynascope.dynamics.monitor import Monitor, monitored_by
+    from dynascope.dynamics.schema import Schema
+    from dynascope.dynamics.watching import Rows, Wanted
     from dynascope.lab import registry
     from dynascope.lab.fields import build
     from dynascope.lab.machine import precision
@@ -86,7 +87,7 @@ def watching(turns: int) -> list[dict[str, Any]]:
     class Watched(Monitor):
         watch_every = 0.1
 
-        def watch(self, recording: Recording) -> dict[str, Wanted]:
+        def watch(self, recording: Schema) -> dict[str, Wanted]:
             self.layouts = recorded_layouts(recording)
             return {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}
 

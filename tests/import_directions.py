@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "tasks.task": {"tasks.task"},
     "probes": {"probes", "geometry"},
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
-    "dynamics.watching": {"dynamics"},
+    "dynamics.watching": {"dynamics", "probes"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # a trajectory is saved by the lab
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "lab.criteria": CONTRACT,
     "lab": SCIENCE | {"lab", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab"},
-    "live": {"live", "lab", "dynamics.watching"},
+    "live": {"live", "lab", "dynamics.watching", "dynamics.schema"},
     "cli": {"lab", "cli"},
     "cli.live": {"lab", "live", "cli"},
     "cli.data": {"lab", "tasks", "cli"},

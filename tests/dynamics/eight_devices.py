@@ -17,8 +17,9 @@ import numpy as np
 import optax
 
 import dynascope as ds
-from dynascope.dynamics import batches, loop
+from dynascope.dynamics import driver
 from dynascope.dynamics.checkpoint import Checkpoint, as_numpy
+from dynascope.dynamics.program import Program
 from dynascope.lab.monitor import LabMonitor, Progress
 
 PLAN: dict[str, Any] = {"steps": 200, "record": 20}
@@ -108,20 +109,20 @@ def taken_up(run: Callable[[], ds.Trajectory], folder: Path) -> tuple[ds.Traject
 @contextmanager
 def small_devices(members: int) -> Iterator[list[int]]:
     """No more than so many members fit on one device; the sizes that were tried are told."""
-    real, tried = batches.run_batch, []
+    real, tried = Program.begin, []
 
-    def run_batch(member: Any, settings: Any, *rest: Any, mesh: Any, **options: Any) -> Any:
+    def begin(program: Program, settings: Any) -> Any:
         size = jax.tree.leaves(settings)[0].shape[0]
         tried.append(size)
-        if size > members * (1 if mesh is None else mesh.size):
+        if size > members * (1 if program.mesh is None else program.mesh.size):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
-        return real(member, settings, *rest, mesh=mesh, **options)
+        return real(program, settings)
 
-    batches.run_batch = run_batch
+    Program.begin = begin
     try:
         yield tried
     finally:
-        batches.run_batch = real
+        Program.begin = real
 
 
 def main(folder: Path) -> None:
@@ -134,7 +135,7 @@ def main(folder: Path) -> None:
         keep("split", thirteen(), tried=np.asarray(tried))
     with jax.default_device(jax.devices()[3]):
         keep("on one", thirteen())
-    loop.SLICE_SECONDS = 1e-9  # a slice per recording
+    driver.SLICE_SECONDS = 1e-9  # a slice per recording
     trajectory, done = taken_up(thirteen, folder / "one")
     keep("taken up from one", trajectory, done=np.asarray(done))
     for place in ("eight", "eight again"):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import loop
+from dynascope.dynamics import driver
 from dynascope.dynamics.checkpoint import kept_rows
 from dynascope.dynamics.devices import spread, usable_devices
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the script wrote, in a process that sees eight devices."""
     folder = tmp_path_factory.mktemp("eight")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "SLICE_SECONDS", 1e-9)
+        patch.setattr(driver, "SLICE_SECONDS", 1e-9)
         eight_devices.interrupted(lambda: thirteen(width=5), folder / "one")  # in its second batch of five
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     compiled = {
@@ -137,7 +137,7 @@ def test_one_device_goes_on_where_eight_were(width, done, folder: Path, tmp_path
 
 
 def test_what_is_kept_of_another_run_does_not_cut_the_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 1e-9)
     other = eight_devices.over(13, 0.04)
     eight_devices.interrupted(lambda: ds.ensemble(eight_devices.member, other, **eight_devices.PLAN, width=5), tmp_path)
     found, done = eight_devices.taken_up(thirteen, tmp_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import loop
+from dynascope.dynamics import driver
 from dynascope.dynamics.watching import Wanted
 
 RATES = [0.9, 0.8, 0.7, 0.6, 0.5]
@@ -52,7 +52,7 @@ def watched(monitor, **options):
 
 @pytest.mark.parametrize("width", [None, 2])
 def test_what_is_handed_out_is_the_trace(width, monkeypatch):
-    monkeypatch.setattr(loop, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
     looker = Looker()
     trace = watched(looker, width=width)
     assert looker.calls > 2, "it comes in several parts"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.dynamics.process import monitored_by
+from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.monitor import LabMonitor, remembered_interrupts
 from dynascope.lab.run import run
 

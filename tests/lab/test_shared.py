@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.lab import shared
 from dynascope.lab.criteria import below
 from dynascope.lab.errors import ExperimentCrash

@@ -12,7 +12,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.lab.criteria import below, every
 from dynascope.lab.experiment import Experiment, Source
 

@@ -54,7 +54,7 @@ class Checkpoint(NamedTuple):
     batched: bool
     source: str
     row: int
-    """Of the first member, in the source."""
+    """The first member's row in the source."""
     usual: bool
     """Whether the batch would be the same without the source."""
 

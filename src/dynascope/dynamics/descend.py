@@ -215,7 +215,7 @@ def descend(
         reshuffle: Whether every epoch has an order of its own.
         probes: What to record, by name: probes, or functions of the model. Default: the loss.
         record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
-        stop: Ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
+        stop: Ends the run at the first recording at which it holds, such as `lambda snapshot: snapshot.loss() < 1e-6`.
 
     Returns:
         The trajectory, with the trace of the probes and the trained model.

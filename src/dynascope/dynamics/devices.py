@@ -26,14 +26,18 @@ class Layout(NamedTuple):
     """Members side by side on each device."""
     devices: tuple[jax.Device, ...]
 
-    @property
-    def size(self) -> int:
-        return self.width * len(self.devices)
+    size: int
+    """Members side by side on all devices."""
+    mesh: Mesh | None
+    """None for one device: then nothing is sharded."""
 
-    @property
-    def mesh(self) -> Mesh | None:
-        """None for one device: then nothing is sharded."""
-        return Mesh(np.array(self.devices), tuple(ALONG_MEMBERS)) if len(self.devices) > 1 else None
+    def place(self, tree: PyTree, first: int, count: int) -> PyTree:
+        """Rows `first` to `first + count` of a tree, on these devices; the last one is repeated to fill them up."""
+        chosen = first + np.minimum(np.arange(self.size), count - 1)
+        rows = jax.tree.map(lambda leaf: leaf[chosen], tree)
+        if self.mesh is None:
+            return jax.tree.map(jnp.asarray, rows)
+        return jax.device_put(rows, NamedSharding(self.mesh, ALONG_MEMBERS))
 
 
 def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
@@ -55,14 +59,9 @@ def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
 def spread(members: int, width: int, devices: tuple[jax.Device, ...]) -> Layout:
     """As few members on each device as it takes, at most `width`; and as few devices as hold them so."""
     width = min(width, math.ceil(members / len(devices)))
-    return Layout(width, devices[: math.ceil(members / width)])
-
-
-def lay_out(tree: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays whose first axis is that of the members, each device with its share alone."""
-    if mesh is None:
-        return jax.tree.map(jnp.asarray, tree)
-    return jax.device_put(tree, NamedSharding(mesh, ALONG_MEMBERS))
+    used = devices[: math.ceil(members / width)]
+    mesh = Mesh(np.array(used), tuple(ALONG_MEMBERS)) if len(used) > 1 else None
+    return Layout(width, used, width * len(used), mesh)
 
 
 def on_each_device(function: Callable[..., PyTree], mesh: Mesh | None) -> Callable[..., PyTree]:

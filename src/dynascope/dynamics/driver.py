@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from dynascope.dynamics.backends.choice import Support, choose
-from dynascope.dynamics.backends.ordinary import Ordinary
+from dynascope.dynamics.backends.choice import Support, choose, find_support
+from dynascope.dynamics.backends.kernel import Kernel
 from dynascope.dynamics.backends.tuning import tune
-from dynascope.dynamics.checkpoint import Checkpoint, Kept, as_jax, as_numpy, kept_rows
-from dynascope.dynamics.devices import Layout, lay_out, spread, usable_devices
+from dynascope.dynamics.checkpoint import Checkpoint, as_jax, as_numpy, kept_rows
+from dynascope.dynamics.devices import Layout, spread, usable_devices
 from dynascope.dynamics.monitor import Monitor, current_monitor
 from dynascope.dynamics.program import Program, Progress, compiler_options
 from dynascope.dynamics.schedule import Record, Schedule
@@ -51,7 +51,7 @@ class Run(NamedTuple):
     stop: Probe | None
     keep: bool
     width: int | None
-    kernel: Support
+    on_chip: bool | None
 
     @property
     def members(self) -> int:
@@ -83,11 +83,6 @@ class Batch(NamedTuple):
     layout: Layout
     checkpoint: Checkpoint
 
-    def rows(self, tree: PyTree) -> PyTree:
-        """The rows of these members, on their devices; a short batch repeats its last member."""
-        chosen = self.first + np.minimum(np.arange(self.layout.size), self.size - 1)
-        return lay_out(jax.tree.map(lambda leaf: leaf[chosen], tree), self.layout.mesh)
-
 
 def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = None) -> Outcome:
     """Run all members to the end of the schedule, in as few batches as fit.
@@ -102,6 +97,9 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
     wanted = monitor.watch(schema)
     watch = Watch(schema, schedule, wanted, monitor.watched) if wanted else None
     devices = usable_devices((run.member, run.fixed, run.stop))[: None if batched else 1]
+    kernel = Support("a single run")
+    if batched:
+        kernel = find_support(run.member, run.settings, run.fixed, device=devices[0], on_chip=run.on_chip)
     ticks = jax.tree.map(jnp.asarray, schedule.ticks)
     options = compiler_options(devices[0].platform, run.outline.size)
     program = Program(run.member, run.fixed, ticks, schedule.sizes, run.stop, batched=batched, options=options)
@@ -111,10 +109,9 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
     name, kept_names, outcomes, first = monitor.next_name(), set(monitor.kept_names()), [], 0
     while first < run.members:
         batch = _next_batch(monitor, kept_names, name, first, run, spread(run.members, width, devices))
-        report = _Report(monitor, watch, batch, schedule, run)
-        backend = choose(run.kernel, schedule, batch.layout.width)
+        part = program.on(batch.layout.mesh, choose(kernel, schedule, batch.layout.width))
         try:
-            outcome = _run_batch(program.on(batch.layout.mesh, backend), batch, run, schedule, report, state)
+            outcome = _run_batch(part, batch, run, schedule, _Report(monitor, watch, batch, schedule, run), state)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) or batch.layout.width == 1:
                 raise
@@ -153,13 +150,14 @@ def _run_batch(
     After a kill it goes on from the checkpoint: to the same bits, on the same number of devices.
     """
     clock, checkpoint = time.perf_counter(), batch.checkpoint
-    settings = batch.rows(run.settings)
+    settings = batch.layout.place(run.settings, batch.first, batch.size) if run.dims else {}
     members, progress = program.begin(settings)
     if state is not None:
-        begin_state, probe_states = batch.rows(state) if run.dims else state
+        begin_state, probe_states = batch.layout.place(state, batch.first, batch.size) if run.dims else state
         progress = progress._replace(state=begin_state, probe_states=probe_states)
-    batches = math.ceil((run.members - batch.first) / batch.size)
-    program = tune(program, members, progress, schedule, batches)
+    if isinstance(program.backend, Kernel):
+        batches = math.ceil((run.members - batch.first) / batch.size)
+        program = tune(program, members, progress, schedule, batches)
     program.advance(members, progress, 0, 0)  # nothing to do yet: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
     begun = progress.state, progress.probe_states
@@ -236,8 +234,8 @@ def _outcome(
     if batched:
         ends = ends[0][: batch.size], ends[1][: batch.size]
         state = jax.tree.map(lambda leaf: _on_host(leaf)[: batch.size], state) if run.keep else None
-    loop = run.kernel.reason and Ordinary(run.kernel.reason).describe() or program.backend.describe()
-    return Outcome(records, *ends, state if run.keep else None, *seconds, len(batch.layout.devices), loop)
+    devices = len(batch.layout.devices)
+    return Outcome(records, *ends, state if run.keep else None, *seconds, devices, program.backend.describe())
 
 
 def _join(outcomes: list[Outcome]) -> Outcome:
@@ -254,20 +252,18 @@ def _join(outcomes: list[Outcome]) -> Outcome:
     return Outcome(*jax.tree.map(concatenate, *parts), *seconds, devices, outcomes[0].loop)
 
 
-def _next_batch(
-    monitor: Monitor, kept_names: set[str], name: str, first: int, run: Run, usual: Layout
-) -> Batch:
+def _next_batch(monitor: Monitor, kept_names: set[str], name: str, first: int, run: Run, usual: Layout) -> Batch:
     """The members from `first` on that run next: as many as can, or those that were kept together.
 
     Batches have the same size, so that one program serves all; the last one may have to be filled up.
     """
-    table = kept_rows(kept_names, name, first) or Kept(f"{name}-{first}-{usual.size}", first, usual.size)
-    layout = spread(table.end - first, usual.width, usual.devices)
-    count = min(layout.size, table.end - first, run.members - first)
+    table = kept_rows(kept_names, name, first) if kept_names else None
+    end = first + usual.size if table is None else table.end
+    layout = usual if table is None else spread(end - first, usual.width, usual.devices)
+    count = min(layout.size, end - first, run.members - first)
     size = layout.size if first + count == run.members else count
-    place = Checkpoint(
-        monitor, f"{name}-{first}-{size}", count, bool(run.dims), table.name, first - table.first, layout == usual
-    )
+    source, row = (f"{name}-{first}-{usual.size}", 0) if table is None else (table.name, first - table.first)
+    place = Checkpoint(monitor, f"{name}-{first}-{size}", count, bool(run.dims), source, row, layout == usual)
     return Batch(first, count, layout, place)
 
 

@@ -14,8 +14,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Int32, PyTree
 
 from dynascope import checks
-from dynascope.dynamics.backends.choice import Support, find_support
-from dynascope.dynamics.devices import usable_devices
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.schedule import Record, Request, Times
@@ -89,14 +87,9 @@ def ensemble(
     index = np.indices(tuple(map(len, dims.values()))).reshape(len(dims), math.prod(map(len, dims.values())))
     settings = {name: jax.tree.map(lambda leaf, i=i: leaf[i], grid[name]) for name, i in zip(dims, index, strict=True)}
     constants = {name: checks.numbers(f"fixed setting '{name}'", values) for name, values in (fixed or {}).items()}
-    condition = as_condition(stop)
-    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
-    outline = examine(member, setting, constants, condition)
-    kernel = Support("a single run")
-    if dims:
-        device = usable_devices((member, constants))[0]
-        kernel = find_support(member, setting, constants, device=device, on_chip=on_chip)
-    run = Run(member, settings, constants, dims, outline, record, condition, keep, width, kernel)
+    condition = None if stop is None else as_condition(stop)
+    outline = examine(member, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings), constants, condition)
+    run = Run(member, settings, constants, dims, outline, record, condition, keep, width, on_chip)
     return carry_out(run, Request(steps, record, times))
 
 

@@ -172,7 +172,7 @@ def flow(
         solver: Any solver of diffrax. Default: as in `Flow`.
         tolerance: The relative tolerance of a step. Default: 1e-9 in float64, 1e-5 in float32.
         max_steps: The most steps from one recording to the next; a flow that needs more has diverged.
-        stop: Ends the run at the first recording at which it is true, such as `lambda snapshot: snapshot.loss() < 1e-6`.
+        stop: Ends the run at the first recording at which it holds, such as `lambda snapshot: snapshot.loss() < 1e-6`.
 
     Returns:
         The trajectory, with the trace of the probes and the model at the end.

@@ -29,8 +29,8 @@ from dynascope.probes.probe import Probe, Value
 
 TRITON_FROM = 4_000_000
 """Numbers in a member's state from which Triton's matrix products are worth the time that it takes to tune them. On an
-H200 they save a ViT of 9 million parameters 1.2 % of a step in float32 and nothing in bfloat16, cost a recall transformer
-3 %, and multiply the compile time of small networks by thirteen."""
+H200 they save a ViT of 9 million parameters 1.2 % of a step in float32 and nothing in bfloat16, cost a recall
+transformer 3 %, and multiply the compile time of small networks by thirteen."""
 
 Options = tuple[tuple[str, bool], ...]
 
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
 
 class Program(eqx.Module):
-    """A run as compiled functions. Its static fields and the shapes of its arrays say all that a compilation depends on."""
+    """A run as compiled functions, which depend on its static fields and on the shapes of its arrays alone."""
 
     member: Member
     fixed: PyTree

@@ -42,11 +42,10 @@ class Schedule(NamedTuple):
     ticks: Ticks
     recorded: dict[str, np.ndarray]
     """For each probe the times at which it records."""
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """For each probe the number of its recordings."""
-        return {name: len(times) for name, times in self.recorded.items()}
+    sizes: dict[str, int]
+    """For each probe the number of its recordings."""
+    record: Record
+    """The run's cadence: None for a flow."""
 
     @property
     def span(self) -> float:
@@ -65,14 +64,6 @@ class Request(NamedTuple):
     steps: int | None = None
     record: Record = None
     times: Times = None
-
-    def check(self, axis: str) -> Request:
-        """Check the number of steps, and settle the cadence."""
-        if axis != "step" or self.steps is None:
-            return self
-        steps = checks.whole("steps", self.steps, at_least=0, at_most=LAST_STEP)
-        record = _usual_cadence(steps) if self.record is None and steps else self.record
-        return self._replace(steps=steps, record=record)
 
     def more(self, axis: str, at: int | float, before: Record) -> Request:
         """The same for a run that is at `at` and was recorded as in `before`: `steps` are further ones."""
@@ -104,7 +95,10 @@ def make_schedule(
     else:
         if request.times is not None or request.steps is None:
             raise ValueError("give steps=, the number of steps to take; only a flow takes times=")
-        steps, after = request.steps, None if since is None else int(since)
+        steps = checks.whole("steps", request.steps, at_least=0, at_most=LAST_STEP)
+        after = None if since is None else int(since)
+        if request.record is None and steps:
+            request = request._replace(record=_usual_cadence(steps))
         common = _record_steps("record", request.record, steps, after)
         recorded = {
             name: common if probe.every is None else _record_steps(f"every of '{name}'", probe.every, steps, after)
@@ -127,7 +121,8 @@ def make_schedule(
             listed = every is not None and np.ndim(every) > 0  # exactly these: not where it stops
             last_rows[name] = rows[name] if listed else np.searchsorted(at.astype(number), stops).astype(np.int32)
     is_tested = np.isin(stops, tested.astype(stops.dtype))
-    return Schedule(Ticks(stops, rows, last_rows, is_tested, np.asarray(begin, number)), recorded)
+    ticks = Ticks(stops, rows, last_rows, is_tested, np.asarray(begin, number))
+    return Schedule(ticks, recorded, {name: len(times) for name, times in recorded.items()}, request.record)
 
 
 def linear_steps(steps: int, every: int = 1) -> np.ndarray:

@@ -15,7 +15,6 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from dynascope import checks
-from dynascope.dynamics.backends.choice import Support
 from dynascope.dynamics.driver import Run, run_members
 from dynascope.dynamics.schedule import Record, Request, Schedule, Times, make_schedule
 from dynascope.dynamics.schema import make_schema, recording_axis
@@ -81,7 +80,7 @@ class Trajectory:
         places = [_place(self.trace, name, labels[name]) for name in run.dims]
         number = int(np.ravel_multi_index(places, tuple(map(len, run.dims.values()))))
         setting, state = jax.tree.map(lambda leaf: jnp.asarray(leaf[number]), (dict(run.settings), self.state))
-        alone = run._replace(settings={}, fixed={**setting, **run.fixed}, dims={}, kernel=Support("a single run"))
+        alone = run._replace(settings={}, fixed={**setting, **run.fixed}, dims={})
         trace = self.trace.isel(dict(zip(run.dims, places, strict=True)))
         at = self.at
         if "stopped_at" in trace and (stopped := trace.stopped_at.item()) >= 0:
@@ -145,14 +144,11 @@ class Trajectory:
         return f"Trajectory(at {self.run.outline.axis} {self.at:g}{members}; {names})"
 
 
-def carry_out(
-    run: Run, request: Request, *, since: int | float | None = None, state: PyTree = None
-) -> Trajectory:
+def carry_out(run: Run, request: Request, *, since: int | float | None = None, state: PyTree = None) -> Trajectory:
     """Run it from its start, or from where it was, and label what was recorded."""
     outline, dims = run.outline, tuple(run.dims)
-    request = request.check(outline.axis)
-    run = run._replace(record=request.record)
     schedule = make_schedule(request, outline.axis, outline.probes, stop=run.stop, since=since)
+    run = run._replace(record=schedule.record)
     schema = make_schema(outline, schedule, run.dims)
     outcome = run_members(run, schedule, schema, state)
     each = {"diverged_at": outcome.diverged_at}

@@ -18,8 +18,9 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from dynascope.dynamics.process import Monitor
-from dynascope.dynamics.watching import Recording, Rows, Wanted
+from dynascope.dynamics.monitor import Monitor
+from dynascope.dynamics.schema import Schema
+from dynascope.dynamics.watching import Rows, Wanted
 from dynascope.lab.files import write_atomically
 
 
@@ -67,7 +68,7 @@ class Watcher:
     every: float = 0.1
     """Seconds between two calls of `watched`."""
 
-    def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+    def watch(self, recording: Schema) -> Mapping[str, Wanted]:
         """As `Monitor.watch`: a training or an ensemble begins, of which this part is wanted."""
         return {}
 
@@ -134,7 +135,7 @@ class LabMonitor(Monitor):
         np.savez(buffer, allow_pickle=False, **{f"={key}": array for key, array in arrays.items()})
         write_atomically(self._path(name), buffer.getbuffer())
 
-    def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+    def watch(self, recording: Schema) -> Mapping[str, Wanted]:
         return self.watcher.watch(recording) if self.watcher is not None else {}
 
     def watched(self, found: Sequence[Rows]) -> None:

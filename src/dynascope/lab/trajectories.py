@@ -16,7 +16,8 @@ import xarray as xr
 from dynascope.checks import shown
 from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
-from dynascope.dynamics.trajectory import Run, Trajectory
+from dynascope.dynamics.driver import Run
+from dynascope.dynamics.trajectory import Trajectory
 from dynascope.lab.files import write_atomically
 from dynascope.lab.netcdf import pack, unpack
 

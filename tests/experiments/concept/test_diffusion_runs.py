@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dynascope.dynamics import loop
+from dynascope.dynamics import driver
 from dynascope.experiments.concept.diffusion import PaintedConcepts
 from dynascope.lab.monitor import Progress
 from dynascope.lab.run import run
@@ -38,7 +38,7 @@ TINY = {
 }
 KILLED = """
 import json, os, signal, sys
-from dynascope.dynamics import loop
+from dynascope.dynamics import driver
 from dynascope.experiments.concept.diffusion import PaintedConcepts
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(calm: StoredRun, tmp_path: Path):
 
 
 def test_after_an_interrupt_nothing_is_done_twice(calm: StoredRun, store: Store, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loop, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 0.0)
     seen: list[float] = []
 
     def interrupt(progress: Progress) -> None:

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 import dynascope as ds
-from dynascope.dynamics.process import Monitor, monitored_by
+from dynascope.dynamics.monitor import Monitor, monitored_by
 from dynascope.experiments.linearity.growing_networks import CASES, Initialized, measure_case
 from dynascope.experiments.linearity.hessian_scaling import HessianScaling
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from dynascope.dynamics.backends.kernel import LARGEST, Footprint, first_kernel, footprint, supports
+from dynascope.dynamics.backends.kernel import LARGEST, Footprint, device_lacks, first_kernel, footprint
 from dynascope.dynamics.backends.ordinary import Backend, Ordinary
 from dynascope.dynamics.backends.padded import NotInKernel
 from dynascope.dynamics.process import SteppedProcess
@@ -28,50 +29,47 @@ class Support(NamedTuple):
 
 
 def find_support(
-    member: Member,
-    setting: Mapping[str, PyTree],
-    fixed: Mapping[str, PyTree],
-    *,
-    device: jax.Device,
-    on_chip: bool | None,
+    member: Member, settings: PyTree, fixed: PyTree, *, device: jax.Device, on_chip: bool | None
 ) -> Support:
-    """Look at one member's step, abstractly.
+    """Look at one member's step, abstractly, if there is a chance that it can be a kernel.
 
     Args:
         member: Makes the processes.
-        setting: One member's settings.
+        settings: The settings of all members.
         fixed: Settings that all members share.
         device: Where they run.
         on_chip: True if the user requires a kernel, False to forbid one.
     """
-    if on_chip is False:
-        return Support("on_chip=False")
+    reason = "on_chip=False" if on_chip is False else device_lacks(device)
+    support = Support(reason) if reason else _examine(member, settings, fixed, bool(on_chip))
+    if on_chip and support.reason:
+        raise ValueError(f"on_chip: the members cannot run on a chip: {support.reason}")
+    return support
+
+
+def _examine(member: Member, settings: PyTree, fixed: PyTree, required: bool) -> Support:
     seen: list[Support] = []
+    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
 
     def evaluate(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> None:
         process = member(**setting, **fixed)
-        reason = supports(device, process)
-        if reason is None:
-            assert isinstance(process, SteppedProcess)
-            takes = footprint(process, process.start())
-            fits = takes.size <= LARGEST
-            reason = "" if fits else f"a member takes {takes.size / 1024:.0f} KiB, and {LARGEST // 1024} fit"
-            seen.append(Support(reason, takes, bool(on_chip)))
-        else:
-            seen.append(Support(reason))
+        if not isinstance(process, SteppedProcess):
+            seen.append(Support(f"{type(process).__name__} does not move in steps"))
+            return
+        takes = footprint(process, process.start())
+        fits = takes.size <= LARGEST
+        reason = "" if fits else f"a member takes {takes.size / 1024:.0f} KiB, and {LARGEST // 1024} fit"
+        seen.append(Support(reason, takes, required))
 
     try:
         eqx.filter_eval_shape(evaluate, setting, fixed)
     except NotInKernel as unknown:
         seen.append(Support(f"the kernel has no {unknown}"))
     except Exception as error:
-        if on_chip:
+        if required:
             raise
         seen.append(Support(f"its step cannot be made a kernel ({str(error).partition(chr(10))[0][:120]})"))
-    support = seen[-1]
-    if on_chip and support.reason:
-        raise ValueError(f"on_chip: the members cannot run on a chip: {support.reason}")
-    return support
+    return seen[-1]
 
 
 def choose(support: Support, schedule: Schedule, width: int) -> Backend:

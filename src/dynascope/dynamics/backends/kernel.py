@@ -106,20 +106,16 @@ def interpreted() -> bool:
     return os.environ.get("DYNASCOPE_INTERPRET_KERNELS", "") not in ("", "0")
 
 
-def supports(device: jax.Device, process: Process) -> str | None:
-    """Why a kernel is out of the question on this device, for this kind of process; None if it is not."""
+def device_lacks(device: jax.Device) -> str:
+    """What a kernel needs and is not there; empty if nothing is missing."""
     if not interpreted() and "NVIDIA" not in device.device_kind:
         return "it needs an NVIDIA GPU"
-    if not isinstance(process, SteppedProcess):
-        return f"{type(process).__name__} does not move in steps"
-    if find_spec("jax.experimental.pallas.triton") is None:
-        return f"JAX {jax.__version__} has no Pallas for Triton"
-    return None
+    return "" if find_spec("jax.experimental.pallas.triton") else f"JAX {jax.__version__} has no Pallas for Triton"
 
 
 def footprint(process: SteppedProcess[State], state: State) -> Footprint:
-    """What a member takes on the chip; called on abstract values. Raises `NotInKernel` if its step has an operation that
-    the kernel does not have."""
+    """What a member takes on the chip; called on abstract values. Raises `NotInKernel` if the kernel does not have an
+    operation of its step."""
     at = jnp.asarray(0, jnp.int32)
     step = _Step(process, state, process.draw(at))
     blank = [[jnp.zeros(padded_shape(leaf.shape), leaf.dtype) for leaf in each] for each in step.arrays()]

@@ -44,7 +44,9 @@ def tune(program: Program, members: Members, progress: Progress, schedule: Sched
         return program
     ways = (False,) if matmul_precision() == "bfloat16" else (False, True)
     kernels = [replace(first, warps=warps, split=split) for split in ways for warps in WARPS if warps >= first.warps]
-    backends: list[Backend] = [*kernels, *([] if first.required else [Ordinary("measured to be faster than the kernel")])]
+    backends: list[Backend] = [*kernels]
+    if not first.required:
+        backends.append(Ordinary("measured to be faster than the kernel"))
     device = next(iter(jax.tree.leaves(progress.state)[0].devices())).device_kind
     try:
         text = program.with_backend(kernels[0]).steps_text(members, progress.state, first.steps)

@@ -12,7 +12,7 @@ from matplotlib.colors import ListedColormap, to_rgb
 from matplotlib.figure import Figure
 
 from dynascope.curves import stages
-from dynascope.dynamics.plan import log_steps
+from dynascope.dynamics.schedule import log_steps
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, concept_plane, legend_beside, panels
 from dynascope.theory.concept.entries import entry_classes
 

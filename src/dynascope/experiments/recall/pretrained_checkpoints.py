@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.recall.pretrained import usable
 from dynascope.figures import PALETTE
 from dynascope.lm import load_lm, missing_extra, missing_model, rank_of_token, truncation_table
