@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "probes": {"probes", "geometry"},
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
     "dynamics.watching": {"dynamics", "probes"},
+    "dynamics.schema": {"dynamics", "probes"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # a trajectory is saved by the lab
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},

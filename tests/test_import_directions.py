@@ -26,7 +26,7 @@ def test_this_tree_follows_the_arrows():
         ("tasks/a.py", "import dynascope.models.mlp"),
         ("models/a.py", "from dynascope.tasks import teachers"),
         ("models/a.py", "from dynascope import tasks"),
-        ("probes/a.py", "from dynascope.dynamics.loop import run"),
+        ("probes/a.py", "from dynascope.dynamics.driver import run"),
         ("dynamics/a.py", "from ..models.mlp import MLP"),
         ("theory/a.py", "from dynascope.experiments.concept import order"),
         ("theory/a.py", "from dynascope.lab.claims import claim"),

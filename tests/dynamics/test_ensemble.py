@@ -8,7 +8,8 @@ import optax
 import pytest
 
 import dynascope as ds
-from dynascope.dynamics import batches, loop
+from dynascope.dynamics import driver
+from dynascope.dynamics.program import Program
 from dynascope.probes.probe import Probe, probe
 
 
@@ -99,16 +100,16 @@ def test_a_module_as_member_is_compiled_once_per_shape(monkeypatch):
 
 
 def test_what_does_not_fit_is_split(monkeypatch):
-    real, tried = batches.run_batch, []
+    real, tried = Program.begin, []
 
-    def small_device(member, settings, *rest, **options):
+    def small_device(program, settings):
         width = jax.tree.leaves(settings)[0].shape[0]
         tried.append(width)
         if width > 4:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
-        return real(member, settings, *rest, **options)
+        return real(program, settings)
 
-    monkeypatch.setattr(batches, "run_batch", small_device)
+    monkeypatch.setattr(Program, "begin", small_device)
     trace = ds.ensemble(member, OVER, steps=20, record=10).trace
     assert tried == [15, 8, 4, 4, 4, 4]
     monkeypatch.undo()
@@ -154,7 +155,7 @@ def central_flows(seed):
 
 @pytest.mark.parametrize("process", [minibatches, central_flows])
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
-    monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)  # a slice per recording
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 1e-9)  # a slice per recording
 
     def run():
         return ds.ensemble(process, {"seed": range(3)}, steps=400, record=10).trace
@@ -173,7 +174,7 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bits(process, monkeypatch):
 
 
 def test_an_interrupt_between_two_slices_loses_nothing(monkeypatch):
-    monkeypatch.setattr(loop, "SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr(driver, "SLICE_SECONDS", 1e-9)
 
     def run():
         return ds.ensemble(minibatches, {"seed": range(3)}, steps=400, record=10).trace
@@ -188,10 +189,10 @@ def test_an_interrupt_between_two_slices_loses_nothing(monkeypatch):
 
     monitor = Memory()
     monitor.keep_every = 1e9  # nothing is kept but at the interrupt
-    monkeypatch.setattr(loop.np, "searchsorted", interrupted)
+    monkeypatch.setattr(driver.np, "searchsorted", interrupted)
     with pytest.raises(KeyboardInterrupt), ds.monitored_by(monitor):
         run()
-    monkeypatch.setattr(loop.np, "searchsorted", search)
+    monkeypatch.setattr(driver.np, "searchsorted", search)
     again = Memory()
     again.kept = monitor.kept
     with ds.monitored_by(again):

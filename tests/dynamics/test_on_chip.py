@@ -1,6 +1,5 @@
 """The loop as a kernel, interpreted on a CPU: its numbers are those of the ordinary loop."""
 
-import json
 import math
 
 import equinox as eqx
@@ -13,9 +12,10 @@ from jax import lax
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import dynascope as ds
-from dynascope.dynamics import on_chip, padded
-from dynascope.dynamics.on_chip import Chip
-from dynascope.dynamics.padded import _erf, padded_shape
+from dynascope.dynamics.backends import kernel, padded
+from dynascope.dynamics.backends.kernel import Footprint, Kernel, first_kernel, footprint
+from dynascope.dynamics.backends.padded import _erf, padded_shape
+from dynascope.dynamics.schedule import Request, make_schedule
 
 TASK = ds.tasks.StructuredIdentity((1.0, 2.0), 0.05, 3)
 
@@ -137,11 +137,10 @@ def test_after_300_steps_the_traces_are_those_of_the_ordinary_loop(name, interpr
 @pytest.mark.parametrize("name", ["sgd", "cross-entropy"])
 def test_the_kernel_is_given_the_numbers_of_rows_and_reads_them_itself(name, interpreted):
     process = MEMBERS[name](0)
-    found = on_chip.fit(process, process.start(), required=True)
-    assert found.reason is None
+    found = footprint(process, process.start())
     assert found.drawn == 16 * 4  # six numbers, padded to sixteen
     larger = eqx.tree_at(lambda each: each.objective.data, process, replace_fn=rows_of(100_000))
-    assert on_chip.fit(larger, larger.start(), required=True).reason is None
+    assert footprint(larger, larger.start()).drawn == found.drawn
 
 
 def rows_of(count):
@@ -170,7 +169,7 @@ def test_a_run_on_the_chip_diverges_where_the_ordinary_loop_does(interpreted):
 def test_the_kernel_is_lowered_for_a_gpu(precision):
     def run(seed):
         process = MEMBERS["AdamW, GELU, biases"](seed)
-        return on_chip.advance(process, process.start(), jnp.int32(0), jnp.int32(5), Chip(5, warps=4, split=True))
+        return Kernel(5, warps=4, split=True).advance(process, process.start(), jnp.int32(0), jnp.int32(5))
 
     gpu = AbstractDevice(device_kind="NVIDIA H200", num_cores=132, platform="gpu")
     with jax.default_matmul_precision(precision), use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
@@ -214,65 +213,12 @@ def test_without_a_gpu_the_ordinary_loop_runs():
     assert trace.attrs["loop"] == "ordinary: it needs an NVIDIA GPU"
 
 
-def test_a_kernel_that_does_not_compile_gives_way_to_the_ordinary_loop():
-    def broken(chip):
-        def fail():
-            raise NotImplementedError("no rule for this operation\nsecond line")
-
-        return fail, fail
-
-    assert on_chip.fastest(Chip(4), broken) == (None, "the kernel does not compile (no rule for this operation)")
-    with pytest.raises(ValueError, match="no rule for this operation"):
-        on_chip.fastest(Chip(4, required=True), broken)
-
-
-def test_the_fastest_kernel_is_found_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    monkeypatch.setattr(on_chip, "_file", lambda: tmp_path / "found.json")
-    tried = []
-
-    def trial(chip):
-        return lambda: "a program", lambda: tried.append(chip.warps if chip else 10)
-
-    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), float(abs(tried[-1] - 2)))[1])
-    assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    assert on_chip.fastest(Chip(4, warps=1), trial)[0] == Chip(4, warps=2)
-    assert tried == [1, 2, 4, 2, 4, 10]  # four warps are slower: eight are not tried; then with split products
-
-
-def test_where_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_asked_for(monkeypatch):
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    monkeypatch.setattr(on_chip, "_file", lambda: None)
-    monkeypatch.setattr(on_chip, "_seconds", lambda run: run())
-
-    def trial(chip):
-        return lambda: "a program", lambda: 1 / chip.warps if chip else 0.01
-
-    assert on_chip.fastest(Chip(4), trial) == (None, "measured to be faster than the kernel")
-    assert on_chip.fastest(Chip(4, required=True), trial)[0] == Chip(4, warps=16, required=True)
-
-
-def test_where_no_kernel_runs_none_is_tried_again_in_this_process(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    monkeypatch.setattr(on_chip, "_file", lambda: tmp_path / "found.json")
-    tried = []
-    trial = lambda chip: (lambda: "a program", lambda: tried.append(chip))  # noqa: E731
-    monkeypatch.setattr(on_chip, "_seconds", lambda run: (run(), RuntimeError("too much shared memory"))[1])
-    reason = "the kernel does not compile (too much shared memory)"
-    assert on_chip.fastest(Chip(4, warps=8), trial) == (None, reason)
-    assert len(tried) == 4  # 8 and 16 warps, both kinds of products
-    assert on_chip.fastest(Chip(4, warps=8), trial) == (None, reason)
-    assert len(tried) == 4
-    assert not (tmp_path / "found.json").exists()  # another process, with more memory, may do better
-
-
 @pytest.mark.parametrize(("parts", "bits"), [(1, 8), (2, 15), (3, 22)])
 def test_products_of_more_parts_have_more_bits(parts, bits):
     left, right = np.random.default_rng(0).normal(size=(2, 64, 64)).astype(np.float32)
     exact = left.astype(np.float64) @ right.astype(np.float64)
     size = np.abs(left).astype(np.float64) @ np.abs(right)
-    found = on_chip.split_product(jnp.asarray(left), jnp.asarray(right), parts)
+    found = kernel.split_product(jnp.asarray(left), jnp.asarray(right), parts)
     error = np.max(np.abs(found - exact) / size)
     assert 2.0 ** -(bits + 4) < error < 2.0**-bits
 
@@ -341,40 +287,19 @@ def test_a_nan_is_kept_although_the_kernel_language_passes_over_it(monkeypatch):
         kept = jax.jit(lambda x, name=name, found=found, given=given: padded._with_nan(name, found, given(x)))(x)
         np.testing.assert_array_equal(kept, [math.nan, *found[1:]])
     monkeypatch.setattr(jnp, "max", jnp.nanmax)
-    assert np.isnan(padded._reduced("reduce_max", x, (3,), (0,)))
-    assert padded._reduced("reduce_max", x[1:], (2,), (0,)) == 1
-
-
-@pytest.mark.parametrize("text", ["[]", "null", "{", '{"KEY": 99}', '{"KEY": -1}', '{"KEY": 1.5}', '{"KEY": null}'])
-def test_a_damaged_file_of_found_kernels_is_measured_again(text, monkeypatch, tmp_path):
-    path = tmp_path / "found.json"
-    monkeypatch.setattr(on_chip, "_file", lambda: path)
-    trial = lambda chip: (lambda: "a program", lambda: chip)  # noqa: E731
-    monkeypatch.setattr(on_chip, "_seconds", lambda run: float((run() or Chip(4, warps=9)).warps))
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    assert on_chip.fastest(Chip(4, warps=2), trial)[0] == Chip(4, warps=2)
-    (key,) = json.loads(path.read_text())
-    path.write_text(text.replace("KEY", key))
-    monkeypatch.setattr(on_chip, "_FOUND", {})
-    assert on_chip.fastest(Chip(4, warps=2), trial)[0] == Chip(4, warps=2)
-    assert json.loads(path.read_text()) == {key: 0}
-
-
-def test_a_full_device_is_no_reason_against_the_kernel():
-    def full():
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes")
-
-    with pytest.raises(jax.errors.JaxRuntimeError, match="Out of memory"):
-        on_chip._seconds(full)
+    assert np.isnan(padded._reduce("reduce_max", x, (3,), (0,)))
+    assert padded._reduce("reduce_max", x[1:], (2,), (0,)) == 1
 
 
 def test_a_kernel_takes_the_steps_of_a_usual_interval_also_after_a_resume():
-    found = on_chip.Fit(None, size=100, drawn=4)
-    fresh = on_chip.chip_of(found, 0, np.arange(0, 101, 10), 8)
-    later = on_chip.chip_of(found, 1000, np.arange(1010, 1101, 10), 8)
+    def made(steps, record, since=None):
+        schedule = make_schedule(Request(steps, record), "step", {"x": ds.probes.loss()}, stop=None, since=since)
+        return first_kernel(Footprint(size=100, drawn=4), schedule, 8, required=False)
+
+    fresh, later = made(100, 10), made(1100, 10, since=1000)
     assert fresh == later
     assert (later.steps, later.whole) == (10, True)
-    uneven = on_chip.chip_of(found, 0, np.asarray([0, 1, 2, 4, 8, 1000]), 8)
+    uneven = made(1000, [0, 1, 2, 4, 8, 1000])
     assert (uneven.steps, uneven.whole) == (167, False)
 
 

@@ -21,9 +21,9 @@ from dynascope.dynamics.devices import Layout, spread, usable_devices
 from dynascope.dynamics.monitor import Monitor, current_monitor
 from dynascope.dynamics.program import Program, Progress, compiler_options
 from dynascope.dynamics.schedule import Record, Schedule
-from dynascope.dynamics.schema import Member, Outline, Schema
+from dynascope.dynamics.schema import MemberLike, Outline, Schema
 from dynascope.dynamics.watching import Watch
-from dynascope.probes.probe import Probe, Value
+from dynascope.probes.probe import Probe
 
 SLICE_SECONDS = 1.0
 """How long one entry of the compiled loop should last."""
@@ -40,7 +40,7 @@ for ever."""
 class Run(NamedTuple):
     """What was asked for: enough to run it, or to go on with it."""
 
-    member: Member
+    member: MemberLike
     settings: Mapping[str, PyTree]
     """One row for each member; empty for a single run."""
     fixed: Mapping[str, PyTree]
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 class Outcome(NamedTuple):
     """What members leave (member axis first, in an ensemble)."""
 
-    records: Mapping[str, Value]
+    records: Mapping[str, PyTree]
     diverged_at: np.ndarray
     stopped_at: np.ndarray
     state: PyTree
@@ -246,10 +246,17 @@ def _join(outcomes: list[Outcome]) -> Outcome:
     def concatenate(*leaves: PyTree) -> PyTree:
         return np.concatenate(leaves) if isinstance(leaves[0], np.ndarray) else jnp.concatenate(leaves)
 
-    parts = [outcome[:4] for outcome in outcomes]
-    seconds = sum(each.compile_seconds for each in outcomes), sum(each.run_seconds for each in outcomes)
-    devices = max(each.devices for each in outcomes)
-    return Outcome(*jax.tree.map(concatenate, *parts), *seconds, devices, outcomes[0].loop)
+    parts = [(each.records, each.diverged_at, each.stopped_at, each.state) for each in outcomes]
+    records, diverged_at, stopped_at, state = jax.tree.map(concatenate, *parts)
+    return outcomes[0]._replace(
+        records=records,
+        diverged_at=diverged_at,
+        stopped_at=stopped_at,
+        state=state,
+        compile_seconds=sum(each.compile_seconds for each in outcomes),
+        run_seconds=sum(each.run_seconds for each in outcomes),
+        devices=max(each.devices for each in outcomes),
+    )
 
 
 def _next_batch(monitor: Monitor, kept_names: set[str], name: str, first: int, run: Run, usual: Layout) -> Batch:

@@ -17,7 +17,7 @@ from dynascope import checks
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.schedule import Record, Request, Times
-from dynascope.dynamics.schema import Member, examine, inside_member
+from dynascope.dynamics.schema import MemberLike, examine, inside_member
 from dynascope.dynamics.stopping import Stop, as_condition
 from dynascope.dynamics.trajectory import Trajectory, carry_out
 
@@ -27,7 +27,7 @@ Values = Column | tuple["Values", ...] | Mapping[str, "Values"]
 
 
 def ensemble(
-    member: Member,
+    member: MemberLike,
     over: Mapping[str, Values],
     *,
     steps: int | None = None,

@@ -23,6 +23,7 @@ from dynascope.probes import basic
 from dynascope.probes.probe import Probe, Snapshot
 from dynascope.tasks.task import VelocityTask
 
+RealScalarLike = float | int | Array | np.ndarray
 IMPLICIT_UP_TO = 400
 """Parameters up to which the implicit solver's dense linear solves are the cheap choice."""
 
@@ -105,7 +106,7 @@ class Flow(Process[FlowState]):
         """One call of diffrax; the field is minus the gradient of the objective, or the task's own velocity."""
         fixed = eqx.filter(self.model, eqx.is_inexact_array, inverse=True)
 
-        def field(t: Array, parameters: PyTree, args: None) -> PyTree:
+        def field(t: RealScalarLike, parameters: PyTree, args: PyTree) -> PyTree:
             if isinstance(self.objective.task, VelocityTask):
                 velocity = self.objective.task.velocity(eqx.combine(parameters, fixed))
                 return eqx.filter(velocity, eqx.is_inexact_array)

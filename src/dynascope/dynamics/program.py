@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,17 +20,18 @@ from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
 from dynascope.dynamics.backends.ordinary import Backend, Ordinary
+from dynascope.dynamics.convolutions import channels_last
 from dynascope.dynamics.devices import on_each_device
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.schedule import Ticks
-from dynascope.dynamics.schema import Member
+from dynascope.dynamics.schema import MemberLike
 from dynascope.dynamics.stopping import condition_met
 from dynascope.probes.probe import Probe, Value
 
-TRITON_FROM = 4_000_000
-"""Numbers in a member's state from which Triton's matrix products are worth the time that it takes to tune them. On an
-H200 they save a ViT of 9 million parameters 1.2 % of a step in float32 and nothing in bfloat16, cost a recall
-transformer 3 %, and multiply the compile time of small networks by thirteen."""
+TRITON_FROM = 16_000_000
+"""Numbers in a member's state, the optimizer's included, from which Triton's matrix products are worth the time that it
+takes to tune them. On an H200 they save a ViT (28 million numbers) 1.2 % of a step in float32 and nothing in bfloat16,
+and cost a recall transformer (3 million) 3 %; programs of up to 6 million compile thirteen times faster without."""
 
 Options = tuple[tuple[str, bool], ...]
 
@@ -56,14 +57,14 @@ class Progress(NamedTuple):
     """For each probe what it carries from one recording to the next."""
     stopped_at: Array
     """The time at which the stopping condition was met; -1 while it is not."""
-    records: Mapping[str, Value]
+    records: Mapping[str, PyTree]
     """For each probe its values, with one spare row at the end into which a probe that does not record writes."""
 
 
 class Program(eqx.Module):
     """A run as compiled functions, which depend on its static fields and on the shapes of its arrays alone."""
 
-    member: Member
+    member: MemberLike
     fixed: PyTree
     """Settings that all members share."""
     ticks: Ticks
@@ -117,12 +118,13 @@ class Program(eqx.Module):
 
 
 @functools.cache
-def _compiled(function: Callable, options: Options) -> Callable:
-    return eqx.filter_jit(function, compiler_options=dict(options)) if options else eqx.filter_jit(function)
+def _compiled(function: Callable, options: Options) -> Any:
+    jit: Callable = eqx.filter_jit  # it hands further options to jax.jit
+    return jit(function, compiler_options=dict(options)) if options else jit(function)
 
 
 def _begin(program: Program, settings: PyTree) -> tuple[Members, Progress]:
-    since = program.ticks.since
+    since = jnp.asarray(program.ticks.since)
 
     def one(setting: PyTree) -> tuple[PyTree, Progress]:
         process = program.member(**setting, **program.fixed)
@@ -212,9 +214,9 @@ def _process(program: Program, member: Members) -> Process:
 
 def _per_member(function: Callable, program: Program) -> Callable:
     """For all members side by side, on each device of the mesh its share; a single one without the batch axis, which
-    would cost large networks time."""
+    would cost large networks time. Convolutions are written channels-last, as loops on CPUs need them."""
     if not program.batched:
-        return function
+        return channels_last(function)
 
     def run(*members: PyTree) -> PyTree:
         if jax.tree.leaves(members)[0].shape[0] > 1:
@@ -222,4 +224,4 @@ def _per_member(function: Callable, program: Program) -> Callable:
         alone = jax.tree.map(lambda leaf: leaf[0], members)
         return jax.tree.map(lambda leaf: leaf[None], function(*alone))
 
-    return on_each_device(run, program.mesh)
+    return on_each_device(channels_last(run), program.mesh)

@@ -21,8 +21,8 @@ from dynascope.dynamics.schedule import Schedule
 from dynascope.dynamics.stopping import condition_met
 from dynascope.probes.probe import Probe, Snapshot, Value
 
-Member = Callable[..., Process]
-"""A function of settings that returns a process."""
+MemberLike = Callable[..., Process]
+"""A `ds.Member`, or any function of settings that returns a process."""
 
 inside_member: ContextVar[bool] = ContextVar("dynascope_inside_member", default=False)
 """Whether an ensemble's member is being called: no whole run can be part of it."""
@@ -36,7 +36,7 @@ class Outline(NamedTuple):
     axis: str
     """The name of the recording dimension: `step` or `time`."""
     probes: dict[str, Probe]
-    values: dict[str, Value]
+    values: dict[str, PyTree]
     """Shapes of what each probe returns."""
     work: int
     """Multiplications per step of one member, about."""
@@ -66,7 +66,7 @@ class Variable(NamedTuple):
     coords: Mapping[str, np.ndarray]
     """The labels along its own dimensions, if they have some."""
 
-    def of(self, records: Mapping[str, Value]) -> jax.Array | np.ndarray:
+    def of(self, records: Mapping[str, PyTree]) -> jax.Array | np.ndarray:
         """Its values in the records of a run."""
         record = records[self.probe]
         return record[self.entry] if isinstance(record, Mapping) else record
@@ -79,7 +79,7 @@ class Schema(NamedTuple):
     """The dimensions of the ensemble with their labels; none for a single run."""
     variables: Mapping[str, Variable]
 
-    def label(self, records: Mapping[str, Value], **each: np.ndarray) -> xr.Dataset:
+    def label(self, records: Mapping[str, PyTree], **each: np.ndarray) -> xr.Dataset:
         """Make the trace: the ensemble's dimensions, then the recording dimension, then each probe's own.
 
         Args:
@@ -123,7 +123,7 @@ def make_schema(outline: Outline, schedule: Schedule, dims: Mapping[str, np.ndar
 
 
 def examine(
-    member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree], stop: Probe | None = None
+    member: MemberLike, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree], stop: Probe | None = None
 ) -> Outline:
     """Evaluate one member abstractly, and check what it is made of."""
     try:
@@ -133,7 +133,7 @@ def examine(
         raise TypeError(f"the member is called as member({given}), but it takes {inspect.signature(member)}") from None
     seen: list[tuple[str, dict[str, Probe], int]] = []
 
-    def evaluate(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> tuple[PyTree, PyTree, dict[str, Value]]:
+    def evaluate(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
         process = _call(member, setting, fixed)
         process.check()
         state = process.start()
@@ -156,7 +156,7 @@ def recording_axis(trace: xr.Dataset, name: str, dims: Sequence[str]) -> str | N
     return None if name in RESERVED else str(trace[name].dims[len(dims)])
 
 
-def _call(member: Member, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Process:
+def _call(member: MemberLike, setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> Process:
     token = inside_member.set(True)
     try:
         process = member(**setting, **fixed)
@@ -188,13 +188,13 @@ def _measure(name: str, probe: Probe, snapshot: Snapshot) -> Value:
     return value
 
 
-def _entries(name: str, value: Value) -> Iterator[tuple[str, str, jax.Array]]:
+def _entries(name: str, value: PyTree) -> Iterator[tuple[str, str, jax.ShapeDtypeStruct]]:
     """The variables that a probe records: name in the trace, entry of the value, shape."""
     for entry, leaf in value.items() if isinstance(value, Mapping) else [("value", value)]:
         yield name if entry == "value" else f"{name}_{entry}", entry, leaf
 
 
-def _check_names(values: Mapping[str, Value], axis: str, dims: Sequence[str]) -> None:
+def _check_names(values: Mapping[str, PyTree], axis: str, dims: Sequence[str]) -> None:
     """Every variable and dimension of the trace has a name of its own."""
     taken: dict[str, str] = {}
     for name in dims:

@@ -62,7 +62,7 @@ Every = int | Sequence[int] | np.ndarray | None
 """A cadence: every so many steps, or exactly these steps; None follows the run's."""
 
 
-def _no_state(snapshot: Snapshot) -> None:
+def _no_state(snapshot: Snapshot) -> Any:
     return None
 
 

@@ -15,7 +15,7 @@ from dynascope.dynamics.backends.ordinary import Backend, Ordinary
 from dynascope.dynamics.backends.padded import NotInKernel
 from dynascope.dynamics.process import SteppedProcess
 from dynascope.dynamics.schedule import Schedule
-from dynascope.dynamics.schema import Member
+from dynascope.dynamics.schema import MemberLike
 
 
 class Support(NamedTuple):
@@ -29,7 +29,7 @@ class Support(NamedTuple):
 
 
 def find_support(
-    member: Member, settings: PyTree, fixed: PyTree, *, device: jax.Device, on_chip: bool | None
+    member: MemberLike, settings: PyTree, fixed: PyTree, *, device: jax.Device, on_chip: bool | None
 ) -> Support:
     """Look at one member's step, abstractly, if there is a chance that it can be a kernel.
 
@@ -47,7 +47,7 @@ def find_support(
     return support
 
 
-def _examine(member: Member, settings: PyTree, fixed: PyTree, required: bool) -> Support:
+def _examine(member: MemberLike, settings: PyTree, fixed: PyTree, required: bool) -> Support:
     seen: list[Support] = []
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
 

@@ -48,8 +48,8 @@ ERFC += (-1.26551223,)
 
 Term = Var | Literal
 """An input or output of an operation."""
-Numbers = jax.Array | np.ndarray
-"""A traced array, or one of literals."""
+Numbers = Any
+"""A traced array, or a NumPy array of literals."""
 Shaped = jax.Array | jax.ShapeDtypeStruct
 Precision = lax.PrecisionLike
 Product = Callable[[jax.Array, jax.Array, Precision], jax.Array]
@@ -111,8 +111,7 @@ def evaluate(program: Program, given: Sequence[Numbers | None], product: Product
     values = dict(zip(program.inputs, given, strict=True))
 
     def read(variable: Term) -> Numbers:
-        literal: Any = variable.aval
-        return np.asarray(variable.val, literal.dtype) if isinstance(variable, Literal) else values[variable]
+        return np.asarray(variable.val, _shaped(variable).dtype) if isinstance(variable, Literal) else values[variable]
 
     for equation in _needed(program.equations, program.outputs):
         found = _apply(equation, [read(variable) for variable in equation.invars], product)
@@ -137,8 +136,8 @@ def _needed(equations: Sequence[JaxprEqn], outputs: Sequence[Term]) -> list[Jaxp
 
 def _apply(equation: JaxprEqn, inputs: list[Numbers], product: Product) -> list[Numbers]:
     name, params = equation.primitive.name, equation.params
-    shapes = [tuple(variable.aval.shape) for variable in equation.invars]
-    to = tuple(equation.outvars[0].aval.shape)
+    shapes = [_shaped(variable).shape for variable in equation.invars]
+    to = _shaped(equation.outvars[0]).shape
     if name in ELEMENTWISE:
         if any(isinstance(value, Tracer) for value in inputs):
             return [_with_nan(name, equation.primitive.bind(*inputs, **params), inputs)]
@@ -170,8 +169,14 @@ def _apply(equation: JaxprEqn, inputs: list[Numbers], product: Product) -> list[
         name = {"reduce_and": "reduce_min", "reduce_or": "reduce_max"}[name]
         return [_reduce(name, inputs[0], shapes[0], params["axes"])]
     if name == "dot_general":
-        return [_dot(inputs, shapes, params, product, equation.outvars[0].aval.dtype)]
+        return [_dot(inputs, shapes, params, product, _shaped(equation.outvars[0]).dtype)]
     raise NotInKernel(name)
+
+
+def _shaped(term: Term) -> jax.ShapeDtypeStruct:
+    """The shape and type of an input or output."""
+    value: Any = term.aval
+    return jax.ShapeDtypeStruct(value.shape, value.dtype)
 
 
 def _inner(equation: JaxprEqn) -> tuple[Program | None, Sequence[Numbers]]:

@@ -42,35 +42,44 @@ def tune(program: Program, members: Members, progress: Progress, schedule: Sched
     first = program.backend
     if not isinstance(first, Kernel) or first.interpret:
         return program
-    ways = (False,) if matmul_precision() == "bfloat16" else (False, True)
-    kernels = [replace(first, warps=warps, split=split) for split in ways for warps in WARPS if warps >= first.warps]
-    backends: list[Backend] = [*kernels]
-    if not first.required:
-        backends.append(Ordinary("measured to be faster than the kernel"))
-    device = next(iter(jax.tree.leaves(progress.state)[0].devices())).device_kind
-    try:
-        text = program.with_backend(kernels[0]).steps_text(members, progress.state, first.steps)
-    except Exception as error:  # the kernel language's own, of several kinds
-        return _without_kernel(program, first, str(error))
-    key = hashlib.sha256(f"{device} {jax.__version__} {kernels} {text}".encode()).hexdigest()
-    found = _known().get(key)
+    backends = _candidates(first)
+    known = _known()
+    key = _key(program, members, progress, backends) if known else ""
+    found = known.get(key)
     if not isinstance(found, str) and not (type(found) is int and 0 <= found < len(backends)):
-        if _is_cheap(program, members, progress, schedule, batches, key):
+        if _is_cheap(program, members, progress, schedule, batches):
             return program
         found = _search(program, members, progress.state, backends)
-        _keep(key, found)
+        _keep(key or _key(program, members, progress, backends), found)
     if isinstance(found, str):
         return _without_kernel(program, first, found)
     return program.with_backend(backends[found])
 
 
-_spent: dict[str, float] = {}
-"""For programs the seconds that their runs take by the first kernel, in this process."""
+def _candidates(first: Kernel) -> list[Backend]:
+    """Kernels with fewer and more warps, with and without split products; the ordinary loop, unless it is forbidden."""
+    ways = (False,) if matmul_precision() == "bfloat16" else (False, True)
+    least = max(1, first.warps // 2)
+    kernels = [replace(first, warps=warps, split=split) for split in ways for warps in WARPS if warps >= least]
+    ordinary = Ordinary("measured to be faster than the kernel")
+    return [*kernels] if first.required else [*kernels, ordinary]
 
 
-def _is_cheap(
-    program: Program, members: Members, progress: Progress, schedule: Schedule, batches: int, key: str
-) -> bool:
+def _key(program: Program, members: Members, progress: Progress, backends: Sequence[Backend]) -> str:
+    """A digest of the program, the device and what can be chosen."""
+    try:
+        text = program.steps_text(members, progress.state, 1)
+    except Exception as error:  # the kernel language's own, of several kinds
+        text = str(error)
+    device = next(iter(jax.tree.leaves(progress.state)[0].devices())).device_kind
+    return hashlib.sha256(f"{device} {jax.__version__} {backends} {text}".encode()).hexdigest()
+
+
+_spent: dict[tuple, float] = {}
+"""For kernels and shapes the seconds that their runs take by the first kernel, in this process."""
+
+
+def _is_cheap(program: Program, members: Members, progress: Progress, schedule: Schedule, batches: int) -> bool:
     """Whether all steps so far and to come take less time than a search: it compiles some five kernels."""
     intervals = schedule.intervals
     longest = int(np.argmax(intervals))
@@ -83,8 +92,10 @@ def _is_cheap(
         _raise_if_memory_is_full(error)
         return False
     taken = time.perf_counter() - begin
-    _spent[key] = _spent.get(key, 0.0) + taken * batches * intervals.sum() / max(1, intervals[longest])
-    return _spent[key] < 5 * max(compiling, 2.0)
+    program_shapes = program.backend, *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(progress.state))
+    spent = _spent.get(program_shapes, 0.0) + taken * batches * intervals.sum() / max(1, intervals[longest])
+    _spent[program_shapes] = spent
+    return spent < 5 * max(compiling, 2.0)
 
 
 def _search(program: Program, members: Members, state: PyTree, backends: Sequence[Backend]) -> Found:
