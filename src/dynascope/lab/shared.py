@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 import xarray as xr
 
 from dynascope import __version__
-from dynascope.dynamics.process import monitored_by
+from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.draft import Draft
 from dynascope.lab.errors import StoreError
 from dynascope.lab.experiment import ComposedExperiment, Measurement

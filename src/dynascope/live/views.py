@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from dynascope.dynamics.watching import Recording, Variable
+from dynascope.dynamics.schema import Schema, Variable
 from dynascope.lab import formatting
 from dynascope.lab.overlay import traces
 
@@ -136,13 +136,13 @@ def encode(values: np.ndarray) -> str:
     ).decode()
 
 
-def recorded_layouts(what: Recording) -> dict[str, Layout]:
+def recorded_layouts(what: Schema) -> dict[str, Layout]:
     """The layouts of the variables that a run is going to record."""
     found = {name: _of_recorded(name, variable, what) for name, variable in what.variables.items()}
     return {name: layout for name, layout in found.items() if drawable(layout)}
 
 
-def _of_recorded(name: str, variable: Variable, what: Recording) -> Layout:
+def _of_recorded(name: str, variable: Variable, what: Schema) -> Layout:
     labels = {dim: values.tolist() for dim, values in what.dims.items()}
     coords = {dim: values.tolist() for dim, values in variable.coords.items()}
     return Layout(name, variable.axis, variable.times, labels, variable.dims, variable.shape, coords)

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 import dynascope as ds
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, measure_case
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dynascope.curves import scaling_exponent
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.dynamics.plan import log_steps
+from dynascope.dynamics.schedule import log_steps
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels

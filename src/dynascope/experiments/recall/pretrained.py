@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.checks import InputError
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained_drawing import draw_effects, draw_layers
 from dynascope.lab.claims import Claim
