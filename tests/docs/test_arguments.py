@@ -21,7 +21,7 @@ import make_reference as listing
 
 PACKAGE = listing.SOURCE / "dynascope"
 ROOMS = (*listing.ROOMS, *(f"theory.{system}" for system in listing.SYSTEMS), "lab")
-TO_DO = {"dynamics", "lab"}  # their sections are not written yet
+TO_DO = {"lab"}  # their sections are not written yet
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

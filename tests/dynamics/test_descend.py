@@ -78,8 +78,8 @@ def test_minibatches_visit_every_row_once_an_epoch_in_a_new_order():
 def test_without_reshuffling_every_epoch_has_the_first_one_s_order():
     rows, key = jax.random.normal(jax.random.key(0), (4, 2)), jax.random.key(5)
     process = ds.Descent(jnp.zeros(2), squared_error, optax.sgd(0.1), data=rows, batch=2, key=key, reshuffle=False)
-    first = process.drawn(jnp.asarray(0))
-    np.testing.assert_array_equal(process.drawn(jnp.asarray(6)), first)
+    first = process.draw(jnp.asarray(0))
+    np.testing.assert_array_equal(process.draw(jnp.asarray(6)), first)
 
 
 def test_fresh_samples_are_new_at_every_step():

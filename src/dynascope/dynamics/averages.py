@@ -26,10 +26,17 @@ class AverageState(NamedTuple):
 def with_average(
     optimizer: optax.GradientTransformation, decay: float | int | Float[Array, ""]
 ) -> optax.GradientTransformationExtraArgs:
-    """The same optimizer, which also keeps an average of the weights: `averaged` returns the model that has them.
+    """Let an optimizer keep an average of the weights, too: `averaged` returns the model that has them.
 
     After t steps it is `sum_k decay^(t-k) w_k / sum_k decay^(t-k)` over the weights w_1, ..., w_t after each step, so
-    that it covers about 1 / (1 - decay) of them and never the start. It must be the outermost transformation.
+    that it covers about 1 / (1 - decay) of them and never the start.
+
+    Args:
+        optimizer: The optimizer that is followed.
+        decay: From 0 to below 1.
+
+    Returns:
+        The same optimizer with the average in its state. It must be the outermost transformation.
     """
     if not isinstance(optimizer, optax.GradientTransformation):
         got = checks.shown(optimizer)
@@ -57,7 +64,14 @@ def with_average(
 
 
 def averaged(at: Snapshot | Trajectory) -> PyTree:
-    """The model with the averaged weights: in a probe at its snapshot, or of a single trained run at its end."""
+    """Take the model with the averaged weights.
+
+    Args:
+        at: A probe's snapshot, or the trajectory of a single run, at its end.
+
+    Returns:
+        The model, of the type that was given.
+    """
     if not isinstance(at, Snapshot | Trajectory):
         raise TypeError(f"at must be a snapshot, or the trajectory that descend returned; got {checks.shown(at)}")
     snapshot = at.snapshot() if isinstance(at, Trajectory) else at

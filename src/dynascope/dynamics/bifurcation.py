@@ -34,11 +34,21 @@ class Bifurcation(NamedTuple):
     """The last iterates at every setting: for each leaf of the observed state an array `(setting, *its axes, step)`."""
 
     settings: PyTree
+    """The settings that were given."""
     iterates: PyTree
+    """What was observed at the last steps."""
     burn_in: int
+    """The steps before them."""
 
     def periods(self, tolerance: float = 1e-7) -> Int[np.ndarray, " ..."]:
-        """The period at every setting, 0 where there is none; for one observed array."""
+        """Find the period at every setting, for one observed array.
+
+        Args:
+            tolerance: The relative distance up to which two iterates are the same.
+
+        Returns:
+            The periods, 0 if there is none.
+        """
         kept = np.asarray(checks.array("iterates", self.iterates, min_ndim=2))
         return period(kept, tolerance=tolerance, periods=tuple(p for p in PERIODS if 2 * p <= kept.shape[-1]))
 
@@ -56,11 +66,20 @@ def bifurcation(
     keep: int = 64,
     observe: Callable[[Any], Any] = _itself,
 ) -> Bifurcation:
-    """Iterate `state <- rule(state, setting)` from `initial` for every setting; drop `burn_in` steps, keep the next.
+    """Iterate `state <- rule(state, setting)` for every setting, and keep the last steps.
 
-    `settings` is an array of rates `(setting,)` (or a pytree of arrays with a common first axis); `observe(state)` is
-    what is kept. Where the iteration diverges, it is not finite. Compiled once for a function, or for the `step` of any
-    task of the same kind.
+    Compiled once for a function, or for the `step` of any task of the same kind.
+
+    Args:
+        rule: Maps a state and a setting to the next state.
+        settings: An array of rates `(setting,)`, or a pytree of arrays with a common first axis.
+        initial: The state at the start, the same for all settings.
+        burn_in: Steps to take before any is kept.
+        keep: Steps to keep.
+        observe: A function of the state: what is kept. Default: the state.
+
+    Returns:
+        The iterates; they are not finite at settings that diverge.
     """
     checks.function("observe", observe, "observe(state)")
     checks.whole("burn_in", burn_in, at_least=0, at_most=STEPS)
@@ -99,9 +118,17 @@ def _several(step: Callable, state: PyTree, settings: PyTree, count: int) -> PyT
 def escape_times(
     rule: SettingRule, settings: PyTree, starts: PyTree, *, steps: int, bound: float = 1e3
 ) -> Int[Array, " setting"]:
-    """The first step `(setting,)` at which some entry is not finite or larger than `bound`; -1 where there is none.
+    """Find when the iteration of a map diverges, for every cell of a map of divergence, flattened.
 
-    Starts and settings have a common first axis: every cell of a map of divergence, flattened.
+    Args:
+        rule: Maps a state and a setting to the next state.
+        settings: Arrays with a common first axis.
+        starts: The states at the start, with the same first axis.
+        steps: Number of steps.
+        bound: A state with a larger entry has diverged.
+
+    Returns:
+        The first step `(setting,)` at which some entry is not finite or larger than `bound`; -1 if there is none.
     """
     checks.whole("steps", steps, at_least=0, at_most=STEPS)
     checks.real("bound", bound, above=0)

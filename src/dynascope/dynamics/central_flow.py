@@ -87,10 +87,19 @@ class CentralFlow(Process[CentralState]):
 
     Each step of the optimizer is integrated in `substeps`, by the fourth-order Runge-Kutta method with the force of the
     oscillation held; X is solved for so that the eigenvalues do not lie above 2/eta at the end, to first order. What
-    that leaves, the next substep corrects: eigenvalues do not drift away from the edge. At most `critical` directions
-    oscillate; if more eigenvalues reach the edge the others grow past it, which `sharpness`-like probes show (of this
-    flow, no eigenvalue should lie above 2/eta), and `critical` must be raised. Below the edge it is gradient flow at
-    time eta x step. With more than `dense` parameters the eigenvectors are followed by warm-started search.
+    that leaves, the next substep corrects: eigenvalues do not drift away from the edge. Below the edge it is gradient
+    flow at time eta x step.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, data)`.
+        learning_rate: That of gradient descent, above 0.
+        data: Arrays with one row for each example; None for the population.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+        critical: The most directions that oscillate. If more eigenvalues reach the edge, the others grow past it, which
+            `sharpness`-like probes show (no eigenvalue of this flow should lie above 2/eta): raise it then.
+        substeps: Substeps of a step.
+        dense: With more parameters, the eigenvectors are followed by warm-started search.
     """
 
     model: PyTree
@@ -204,10 +213,26 @@ def central_flow(
     record: Record = None,
     stop: Stop = None,
 ) -> Trajectory:
-    """Follow the central flow of gradient descent with this learning rate; one step is one of the optimizer's.
+    """Follow the central flow of gradient descent; one step is one of the optimizer's.
 
-    `probes={"oscillation": dynamics.oscillation()}` records the oscillation that it predicts. Where the sharpness rises
-    along the oscillating direction (a term x^4), gradient descent diverges and this flow, of second order, goes on.
+    If the sharpness rises along the oscillating direction (a term x^4), gradient descent diverges and this flow, of
+    second order, goes on.
+
+    Args:
+        model: Any pytree of arrays, such as an Equinox module.
+        task: A task, or a function `loss(model)`, or `loss(model, data)`.
+        learning_rate: That of gradient descent, above 0.
+        steps: Number of steps.
+        data: Arrays with one row for each example; None for the population.
+        probes: What to record, by name: probes, or functions of the model. Default: the loss.
+            `{"oscillation": dynamics.oscillation()}` records the oscillation that the flow predicts.
+        critical: The most directions that oscillate, as in `CentralFlow`.
+        substeps: Substeps of a step.
+        record: Record every `record`-th step, or exactly the listed steps. Default: about 1,000 recordings.
+        stop: Ends the run at the first recording at which it holds.
+
+    Returns:
+        The trajectory, with the trace of the probes and the model at the end.
     """
     process = CentralFlow(model, task, learning_rate, data=data, probes=probes, critical=critical, substeps=substeps)
     return run_single(process, steps=steps, record=record, stop=stop)
@@ -218,6 +243,12 @@ def oscillation(every: int | None = None) -> Probe:
 
     In the trace, for a probe called `oscillation`: `oscillation`, its variance tr Sigma; `oscillation_loss`, the
     time-averaged loss L + 1/2 <H, Sigma>; `oscillation_directions`, the rank of Sigma; `oscillation_residual`.
+
+    Args:
+        every: The cadence: every so many steps. Default: the run's.
+
+    Returns:
+        A probe for `central_flow`; its values are scalars.
     """
 
     def measure(snapshot: Snapshot, memory: None) -> tuple[dict[str, Array], None]:

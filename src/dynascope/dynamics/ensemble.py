@@ -94,10 +94,18 @@ def ensemble(
 
 
 def member_seeds(seed: int, count: int, block: int = 100_000) -> Int32[np.ndarray, " count"]:
-    """The seeds of an ensemble's members: runs with different `seed` share none, up to `block` members each.
+    """Make the seeds of an ensemble's members, so that runs with different seeds share none.
 
-    Run 0 has the seeds 0, 1, 2, ..., run 1 the seeds `block`, `block + 1`, and so on. Where these would overflow 32
+    Run 0 has the seeds 0, 1, 2, ..., run 1 the seeds `block`, `block + 1`, and so on. If these would overflow 32
     bits (from run 21,474 on), the run has a block of negative seeds instead, drawn from its own seed.
+
+    Args:
+        seed: The seed of the run, 0 or more.
+        count: Number of members.
+        block: The most members of a run for which this holds.
+
+    Returns:
+        The seeds `(count,)`.
     """
     seed = checks.whole("seed", seed, at_least=0)
     count = checks.whole("count", count, at_least=1, at_most=2**31 - 1)

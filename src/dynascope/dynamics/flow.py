@@ -100,7 +100,7 @@ class Flow(Process[FlowState]):
         dtype = jax.tree.leaves(eqx.filter(self.model, eqx.is_inexact_array))[0].dtype
         return max(self.tolerance / 1000, 10 * float(jnp.finfo(dtype).eps))
 
-    def solve(
+    def _solve(
         self, parameters: PyTree, now: Array, until: Array, step_size: Array, saveat: diffrax.SaveAt
     ) -> diffrax.Solution:
         """One call of diffrax; the field is minus the gradient of the objective, or the task's own velocity."""
@@ -132,7 +132,7 @@ class Flow(Process[FlowState]):
         def move(state: FlowState) -> FlowState:
             span = until - now
             first = jnp.where(state.step_size > 0, jnp.minimum(state.step_size, span), span / 100)
-            solution = self.solve(state.parameters, now, until, first, diffrax.SaveAt(t1=True))
+            solution = self._solve(state.parameters, now, until, first, diffrax.SaveAt(t1=True))
             parameters = jax.tree.map(lambda leaf: leaf[0], solution.ys)
             finite = jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(parameters)])
             failed = (solution.result != diffrax.RESULTS.successful) | ~jnp.all(finite)
@@ -213,7 +213,7 @@ def dense_flow(
 
     @eqx.filter_jit
     def integrate(parameters: PyTree) -> diffrax.Solution:
-        return process.solve(parameters, jnp.zeros_like(span), span, span / 100, diffrax.SaveAt(dense=True))
+        return process._solve(parameters, jnp.zeros_like(span), span, span / 100, diffrax.SaveAt(dense=True))
 
     solution = integrate(parameters)
     if solution.result != diffrax.RESULTS.successful:

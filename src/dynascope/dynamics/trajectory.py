@@ -65,7 +65,7 @@ class Trajectory:
         """Take one member of an ensemble, such as `many.member(seed=3, learning_rate=0.1)`.
 
         Args:
-            labels: One label for each dimension of the ensemble.
+            **labels: One label for each dimension of the ensemble.
 
         Returns:
             The member as a single run.

@@ -28,6 +28,7 @@ from jaxtyping import Array, PyTree
 from dynascope.dynamics.backends.ordinary import Backend
 from dynascope.dynamics.backends.padded import (
     NotInKernel,
+    Numbers,
     Precision,
     Product,
     Shaped,
@@ -173,7 +174,7 @@ class _Step:
         consts = [*self.known, *(self.leaves[k] for k in self.still)]
         return consts, [self.leaves[k] for k in self.moved], self.drawn, self.rows
 
-    def after(self, t: Array, arrays: Sequence[Arrays], product: Product) -> list[Array]:
+    def after(self, t: Array, arrays: Sequence[Arrays], product: Product) -> list[Numbers]:
         """What a step makes of the state, of arrays as above, padded."""
         consts, state, drawn, rows = arrays
         given: list[Array | None] = [None] * len(self.leaves)  # those that it does not look at
