@@ -19,7 +19,7 @@ import pytest
 import xarray as xr
 
 from dynascope.checks import InputError
-from dynascope.dynamics.process import current_monitor
+from dynascope.dynamics.monitor import current_monitor
 from dynascope.lab import draft as draft_module, execute, files, machine, registry, steps
 from dynascope.lab.errors import ExperimentCrash, StoreError, UsageError
 from dynascope.lab.fingerprint import STEPS, fingerprints

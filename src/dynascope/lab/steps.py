@@ -15,7 +15,7 @@ from typing import Any
 
 import xarray as xr
 
-from dynascope.dynamics.process import monitored_by
+from dynascope.dynamics.monitor import monitored_by
 from dynascope.lab.claims import Claim
 from dynascope.lab.draft import Draft
 from dynascope.lab.drawing import render_figures

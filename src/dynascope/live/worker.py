@@ -21,7 +21,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dynascope.dynamics.watching import Recording, Rows, Wanted
+    from dynascope.dynamics.schema import Schema
+    from dynascope.dynamics.watching import Rows, Wanted
     from dynascope.lab.monitor import Progress, Watcher
 
 Tell = Callable[..., None]
@@ -108,7 +109,7 @@ def _watcher(tell: Tell) -> Watcher:
         def __init__(self) -> None:
             self.part = 0
 
-        def watch(self, recording: Recording) -> Mapping[str, Wanted]:
+        def watch(self, recording: Schema) -> Mapping[str, Wanted]:
             self.part += 1
             self.layouts = recorded_layouts(recording)
             self.wanted = {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}

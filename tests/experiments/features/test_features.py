@@ -117,7 +117,7 @@ def test_super_critical_steps_are_counted_as_by_hand():
     np.testing.assert_allclose(measured.critical[0], critical(start.weights, x), rtol=1e-3)
     key = jax.random.fold_in(jax.random.key(0), 1)
     process = ds.Descent(start.weights, lambda w, b: 0.0, optax.sgd(0.1), data=(x, y), batch=3, key=key)
-    draw = jax.jit(lambda t: process.drawn(t))
+    draw = jax.jit(lambda t: process.draw(t))
     rate, weights, count = 0.9 * critical(start.weights, x), start.weights, [0]
     for t in range(RECORDINGS):
         batch = draw(jnp.asarray(t, jnp.int32))
