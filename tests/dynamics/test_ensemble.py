@@ -251,7 +251,7 @@ def test_fixed_settings_are_numbers(fixed):
     "initial", [jnp.zeros, lambda n: jnp.zeros(()) if n > 2 else jnp.ones(()), lambda n: jnp.zeros(int(n)), range]
 )
 def test_a_setting_is_no_shape_and_no_python_number(initial):
-    with pytest.raises(TypeError, match="must not make a setting a shape, a Python number or the condition"):
+    with pytest.raises(TypeError, match="cannot determine shapes, Python numbers or `if` conditions"):
         ds.ensemble(lambda n: ds.Map(lambda x: x, initial(n)), {"n": [2, 3]}, steps=1)
     with pytest.raises(TypeError, match="slip"):  # an error of the member's own comes through
         ds.ensemble(lambda n: slips(), {"n": [2, 3]}, steps=1)

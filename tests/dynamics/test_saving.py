@@ -45,8 +45,8 @@ def test_the_optimizer_may_draw_random_numbers(tmp_path, network, same_bits, dat
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "is damaged, or no trajectory"),
-        (lambda file: file.write_bytes(b"PK"), "is damaged, or no trajectory"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-40]), "is damaged, or not a trajectory"),
+        (lambda file: file.write_bytes(b"PK"), "is damaged, or not a trajectory"),
         (lambda file: file.unlink(), "there is no trajectory"),
     ],
 )

@@ -95,7 +95,7 @@ def _is_cheap(program: Program, members: Members, progress: Progress, schedule: 
     program_shapes = program.backend, *((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(progress.state))
     spent = _spent.get(program_shapes, 0.0) + taken * batches * intervals.sum() / max(1, intervals[longest])
     _spent[program_shapes] = spent
-    return spent < 5 * max(compiling, 2.0)
+    return bool(spent < 5 * max(compiling, 2.0))
 
 
 def _search(program: Program, members: Members, state: PyTree, backends: Sequence[Backend]) -> Found:
@@ -168,7 +168,8 @@ def _known() -> dict[str, Found]:
         kept = json.loads(path.read_text()) if path else {}
     except (OSError, ValueError):
         kept = {}
-    return {**(kept if isinstance(kept, dict) else {}), **_FOUND}
+    numbers = {key: best for key, best in kept.items() if type(best) is int} if isinstance(kept, dict) else {}
+    return {**numbers, **_FOUND}
 
 
 def _keep(key: str, found: Found) -> None:
