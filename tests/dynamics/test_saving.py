@@ -59,11 +59,11 @@ def test_a_damaged_file_is_one_line(tmp_path, damage, message, train):
 
 def test_a_file_of_another_call_is_refused(tmp_path, network, train, data):
     train(5).save(tmp_path / "mine")
-    with pytest.raises(ValueError, match="of another call"):
+    with pytest.raises(ValueError, match="belongs to another call"):
         ds.load_trajectory(tmp_path / "mine", like=ds.descend(network(), TASK, optax.sgd(0.1), data=data, steps=0))
     wider = eqx.nn.MLP(3, 1, 9, 1, activation=jax.nn.tanh, key=jax.random.key(0))
     like = ds.descend(wider, TASK, optax.adam(0.1), data=data, batch=8, key=jax.random.key(2), steps=0)
-    with pytest.raises(ValueError, match="of another call"):
+    with pytest.raises(ValueError, match="belongs to another call"):
         ds.load_trajectory(tmp_path / "mine", like=like)
 
 
