@@ -76,3 +76,9 @@ def test_a_checkpoint_of_another_start_is_not_taken():
         with ds.monitored_by(Memory()):
             losses.append(ds.descend(scale * jnp.ones(2), lambda w: jnp.sum(w**2), noisy, steps=5).trace.loss.values[0])
     assert losses == [2.0, 98.0]
+
+
+def test_a_resumed_trajectory_says_how_its_steps_were_taken(train):
+    longer = train(10).resume(steps=10)
+    assert longer.trace.attrs["loop"].startswith("ordinary")
+    assert all(isinstance(value, int | float) for value in longer.statistics.values())

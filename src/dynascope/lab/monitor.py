@@ -68,7 +68,7 @@ class Watcher:
     every: float = 0.1
     """Seconds between two calls of `watched`."""
 
-    def watch(self, recording: Schema) -> Mapping[str, Wanted]:
+    def watch(self, schema: Schema) -> Mapping[str, Wanted]:
         """As `Monitor.watch`: a training or an ensemble begins, of which this part is wanted."""
         return {}
 
@@ -135,8 +135,8 @@ class LabMonitor(Monitor):
         np.savez(buffer, allow_pickle=False, **{f"={key}": array for key, array in arrays.items()})
         write_atomically(self._path(name), buffer.getbuffer())
 
-    def watch(self, recording: Schema) -> Mapping[str, Wanted]:
-        return self.watcher.watch(recording) if self.watcher is not None else {}
+    def watch(self, schema: Schema) -> Mapping[str, Wanted]:
+        return self.watcher.watch(schema) if self.watcher is not None else {}
 
     def watched(self, found: Sequence[Rows]) -> None:
         if self.watcher is not None:

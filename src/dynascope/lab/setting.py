@@ -40,18 +40,16 @@ class Setting:
     What it is (a preset, a control, a change of one) follows from its fields: the same fields are the same run, however
     they were asked for. A control is a setting in which every field that `control` names has the control's value, and
     the preset itself does not.
-
-    Args:
-        experiment: The experiment with its fields.
-        label: The preset that was named, if one was.
-        seed: Sets every random choice, from 0 to 2**32 - 1.
-        sweep: Whether only a sweep asks for it.
     """
 
     experiment: Experiment
+    """The experiment with its fields."""
     label: str | None = None
+    """The preset that was named, if one was."""
     seed: int = 0
+    """Sets every random choice, from 0 to 2**32 - 1."""
     sweep: bool = False
+    """Whether only a sweep asks for it."""
 
     @classmethod
     def parse(
@@ -89,7 +87,7 @@ class Setting:
 
         Args:
             experiment: The experiment with its fields.
-            preset: The preset that its fields come from, if any; found by itself where the fields are exactly those.
+            preset: The preset that its fields come from, if any; found by itself if the fields are exactly those.
             seed: Sets every random choice: an integer from 0 to 2**32 - 1.
             sweep: Whether only a sweep asks for it.
 

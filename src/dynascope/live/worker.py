@@ -109,9 +109,9 @@ def _watcher(tell: Tell) -> Watcher:
         def __init__(self) -> None:
             self.part = 0
 
-        def watch(self, recording: Schema) -> Mapping[str, Wanted]:
+        def watch(self, schema: Schema) -> Mapping[str, Wanted]:
             self.part += 1
-            self.layouts = recorded_layouts(recording)
+            self.layouts = recorded_layouts(schema)
             self.wanted = {name: Wanted(layout.members, layout.rows) for name, layout in self.layouts.items()}
             tell("part", part=self.part, variables=[layout.header() for layout in self.layouts.values()])
             return self.wanted

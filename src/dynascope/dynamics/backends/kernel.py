@@ -169,7 +169,7 @@ class _Step:
             if leaf.dtype.itemsize > 4:
                 raise NotInKernel(str(leaf.dtype))
 
-    def arrays(self) -> Sequence[Sequence[Shaped]]:
+    def arrays(self) -> Sequence[Sequence[Any]]:
         """What a step has on the chip: constants, the state it changes, what was drawn, rows of the source."""
         consts = [*self.known, *(self.leaves[k] for k in self.still)]
         return consts, [self.leaves[k] for k in self.moved], self.drawn, self.rows

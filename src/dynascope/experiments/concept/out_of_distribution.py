@@ -181,7 +181,8 @@ def data_near_test_point(
 
     def points(seed: Array, mu: Array, sigma: Array, radius: Array) -> Array:
         descent = learner(seed, (mu, sigma), rate, truncate_radius=radius)
-        return descent.objective.task.concepts(descent.objective.data)
+        task: Any = descent.objective.task  # a structured identity
+        return task.concepts(descent.objective.data)
 
     def statistics(setting: Any) -> tuple[Array, Array, Array]:
         x, target = points(*setting), jnp.pad(setting[1], (0, experiment.dim - concepts))

@@ -58,15 +58,28 @@ def sweep(
     part: tuple[int, int] | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> xr.Dataset:
-    """Run an experiment (its class or its id) at every point of `grid` with seeds 0 to seeds - 1, on top of a preset,
-    its control and `base`; return everything in `reduced` and every claim's verdict over the grid, and store it.
+    """Run an experiment at every point of a grid, for several seeds, and store the result.
 
-    The dataset is over the grid's keys, `seed` and `claim`: `verdict`, `holds` (1 or 0), `measured`, the `share` of
-    seeds in which a claim holds with its interval `low` to `high`, and the variables of `reduced`. A run that crashes
-    is a gap (the verdict `gap`, NaN), not the end of the sweep; the attribute `gaps` says why. Every point is checked
-    before the first one runs, and runs that are stored are not repeated without `force`. `part=(3, 100)` carries out
-    every hundredth run from the third on; when all parts are stored, the same call without it takes moments. `executor`
-    takes anything with the interface of `concurrent.futures`. `on_progress` is called after each run.
+    A run that crashes is a gap (the verdict `gap`, NaN), not the end of the sweep; the attribute `gaps` says why. Every
+    point is checked before the first one runs, and stored runs are not repeated.
+
+    Args:
+        kind: The experiment, its class or its id.
+        grid: The values of each field that is varied.
+        base: Values of other fields.
+        preset: A preset of the experiment; its defaults if None.
+        control: Whether to apply the control on top of the preset.
+        seeds: Number of seeds, from 0 on.
+        store: Where runs are kept. Default: `runs`.
+        executor: Anything with the interface of `concurrent.futures`. Default: this process.
+        force: Whether to repeat stored runs.
+        part: `(3, 100)` runs every hundredth point from the third on. When all parts are stored, the same call without
+            it takes moments.
+        on_progress: Called after each run.
+
+    Returns:
+        A dataset over the grid's fields, `seed` and `claim`: `verdict`, `holds` (1 or 0), `measured`, the `share` of
+        seeds in which a claim holds with its interval `low` to `high`, and the variables of `reduced`.
     """
     asked = plan(kind, grid, base=base, preset=preset, control=control, seeds=seeds, store=store, force=force)
     done = carry_out(asked.only(part), executor, on_progress=on_progress)
