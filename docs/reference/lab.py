@@ -94,6 +94,7 @@ print(setting.command)
 
 # %% execute.execute
 from dynascope.lab.execute import execute
+from dynascope.lab.setting import Setting
 
 execute(Setting.parse("graphs.pairs", preset="quick"), Store("runs")).verdict
 

@@ -250,7 +250,7 @@ def test_the_command_and_the_python_are_shown(open_page):
     page.click("#show-command")
     page.wait_for_selector("#code:has-text('dynascope run tiny.spiral --preset quick --set rate=0.5')")
     page.click("#show-python")
-    page.wait_for_selector("#code:has-text(\"build(load('tiny.spiral'), {'rate': 0.5}\")")
+    page.wait_for_selector("#code:has-text(\"Setting.parse('tiny.spiral', preset='quick', changes={'rate': 0.5})\")")
 
 
 def test_the_explorer_draws_and_downloads(open_page, tmp_path):

@@ -22,7 +22,7 @@ from dynascope.dynamics.stopping import Stop, as_condition
 from dynascope.dynamics.trajectory import Trajectory, carry_out
 
 Column = ArrayLike | Sequence[float] | range
-Values = Column | tuple["Values", ...] | Mapping[str, "Values"]
+Values = PyTree
 """The values along a dimension: numbers, or a tuple or mapping of equally long arrays that vary together."""
 
 

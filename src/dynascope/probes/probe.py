@@ -31,7 +31,7 @@ class Snapshot:
 
     model: PyTree
     """The parameters: a callable module, or any pytree of arrays."""
-    step: Array
+    step: Array | float
     """The number of steps taken, or the time of a flow."""
     objective: Callable[[PyTree], Array]
     """The loss as a function of the model, on all the data (not on a minibatch)."""

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 from dynascope.experiments.concept.cube import deficits, out_of_order
+from dynascope.experiments.concept.diffusion_experiment import Drawing
 from dynascope.experiments.concept.three_concepts import ThreeConcepts
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.theory.concept.one_layer import strengths
@@ -60,7 +61,7 @@ def test_theory_puts_shape_first_by_conditions_and_size_by_pictures():
     predicted = experiment.predict(measured)
     order = predicted.strength.isel(separation=0).idxmax("concept")
     assert order.sel(space=["told", "pixels"]).values.tolist() == ["shape", "size"]
-    told = ImageConcepts(0.2, **experiment.drawing()).condition_signals()
+    told = ImageConcepts(0.2, **dict(Drawing.of(experiment))).condition_signals()
     a = strengths(*(np.asarray(part) for part in told), origin=True)
     np.testing.assert_allclose(predicted.strength.sel(space="told").isel(separation=0), a, rtol=1e-6)
     z = 1 - np.exp(-a * 3.0)

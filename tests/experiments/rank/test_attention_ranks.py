@@ -109,7 +109,7 @@ def test_components_that_rise_later_at_a_small_scale_are_further_apart(small, ve
         {"step": steps, "epoch": ("step", steps / 10), "product": ["key-query", "value-output"]},
         {"data": "made up"},
     )
-    experiment = InitializationScale(scales=(1.0, 0.5), depth=1, epochs=10)
+    experiment = InitializationScale(scales=(1.0, 0.5), depth=1, epochs=10, warmup_epochs=1)
     found = {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(trace, None))}
     assert found["fewer-components-value-output"] == "holds"
     assert found["further-apart"] == verdict
