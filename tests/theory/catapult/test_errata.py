@@ -7,7 +7,7 @@ from dynascope.theory.linearity import errata as chapter_2
 
 
 def test_every_counter_example_is_numbers_under_names_of_their_own():
-    found = [*errata.COUNTER_EXAMPLES, *chapter_2.COUNTER_EXAMPLES]
+    found = [*errata.COUNTER_EXAMPLES.values(), *chapter_2.COUNTER_EXAMPLES.values()]
     assert len({one.__name__ for one in found}) == len(found)
     numbers = errata.kernel_weights()
     assert all(name.isidentifier() and isinstance(value, float) for name, value in numbers.items())

@@ -25,7 +25,7 @@ RATES = np.geomspace(1e-3, 1, 13)
 RIGHT, WRONG = PALETTE[1], PALETTE[0]
 EXACT = 1e-7
 """The corrected form is exact if its error is below this share of the printed one's."""
-COUNTER_EXAMPLES = (*chapters_3_and_4.COUNTER_EXAMPLES, *chapter_2.COUNTER_EXAMPLES)
+COUNTER_EXAMPLES = {**chapters_3_and_4.COUNTER_EXAMPLES, **chapter_2.COUNTER_EXAMPLES}
 AGAINST = "error of the corrected form over that of the printed one"
 
 
@@ -55,7 +55,7 @@ class Errata(Experiment):
         """A node for each counter-example; `recursion`: errors of (3.16) by rate; `above`: the run that is drawn."""
         recursions = [chapters_3_and_4.kernel_recursion(rate=float(rate), curvature=self.curvature) for rate in RATES]
         losses, kernels, _ = one_example(self.width, 2.05, 250)
-        nodes: dict[str, Any] = {find.__name__.replace("_", "-"): find() for find in COUNTER_EXAMPLES}
+        nodes: dict[str, Any] = {name: find() for name, find in COUNTER_EXAMPLES.items()}
         nodes["kernel-recursion"] = chapters_3_and_4.kernel_recursion(curvature=self.curvature)
         nodes["recursion"] = {
             name: ("rate", [found[name] for found in recursions]) for name in ("printed", "corrected")

@@ -275,18 +275,19 @@ def _kernel(net: GatedNetwork) -> float:
     return net.kernel().item()
 
 
-COUNTER_EXAMPLES = (
-    kernel_recursion,
-    falling_kernel,
-    turning_point,
-    _missed_point,
-    kernel_weights,
-    _direction_expansion,
-    _without_linear_term,
-    _remainder_sign,
-    start_of_w,
-    _slightly_above,
-    after_catapult,
-    _units_of_rates,
-    _half_of_curvature,
-)
+COUNTER_EXAMPLES = {
+    "kernel-recursion": kernel_recursion,
+    "falling-kernel": falling_kernel,
+    "turning-point": turning_point,
+    "missed-point": _missed_point,
+    "kernel-weights": kernel_weights,
+    "direction-expansion": _direction_expansion,
+    "without-linear-term": _without_linear_term,
+    "remainder-sign": _remainder_sign,
+    "start-of-w": start_of_w,
+    "slightly-above": _slightly_above,
+    "after-catapult": after_catapult,
+    "units-of-rates": _units_of_rates,
+    "half-of-curvature": _half_of_curvature,
+}
+"""By the names of their claims."""

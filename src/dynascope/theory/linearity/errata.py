@@ -104,4 +104,10 @@ def removal_scale(degree: int = 400, probability: float = 0.5, neurons: int = 20
     return {"old": float(np.mean(total**2 / degree)), "left": float(np.mean(total**2 / np.maximum(kept, 1)))}
 
 
-COUNTER_EXAMPLES = (series_radius, mean_gradient, derivative_too_high, removal_scale)
+COUNTER_EXAMPLES = {
+    "series-radius": series_radius,
+    "mean-gradient": mean_gradient,
+    "derivative-too-high": derivative_too_high,
+    "removal-scale": removal_scale,
+}
+"""By the names of their claims."""
