@@ -3,17 +3,15 @@ has moved, the learning rate in force, the rows of the next step."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.agop import Apply, Outer, alignment, call, check_outer, smaller_agop
-from dynascope.probes.probe import Every, Probe, Snapshot, probe
+from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
 
 def loss(*, every: Every = None) -> Probe:
@@ -58,7 +56,7 @@ def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = 
     points = jnp.asarray(checks.array("points", points, min_ndim=1))
     checks.function("apply", apply, "apply(model, x)")
 
-    def measure(snapshot: Snapshot) -> Any:
+    def measure(snapshot: Snapshot) -> Value:
         return jax.vmap(lambda x: apply(snapshot.model, x))(points)
 
     return probe(measure, dims=("point", "coordinate"), every=every)
@@ -78,7 +76,7 @@ def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = c
     point = jnp.asarray(checks.array("point", point, ndim=1))
     checks.function("apply", apply, "apply(model, x)")
 
-    def measure(snapshot: Snapshot) -> Any:
+    def measure(snapshot: Snapshot) -> Value:
         return jax.jacfwd(lambda x: apply(snapshot.model, x))(point)
 
     return probe(measure, dims=("row", "column"), every=every)
@@ -112,10 +110,10 @@ def displacement(*, every: Every = None) -> Probe:
         A probe with a scalar value.
     """
 
-    def parameters(model: Any) -> list[Any]:
+    def parameters(model: PyTree) -> list[Array]:
         return jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
 
-    def measure(snapshot: Snapshot, start: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, start: PyTree) -> tuple[Value, PyTree]:
         moved = [now - then for now, then in zip(parameters(snapshot.model), start, strict=True)]
         return jnp.sqrt(sum(jnp.sum(jnp.abs(leaf) ** 2) for leaf in moved)), start
 
@@ -136,7 +134,7 @@ def learning_rate(*, every: Every = None) -> Probe:
         settled, 3 gave up) and `catapults` (how many are complete).
     """
 
-    def measure(snapshot: Snapshot) -> dict[str, Any]:
+    def measure(snapshot: Snapshot) -> dict[str, Array]:
         rate = _in_state(snapshot.optimizer, "learning_rate")
         if rate is None:
             raise ValueError(
@@ -159,7 +157,7 @@ def batch_rows(*, every: Every = None) -> Probe:
         A probe with the dimension `place`, shape (batch,).
     """
 
-    def measure(snapshot: Snapshot) -> Any:
+    def measure(snapshot: Snapshot) -> Value:
         rows = snapshot.batch().rows
         if rows is None:
             raise ValueError("probes.batch_rows needs a descent with `data` and a `batch` smaller than the data")
@@ -168,7 +166,7 @@ def batch_rows(*, every: Every = None) -> Probe:
     return probe(measure, dims=("place",), every=every)
 
 
-def _in_state(state: Any, name: str) -> Array | None:
+def _in_state(state: PyTree, name: str) -> Array | None:
     """The first array of that name in the optimizer's state."""
     found = optax.tree_utils.tree_get_all_with_path(state, name)
     return next((value for _, value in found if eqx.is_array(value)), None)

@@ -6,12 +6,11 @@ Sharpness, eigenvalues and alignment continue from the vectors found at the last
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.directional import flip
@@ -20,7 +19,7 @@ from dynascope.geometry.hessian import flatten, linearize_gradient
 from dynascope.geometry.krylov import Which
 from dynascope.geometry.linearity import hessian_norm
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
-from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
+from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 SMALL = 32
 """Up to this many parameters it is as cheap to diagonalize the whole Hessian at every recording."""
@@ -78,7 +77,7 @@ def gradient_alignment(*, every: Every = None, tolerance: float = 1e-5) -> Probe
     """
     both = sharpness(every=every, tolerance=tolerance)
 
-    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
         found, state = both.measure(snapshot, state)
         return {"value": found["alignment"], "angle": found["angle"], "sharpness": found["value"]}, state
 
@@ -98,7 +97,7 @@ def flip_discriminant(learning_rate: Float[Array, ""] | float, *, every: Every =
     """
     checks.real("learning_rate", learning_rate, above=0)
 
-    def measure(snapshot: Snapshot) -> dict[str, Any]:
+    def measure(snapshot: Snapshot) -> dict[str, Array]:
         found = flip(snapshot.loss, snapshot.model, learning_rate)
         _, _, second, third, fourth = found.derivatives
         return {
@@ -133,7 +132,7 @@ def hessian_density(
     check_quadrature(draws, degree)
     checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
 
-    def measure(snapshot: Snapshot) -> dict[str, Any]:
+    def measure(snapshot: Snapshot) -> dict[str, Array]:
         found = spectral_density(snapshot.loss, snapshot.model, jax.random.key(seed), draws=draws, degree=degree)
         value, standard_error = found.density(at, width)
         return {"value": value, "standard_error": standard_error}
@@ -145,7 +144,7 @@ def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max
     """Eigenpairs along a trajectory: the state is the last subspace and the number of recordings."""
     check_search(k, tolerance, max_products, which)
 
-    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
         subspace, recordings = state
         flat = flatten(snapshot.loss, snapshot.model)
         gradient, product = linearize_gradient(flat.objective, flat.point)
@@ -156,7 +155,7 @@ def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max
             found = search_eigenpairs(product, gradient, k, tolerance, which, subspace, recordings, 1, max_products)
         return entries(found, gradient), (found.subspace, recordings + 1)
 
-    def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Any]:
+    def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Array]:
         length = jnp.linalg.norm(gradient)
         along = jnp.abs(found.vectors @ gradient) / jnp.where(length > 0, length, 1)
         each = {"value": found.values, "residual": found.residuals, "error": found.errors}
@@ -164,7 +163,7 @@ def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max
         each = each if indexed else {name: entry[0] for name, entry in each.items()}
         return each | {"products": found.products}
 
-    def initial_state(snapshot: Snapshot) -> Any:
+    def initial_state(snapshot: Snapshot) -> PyTree:
         point = flatten(snapshot.loss, snapshot.model).point
         start = jax.random.normal(jax.random.key(1), (min(k + 1, point.size), point.size), point.dtype)
         return start, jnp.zeros((), jnp.int32)
@@ -176,7 +175,7 @@ def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max
 
 
 def output_hessian_norm(
-    function: Callable[[Any], Any], *, every: Every = None, tolerance: float = 1e-3, max_products: int = 300
+    function: Callable[[PyTree], PyTree], *, every: Every = None, tolerance: float = 1e-3, max_products: int = 300
 ) -> Probe:
     """The spectral norm of the Hessian of an output over the parameters.
 
@@ -192,7 +191,7 @@ def output_hessian_norm(
     checks.function("function", function, "function(model)")
     check_search(1, tolerance, max_products)
 
-    def measure(snapshot: Snapshot) -> dict[str, Any]:
+    def measure(snapshot: Snapshot) -> dict[str, Array]:
         return hessian_norm(function, snapshot.model, tolerance=tolerance, max_products=max_products)._asdict()
 
     return probe(measure, every=every)

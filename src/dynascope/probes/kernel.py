@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from dynascope.geometry.kernel_spectrum import (
     split_loss,
 )
 from dynascope.geometry.tangent_kernel import Apply, check_examples
-from dynascope.probes.probe import Dims, Every, Probe, Snapshot, probe
+from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 
 def kernel_norm(
@@ -68,7 +67,7 @@ def kernel_norm(
     if y is not None:
         checks.rows(x=x, y=y)
 
-    def measure(snapshot: Snapshot, state: Any) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
         subspace, recordings = state
         size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
         found = pairs_of(size, product, matrix, k, tolerance, subspace, recordings, max_products)
@@ -83,7 +82,7 @@ def kernel_norm(
             value |= {"top": split.top, "rest": split.rest}
         return value, (None if subspace is None else found.subspace, recordings + 1)
 
-    def initial_state(snapshot: Snapshot) -> Any:
+    def initial_state(snapshot: Snapshot) -> PyTree:
         size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
         recordings = jnp.zeros((), jnp.int32)
         if matrix is not None and size <= DENSE:
@@ -115,7 +114,7 @@ def kernel_distance(
     check_search(1, tolerance, 1)
     check_examples(x, apply, formed)
 
-    def measure(snapshot: Snapshot, start: PyTree) -> tuple[Any, Any]:
+    def measure(snapshot: Snapshot, start: PyTree) -> tuple[Value, PyTree]:
         return kernel_change(snapshot.model, start, x, apply=apply, tolerance=tolerance, formed=formed), start
 
     return Probe(measure, every=every, initial_state=lambda snapshot: snapshot.model)
@@ -125,7 +124,7 @@ def batch_critical_rate(
     *,
     every: Every = None,
     apply: Apply | None = None,
-    inputs: Callable[[Any], PyTree] = lambda data: data[0],
+    inputs: Callable[[PyTree], PyTree] = lambda data: data[0],
     convention: Convention = "mse",
 ) -> Probe:
     """The critical learning rate of the batch that the next step will use.
@@ -144,7 +143,7 @@ def batch_critical_rate(
     if apply is not None:
         checks.function("apply", apply, "apply(model, x)")
 
-    def measure(snapshot: Snapshot) -> Any:
+    def measure(snapshot: Snapshot) -> Value:
         data = snapshot.batch().data
         if data is None:
             raise ValueError("probes.batch_critical_rate needs a descent with `data`")

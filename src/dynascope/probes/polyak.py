@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,7 +31,7 @@ def polyak(x: PyTree, *, every: Every = None, apply: Apply | None = None) -> Pro
     def kernel(snapshot: Snapshot) -> Float[Array, "nk nk"]:
         return tangent_kernel(snapshot.model, x, apply=apply)
 
-    def measure(snapshot: Snapshot, start: Float[Array, "nk nk"]) -> tuple[dict[str, Any], Float[Array, "nk nk"]]:
+    def measure(snapshot: Snapshot, start: Float[Array, "nk nk"]) -> tuple[dict[str, Array], Float[Array, "nk nk"]]:
         loss, gradient = eqx.filter_value_and_grad(snapshot.loss)(snapshot.model)
         square = jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)]).sum()
         now = kernel(snapshot)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PRNGKeyArray
+from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from dynascope import checks
 from dynascope.geometry.spectra import Pair, perturbation_singular_values, product_singular_values, random_perturbation
-from dynascope.probes.probe import Every, Probe, Snapshot, probe
+from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
-Pairs = Callable[[Any], Pair]
+Pairs = Callable[[PyTree], Pair]
 """From a model to factors A and B, with any axes before the last two (layers, heads)."""
 
 HEADS = ("product", "layer", "head", "singular")
@@ -65,7 +64,7 @@ def perturbation_spectrum(
     if not isinstance(noisy, jax.Array):
         checks.one_of("noisy", noisy, (True, False))
 
-    def measure(snapshot: Snapshot, start: Pair) -> tuple[Any, Pair]:
+    def measure(snapshot: Snapshot, start: Pair) -> tuple[Value, Pair]:
         now = _pair(pairs, snapshot)
         if null is not None:
             noise = random_perturbation(null, now, start)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.geometry.truncation import Where, cut_to, directions, pick_weights, replace_weights
-from dynascope.probes.probe import Every, Probe, Snapshot, probe
+from dynascope.probes.probe import Every, Probe, Snapshot, Value, probe
 
-Measure = Callable[[Any], Any]
+Measure = Callable[[PyTree], PyTree]
 """From a model to an array, or to a mapping of arrays, all with the same number of axes."""
 
 
@@ -51,7 +51,7 @@ def truncations(
     if not isinstance(dims, tuple | list) or not all(isinstance(name, str) for name in dims):
         raise TypeError(f"dims must be a tuple of names, one for each axis; got {checks.shown(dims)}")
 
-    def measure_all(snapshot: Snapshot) -> Any:
+    def measure_all(snapshot: Snapshot) -> Value:
         found = [_at_ranks(snapshot.model, where, ranks, measure) for where in weights.values()]
         return jax.tree.map(lambda *each: jnp.stack(each), *found)
 
@@ -59,11 +59,11 @@ def truncations(
     return probe(measure_all, names, coords={"weight": tuple(weights), "rank": tuple(ranks)}, every=every)
 
 
-def _at_ranks(model: Any, where: Where, ranks: Sequence[int], measure: Measure) -> Any:
+def _at_ranks(model: PyTree, where: Where, ranks: Sequence[int], measure: Measure) -> PyTree:
     matrices = pick_weights(model, where)
     vectors = [directions(matrix) for matrix in matrices]
 
-    def at(rank: Any) -> Any:
+    def at(rank: Array) -> PyTree:
         cut = tuple(cut_to(matrix, each, rank) for matrix, each in zip(matrices, vectors, strict=True))
         return measure(replace_weights(model, where, cut))
 
