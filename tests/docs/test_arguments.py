@@ -5,6 +5,11 @@ theory, and the names of the lab that the reference lists. A docstring names arg
 class those of `__init__`, and describes the result in `Returns:` (or `Yields:`). A field of a class without `__init__`
 has a string below it (mkdocstrings looks for it there). The docstring of a class says how it is called. A method that
 overrides another may leave both to that one.
+
+A function that is named by the thing it returns needs no `Returns:` if its docstring begins with that thing: with "The",
+"A" or a number word ("The largest eigenvalue of ..."), with "How", "Whether" or "Which" ("How far a curve falls ..."),
+with a plural ("Colors for ..."), or with a formula ("nu = eta f'' - 2"). A docstring that begins with a verb ("Train a
+model ...") says what the function does; it must say in `Returns:` what comes back.
 """
 
 from __future__ import annotations
@@ -22,6 +27,11 @@ import make_reference as listing
 PACKAGE = listing.SOURCE / "dynascope"
 ROOMS = (*listing.ROOMS, *(f"theory.{system}" for system in listing.SYSTEMS), "lab")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+NAMES_THE_RESULT = re.compile(
+    r"(The|An?|One|Two|Three|Four|Both|All|Each|Every|No|How|Whether|Which|At which|By how much)\b"
+    r"|[A-Z][a-z]+(?<!s)s\b"  # a plural noun; verbs such as "Pass" and "Process" end in a double s
+    r"|[^A-Z\s]|[A-Z](?![a-z])"  # a formula
+)
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -36,8 +46,13 @@ def test_every_argument_of_a_public_name_is_described(room: str):
         ('def f(x, *more): "F.\\n\\nArgs:\\n    x: It."', ["f: *more is not described"]),
         ('def f(x): "F of x."', ["f: x is not described"]),
         ('def f(x): "F.\\n\\nArgs:\\n    x: It, with\\n        y: this.\\n    y: No."', ["f: there is no argument y"]),
-        ('def f() -> int: "F."', ["f: Returns is missing"]),
-        ('def f() -> int: "F.\\n\\nReturns:\\n    One."', []),
+        ('def f() -> int: "Do it."', ["f: Returns is missing"]),
+        ('def f() -> int: "Do it.\\n\\nReturns:\\n    One."', []),
+        ('def f() -> int: "The number of steps."', []),
+        ('def f() -> int: "Steps between two recordings."', []),
+        ('def f() -> int: "nu = eta f\'\' - 2."', []),
+        ('def f() -> int: "Count the steps."', ["f: Returns is missing"]),
+        ('def f() -> int: "Process the steps."', ["f: Returns is missing"]),
         ("class F:\n    x: int\n    y: int\n    'That.'", ["F: x is not described"]),
         (
             'class F:\n    "F.\\n\\n    Args:\\n        x: It."\n    def __init__(self, x, *, y): ...',
@@ -80,8 +95,9 @@ def complaints_about(node: Function | ast.ClassDef, title: str) -> Iterator[str]
         yield from complaints_about_class(node, title)
         return
     yield from compare(arguments(node), described(node), title)
+    text = ast.get_docstring(node) or ""
     nothing = node.returns is None or ast.unparse(node.returns) in ("None", "NoReturn", "Never")
-    if not nothing and not re.search(r"^(Returns|Yields):\n", ast.get_docstring(node) or "", re.MULTILINE):
+    if not (nothing or NAMES_THE_RESULT.match(text) or re.search(r"^(Returns|Yields):\n", text, re.MULTILINE)):
         yield f"{title}: Returns is missing"
 
 
