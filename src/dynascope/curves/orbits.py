@@ -19,16 +19,13 @@ def period(
     orbit: ArrayLike, burn_in: int = 0, *, tolerance: float = 1e-7, periods: tuple[int, ...] = PERIODS
 ) -> Int[np.ndarray, " ..."]:
     """The period of each orbit at the end of its record: the smallest p with |x_{t+p} - x_t| < `tolerance` for the last
-    p steps t.
+    p steps t. 0 if the orbit is aperiodic or has diverged.
 
     Args:
         orbit: Iterates `(..., step)`, recorded at every step, with at least twice the longest period after `burn_in`.
         burn_in: Number of steps to drop from the start.
         tolerance: The largest distance between states that count as equal.
         periods: The periods to try.
-
-    Returns:
-        The period, shape `(...)`; 0 if the orbit is aperiodic or has diverged.
     """
     checks.real("tolerance", tolerance, above=0)
     if not isinstance(periods, tuple | list) or not periods:
@@ -54,9 +51,6 @@ def last_cycle(orbit: ArrayLike, length: int) -> Float[np.ndarray, "... length"]
     Args:
         orbit: Iterates `(..., step)`.
         length: Number of iterates to keep: the period.
-
-    Returns:
-        The cycle, shape `(..., length)`.
     """
     values = np.asarray(checks.array("orbit", orbit, min_ndim=1), float)
     tail = values[..., -checks.whole("length", length, at_least=1, at_most=values.shape[-1]) :]
@@ -69,9 +63,6 @@ def transverse_exponent(factors: ArrayLike) -> Float[np.ndarray, " ..."]:
 
     Args:
         factors: The factors `(..., step)`; for the imbalance of a product loss, 1 + eta (xy - mu).
-
-    Returns:
-        The rate per step, shape `(...)`.
     """
     with np.errstate(divide="ignore"):
         values = np.asarray(checks.array("factors", factors, min_ndim=1), float)

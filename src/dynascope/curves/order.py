@@ -19,26 +19,20 @@ Values = Float[np.ndarray, "..."]
 
 
 def hierarchy(concepts: int) -> Nodes:
-    """All of `{0,1}^s`, counting in binary with the first concept as the leading digit.
+    """All of `{0,1}^s`, counting in binary with the first concept as the leading digit. One node per row.
 
     Args:
         concepts: The number s of concepts.
-
-    Returns:
-        The nodes, one per row, shape `(2^s, s)`.
     """
     concepts = checks.whole("concepts", concepts, at_least=1, at_most=20)
     return (np.arange(2**concepts)[:, None] >> np.arange(concepts)[::-1]) & 1
 
 
 def comparable_pairs(nodes: Nodes) -> Pairs:
-    """The pairs of nodes with `u <= v` componentwise and `u != v` (65 of them for s = 4).
+    """The pairs `(u, v)` of indices of nodes with `u <= v` componentwise and `u != v` (65 of them for s = 4).
 
     Args:
         nodes: Vectors of zeros and ones, one per row.
-
-    Returns:
-        Indices `(u, v)`, one pair per row.
     """
     nodes = _whole_numbers("nodes", nodes)
     below = np.all(nodes[:, None, :] <= nodes[None, :, :], axis=-1)
@@ -50,9 +44,6 @@ def cover_pairs(nodes: Nodes) -> Pairs:
 
     Args:
         nodes: Vectors of zeros and ones, one per row.
-
-    Returns:
-        Indices `(u, v)`, one pair per row.
     """
     pairs, nodes = comparable_pairs(nodes), np.asarray(nodes)
     return pairs[(nodes[pairs[:, 1]] - nodes[pairs[:, 0]]).sum(axis=-1) == 1]
@@ -65,9 +56,6 @@ def violation_share(losses: ArrayLike, pairs: Pairs, tolerance: float = 0) -> Va
         losses: The loss of each node, `(..., node)`.
         pairs: Indices `(u, v)`, one pair per row.
         tolerance: How far `loss_u` may exceed `loss_v`.
-
-    Returns:
-        The share, shape `(...)`.
     """
     values, pairs = _with_pairs("losses", losses, pairs)
     checks.real("tolerance", tolerance, at_least=0)
@@ -80,9 +68,6 @@ def level_means(losses: ArrayLike, nodes: Nodes) -> Values:
     Args:
         losses: The loss of each node, `(..., node)`.
         nodes: Vectors of zeros and ones, one per row.
-
-    Returns:
-        The means, shape `(..., s + 1)`.
     """
     nodes = _whole_numbers("nodes", nodes)
     values, level = np.asarray(checks.array("losses", losses, min_ndim=1)), nodes.sum(axis=-1)
@@ -92,14 +77,12 @@ def level_means(losses: ArrayLike, nodes: Nodes) -> Values:
 
 
 def share_in_order(learning_times: ArrayLike, pairs: Pairs) -> Values:
-    """The share of pairs `u <= v` in which `v` is not learned before `u`.
+    """The share of pairs `u <= v` in which `v` is not learned before `u`. Pairs with neither learned do not count; nan
+    if there are no others.
 
     Args:
         learning_times: The time at which each node is learned, `(..., node)`; nan if never.
         pairs: Indices `(u, v)`, one pair per row.
-
-    Returns:
-        The share, shape `(...)`, among the pairs with at least one node learned; nan if there is none.
     """
     values, pairs = _with_pairs("learning_times", learning_times, pairs)
     times = np.where(np.isnan(values), np.inf, values.astype(float))

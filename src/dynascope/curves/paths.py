@@ -41,9 +41,6 @@ def signed_area(z_1: ArrayLike, z_2: ArrayLike) -> Values:
     Args:
         z_1: The normalized output of the first concept, `(..., step)`.
         z_2: That of the second.
-
-    Returns:
-        The area, shape `(...)`.
     """
     x, y = _same_shape(z_1, z_2)
     under_path = np.sum(0.5 * (y[..., 1:] + y[..., :-1]) * np.diff(x, axis=-1), axis=-1)
@@ -56,9 +53,6 @@ def largest_difference(z_1: ArrayLike, z_2: ArrayLike) -> Values:
     Args:
         z_1: The normalized output of the first concept, `(..., step)`.
         z_2: That of the second.
-
-    Returns:
-        The difference, shape `(...)`.
     """
     x, y = _same_shape(z_1, z_2)
     difference = y - x
@@ -72,9 +66,6 @@ def half_times(z: ArrayLike, times: ArrayLike | None = None) -> Crossing:
     Args:
         z: A path `(..., step, concept)`.
         times: The time of each step, `(step,)`. Default: its index.
-
-    Returns:
-        Times and uncertainties, shape `(..., concept)`.
     """
     return first_crossing(np.moveaxis(as_array("z", z, min_ndim=2), -2, -1), 0.5, times)
 
@@ -84,16 +75,14 @@ def reversal(z: ArrayLike) -> Values:
 
     Args:
         z: Normalized outputs, `(..., step)`.
-
-    Returns:
-        The largest fall, shape `(...)`.
     """
     values = as_array("z", z)
     return np.asarray(np.max(np.maximum.accumulate(values, axis=-1) - values, axis=-1))
 
 
 def illusion_gap(outputs: ArrayLike, at: ArrayLike, strongest_mean: ArrayLike, target: ArrayLike) -> Values:
-    """`||o - strongest training mean|| / ||target||` at one step: small if the model memorizes.
+    """`||o - strongest training mean|| / ||target||` at one step: small if the model memorizes. nan if `at` is
+    negative.
 
     Args:
         outputs: The outputs, `(..., step, coordinate)`.
@@ -101,9 +90,6 @@ def illusion_gap(outputs: ArrayLike, at: ArrayLike, strongest_mean: ArrayLike, t
         strongest_mean: The mean of the training cluster with the strongest signal, `(coordinate,)` or one for each
             path.
         target: The target, `(coordinate,)`.
-
-    Returns:
-        The gap, shape `(...)`; nan if `at` is negative.
     """
     path, index = as_array("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at, empty=True))
     if index.dtype.kind not in "iu" or index.shape != path.shape[:-2] or np.any(index >= path.shape[-2]):

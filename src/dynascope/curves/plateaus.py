@@ -100,13 +100,8 @@ def plateaus(
         times: Increasing times, `(time,)`, evenly spaced or not.
         flat: The largest slope that counts as flat, relative to `size`.
         shortest: The shortest time that a plateau lasts.
-        window: The time over which a slope is fitted, at least one recording to either side. A window averages noise
-            out, and smears jumps by as much.
-        size: The scale of slopes, such as the first loss. Default: the range of the curve, its largest less its
-            smallest value.
-
-    Returns:
-        The plateaus; an empty list if there are none.
+        window: The time over which a slope is fitted. It averages noise out, and smears jumps by as much.
+        size: The scale of slopes, such as the first loss. Default: the range of the curve.
     """
     checks.real("flat", flat, at_least=0)
     checks.real("shortest", shortest, at_least=0)
@@ -140,9 +135,6 @@ def jumps(
         window: The time over which a slope is fitted; see `plateaus`.
         smallest: The smallest change of level that counts, relative to `size`.
         size: The scale of slopes and levels. Default: the range of the curve.
-
-    Returns:
-        The jumps, with their times and uncertainties.
     """
     checks.real("smallest", smallest, at_least=0)
     values, clock = _recorded(curve, times)
@@ -173,15 +165,13 @@ def jumps(
 def switches(entries: Float[np.ndarray, "time entry"], times: ArrayLike, threshold: float = 1e-3) -> list[list[Active]]:
     """The stretches on which each entry exceeds a threshold in size.
 
-    Crossings are interpolated in the logarithm, since entries grow and decay exponentially.
+    Crossings are interpolated in the logarithm, since entries grow and decay exponentially. An entry that leaves and
+    comes back has two.
 
     Args:
         entries: The entries, `(time, entry)`.
         times: Increasing times, `(time,)`.
         threshold: The size above which an entry is on.
-
-    Returns:
-        For each entry its stretches, in order: an entry that leaves and comes back has two.
     """
     values = as_float("entries", entries, ndim=2)
     clock = check_times(times, len(values))
@@ -207,9 +197,6 @@ def support_size(entries: Float[np.ndarray, "... entry"], threshold: float = 1e-
     Args:
         entries: The entries, `(..., entry)`.
         threshold: The size above which an entry counts.
-
-    Returns:
-        The number of entries, shape `(...)`.
     """
     checks.real("threshold", threshold, at_least=0)
     return np.asarray((np.abs(as_float("entries", entries)) > threshold).sum(axis=-1))

@@ -18,34 +18,26 @@ def relative_spectrum(values: Any) -> Any:
 
     Args:
         values: Singular values `(..., singular)`, in descending order.
-
-    Returns:
-        The ratios, in the shape of `values`.
     """
     values = checks.array("values", values, min_ndim=1)
     return values / values[..., :1]
 
 
 def stable_rank(values: Any) -> Any:
-    """Σσ²/σ₁², between 1 and the rank.
+    """Σσ²/σ₁², between 1 and the rank. NaN if all σ are zero.
 
     Args:
         values: Singular values `(..., singular)`, in descending order.
-
-    Returns:
-        The stable rank, shape `(...)`; NaN if all σ are zero.
     """
     return (relative_spectrum(values) ** 2).sum(-1)
 
 
 def effective_rank(values: Any) -> Any:
-    """exp of the entropy of the shares σ²/Σσ²: the number of equal values that have the same entropy.
+    """exp of the entropy of the shares σ²/Σσ²: the number of equal values that have the same entropy. NaN if all σ are
+    zero.
 
     Args:
         values: Singular values `(..., singular)`, in descending order.
-
-    Returns:
-        The effective rank, shape `(...)`; NaN if all σ are zero.
     """
     xp = _numpy(values)
     shares = relative_spectrum(values) ** 2
@@ -54,14 +46,11 @@ def effective_rank(values: Any) -> Any:
 
 
 def count_above(values: Any, share: float = 0.1) -> Any:
-    """How many σ are above a share of σ₁.
+    """How many σ are above a share of σ₁. NaN if all σ are zero.
 
     Args:
         values: Singular values `(..., singular)`, in descending order.
         share: The share of σ₁.
-
-    Returns:
-        The count, shape `(...)`; NaN if all σ are zero.
     """
     checks.real("share", share, at_least=0, at_most=1)
     relative = relative_spectrum(values)
@@ -70,14 +59,11 @@ def count_above(values: Any, share: float = 0.1) -> Any:
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
-    """The smallest number of directions that hold a share of Σσ².
+    """The smallest number of directions that hold a share of Σσ². NaN if all σ are zero.
 
     Args:
         values: Singular values `(..., singular)`, in descending order.
         share: The share of Σσ².
-
-    Returns:
-        The number of directions, shape `(...)`; NaN if all σ are zero.
     """
     checks.real("share", share, at_least=0, at_most=1)
     xp = _numpy(values)
@@ -105,7 +91,8 @@ def read(statistic: Callable[[Any], Any], values: xr.DataArray, dim: str = "sing
 
 
 def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular") -> xr.DataArray:
-    """The first step at which each σ is above a share of the largest one of the whole run.
+    """The first step at which each σ is above a share of the largest one of the whole run. NaN if a value never rises
+    above it.
 
     In descending order no component rises before the one above it.
 
@@ -113,9 +100,6 @@ def rise_steps(values: xr.DataArray, share: float = 0.2, *, dim: str = "singular
         values: Singular values with the dimensions `step` and `dim`.
         share: The share of the largest value.
         dim: The dimension of the singular values.
-
-    Returns:
-        The steps, without the dimension `step`; NaN if a value never rises above the share.
     """
     checks.real("share", share, above=0, at_most=1)
     known = isinstance(values, xr.DataArray) and isinstance(dim, str) and {"step", dim} <= set(values.dims)

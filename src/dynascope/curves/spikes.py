@@ -31,38 +31,30 @@ class Rise(NamedTuple):
     """The step at which it ends."""
 
     def height(self, curve: ArrayLike) -> Values:
-        """The ratio of the value at the peak to that at the trough.
+        """The ratio of the value at the peak to that at the trough. 1 if there is no rise.
 
         Args:
             curve: The values, `(..., step)`.
-
-        Returns:
-            The ratio for each rise; 1 if there is none.
         """
         return np.asarray(_at(curve, self.peak) / _at(curve, self.trough))
 
     def share(self, part: ArrayLike, curve: ArrayLike) -> Values:
-        """How much of the rise of a curve is due to one of its summands.
+        """How much of the rise of a curve is due to one of its summands. 0 if there is no rise.
 
         Args:
             part: The summand, `(..., step)`.
             curve: The sum, `(..., step)`.
-
-        Returns:
-            The share for each rise; 0 if there is none.
         """
         with np.errstate(invalid="ignore"):
             rise, of_part = (_at(values, self.peak) - _at(values, self.trough) for values in (curve, part))
             return np.where(rise == 0, 0, of_part / np.where(rise == 0, 1, rise))
 
     def recovery(self, curve: ArrayLike) -> Steps:
-        """The first step from the peak on at which the curve is back at the value of the trough.
+        """The first step from the peak on at which the curve is back at the value of the trough. The last step if it
+        never is, or does not rise.
 
         Args:
             curve: The values, `(..., step)`, with one rise each.
-
-        Returns:
-            The step, shape `(...)`; the last one if the curve never recovers or does not rise.
         """
         values, peak = np.asarray(curve), self.peak[..., None]
         low = values <= _at(values, self.trough)[..., None]
@@ -81,9 +73,6 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
         factor: The ratio of a peak to the lowest value before it.
         before: Number of steps before the peak to compare with.
         after: Number of steps after it that must not be higher.
-
-    Returns:
-        True at the peaks, shape `(..., step)`.
     """
     values = _checked(curve, factor)
     checks.whole("after", after, at_least=0, at_most=2**20)
@@ -98,9 +87,6 @@ def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
     Args:
         curve: The values, `(..., step)`.
         before: Number of steps before each step to look at.
-
-    Returns:
-        The steps, shape `(..., step)`.
     """
     windows = _window(_checked(curve), before, 0)
     lowest = np.argmin(np.where(np.isnan(windows), np.inf, windows), axis=-1)
@@ -108,15 +94,12 @@ def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
 
 
 def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
-    """The first rise above `factor` times the lowest value so far.
+    """The first rise above `factor` times the lowest value so far. Both of its steps are 0 if there is none.
 
     Args:
         curve: The values, `(..., step)`.
         factor: The ratio to the lowest value so far.
         within: The peak is the highest value up to this many steps after the curve exceeds that ratio.
-
-    Returns:
-        One rise for each curve; both of its steps are 0 if there is none.
     """
     values, step = _checked(curve, factor), np.arange(np.shape(curve)[-1])
     checks.whole("within", within, at_least=0)
@@ -134,9 +117,6 @@ def largest_rise(curve: ArrayLike) -> Rise:
 
     Args:
         curve: The values, `(..., step)`.
-
-    Returns:
-        One rise for each curve.
     """
     values = _checked(curve)
     with np.errstate(invalid="ignore", divide="ignore"):

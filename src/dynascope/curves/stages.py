@@ -64,9 +64,6 @@ def descents(loss: ArrayLike, tolerance: float = 0.01) -> Counts:
     Args:
         loss: The loss, `(..., step)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
-
-    Returns:
-        The number of descents, shape `(...)`.
     """
     count, _ = _hysteresis(loss, tolerance, emit=False)
     return count
@@ -78,9 +75,6 @@ def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoin
     Args:
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
-
-    Returns:
-        The extrema; an empty list if there are none.
     """
     values = np.asarray(checks.array("loss", loss, ndim=1))
     _, turns = _hysteresis(values, tolerance, emit=True)
@@ -100,9 +94,6 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
     Args:
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
-
-    Returns:
-        The rises, `(turns,)`.
     """
     values = as_float("loss", loss, ndim=1)
     points = turning_points(values, tolerance)
@@ -121,22 +112,16 @@ def memorization_depth(loss: ArrayLike) -> Values:
 
     Args:
         loss: The loss, `(..., step)`.
-
-    Returns:
-        The depth, shape `(...)`.
     """
     values = as_array("loss", loss)
     return np.asarray(np.max(values - np.minimum.accumulate(values, axis=-1), axis=-1) / values[..., 0])
 
 
 def memorization_peak(loss: ArrayLike) -> Counts:
-    """The index at which the loss is highest above its earlier minimum.
+    """The index at which the loss is highest above its earlier minimum. -1 if the loss never rises.
 
     Args:
         loss: The loss, `(..., step)`.
-
-    Returns:
-        The index, shape `(...)`; -1 if the loss never rises.
     """
     values = as_array("loss", loss)
     rise = values - np.minimum.accumulate(values, axis=-1)
@@ -153,9 +138,6 @@ def first_crossing(
         level: A number, or one for each curve, `(...)`.
         times: The time of each step, `(step,)`. Default: its index.
         falling: Find the first time at which the curve is at or below the level instead.
-
-    Returns:
-        Times and uncertainties, shape `(...)` each.
     """
     values, clock = _with_times(curve, times)
     checks.one_of("falling", falling, (True, False))
@@ -181,9 +163,6 @@ def peak(curve: ArrayLike, times: ArrayLike | None = None) -> Peak:
     Args:
         curve: The values, `(..., step)`.
         times: The time of each step, `(step,)`. Default: its index.
-
-    Returns:
-        The peak, with fields of shape `(...)`.
     """
     values, clock = _with_times(curve, times)
     at = np.asarray(np.argmax(values, axis=-1))
@@ -197,9 +176,6 @@ def time_below_peak(curve: ArrayLike, share: float = 0.1, times: ArrayLike | Non
         curve: The values, `(..., step)`.
         share: The share of the peak.
         times: The time of each step, `(step,)`. Default: its index.
-
-    Returns:
-        Times and uncertainties, shape `(...)` each.
     """
     checks.real("share", share, at_least=0, at_most=1)
     values, clock = _with_times(curve, times)
@@ -243,9 +219,6 @@ def stage_log(
         loss: The test loss, `(step,)`; its turning points are events too.
         phase: The value at which a major leaves the initial phase (Definition D.1: `P beta omega`).
         tolerance: The smallest move of the loss that counts, relative to `loss[0]`.
-
-    Returns:
-        The events, sorted by time.
     """
     path = as_float("W", W, ndim=3)
     checks.whole("concepts", concepts, at_least=1, at_most=min(path.shape[1:]))

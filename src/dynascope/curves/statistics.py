@@ -67,9 +67,6 @@ def scaling_exponent(x: ArrayLike | Sequence[float], y: ArrayLike) -> Float[np.n
     Args:
         x: Positive numbers, `(points,)`.
         y: Positive numbers, `(points,)`, or `(points, k)` for k exponents at once.
-
-    Returns:
-        The exponent, a scalar or `(k,)`.
     """
     of, values = np.asarray(checks.array("x", x, ndim=1)), np.asarray(checks.array("y", y, min_ndim=1))
     if len(of) < 2 or len(values) != len(of) or values.ndim > 2 or not (np.all(of > 0) and np.all(values > 0)):

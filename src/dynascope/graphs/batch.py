@@ -60,9 +60,6 @@ def batch(graphs: Sequence[Graph]) -> GraphBatch:
 
     Args:
         graphs: One graph or more. Features and labels are kept if every graph has them.
-
-    Returns:
-        The batch.
     """
     if not isinstance(graphs, Sequence) or not graphs or not all(isinstance(graph, Graph) for graph in graphs):
         raise TypeError(f"graphs must be a list with one Graph or more; got {checks.shown(graphs)}")

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dynascope import checks
 from dynascope.graphs.graph import Graph, check_graph, from_edges
+from dynascope.graphs.operators import adjacency
 
 if TYPE_CHECKING:  # imported when it is needed: networkx takes a quarter of a second
     import networkx as nx
@@ -22,9 +23,6 @@ def from_networkx(graph: nx.Graph[Any], *, features: str | None = None, labels: 
         graph: The networkx graph; its nodes are numbered in the order of `graph.nodes`.
         features: The node attribute that holds the features.
         labels: The node attribute that holds the labels.
-
-    Returns:
-        The graph.
     """
     import networkx as nx
 
@@ -42,13 +40,10 @@ def from_networkx(graph: nx.Graph[Any], *, features: str | None = None, labels: 
 
 
 def to_networkx(graph: Graph) -> nx.Graph[int]:
-    """The graph for networkx.
+    """The graph for networkx, with the node attributes "features" and "labels" if there are any.
 
     Args:
         graph: The graph.
-
-    Returns:
-        A networkx graph, with the node attributes "features" and "labels" if there are any.
     """
     import networkx as nx
 
@@ -69,9 +64,6 @@ def from_scipy(matrix: Any, *, features: Any = None, labels: Any = None) -> Grap
         matrix: A sparse matrix, (nodes, nodes), with a nonzero entry at every edge, in one direction or both.
         features: Features of the nodes, (nodes, channels) or (nodes,).
         labels: Labels of the nodes, (nodes,).
-
-    Returns:
-        The graph.
     """
     if not sp.issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise TypeError(f"matrix must be a square sparse matrix of scipy; got {checks.shown(matrix)}")
@@ -82,16 +74,12 @@ def from_scipy(matrix: Any, *, features: Any = None, labels: Any = None) -> Grap
 
 
 def to_scipy(graph: Graph) -> sp.csr_array:
-    """The adjacency matrix of a graph.
+    """The adjacency matrix of a graph: zeros and ones, (nodes, nodes), in 64-bit integers.
 
     Args:
         graph: The graph.
-
-    Returns:
-        A sparse array of zeros and ones, (nodes, nodes), in 64-bit integers.
     """
-    ones = np.ones(len(check_graph(graph).indices), np.int64)
-    return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
+    return adjacency(graph)
 
 
 def from_pyg(data: Any) -> Graph:
@@ -99,9 +87,6 @@ def from_pyg(data: Any) -> Graph:
 
     Args:
         data: A `torch_geometric.data.Data`: its `edge_index`, and `x` and `y` if they belong to nodes.
-
-    Returns:
-        The graph.
     """
     index = getattr(data, "edge_index", None)
     if index is None or np.ndim(index) != 2 or len(index) != 2:
@@ -114,13 +99,10 @@ def from_pyg(data: Any) -> Graph:
 
 
 def to_pyg(graph: Graph) -> Any:
-    """The graph for PyTorch Geometric, which must be installed.
+    """The graph as a `torch_geometric.data.Data` of PyTorch Geometric, which must be installed.
 
     Args:
         graph: The graph.
-
-    Returns:
-        A `torch_geometric.data.Data`.
     """
     import torch  # pyright: ignore[reportMissingImports]
     from torch_geometric.data import Data  # pyright: ignore[reportMissingImports]

@@ -46,15 +46,12 @@ class Expressivity:
     """Which nodes have a label."""
 
     def confused_classes(self, family: str, depth: int) -> list[Int[np.ndarray, " members"]]:
-        """The classes whose members have different labels: no network of this family and depth can tell them apart,
-        though it should.
+        """The classes whose members have different labels, the largest first: no network of this family and depth can
+        tell their nodes apart, though it should.
 
         Args:
             family: The name of a family in `table`.
             depth: The depth.
-
-        Returns:
-            Lists of nodes, the largest first.
         """
         checks.one_of("family", family, self.partitions.family.values.tolist())
         checks.whole("depth", depth, at_least=0, at_most=int(self.partitions.depth.max()))
@@ -100,15 +97,10 @@ def expressivity(
 
     Args:
         graph: The graph; its features, or constant ones, are the input.
-        labels: Integers, (nodes,) (classes; -1 stands for none), or floats (values; NaN stands for none). Default:
-            those of the graph.
-        operators: Functions of the graph by name; each is looked at with the family I, ω, ..., ω^depth. Default:
-            `OPERATORS`.
+        labels: Classes (integers; -1 for none) or values (floats; NaN for none), (nodes,). Default: the graph's own.
+        operators: Functions ω of the graph by name, for the families I, ω, ..., ω^depth. Default: `OPERATORS`.
         depth: The largest depth.
         tolerance: The distance at which floats count as equal; see `classes_of`.
-
-    Returns:
-        The table of classes and errors by family and depth, and the classes themselves.
     """
     if not isinstance(graph, Graph) or graph.nodes == 0:
         raise TypeError(f"graph must be a Graph with one node or more; got {checks.shown(graph)}")

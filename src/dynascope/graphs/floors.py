@@ -11,15 +11,12 @@ from dynascope.graphs.partitions import partition
 
 
 def irreducible_error(classes: Any, values: Any) -> float:
-    """The least mean squared error of a function of the classes, relative to the variance: the error of the class
-    means.
+    """The least mean squared error of a function of the classes, relative to the variance: 0 if each class has one
+    value, 1 if classes say nothing.
 
     Args:
         classes: The class of each node, (nodes,).
         values: The values to fit, (nodes,).
-
-    Returns:
-        0 if each class has one value, 1 if classes say nothing.
     """
     found, wanted = _both(classes, values)
     y = wanted.astype(float)
@@ -38,9 +35,6 @@ def irreducible_mistakes(classes: Any, values: Any) -> float:
     Args:
         classes: The class of each node, (nodes,).
         values: The label of each node, (nodes,).
-
-    Returns:
-        The share, between 0 and 1.
     """
     found, wanted = _both(classes, values)
     labels = np.unique(wanted, return_inverse=True)[1]

@@ -19,9 +19,6 @@ def random_regular(degree: int, nodes: int, *, seed: int) -> Graph:
         degree: The degree.
         nodes: Number of nodes; degree times nodes must be even.
         seed: Seed of networkx, which names the same graph there.
-
-    Returns:
-        The graph.
     """
     checks.whole("degree", degree, at_least=0)
     checks.whole("nodes", nodes, at_least=degree + 1, at_most=2**24)
@@ -37,9 +34,6 @@ def barabasi_albert(nodes: int, attached: int, *, seed: int) -> Graph:
         nodes: Number of nodes.
         attached: Number of edges of every new node.
         seed: Seed of networkx, which names the same graph there.
-
-    Returns:
-        The graph.
     """
     checks.whole("attached", attached, at_least=1)
     checks.whole("nodes", nodes, at_least=attached + 1, at_most=2**24)
@@ -53,9 +47,6 @@ def erdos_renyi(nodes: int, probability: float, *, seed: int) -> Graph:
         nodes: The number n of nodes.
         probability: p.
         seed: Seed of networkx, which names the same graph there.
-
-    Returns:
-        The graph.
     """
     checks.whole("nodes", nodes, at_least=1, at_most=2**24)
     checks.real("probability", probability, at_least=0, at_most=1)
@@ -69,9 +60,6 @@ def random_graph(nodes: int, edges: int, *, seed: int) -> Graph:
         nodes: Number of nodes.
         edges: Number of pairs drawn; loops and repeated pairs are left out.
         seed: Seed of the pairs.
-
-    Returns:
-        The graph.
     """
     checks.whole("nodes", nodes, at_least=2, at_most=2**31 - 1)
     checks.whole("edges", edges, at_least=0, at_most=2**29)
@@ -88,19 +76,16 @@ def stochastic_block_model(
     seed: int,
     edges: Literal["bernoulli", "fixed-count"] = "bernoulli",
 ) -> Graph:
-    """Two communities of equal size, with more or fewer edges within them than across.
+    """Two communities of equal size, with more or fewer edges within them than across. The labels are the communities:
+    0 for the first half of the nodes.
 
     Args:
         nodes: Number of nodes, even.
         within: A pair in one community is an edge with probability `within / nodes`.
         across: A pair across is one with probability `across / nodes`.
         seed: Seed of the edges.
-        edges: "bernoulli" for independent edges. With "fixed-count" each block of the matrix gets a fixed number of
-            random positions, of which those above the diagonal or on it become edges: the authors' way, which allows
-            self-loops.
-
-    Returns:
-        The graph, with the communities as labels: 0 for the first half of the nodes.
+        edges: "bernoulli" for independent edges. "fixed-count" (the authors' way, which allows self-loops): a fixed
+            number of random positions in each block of the matrix, those on or above the diagonal.
     """
     checks.whole("nodes", nodes, at_least=2, at_most=2**14)
     checks.one_of("edges", edges, ("bernoulli", "fixed-count"))
@@ -129,7 +114,7 @@ def stochastic_block_model(
 def block_model_batch(
     graphs: int, nodes: int, within: float, across: float, *, seed: int, edges: str = "bernoulli"
 ) -> GraphBatch:
-    """Independent graphs of the stochastic block model, side by side.
+    """Graphs of the stochastic block model, independent and side by side.
 
     Args:
         graphs: Number of graphs.
@@ -138,9 +123,6 @@ def block_model_batch(
         across: A pair across is one with probability `across / nodes`.
         seed: Seed of all of them.
         edges: "bernoulli" or "fixed-count"; see `stochastic_block_model`.
-
-    Returns:
-        The graphs, with the communities as labels.
     """
     checks.whole("graphs", graphs, at_least=1, at_most=2**20)
     children = np.random.SeedSequence(_seed(seed)).generate_state(graphs)
@@ -154,9 +136,6 @@ def caveman(cliques: int, size: int) -> Graph:
     Args:
         cliques: Number of cliques.
         size: Number of nodes of each.
-
-    Returns:
-        The graph.
     """
     checks.whole("cliques", cliques, at_least=1, at_most=2**16)
     checks.whole("size", size, at_least=2, at_most=2**10)
@@ -168,9 +147,6 @@ def cycle(nodes: int) -> Graph:
 
     Args:
         nodes: Number of nodes, at least 3.
-
-    Returns:
-        The graph.
     """
     checks.whole("nodes", nodes, at_least=3, at_most=2**28)
     ring = np.arange(nodes)
@@ -182,9 +158,6 @@ def disjoint_cycles(lengths: Sequence[int]) -> Graph:
 
     Args:
         lengths: Number of nodes of each, at least 3.
-
-    Returns:
-        The graph.
     """
     if not isinstance(lengths, Sequence) or isinstance(lengths, str) or not lengths:
         raise TypeError(f"lengths must be a list of ring lengths; got {checks.shown(lengths)}")
@@ -197,9 +170,6 @@ def complete_bipartite(left: int, right: int) -> Graph:
     Args:
         left: Number of nodes of the first set.
         right: Number of nodes of the second.
-
-    Returns:
-        The graph.
     """
     checks.whole("left", left, at_least=1, at_most=2**12)
     checks.whole("right", right, at_least=1, at_most=2**12)
@@ -216,9 +186,6 @@ def full_tree(children: int, depth: int) -> Graph:
     Args:
         children: Number of children.
         depth: The depth of the last level.
-
-    Returns:
-        The graph.
     """
     checks.whole("children", children, at_least=1, at_most=2**10)
     checks.whole("depth", depth, at_least=0, at_most=64)
@@ -235,9 +202,6 @@ def ball(degree: int, depth: int) -> Graph:
     Args:
         degree: The degree: the root has that many children, every other node one fewer.
         depth: The depth of the last level.
-
-    Returns:
-        The graph.
     """
     checks.whole("degree", degree, at_least=2, at_most=2**10)
     checks.whole("depth", depth, at_least=0, at_most=64)
@@ -257,9 +221,6 @@ def parity_colors(graph: Graph) -> Graph:
 
     Args:
         graph: The graph.
-
-    Returns:
-        A new graph.
     """
     check_graph(graph)
     return graph.with_features(np.eye(2, dtype=np.int64)[np.arange(graph.nodes) % 2])

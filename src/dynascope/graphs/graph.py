@@ -65,13 +65,10 @@ class Graph:
         return np.stack([self.rows[once], self.indices[once]], axis=1)
 
     def neighbors(self, node: int) -> Int[np.ndarray, " neighbors"]:
-        """The neighbors of a node.
+        """The neighbors of a node, in rising order.
 
         Args:
             node: Its number.
-
-        Returns:
-            Their numbers, in rising order.
         """
         checks.whole("node", node, at_least=0, at_most=self.nodes - 1)
         return self.indices[self.indptr[node] : self.indptr[node + 1]]
@@ -81,9 +78,6 @@ class Graph:
 
         Args:
             features: Features of shape (nodes, channels) or (nodes,).
-
-        Returns:
-            A new graph.
         """
         return replace(self, features=_of_nodes("features", features, self.nodes, axes=2))
 
@@ -92,9 +86,6 @@ class Graph:
 
         Args:
             labels: One for each node.
-
-        Returns:
-            A new graph.
         """
         return replace(self, labels=_of_nodes("labels", labels, self.nodes, axes=1))
 
@@ -103,9 +94,6 @@ class Graph:
 
         Args:
             order: Node i of the new graph is node `order[i]` of this one.
-
-        Returns:
-            A new graph.
         """
         new = checks.array("order", order, ndim=1)
         if not np.array_equal(np.sort(new), np.arange(self.nodes)):
@@ -130,9 +118,6 @@ def from_edges(edges: Any, nodes: int | None = None, *, features: Any = None, la
         nodes: Number of nodes. Default: as many as the largest number in `edges` says.
         features: Features of the nodes, (nodes, channels) or (nodes,).
         labels: Labels of the nodes, (nodes,).
-
-    Returns:
-        The graph.
     """
     pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), np.int64)
     if pairs.dtype.kind not in "iu":

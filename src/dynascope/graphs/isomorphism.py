@@ -23,9 +23,6 @@ def isomorphism_classes(graphs: GraphBatch) -> Int[np.ndarray, " graphs"]:
 
     Args:
         graphs: The graphs.
-
-    Returns:
-        The number of its class for each graph, (graphs,).
     """
     if not isinstance(graphs, GraphBatch):
         raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")
@@ -52,9 +49,6 @@ def isomorphic(one: Graph, other: Graph) -> bool:
     Args:
         one: A graph.
         other: A graph.
-
-    Returns:
-        True if they are.
     """
     if not isinstance(one, Graph) or not isinstance(other, Graph):
         raise TypeError(f"one and other must be Graphs; got {checks.shown(one)} and {checks.shown(other)}")

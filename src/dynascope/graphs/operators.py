@@ -23,11 +23,8 @@ def identity(graph: Graph) -> sp.csr_array:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The matrix.
     """
-    return _diagonal(graph, np.ones(_nodes(graph), np.int64))
+    return _diagonal(graph, np.ones(check_graph(graph).nodes, np.int64))
 
 
 def adjacency(graph: Graph) -> sp.csr_array:
@@ -35,11 +32,8 @@ def adjacency(graph: Graph) -> sp.csr_array:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The matrix.
     """
-    ones = np.ones(_entries(graph), np.int64)
+    ones = np.ones(len(check_graph(graph).indices), np.int64)
     return sp.csr_array((ones, graph.indices, graph.indptr), shape=(graph.nodes, graph.nodes))
 
 
@@ -48,9 +42,6 @@ def degree(graph: Graph) -> sp.csr_array:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The matrix.
     """
     return _diagonal(graph, np.asarray(check_graph(graph).degrees, np.int64))
 
@@ -62,9 +53,6 @@ def normalized_adjacency(graph: Graph, *, alpha: float = 0.5, beta: float = 0.5)
         graph: The graph.
         alpha: α.
         beta: β.
-
-    Returns:
-        The matrix.
     """
     checks.real("alpha", alpha)
     checks.real("beta", beta)
@@ -80,9 +68,6 @@ def with_self_loops(graph: Graph, *, epsilon: float = 1.0) -> sp.csr_array:
     Args:
         graph: The graph.
         epsilon: The weight ε of the self-loops.
-
-    Returns:
-        The matrix.
     """
     checks.real("epsilon", epsilon, above=0)
     scale = _diagonal(graph, (check_graph(graph).degrees + float(epsilon)) ** -0.5)
@@ -95,9 +80,6 @@ def bethe_hessian(graph: Graph, *, r: float | None = None) -> sp.csr_array:
     Args:
         graph: The graph.
         r: r. Default: the square root of the average degree.
-
-    Returns:
-        The matrix.
     """
     at = average_degree(graph) ** 0.5 if r is None else float(checks.real("r", r))
     return _csr((at**2 - 1) * identity(graph) - at * adjacency(graph) + degree(graph))
@@ -110,9 +92,6 @@ def shifted_bethe_hessian(graph: Graph, *, kappa: float = 8.0, r: float | None =
         graph: The graph.
         kappa: κ; the default fits an average degree of 3.
         r: r. Default: the square root of the average degree.
-
-    Returns:
-        The matrix.
     """
     checks.real("kappa", kappa)
     return _csr(float(kappa) * identity(graph) - bethe_hessian(graph, r=r))
@@ -123,9 +102,6 @@ def power_graph(graph: Graph) -> sp.csr_array:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The matrix.
     """
     return _cap_at_one(adjacency(graph) @ adjacency(graph))
 
@@ -135,9 +111,6 @@ def two_step_graph(graph: Graph) -> sp.csr_array:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The matrix.
     """
     once = adjacency(graph)
     return _cap_at_one(once + once @ once)
@@ -151,9 +124,6 @@ def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
     Args:
         graph: The graph.
         averaged: Divide by the row sums.
-
-    Returns:
-        The matrix.
     """
     checks.flags(averaged=averaged)
     once = adjacency(graph)
@@ -164,15 +134,12 @@ def triangles(graph: Graph, *, averaged: bool = False) -> sp.csr_array:
 
 
 def pagerank(graph: Graph, *, restart: float = 0.1) -> LinearOperator:
-    """a(I - (1 - a)AD^-1)^-1: personalized PageRank.
+    """a(I - (1 - a)AD^-1)^-1: personalized PageRank. The matrix is dense, so each product is a fixed-point iteration,
+    to 1e-12 of the largest entry.
 
     Args:
         graph: The graph.
         restart: The restart probability a.
-
-    Returns:
-        The operator as a product, since the matrix is dense. Each product is a fixed-point iteration, to 1e-12 of the
-        largest entry.
     """
     a = float(checks.real("restart", restart, above=0, at_most=1))
     step = normalized_adjacency(graph, alpha=0, beta=1)
@@ -193,11 +160,8 @@ def average_degree(graph: Graph) -> float:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The mean number of neighbors.
     """
-    return float(_entries(graph) / max(graph.nodes, 1))
+    return float(len(check_graph(graph).indices) / max(graph.nodes, 1))
 
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
@@ -221,11 +185,3 @@ def _csr(matrix: Any) -> sp.csr_array:
     made = sp.csr_array(matrix)
     made.sort_indices()
     return made
-
-
-def _entries(graph: Any) -> int:
-    return len(check_graph(graph).indices)
-
-
-def _nodes(graph: Any) -> int:
-    return check_graph(graph).nodes

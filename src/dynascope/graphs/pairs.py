@@ -24,50 +24,32 @@ class Pair(NamedTuple):
 
 
 def walk_twins() -> Pair:
-    """Two graphs with as many walks of every length from node to node, yet not isomorphic (Figures 2.1 and A.1).
-
-    Returns:
-        Two graphs of 14 nodes and 16 edges.
-    """
+    """Two graphs with as many walks of every length from node to node, yet not isomorphic (Figures 2.1 and A.1). They
+    have 14 nodes and 16 edges."""
     one = {1: (3, 5, 7, 9), 2: (4, 6, 8, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     other = {1: (5, 6, 7, 8), 2: (3, 4, 9, 10), 3: (11, 12), 4: (13, 14), 5: (13,), 6: (11,), 7: (14,), 8: (12,)}
     return Pair(_of_lists(one), _of_lists(other))
 
 
 def regular_twins() -> Pair:
-    """Two regular graphs of equal size with different degrees.
-
-    Returns:
-        A ring of 6 nodes and the complete bipartite graph of 3 and 3.
-    """
+    """Two regular graphs of equal size with different degrees: a ring of 6 nodes, and every edge from 3 nodes to 3
+    others."""
     return Pair(cycle(6), complete_bipartite(3, 3))
 
 
 def cycle_twins() -> Pair:
-    """Two graphs that color refinement cannot tell apart.
-
-    Returns:
-        A ring of 6 nodes and two rings of 3.
-    """
+    """Two graphs that color refinement cannot tell apart: a ring of 6 nodes and two rings of 3."""
     return Pair(cycle(6), disjoint_cycles([3, 3]))
 
 
 def same_tree_twins() -> Pair:
-    """Two graphs whose nodes all have the same aggregation trees, for every depth (Figure 2.2).
-
-    Returns:
-        A ring of 3 and a ring of 6.
-    """
+    """Two graphs whose nodes all have the same aggregation trees, for every depth (Figure 2.2): rings of 3 and of 6."""
     return Pair(cycle(3), cycle(6))
 
 
 def tree_twins() -> Pair:
-    """Two trees with as many zeros on every level; one has a walk from its root through two ones, the other has none
-    (Figure 2.3).
-
-    Returns:
-        Full binary trees of depth 2 with features 0 and 1.
-    """
+    """Two full binary trees of depth 2 with features 0 and 1 and as many zeros on every level; one has a walk from its
+    root through two ones, the other has none (Figure 2.3)."""
     tree = full_tree(2, 2)
     one, other = (0, 1, 0, 1, 0, 0, 0), (0, 1, 0, 0, 0, 1, 0)
     return Pair(*(tree.with_features(np.array(features)[:, None]) for features in (one, other)))

@@ -21,9 +21,6 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
         start: A partition to refine: rows are compared within its classes only.
         tolerance: Two floats are equal if a chain of values of the same column joins them with gaps of at most this, as
             a share of the column's largest value if that is above 1.
-
-    Returns:
-        The class of each row, (nodes,).
     """
     checks.real("tolerance", tolerance, at_least=0)
     array = np.asarray(values)
@@ -47,9 +44,6 @@ def number_of_classes(classes: Any) -> int:
 
     Args:
         classes: The class of each node, (nodes,).
-
-    Returns:
-        The number.
     """
     return len(np.unique(partition("classes", classes)))
 
@@ -60,9 +54,6 @@ def refines(finer: Any, coarser: Any) -> bool:
     Args:
         finer: The class of each node, (nodes,).
         coarser: The class of each node, (nodes,).
-
-    Returns:
-        True if nodes in one class of `finer` are always in one class of `coarser`.
     """
     one = partition("finer", finer)
     other = partition("coarser", coarser, len(one))

@@ -36,9 +36,6 @@ def on_device(matrix: Any) -> SparseOperator:
 
     Args:
         matrix: The matrix, (nodes, nodes).
-
-    Returns:
-        An operator that multiplies features of shape (nodes, ...).
     """
     if not sp.issparse(_a_matrix(matrix)):
         raise TypeError(f"matrix must be a sparse matrix of scipy; got {checks.shown(matrix)}")
@@ -60,9 +57,6 @@ def powers(matrix: Any, x: Any, order: int) -> Shaped[np.ndarray, "orders nodes 
         matrix: ω, (nodes, nodes): anything that multiplies features.
         x: Features, (nodes, channels) or (nodes,).
         order: The highest power.
-
-    Returns:
-        The powers one after the other, (order + 1, nodes, channels).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     start = _features(matrix, x)
@@ -87,9 +81,6 @@ def normalized_powers(
         order: The highest k.
         graphs: The nodes are those of this many graphs of equal size, side by side.
         epsilon: Added to the variance.
-
-    Returns:
-        The features one after the other, (order + 1, nodes).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     checks.whole("graphs", graphs, at_least=1)

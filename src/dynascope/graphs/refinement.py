@@ -22,15 +22,12 @@ from dynascope.graphs.propagation import powers
 
 def color_refinement(graph: Graph, rounds: int, *, colors: Any = None) -> Int[np.ndarray, "all_rounds nodes"]:
     """The classes of Weisfeiler-Lehman refinement: in each round a node's color becomes its own color with the multiset
-    of its neighbors' colors.
+    of its neighbors' colors. One partition for each of 0, 1, ..., `rounds` rounds.
 
     Args:
         graph: The graph.
         rounds: Number of rounds.
         colors: The partition to start from. Default: the graph's features; without them one color.
-
-    Returns:
-        The classes after 0, 1, ..., `rounds` rounds, (rounds + 1, nodes).
     """
     checks.whole("rounds", rounds, at_least=0, at_most=100_000)
     found = [_start(check_graph(graph), colors)]
@@ -47,9 +44,6 @@ def stable_colors(graph: Graph, *, colors: Any = None) -> Int[np.ndarray, " node
     Args:
         graph: The graph.
         colors: The partition to start from. Default: the graph's features; without them one color.
-
-    Returns:
-        The class of each node, (nodes,).
     """
     before = _start(check_graph(graph), colors)
     while True:
@@ -72,9 +66,6 @@ def operator_classes(
         operator: ω as a function of the graph, such as `adjacency`.
         own: Whether I is among the operators; without it there is one class at k = 0.
         tolerance: The distance at which floats count as equal; see `classes_of`.
-
-    Returns:
-        The classes for every k, (order + 1, nodes).
     """
     checks.whole("order", order, at_least=0, at_most=100_000)
     checks.function("operator", operator, "operator(graph)")
@@ -95,9 +86,6 @@ def family_classes(graph: Graph, operators: Iterable[Any], *, tolerance: float =
         graph: The graph; its features, or 1 for every node, are the input.
         operators: Functions of the graph, such as `adjacency`.
         tolerance: The distance at which floats count as equal; see `classes_of`.
-
-    Returns:
-        The class of each node, (nodes,).
     """
     if not isinstance(operators, Iterable) or isinstance(operators, str | bytes | dict):
         raise TypeError(f"operators must be a list of functions of a graph; got {checks.shown(operators)}")
@@ -115,9 +103,6 @@ def graph_codes(graphs: GraphBatch, classes: Any) -> Int[np.ndarray, " graphs"]:
     Args:
         graphs: The graphs.
         classes: The class of each node of `graphs.joined`, (nodes,).
-
-    Returns:
-        The class of each graph, (graphs,).
     """
     if not isinstance(graphs, GraphBatch):
         raise TypeError(f"graphs must be a GraphBatch; got {checks.shown(graphs)}")

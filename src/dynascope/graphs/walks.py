@@ -24,11 +24,7 @@ def walk_counts(
         graph: The graph.
         colors: The color of each node, whole numbers (nodes,).
         sequence: The colors x_0, ..., x_k along the walk.
-        root: Whether the first color is that of the node itself; otherwise it is that of the first step, as in the
-            theory's f_k.
-
-    Returns:
-        Exact integers, (nodes,).
+        root: Whether the first color is that of the node itself, not of the first step (the theory's f_k).
     """
     given, wanted = _check_walk(graph, colors, sequence, root)
     matrix = adjacency(graph)
@@ -46,9 +42,6 @@ def walks(graph: Graph, node: int, length: int) -> Iterator[tuple[int, ...]]:
         graph: The graph.
         node: The node at which walks begin.
         length: Number of steps.
-
-    Yields:
-        (node, i_1, ..., i_length), consecutive ones adjacent.
     """
     check_graph(graph)
     checks.whole("node", node, at_least=0, at_most=graph.nodes - 1)

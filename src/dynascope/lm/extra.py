@@ -10,11 +10,7 @@ PACKAGES = ("torch", "transformers", "gguf", "accelerate")
 
 
 def missing_extra() -> str:
-    """The packages to install for pretrained language models.
-
-    Returns:
-        One line that names them; "" if nothing is missing.
-    """
+    """A line that names the packages to install for pretrained language models; "" if nothing is missing."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     return _advice(missing) if missing else ""
 

@@ -58,9 +58,6 @@ class LanguageModel:
         Args:
             prompts: The prompts.
             batch: Number of prompts of one length at a time.
-
-        Returns:
-            Probabilities, (prompt, vocab).
         """
         checks.whole("batch", batch, at_least=1)
         found: dict[int, np.ndarray] = {}
@@ -75,9 +72,6 @@ class LanguageModel:
             prompt: The prompt.
             text: The word, with its leading space.
             first: Take the first token if there are several; otherwise that is an error.
-
-        Returns:
-            The number of the token.
         """
         before, after = self.tokens(prompt), self.tokens(prompt + _string("text", text))
         added = after[len(before) :]
@@ -93,9 +87,6 @@ class LanguageModel:
         Args:
             layer: The layer, from 1.
             matrix: Its name; "in" of Llama is the gate and the up matrix, one above the other.
-
-        Returns:
-            The matrix, (out, in).
         """
         parts = [self._matrix(layer, place).float().cpu().numpy() for place in self._places(layer, matrix)]
         return np.concatenate(parts)
@@ -142,9 +133,6 @@ class LanguageModel:
             tokens: The largest number of tokens to write.
             until: The text at which a continuation ends.
             batch: Number of prompts at a time, the shorter ones padded on the left.
-
-        Returns:
-            One text for each prompt.
         """
         checks.whole("tokens", tokens, at_least=1)
         checks.whole("batch", batch, at_least=1)
@@ -169,21 +157,15 @@ class LanguageModel:
 
         Args:
             text: The text.
-
-        Returns:
-            The numbers of the tokens.
         """
         return list(self.tokenizer(_string("text", text))["input_ids"])
 
     def batches(self, prompts: Sequence[str], batch: int = 32) -> Iterator[tuple[list[int], Any]]:
-        """The prompts by their length in tokens, so that none is padded.
+        """The numbers of some prompts and their tokens (b, length), by their length, so that none is padded.
 
         Args:
             prompts: The prompts.
             batch: The largest number of prompts at a time.
-
-        Yields:
-            The numbers of some prompts, and their tokens (b, length).
         """
         tokens = [self.tokens(prompt) for prompt in _strings(prompts)]
         if not all(tokens):
@@ -199,9 +181,6 @@ class LanguageModel:
 
         Args:
             ids: Tokens, (b, length).
-
-        Returns:
-            Probabilities, (b, vocab).
         """
         torch = package("torch")
         with torch.inference_mode():

@@ -35,9 +35,6 @@ def load_lm(
         dtype: "float32", "bfloat16" or "float16".
         device: A device of PyTorch. Default: a GPU if there is one.
         offline: Whether the hub must not be asked.
-
-    Returns:
-        The model.
     """
     if not isinstance(name, str | Path) or not str(name).strip():
         raise TypeError(f"name must be a model, a folder or a file; got {checks.shown(name)}")
@@ -68,14 +65,11 @@ def load_lm(
 
 
 def missing_model(name: str, *, field: str = "name") -> str:
-    """The packages or files that `load_lm(name)` lacks.
+    """A line on what to install or fetch for `load_lm(name)`; "" if nothing is known to be missing.
 
     Args:
         name: The model.
         field: The line's word for the name.
-
-    Returns:
-        One line that says what to install or fetch; "" if nothing is known to be missing.
     """
     if missing := missing_extra():
         return missing

@@ -76,15 +76,13 @@ def truncation_table(
 
 
 def best_truncation(table: xr.Dataset, *, target: int = 0, association: int = -1) -> dict[str, Any]:
-    """The truncation with the largest ratio of mean P(target) to mean P(association).
+    """The truncation with the largest ratio of mean P(target) to mean P(association). Among those that do not lower
+    mean P(target), or among all if every one does.
 
     Args:
         table: The table of `truncation_table`.
         target: The index of the target among the words.
         association: The index of the association among the words.
-
-    Returns:
-        The layer, matrix and rank, among those that do not lower mean P(target); among all if every one does.
     """
     means = table.probability.mean("prompt")
     ratio = means.isel(word=target) / np.maximum(means.isel(word=association), 1e-12)
@@ -104,7 +102,8 @@ def ratio_gain(
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """The factor by which a truncation raises the ratio of mean P(target) to mean P(association).
+    """The factor by which a truncation raises the ratio of mean P(target) to mean P(association), and the ends of its
+    95 % interval.
 
     Args:
         full: Probabilities of the model as it is, (prompt, word).
@@ -113,9 +112,6 @@ def ratio_gain(
         association: The index of the association among the words.
         draws: Number of bootstrap draws over prompts, the same for both models.
         seed: Seed of the draws.
-
-    Returns:
-        The factor, and the ends of its 95 % interval.
     """
     full, cut = np.asarray(full, float), np.asarray(cut, float)
     if full.ndim != 2 or full.shape != cut.shape or not len(full):
@@ -139,9 +135,6 @@ def rank_of_token(
     Args:
         probabilities: Probabilities, (prompt, vocab).
         tokens: The token, or one for each prompt.
-
-    Returns:
-        The places, (prompt,).
     """
     probabilities = np.asarray(probabilities)
     chosen = np.broadcast_to(np.asarray(tokens, int), len(probabilities))
