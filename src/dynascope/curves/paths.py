@@ -87,8 +87,7 @@ def illusion_gap(outputs: ArrayLike, at: ArrayLike, strongest_mean: ArrayLike, t
     Args:
         outputs: The outputs, `(..., step, coordinate)`.
         at: The index of a step for each path, `(...)`, such as that of `curves.memorization_peak`.
-        strongest_mean: The mean of the training cluster with the strongest signal, `(coordinate,)` or one for each
-            path.
+        strongest_mean: The mean of the training cluster with the strongest signal, `(coordinate,)` or one per path.
         target: The target, `(coordinate,)`.
     """
     path, index = as_array("outputs", outputs, min_ndim=2), np.asarray(checks.array("at", at, empty=True))
@@ -122,8 +121,7 @@ def terminal_rate(
         outputs: The outputs, `(..., step, coordinate)`.
         times: The time of each step, `(step,)`.
         loss: The loss, `(..., step)`.
-        loss_share: The window begins when the loss stays below this share of `loss[0]` (a dip before a rise is not the
-            end).
+        loss_share: The window begins when the loss stays below this share of `loss[0]`, not at a dip before a rise.
         speed_share: Speeds below this share of the largest one are left out.
 
     Returns:

@@ -39,9 +39,6 @@ def budget_split(budget: int, share: float, dim: int, depth: int = 2) -> Split:
         share: r, the share of feed-forward maps.
         dim: d.
         depth: L.
-
-    Returns:
-        The widths, and the number of parameters that they have.
     """
     checks.sizes(budget=budget, dim=dim, depth=depth)
     checks.real("share", share, above=0, below=1)

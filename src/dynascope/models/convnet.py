@@ -103,8 +103,7 @@ class ConvNet(eqx.Module):
         window: Side of the convolutions, in pixels.
         pools: How often 2 x 2 average pooling follows each convolution. Default: never.
         activation: The activation.
-        parameterization: "ntk": standard normal weights, each map divided by sqrt(fan-in); "standard" with biases is
-            the usual framework default.
+        parameterization: "ntk" (normal weights, each map divided by sqrt(fan-in)) or "standard" (the frameworks').
         bias: Whether the maps have biases.
         scale: Standard deviation of "ntk" weights.
     """
@@ -156,9 +155,6 @@ class ConvNet(eqx.Module):
         Args:
             x: One image.
             tap: See `models.mlp.Tap`.
-
-        Returns:
-            The outputs, (out,).
         """
         checks.example(self, x, self.shape)
         for convolution, pools in zip(self.convolutions, self.pools, strict=True):
@@ -186,9 +182,6 @@ def myrtle5(
         out: Number of outputs.
         parameterization: "ntk" or "standard"; see `ConvNet`.
         bias: Whether the maps have biases.
-
-    Returns:
-        The network.
     """
     return ConvNet(shape, channels, key=key, out=out, pools=(0, 1, 1, 3), parameterization=parameterization, bias=bias)
 

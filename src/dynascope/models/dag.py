@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import equinox as eqx
@@ -117,17 +119,11 @@ class DAG(eqx.Module):
     """
 
     edges: list[list[Group]]
-    """For each layer from 1 on, the edges into it, one group for each layer they come from."""
     shared: Float[Array, " p"] | None
-    """The weights of `GatheredEdges`, if all edges are of that kind."""
     in_degrees: list[Int[Array, " _"]]
     skips: list[Int[Array, " _"] | None]
-    """For each layer, the earlier neuron whose output is added to each neuron's own: its index in the concatenation of
-    all earlier layers, inputs first; -1 for none."""
     sources: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    """The layers that the groups of `edges` come from."""
     outputs: tuple[tuple[int, int], ...] | None = eqx.field(static=True)
-    """(layer, index) of each output; None: all of the last layer."""
     activation: str = eqx.field(static=True)
     output: str = eqx.field(static=True)
 
@@ -151,7 +147,7 @@ class DAG(eqx.Module):
         ):
             raise ValueError("sources must have, for each group of edges, the earlier layer it comes from")
         self.shared = None if shared is None else checks.array("shared", shared, ndim=1)
-        self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
+        self.in_degrees = [reduce(add, [group.in_degrees() for group in groups]) for groups in self.edges]
         self.skips = _listed("skips", [None] * len(self.edges) if skips is None else skips, jax.Array | None)
         self.outputs = None if outputs is None else tuple(_listed("outputs", outputs, tuple))
         if len(self.skips) != len(self.edges):
@@ -166,9 +162,6 @@ class DAG(eqx.Module):
             key: Key of the weights.
             activation: Name of the activation of hidden neurons.
             output: Name of the function of the outputs.
-
-        Returns:
-            The network.
         """
         graph.check()
         numbers = np.unique(graph.parameter, return_inverse=True)[1]
@@ -208,18 +201,15 @@ class DAG(eqx.Module):
         return ACTIVATIONS[self.output](jnp.stack([before[layer - 1][place] for layer, place in self.outputs]))
 
     def layers(self, x: Float[Array, " in"]) -> tuple[list[Float[Array, " _"]], list[Float[Array, " _"]]]:
-        """The pre-activations and activations of all layers.
+        """The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1.
 
         Args:
             x: The input, (in,).
-
-        Returns:
-            The pre-activations of layers 1, 2, ..., L and the activations of 0 (the input), 1, ..., L - 1.
         """
         before, after = [], [x]
         for groups, origins, degrees, skip in zip(self.edges, self.sources, self.in_degrees, self.skips, strict=True):
             parts = zip(map(self._weighted, groups), origins, strict=True)
-            total = sum_of([part(after[origin]) for part, origin in parts])
+            total = reduce(add, [part(after[origin]) for part, origin in parts])
             before.append(total / jnp.sqrt(jnp.maximum(degrees, 1).astype(total.dtype)))
             activated = ACTIVATIONS[self.activation](before[-1])
             if skip is not None:
@@ -234,11 +224,7 @@ class DAG(eqx.Module):
         return group
 
     def layer_numbers(self) -> PyTree:
-        """The layer that each array of weights leads into.
-
-        Returns:
-            Numbers 1 to L, in the structure of the network's parameters.
-        """
+        """The layer, from 1 to L, that each array of weights leads into, in the structure of the parameters."""
         if self.shared is not None:
             raise ValueError("weights that edges of any layers share belong to no layer")
         parameters = eqx.filter(self, eqx.is_inexact_array)
@@ -246,11 +232,7 @@ class DAG(eqx.Module):
         return eqx.tree_at(lambda net: net.edges, parameters, numbers)
 
     def edge_marks(self) -> list[Array]:
-        """Which entries of the weights are edges.
-
-        Returns:
-            For each array of weights, in their order, its marks.
-        """
+        """Which entries are edges, for each array of weights in their order."""
         if self.shared is not None:
             return [jnp.ones(self.shared.shape, bool)]
         return [
@@ -260,11 +242,8 @@ class DAG(eqx.Module):
         ]
 
     def graph(self) -> Graph:
-        """The explicit graph, for small networks; the padding of shared edges is left out.
-
-        Returns:
-            The graph; an edge's parameter is its place in the flattened weights of the network.
-        """
+        """The explicit graph, for small networks; an edge's parameter is its place in the flattened weights of the
+        network. The padding of shared edges is left out."""
         sizes = self.sizes
         first = np.cumsum([0, *sizes])
         sources, targets, parameters, passed = [], [], [], 0
@@ -291,11 +270,7 @@ class DAG(eqx.Module):
         return [inputs, *(degrees.shape[0] for degrees in self.in_degrees)]
 
     def width(self) -> Int[Array, ""]:
-        """The smallest nonzero in-degree past the first layer (Definition 2.2.7).
-
-        Returns:
-            An integer scalar.
-        """
+        """The smallest nonzero in-degree past the first layer (Definition 2.2.7)."""
         past = jnp.concatenate(self.in_degrees[1:])
         return jnp.min(jnp.where(past > 0, past, jnp.iinfo(jnp.int32).max))
 
@@ -313,11 +288,3 @@ def _listed(name: str, value: Any, kind: Any) -> list[Any]:
         what = "lists for the layers" if kind == list | tuple else getattr(kind, "__name__", f"{kind}")
         raise TypeError(f"{name} must be a list of one or more {what}; got {checks.shown(value)}")
     return list(value)
-
-
-def sum_of(terms: Sequence[Any]) -> Any:
-    """The sum of one array or more."""
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total

@@ -28,9 +28,6 @@ def fully_connected(
         key: Key of the weights.
         activation: Name of the activation of hidden neurons.
         output: Name of the function of the outputs.
-
-    Returns:
-        The network.
     """
     _check_layers("sizes", sizes)
     weights = draw_weights(key, [(to, source) for source, to in pairwise(sizes)])
@@ -54,9 +51,6 @@ def densenet(
         activation: Name of the activation of hidden neurons.
         output: Name of the function of the outputs.
         with_input: Whether all layers are connected to the input; otherwise only the first is.
-
-    Returns:
-        The network.
     """
     _check_layers("sizes", sizes)
     sources = [tuple(range(0 if with_input or layer == 1 else 1, layer)) for layer in range(1, len(sizes))]
@@ -86,9 +80,6 @@ def convolutional(
         outputs: Number of outputs.
         activation: Name of the activation of hidden neurons.
         output: Name of the function of the outputs.
-
-    Returns:
-        The network.
     """
     _check_layers("channels", channels)
     checks.sizes(places=places, window=window, outputs=outputs)
@@ -100,15 +91,13 @@ def convolutional(
 
 
 def remove_edges(net: DAG, probability: float | Float[Array, ""], *, key: PRNGKeyArray) -> DAG:
-    """Remove edges at random; neurons divide by the root of the in-degree that remains.
+    """The network without some of its edges, removed at random; neurons divide by the root of the in-degree that
+    remains.
 
     Args:
         net: The network.
         probability: The probability of each edge to be removed; may be traced.
         key: Key of the choice.
-
-    Returns:
-        A new network.
     """
     checks.real("probability", probability, at_least=0, at_most=1)
     shapes = [_unshared(group).weights.shape for groups in net.edges for group in groups]
@@ -126,9 +115,6 @@ def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG
     Args:
         net: The network.
         sizes: Number of neurons that keep their edges in each layer, inputs first; may be traced.
-
-    Returns:
-        A new network.
     """
     if len(sizes) != len(net.sizes):
         raise ValueError(f"sizes must have one entry for each of {len(net.sizes)} layers; got {len(sizes)}")
@@ -145,16 +131,13 @@ def narrow_layers(net: DAG, sizes: Sequence[int] | Int[Array, " layers"]) -> DAG
 
 
 def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG:
-    """The first neurons of a layer keep only one incoming edge, neuron j the one from neuron j of the layer before
-    (Figure 2.3).
+    """The network in which the first neurons of a layer keep only one incoming edge, neuron j the one from neuron j of
+    the layer before (Figure 2.3).
 
     Args:
         net: The network.
         layer: The layer.
         count: Number of such neurons; may be traced.
-
-    Returns:
-        A new network.
     """
     checks.whole("layer", layer, at_least=1, at_most=len(net.edges))
     groups, origins = net.edges[layer - 1], net.sources[layer - 1]
@@ -169,14 +152,11 @@ def bottleneck_neurons(net: DAG, layer: int, count: int | Int[Array, ""]) -> DAG
 
 
 def random_skips(net: DAG, *, key: PRNGKeyArray) -> DAG:
-    """Add the output of one earlier neuron, drawn at random, to that of each hidden neuron (equation A.12).
+    """The network in which each hidden neuron adds the output of one earlier neuron, drawn at random (equation A.12).
 
     Args:
         net: The network.
         key: Key of the choice.
-
-    Returns:
-        A new network.
     """
     skips: list[Int[Array, " _"] | None] = [
         jax.random.randint(jax.random.fold_in(key, layer), (net.sizes[layer],), 0, sum(net.sizes[:layer]), jnp.int32)

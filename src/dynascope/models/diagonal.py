@@ -48,11 +48,7 @@ class Diagonal(eqx.Module):
         self.u, self.v, self.network = u, v, network
 
     def product(self) -> Product:
-        """beta = u * v.
-
-        Returns:
-            The products, (size,).
-        """
+        """beta = u * v."""
         return self.u * self.v
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
@@ -115,7 +111,6 @@ class DiagonalTransformer(eqx.Module):
     heads: int = eqx.field(static=True)
 
     def __init__(self, dim: int, depth: int, heads: int, hidden: int, *, key: PRNGKeyArray, scale: float = 0.5) -> None:
-        """Feedforward weights are normal, of variance 1/dim (A) and scale^2/hidden (B)."""
         checks.sizes(dim=dim, depth=depth, heads=heads, hidden=hidden)
         checks.real("scale", scale, at_least=0)
         first, second = jax.random.split(checks.key("key", key))
@@ -144,13 +139,10 @@ class DiagonalTransformer(eqx.Module):
         return z
 
     def place(self, index: int) -> tuple[int, int, str, int]:
-        """The place of an entry of beta.
+        """The place (layer, head, product, coordinate) of an entry of beta.
 
         Args:
             index: Its index.
-
-        Returns:
-            (layer, head, product, coordinate).
         """
         layer, head, product, coordinate = jnp.unravel_index(checks.whole("index", index), self.shape)
         return int(layer), int(head), PRODUCTS[int(product)], int(coordinate)

@@ -26,8 +26,7 @@ class Diffusion(eqx.Module):
     """A denoiser and the two numbers of the schedule, `gamma(t) = offset + |slope| t`: all of it is trained.
 
     Args:
-        denoiser: Called as `denoiser(z, gamma, condition)` with one example; returns the noise in z, of its shape. It
-            may take `key=` for dropout.
+        denoiser: `denoiser(z, gamma, condition)` is the noise in one example z. It may take `key=` for dropout.
         gamma_min: Initial value of gamma(0), default -5: hardly any noise.
         gamma_max: Initial value of gamma(1), default 10: hardly anything else.
     """
@@ -49,9 +48,6 @@ class Diffusion(eqx.Module):
 
         Args:
             time: Times between 0 and 1.
-
-        Returns:
-            gamma at these times.
         """
         return self.offset + jnp.abs(self.slope) * time
 
@@ -69,9 +65,6 @@ class Diffusion(eqx.Module):
             gamma: The negative log signal-to-noise ratio of each example.
             condition: The condition of each example.
             key: For dropout, if the denoiser has any; without it there is none.
-
-        Returns:
-            An array of the shape of z.
         """
         if key is None or "key" not in inspect.signature(self.denoiser).parameters:
             return jax.vmap(self.denoiser)(z, gamma, condition)

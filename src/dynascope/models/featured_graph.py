@@ -68,19 +68,13 @@ class FeaturedGraph(eqx.Module):
 
         Args:
             h: Values at the nodes, (nodes, channels).
-
-        Returns:
-            The sums, (nodes, channels).
         """
         return jax.ops.segment_sum(h[self.senders], self.receivers, self.nodes, indices_are_sorted=True)
 
     def around(self, nodes: Int[Array, " some"]) -> Int[Array, "some most"]:
-        """The neighbors of some nodes.
+        """The neighbors of some nodes, with the number of nodes in empty places.
 
         Args:
             nodes: Their numbers, (some,).
-
-        Returns:
-            The neighbors, (some, most), with the number of nodes in empty places.
         """
         return self.table.at[nodes].get(mode="fill", fill_value=self.nodes)

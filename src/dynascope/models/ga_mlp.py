@@ -94,24 +94,19 @@ def sgc(features: int, out: int, *, key: PRNGKeyArray) -> GAMLP:
         features: Number of features of a node.
         out: Number of outputs.
         key: Key of the weights.
-
-    Returns:
-        The network.
     """
     return GAMLP(features, out, depth=1, bias=False, key=key)
 
 
 def gfnn(features: int, out: int, *, key: PRNGKeyArray, width: int = 32) -> GAMLP:
-    """gfNN: two layers on the features of `sgc` (Hoang and Maehara, Revisiting Graph Neural Networks, 2019).
+    """A network of two layers on the features of `sgc`: gfNN (Hoang and Maehara, Revisiting Graph Neural Networks,
+    2019).
 
     Args:
         features: Number of features of a node.
         out: Number of outputs.
         key: Key of the weights.
         width: Number of hidden neurons.
-
-    Returns:
-        The network.
     """
     return GAMLP(features, out, width=width, key=key)
 
@@ -127,9 +122,6 @@ def gfn(features: int, order: int, out: int, *, key: PRNGKeyArray, width: int = 
         out: Number of outputs.
         key: Key of the weights.
         width: Number of hidden neurons.
-
-    Returns:
-        The network.
     """
     checks.sizes(features=features, order=order)
     return GAMLP(1 + features * (order + 1), out, width=width, key=key)
@@ -141,9 +133,6 @@ def per_node(network: Callable[[Array], Array], x: Array) -> Array:
     Args:
         network: From the features of one node to its outputs.
         x: Features, (features,) or (..., features).
-
-    Returns:
-        The outputs, (out,) or (..., out).
     """
     for _ in range(x.ndim - 1):
         network = jax.vmap(network)

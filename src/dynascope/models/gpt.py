@@ -104,9 +104,5 @@ class GPT(eqx.Module):
         return logits.astype(self.places.dtype)
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
-
-        Returns:
-            The factors of the products.
-        """
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         return self.trunk.products()

@@ -53,9 +53,6 @@ class Graph:
             edges: (source, target) pairs.
             parameters: The weight that each edge carries. Default: one of its own.
             skips: `{4: 1}` adds the output of vertex 1 to that of vertex 4.
-
-        Returns:
-            The graph.
         """
         given = np.asarray(list(edges))
         if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -144,9 +141,6 @@ class Graph:
 
         Args:
             vertex: The vertex.
-
-        Returns:
-            True for its ancestors, (vertices,).
         """
         reached = np.zeros(self.vertices, dtype=bool)
         reached[vertex] = True

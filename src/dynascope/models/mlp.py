@@ -55,8 +55,7 @@ class MLP(eqx.Module):
         out: Number of outputs. Default: `dim`.
         activation: The activation.
         bias: Whether the layers have biases.
-        scale: Standard deviation of normal weights; biases are then zero. Default: weights and biases uniform in
-            ±1/sqrt(fan-in), the usual framework default.
+        scale: Standard deviation of normal weights, with zero biases. Default: all uniform in ±1/sqrt(fan-in).
         parameterization: With "ntk", weights and biases are normal with standard deviation `scale` (1 by default), and
             each matrix is divided by sqrt(fan-in) in the forward pass: z = W h / sqrt(fan-in) + b.
     """
@@ -112,9 +111,6 @@ class MLP(eqx.Module):
         Args:
             weights: Matrices (fan-out, fan-in), input side first.
             activation: The activation.
-
-        Returns:
-            The network.
         """
         if not isinstance(weights, Sequence) or not weights:
             raise TypeError(f"weights must be a list of matrices; got {checks.shown(weights)}")
@@ -134,9 +130,6 @@ class MLP(eqx.Module):
         Args:
             x: The input, (in,).
             tap: See `models.mlp.Tap`.
-
-        Returns:
-            The outputs, (out,).
         """
         checks.example(self, x, self.weights[0].shape[1:])
         last = len(self.weights) - 1
@@ -153,9 +146,6 @@ class MLP(eqx.Module):
         Args:
             layer: Its number, from 0.
             x: The input of the layer, (fan_in,).
-
-        Returns:
-            The output, (fan_out,).
         """
         x = self.weights[layer] @ x
         if self.parameterization == "ntk":
@@ -166,11 +156,7 @@ class MLP(eqx.Module):
         return 1 / math.sqrt(self.weights[layer].shape[1]) if self.parameterization == "ntk" else 1.0
 
     def matrix(self) -> Float[Array, "out in"]:
-        """The end-to-end matrix of a linear network: the product of its weights.
-
-        Returns:
-            The matrix, (out, in).
-        """
+        """The end-to-end matrix of a linear network: the product of its weights."""
         if self.activation != "linear" or self.biases is not None:
             raise ValueError("only a linear network without biases is a matrix")
         product = reduce(lambda product, weight: weight @ product, self.weights)
@@ -193,9 +179,5 @@ class Symmetric(eqx.Module):
         return self.factor @ (self.factor.T @ x)
 
     def matrix(self) -> Float[Array, "d d"]:
-        """The end-to-end matrix U U^T.
-
-        Returns:
-            The matrix, (d, d).
-        """
+        """The end-to-end matrix U U^T."""
         return self.factor @ self.factor.T

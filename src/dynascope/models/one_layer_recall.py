@@ -45,9 +45,6 @@ class OneLayerRecall(eqx.Module):
 
         Args:
             tokens: The sequence, (length,).
-
-        Returns:
-            The inputs, (length, d).
         """
         size = len(self.value)
         now = jax.nn.one_hot(tokens, size, dtype=self.value.dtype)
@@ -60,21 +57,15 @@ class OneLayerRecall(eqx.Module):
 
         Args:
             tokens: The sequence, (length,).
-
-        Returns:
-            Weights that sum to 1, (length,).
         """
         x = self.inputs(tokens)
         return jax.nn.softmax(x @ (x[-1] @ self.score))
 
     def parts(self, tokens: Int[Array, " length"]) -> tuple[Float[Array, " vocabulary"], Float[Array, " vocabulary"]]:
-        """The logits of attention and of the feed-forward map.
+        """The logits of attention and of the feed-forward map, whose sum the model returns.
 
         Args:
             tokens: The sequence, (length,).
-
-        Returns:
-            Two vectors (vocabulary,), whose sum the model returns.
         """
         x = self.inputs(tokens)
         return self.value @ (self.attention(tokens) @ x), self.feed @ x[-1]

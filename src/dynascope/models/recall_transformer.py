@@ -20,10 +20,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.frozen import Frozen
-from dynascope.models.transformer import fused_mix, fusible
+from dynascope.models.transformer import Compute, fused_mix, fusible
 
 Feed = Literal["mlp", "linear", "none"]
-Compute = Literal["float32", "bfloat16"]
 Square = Float[Array, "dim dim"]
 Rows = Float[Array, "tokens dim"]
 
@@ -148,9 +147,6 @@ class RecallTransformer(eqx.Module):
 
         Args:
             tokens: The sequence, (tokens,).
-
-        Returns:
-            Arrays (tokens, dim), one more than there are layers.
         """
         fixed = self.frozen.value()
         embedding, places = fixed["embedding"], fixed["places"]
@@ -173,9 +169,6 @@ class RecallTransformer(eqx.Module):
 
         Args:
             tokens: The sequence, (tokens,).
-
-        Returns:
-            Weights (layer, query, key).
         """
         streams = self.streams(tokens)
         return jnp.stack([block.attention(x) for block, x in zip(self.blocks, streams[:-1], strict=True)])
@@ -187,9 +180,6 @@ class RecallTransformer(eqx.Module):
             layer: The layer of F, from 0.
             token: The token that F reads.
             noise: The noise token.
-
-        Returns:
-            The margin, a scalar.
         """
         checks.whole("layer", layer, at_least=0, at_most=len(self.blocks) - 1)
         logits = self.readout @ self.blocks[layer].feed(self.embedding[token])
@@ -218,9 +208,6 @@ def without_feed(model: RecallTransformer, layer: int) -> RecallTransformer:
     Args:
         model: The model.
         layer: The layer, from 0.
-
-    Returns:
-        The new model.
     """
     if not isinstance(model, RecallTransformer):
         raise TypeError(f"model must be a RecallTransformer; got {checks.shown(model)}")

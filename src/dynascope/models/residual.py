@@ -95,9 +95,6 @@ class WideResNet(eqx.Module):
         Args:
             x: One image.
             tap: See `models.mlp.Tap`.
-
-        Returns:
-            The outputs, (out,).
         """
         channels = self.stem.weight.shape[2]
         if x.ndim != 3 or x.shape[2] != channels:

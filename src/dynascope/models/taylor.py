@@ -58,11 +58,7 @@ class Taylor(eqx.Module):
         return jax.tree.map(lambda f, df, ddf: f + df + ddf / 2, value, first, second)
 
     def to_model(self) -> PyTree:
-        """The original model with the parameters w0 + displacement.
-
-        Returns:
-            A model of the type that was expanded.
-        """
+        """The original model with the parameters w0 + displacement."""
         at, rest = eqx.partition(self.base.value(), eqx.is_inexact_array)
         return eqx.combine(jax.tree.map(lambda weight, by: weight + by, at, self.displacement), rest)
 
@@ -75,9 +71,6 @@ def linearize(model: PyTree, apply: Apply | None = None) -> Taylor:
     Args:
         model: A callable module, or any pytree of arrays together with `apply`.
         apply: `apply(params, x)`, for a model that is not callable.
-
-    Returns:
-        The Taylor model.
     """
     return _taylor(model, 1, apply)
 
@@ -90,9 +83,6 @@ def quadratic(model: PyTree, apply: Apply | None = None) -> Taylor:
     Args:
         model: A callable module, or any pytree of arrays together with `apply`.
         apply: `apply(params, x)`, for a model that is not callable.
-
-    Returns:
-        The Taylor model.
     """
     return _taylor(model, 2, apply)
 
@@ -145,8 +135,5 @@ def freeze_gates(network: MLP) -> Gated:
 
     Args:
         network: The network, with the gates of its current weights.
-
-    Returns:
-        The gated model.
     """
     return Gated(network, Frozen(network))

@@ -56,11 +56,7 @@ class TorchModel(eqx.Module):
             raise ValueError(f"cannot convert {type(self.module).__name__}: {reason}") from error
 
     def values(self) -> dict[str, Shaped[Array, ...]]:
-        """All arrays by name, trained or not.
-
-        Returns:
-            A dictionary of arrays.
-        """
+        """All arrays by name, trained or not."""
         return {**self.parameters, **self.fixed.value()}
 
 
@@ -73,9 +69,6 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     Args:
         module: The module; it is left as it is.
         example: One input without the batch axis. If given, the model is called at once and compared with the module.
-
-    Returns:
-        The model.
 
     Raises:
         ValueError: If an operation cannot be converted, or the outputs differ.
@@ -110,9 +103,6 @@ def to_torch(model: PyTree, module: Any) -> Any:
     Args:
         model: The model, from `from_torch`.
         module: A module with the names and shapes of the one that the model was made from; it is left as it is.
-
-    Returns:
-        The new module.
     """
     torch = _package("torch")
     if not isinstance(model, TorchModel):

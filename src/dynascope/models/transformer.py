@@ -253,8 +253,7 @@ class Transformer(eqx.Module):
         scale: Factor of all initial weights and biases of attention and networks, not of the layer norms.
         residual_scale: Factor of the initial weights of the two maps of a block that write to the residual stream.
         bias: Whether the networks and the attention's output have biases.
-        compute: "bfloat16" for matrix products in that precision, from float32 weights; norms and softmax stay in
-            float32.
+        compute: "bfloat16" for matrix products of float32 weights in that precision, not norms and softmax.
     """
 
     blocks: list[Block]
@@ -303,11 +302,7 @@ class Transformer(eqx.Module):
         return x if self.norm is None else self.norm(x)
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
-
-        Returns:
-            The factors of the products.
-        """
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         heads = [block.attention for block in self.blocks]
         left = [[head.key for head in heads], [head.value for head in heads]]
         right = [[head.query for head in heads], [head.output for head in heads]]

@@ -42,14 +42,12 @@ class UNet(eqx.Module):
         blocks: Number of residual blocks in each level.
         norm: Norms over groups of channels ("group") or over the whole image ("layer").
         groups: Number of groups of channels.
-        placement: The condition enters every block ("every"), or is added after each halving of the image
-            ("downsampling").
+        placement: The condition enters every block ("every"), or after each halving of the image ("downsampling").
         heads: Number of attention heads at the lowest level.
         dropout: Share of activations that dropout removes.
         gamma_min: γ at time 0.
         gamma_max: γ at time 1.
-        compute: "bfloat16" for convolutions and attention in that precision, from float32 weights; norms, GELUs,
-            softmax and embeddings stay in float32.
+        compute: "bfloat16" for convolutions and attention of float32 weights in that precision, and nothing else.
         scale: Factor of all initial parameters.
     """
 

@@ -36,8 +36,7 @@ class ViT(eqx.Module):
         pool: The classifier reads an extra token ("cls") or the mean over patches ("mean").
         pre_norm: Layer norm at the input of each part of a block; otherwise after each sum.
         init: "framework", "normal" or "ntk"; see `Transformer`.
-        scale: Factor of the initial attention, networks and classifier, but neither the patch map nor the positions or
-            the extra token.
+        scale: Factor of the initial attention, networks and classifier; not of what makes the tokens.
         bias: Whether the networks and the attention's output have biases.
         compute: "bfloat16" for matrix products in that precision; see `Transformer`.
     """
@@ -109,9 +108,5 @@ class ViT(eqx.Module):
         return self.classifier(pooled.astype(self.places.dtype))
 
     def products(self) -> Products:
-        """(W_K, W_Q) and (W_V, W_O) of every layer and head.
-
-        Returns:
-            The factors of the products.
-        """
+        """(W_K, W_Q) and (W_V, W_O) of every layer and head."""
         return self.trunk.products()
