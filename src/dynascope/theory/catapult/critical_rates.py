@@ -36,9 +36,6 @@ def critical_rate(top: NotNegative, count: int, convention: Convention) -> Value
         top: Largest eigenvalue of the kernel, for a batch of its own kernel. Not negative, any shape.
         count: Number of examples n, or the size of the batch.
         convention: Normalization of the squared loss, "sum" or "mse".
-
-    Returns:
-        The rate. Any shape.
     """
     return 2 / (slope(count, convention) * real(top))
 
@@ -54,9 +51,6 @@ def largest_rate(
         count: Number of examples n.
         convention: Normalization of the squared loss, "sum" or "mse".
         reach: The largest rate over the critical one. Positive. Default: QUADRATIC_REACH.
-
-    Returns:
-        The rate. Any shape.
     """
     return reach * critical_rate(top, count, convention)
 
@@ -70,9 +64,6 @@ def convert(rate: Positive, count: int, convention: Convention, to: Convention) 
         count: Number of examples n.
         convention: Normalization that the rate is given in.
         to: Normalization of the result.
-
-    Returns:
-        The rate in the other normalization. Any shape.
     """
     return real(rate) * slope(count, convention) / slope(count, to)
 
@@ -86,9 +77,6 @@ def multipliers(eigenvalues: Reals, rate: Positive, count: int, convention: Conv
         rate: Learning rate eta. Positive, any shape.
         count: Number of examples n.
         convention: Normalization of the squared loss, "sum" or "mse".
-
-    Returns:
-        The factors. Any shape.
     """
     return jnp.abs(1 - slope(count, convention) * real(rate) * real(eigenvalues))
 
@@ -106,9 +94,6 @@ def unstable_count(
         rate: Learning rate eta. Positive.
         count: Number of examples n.
         convention: Normalization of the squared loss, "sum" or "mse".
-
-    Returns:
-        The number of directions. Shape (...).
     """
     return jnp.sum(slope(count, convention) * real(rate) * real(eigenvalues) > 2, axis=-1)
 
@@ -129,9 +114,6 @@ def linear_residual(
         rate: Learning rate eta. Positive.
         steps: The steps t. Shape (t,).
         convention: Normalization of the squared loss, "sum" or "mse".
-
-    Returns:
-        The residuals at these steps. Shape (t, n).
     """
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
     factors = 1 - slope(residual.shape[0], convention) * real(rate) * eigenvalues
@@ -160,9 +142,6 @@ def hessian_split(
         jacobian: First derivatives of the outputs. Shape (n, p).
         hessians: Second derivatives of the outputs. Shape (n, p, p).
         residual: Residuals r = f - y. Shape (n,).
-
-    Returns:
-        Both parts.
     """
     scale = 2 / residual.shape[0]
     return HessianSplit(scale * jacobian.T @ jacobian, scale * jnp.einsum("i,ijk->jk", residual, hessians))
@@ -220,9 +199,6 @@ def batch_critical_rate(
         kernel: Tangent kernel K. Shape (n, n).
         rows: Examples of the batch, as rows of the kernel. Shape (b,).
         convention: Normalization of the squared loss, "sum" or "mse". Default: "mse".
-
-    Returns:
-        The rate. A scalar.
     """
     top = jnp.linalg.eigvalsh(kernel[rows][:, rows])[-1]
     return critical_rate(top, rows.shape[0], convention)
@@ -242,8 +218,5 @@ def can_rise(
         rows: Examples of the batch, as rows of the kernel. Shape (b,).
         rate: Learning rate eta. Positive.
         convention: Normalization of the squared loss, "sum" or "mse". Default: "mse".
-
-    Returns:
-        True if it can. A scalar.
     """
     return real(rate) > batch_critical_rate(kernel, rows, convention)

@@ -29,9 +29,6 @@ def falling_kernel(label_size: float = 1.3, v: float = 3.2, width: float = 1e5) 
         label_size: C = eta |x| |y| / sqrt(d). Default: 1.3.
         v: eta lambda. Default: 3.2.
         width: Width m. Default: 100000.0.
-
-    Returns:
-        Numbers by name.
     """
     printed = 4 * label_size / (width * (4 - v) ** 2)
     valid = float(quadratic_model.falling_threshold(v, label_size, width))
@@ -84,11 +81,7 @@ def _missed_point(rate: float = 2.5, width: float = 1e4) -> Found:
 
 
 def kernel_weights() -> Found:
-    """The kernel on scalar inputs against sum lambda_i p_i p_i^T with and without the division: relative errors.
-
-    Returns:
-        Both errors.
-    """
+    """The kernel on scalar inputs against sum lambda_i p_i p_i^T with and without the division: relative errors."""
     net = two_sided_network()
     x, u = jnp.asarray(net.x[:, 0]), jnp.asarray(net.u[:, 0])
     p, K = np.asarray(quadratic_many.directions(x)), net.kernel()
@@ -132,9 +125,6 @@ def kernel_recursion(count: int = 4, weights: int = 30, rate: float = 0.1, curva
         weights: Number of weights. Default: 30.
         rate: Learning rate eta. Default: 0.1.
         curvature: Size of the Hessians. Default: 1.0.
-
-    Returns:
-        Both errors.
     """
     draw = np.random.default_rng(0)
     J = draw.standard_normal((count, weights)) / math.sqrt(weights)
@@ -190,9 +180,6 @@ def start_of_w(widths: Sequence[int] = (100, 1000, 10_000), starts: int = 100, l
         widths: Widths m. Default: (100, 1000, 10000).
         starts: Number of starts at each width. Default: 100.
         label: Label y. Default: 1.0.
-
-    Returns:
-        The slope.
     """
     sizes = []
     for width in widths:

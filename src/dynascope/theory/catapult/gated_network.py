@@ -94,9 +94,6 @@ def two_sided_network(count: int = 128, width: int = 5000, seed: Count = 0) -> G
         count: Number of examples n. Default: 128.
         width: Width m. Default: 5000.
         seed: Seed of the data and the initial weights. Not negative. Default: 0.
-
-    Returns:
-        The network at its start.
     """
     draw = np.random.default_rng(seed)
     y = draw.choice([-1.0, 1.0], count)

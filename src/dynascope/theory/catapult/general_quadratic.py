@@ -34,9 +34,6 @@ def jacobian_change(jacobian: Jacobian, hessians: Float[Array, "n p p"], residua
         jacobian: Jacobian J of the outputs. Shape (n, p).
         hessians: Hessians H_i of the outputs. Shape (n, p, p).
         residual: Residuals r. Shape (n,).
-
-    Returns:
-        G. Shape (n, p).
     """
     return jnp.einsum("ijk,k->ij", hessians, jacobian.T @ residual)
 
@@ -58,9 +55,6 @@ def remainders(jacobian: Jacobian, change: Jacobian, rate: PositiveNumber) -> Re
         jacobian: Jacobian J of the outputs. Shape (n, p).
         change: G, as from `jacobian_change`. Shape (n, p).
         rate: Learning rate eta. Positive.
-
-    Returns:
-        Both remainders.
     """
     eta, cross = real(rate), change @ jacobian.T
     return Remainders(eta**2 / 2 * cross, eta * (cross + cross.T) - eta**2 * change @ change.T)
@@ -112,9 +106,6 @@ def top_direction(
         kernel: Kernel K. Shape (n, n).
         kernel_after: Kernel after the step. Shape (n, n).
         rate: Learning rate eta. Positive.
-
-    Returns:
-        The multiplier and the remainders.
     """
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
     top = vectors[:, -1]

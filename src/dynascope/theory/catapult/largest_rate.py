@@ -69,9 +69,6 @@ def largest_convergent(
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Not negative, any shape.
         steps: Number of steps that decide whether it converges. Default: 3000.
-
-    Returns:
-        The bracket of eta lambda_0.
     """
     start = quadratic_model.State(real(residual), real(kernel))
 

@@ -54,9 +54,6 @@ def kernel_eigenvalues(
         first: Weights of the first layer. Shape (m,).
         second: Weights of the second layer. Shape (m,).
         gates: Weights of the first layer at the start. Shape (m,).
-
-    Returns:
-        The two eigenvalues. Shape (2,).
     """
     squares = jnp.sum(directions(x) ** 2, axis=1)
     answers = jnp.stack([gates >= 0, gates < 0])
@@ -70,9 +67,6 @@ def kernel(eigenvalues: Float[Array, " 2"], x: Float[Array, " n"]) -> Float[Arra
     Args:
         eigenvalues: lambda_1 and lambda_2. Shape (2,).
         x: Scalar inputs. Shape (n,).
-
-    Returns:
-        The kernel. Shape (n, n).
     """
     p = _unit_directions(x)
     return jnp.einsum("s,si,sj->ij", eigenvalues, p, p)
@@ -99,9 +93,6 @@ def curvatures(x: Float[Array, " n"], width: PositiveNumber) -> Float[Array, " 2
     Args:
         x: Scalar inputs. Shape (n,).
         width: Width m. Positive.
-
-    Returns:
-        c_1 and c_2. Shape (2,).
     """
     return quadratic_model.curvature(jnp.sum(directions(x) ** 2, axis=1), width)
 
@@ -117,9 +108,6 @@ def step(
         rate: Learning rate eta. Positive.
         labels: <y, p_i>/|p_i|. Shape (..., 2).
         curvatures: c_1 and c_2. Shape (..., 2).
-
-    Returns:
-        The next state.
     """
     return quadratic_model.step(state, rate, labels, curvatures)
 
@@ -142,9 +130,6 @@ def matrix_step(
         x: Scalar inputs. Shape (n,).
         rate: Learning rate eta. Positive.
         width: Width m. Positive.
-
-    Returns:
-        The next residual and kernel. Shape (n,).
     """
     p, eta, m = directions(x), real(rate), real(width)
     masks = jnp.stack([x >= 0, x < 0]).astype(x.dtype)
@@ -163,9 +148,6 @@ def constant_loss(residual: Float[Array, "*batch n"], x: Float[Array, " n"]) -> 
     Args:
         residual: Residuals r. Shape (..., n).
         x: Scalar inputs. Shape (n,).
-
-    Returns:
-        The loss. Any shape.
     """
     return (jnp.sum(residual**2, axis=-1) - jnp.sum(components(residual, x) ** 2, axis=-1)) / 2
 
@@ -176,9 +158,6 @@ def initial_top(x: Float[Array, " n"]) -> tuple[Values, Values]:
 
     Args:
         x: Scalar inputs. Shape (n,).
-
-    Returns:
-        Both bounds.
     """
     largest = jnp.max(jnp.sum(directions(x) ** 2, axis=1))
     return largest / 2, 3 * largest / 2

@@ -66,9 +66,6 @@ def curvature(squared_norm: Positive, width: Positive, dim: Positive = 1) -> Val
         squared_norm: |x|^2. Positive, any shape.
         width: Width m. Positive, any shape.
         dim: Dimension d. Positive, any shape. Default: 1.
-
-    Returns:
-        c. Any shape.
     """
     return real(squared_norm) / (real(width) * real(dim))
 
@@ -82,9 +79,6 @@ def step(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> 
         rate: Learning rate eta. Positive, any shape.
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Not negative, any shape.
-
-    Returns:
-        The next state.
     """
     r, kernel = state
     c, eta, output = real(curvature), real(rate), r + real(label)
@@ -120,9 +114,6 @@ def normalize(state: State, rate: Positive, label: Reals, curvature: NotNegative
         rate: Learning rate eta. Positive, any shape.
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Not negative, any shape.
-
-    Returns:
-        The state without units.
     """
     scale = real(curvature) * real(rate) ** 2
     return Normalized(scale * state.residual**2, scale * state.residual * real(label), real(rate) * state.kernel)
@@ -134,9 +125,6 @@ def multiplier(state: Normalized) -> Values:
 
     Args:
         state: u, w and v.
-
-    Returns:
-        k. Any shape.
     """
     return 1 - state.v + state.u + state.w
 
@@ -147,9 +135,6 @@ def normalized_step(state: Normalized) -> Normalized:
 
     Args:
         state: u, w and v.
-
-    Returns:
-        The next state.
     """
     u, w, v = state
     k = multiplier(state)
@@ -182,9 +167,6 @@ def stays_bounded(state: Normalized, steps: Count = 3000, bound: PositiveNumber 
         state: u, w and v at the start.
         steps: Largest number of steps. Default: 3000.
         bound: Bound on u, beyond which nothing comes back. Positive. Default: 1000.0.
-
-    Returns:
-        Whether u stays below the bound. Any shape.
     """
 
     def settled(now: Normalized) -> Array:
@@ -215,9 +197,6 @@ def peak_loss(peak: NotNegative, rate: Positive, curvature: Positive) -> Values:
         peak: Height of u. Not negative, any shape.
         rate: Learning rate eta. Positive, any shape.
         curvature: c = |x|^2/(md). Positive, any shape.
-
-    Returns:
-        The loss. Any shape.
     """
     return real(peak) / (2 * real(curvature) * real(rate) ** 2)
 
@@ -240,9 +219,6 @@ def small_catapult(excess: Positive, start: Positive) -> SmallCatapult:
     Args:
         excess: delta = eta lambda_0 - 2. Positive, any shape.
         start: u at step 0. Positive, any shape.
-
-    Returns:
-        Its peak, its end and its duration.
     """
     delta = real(excess)
     peak = delta**2 / 2
@@ -262,9 +238,6 @@ def monotone_change(state: State, rate: Positive, label: Reals, curvature: NotNe
         rate: Learning rate eta. Positive, any shape.
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Not negative, any shape.
-
-    Returns:
-        The change of lambda. Any shape.
     """
     r, v = state.residual, real(rate) * state.kernel
     squares, sums = r**2 / (v * (2 - v)), r / v
@@ -281,9 +254,6 @@ def falling_threshold(v: Reals, label_size: NotNegative, width: Positive) -> Val
         v: eta lambda. Any shape.
         label_size: C = eta |x| |y| / sqrt(d). Not negative, any shape.
         width: Width m. Positive, any shape.
-
-    Returns:
-        The threshold of u. Any shape.
     """
     return 16 * real(label_size) ** 2 / (real(width) * (4 - real(v)) ** 2)
 
@@ -311,9 +281,6 @@ def growth_phase(
         height: C_u'. Positive, any shape.
         start: C_u. Positive, any shape.
         margin: C_eps. Positive, any shape.
-
-    Returns:
-        The constants.
     """
     delta, C, tall, low = real(excess), real(label_size), real(height), real(start)
     kappa = 28 * tall + tall * delta + C * jnp.sqrt(tall)
@@ -347,9 +314,6 @@ def fixed_points(rate: Positive, label: Reals, curvature: Positive) -> FixedPoin
         rate: Learning rate eta. Positive, any shape.
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Positive, any shape.
-
-    Returns:
-        The three fixed points.
     """
     eta, y, c = real(rate), real(label), real(curvature)
     tall = 2 / (eta * jnp.sqrt(c))
@@ -369,9 +333,6 @@ def jacobian(state: State, rate: PositiveNumber, label: Number, curvature: NotNe
         rate: Learning rate eta. Positive.
         label: Label y.
         curvature: c = |x|^2/(md). Not negative.
-
-    Returns:
-        The derivative. Shape (2, 2).
     """
     return jax.jacfwd(lambda now: jnp.stack(step(State(*now), rate, label, curvature)))(jnp.stack(state))
 
@@ -383,9 +344,6 @@ def initial_kernel(squared_norm: Positive, dim: Positive) -> tuple[Values, Value
     Args:
         squared_norm: |x|^2. Positive, any shape.
         dim: Dimension d. Positive, any shape.
-
-    Returns:
-        The lower bound, the mean and the upper bound.
     """
     mean = real(squared_norm) / real(dim)
     return mean / 2, mean, 3 * mean / 2

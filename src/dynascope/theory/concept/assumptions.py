@@ -159,9 +159,6 @@ def signal_difference(a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], 
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         kappa: The constant kappa of D.4, above 1. Default: 1.1.
-
-    Returns:
-        The inequality.
     """
     strengths, size = np.sort(np.asarray(a, dtype=float)), np.abs(np.asarray(W0, dtype=float))
     left = float(np.max((strengths[1:] + strengths[:-1]) / (2 * strengths[1:])))
@@ -178,8 +175,5 @@ def share_after_repair(kappa: Kappa = 1.1) -> float:
 
     Args:
         kappa: The constant kappa of D.4, above 1. Default: 1.1.
-
-    Returns:
-        The bound.
     """
     return 1 / (10 * kappa**2 + 1)

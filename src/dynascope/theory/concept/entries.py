@@ -42,9 +42,6 @@ def entry_classes(dim: int, concepts: int) -> EntryClasses:
     Args:
         dim: Dimension `d`.
         concepts: Number of concepts `s`, from 1 to `dim`.
-
-    Returns:
-        The masks of the classes.
     """
     if not 1 <= concepts <= dim:
         raise ValueError(f"concepts must lie between 1 and dim={dim}; got {concepts}")

@@ -31,9 +31,6 @@ def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
     Args:
         steps: Number of steps, or the increasing steps to record.
         every: Interval between recorded steps, if `steps` is a number. Default: 1.
-
-    Returns:
-        The recorded steps. Shape (time,).
     """
     if isinstance(steps, int | np.integer):
         chosen = np.arange(0, checks.whole("steps", steps, at_least=0, at_most=2**31 - 1) + 1, every)

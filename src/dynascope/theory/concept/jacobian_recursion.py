@@ -59,9 +59,6 @@ def jacobian_of(U: Float[Array, "*batch d width"]) -> Float[Array, "*batch d d"]
 
     Args:
         U: Factor `U`. Shape (..., d, width).
-
-    Returns:
-        The Jacobian. Shape (..., d, d).
     """
     return product(U, jnp.swapaxes(U, -1, -2))
 
@@ -73,9 +70,6 @@ def gradient(U: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[
     Args:
         U: Factor `U`. Shape (..., d, width).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The gradient. Shape (..., d, width).
     """
     W = jacobian_of(U)
     return product((W - jnp.eye(W.shape[-1], dtype=W.dtype)) * (a[:, None] + a), U)
@@ -117,9 +111,6 @@ def growth(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array,
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The growth term. Shape (..., d, d).
     """
     return W * (a[:, None] + a)
 
@@ -131,9 +122,6 @@ def suppression(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The suppression term. Shape (..., d, d).
     """
     own = jnp.diagonal(W, axis1=-2, axis2=-1)
     by_row = own[..., :, None] * (3 * a[:, None] + a)
@@ -151,9 +139,6 @@ def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, 
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The noise term. Shape (..., d, d).
     """
     V = W * (1 - jnp.eye(W.shape[-1], dtype=W.dtype))
     V_transposed = jnp.swapaxes(V, -1, -2)
@@ -206,9 +191,6 @@ def dropped_term(
         U: Factor `U`. Shape (..., d, width).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
-
-    Returns:
-        The term. Shape (..., d, d).
     """
     step = gradient(U, a)
     return 0.25 * eta * product(step, jnp.swapaxes(step, -1, -2))

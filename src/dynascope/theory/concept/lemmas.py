@@ -81,9 +81,6 @@ def diagonal_growth_times(
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         c: The constants of Appendix D, with the step `eta` of the path.
-
-    Returns:
-        The number of steps for each major. Shape (d,).
     """
     return (c.log_phase - np.log(np.diagonal(W0))) / (2 * c.eta * np.asarray(a) * c.kappa)
 

@@ -34,9 +34,6 @@ def out_of_distribution_loss(W: Float[Array, "*batch d d"], z: Float[Array, " d"
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         z: Test point, in the paper the sum of all cluster means. Shape (d,).
-
-    Returns:
-        The loss. Shape (...).
     """
     return 0.5 * jnp.sum((jnp.sum(W * z, axis=-1) - z) ** 2, axis=-1)
 
@@ -48,8 +45,5 @@ def combined_means(mu: Float[Array, " s"], dim: int) -> Float[Array, " d"]:
     Args:
         mu: Signals of the concepts. Shape (s,).
         dim: Dimension d of the point.
-
-    Returns:
-        The point. Shape (d,).
     """
     return jnp.pad(mu, (0, dim - mu.shape[0]))

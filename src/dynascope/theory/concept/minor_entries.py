@@ -40,9 +40,6 @@ def turning_point(a_i: Strength, a_j: Strength) -> Entry:
     Args:
         a_i: Strength of the dominant concept. Positive, any shape.
         a_j: Strength of the weaker concept. Positive, any shape.
-
-    Returns:
-        The value w*.
     """
     return 2 * (a_i + a_j) / (3 * a_i + a_j)
 
@@ -54,9 +51,6 @@ def decay_rate_between(a_i: Strength, a_j: Strength) -> Entry:
     Args:
         a_i: Strength of the dominant concept. Positive, any shape.
         a_j: Strength of the weaker concept. Positive, any shape.
-
-    Returns:
-        The rate.
     """
     return (a_i - a_j) / 2
 
@@ -68,9 +62,6 @@ def decay_rate_after(a_i: Strength, a_j: Strength) -> Entry:
     Args:
         a_i: Strength of the dominant concept. Positive, any shape.
         a_j: Strength of the weaker concept. Positive, any shape.
-
-    Returns:
-        The rate.
     """
     return a_i + a_j
 
@@ -89,9 +80,6 @@ def minor_entry(times: Entry, w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i
         a_j: Strength of the weaker concept. Positive, any shape.
         log_p_i: Log of `w_ii(0)`, of the dominant major. Any shape.
         log_p_j: Log of the pivot `p_j` of the weaker major. Any shape.
-
-    Returns:
-        The entry at these times.
     """
     exponent = (
         (a_i + a_j) * times
@@ -143,9 +131,6 @@ def minor_peak_of_factor(U0: Float[np.ndarray, "*batch 2 width"], a: Float[np.nd
     Args:
         U0: Initial factor `U(0)`. Shape (..., 2, width).
         a: Strengths `a_k` of the concepts, positive. Shape (2,).
-
-    Returns:
-        The peak.
     """
     W0 = U0 @ np.swapaxes(U0, -1, -2)
     weak = W0[..., 0, 0] - W0[..., 0, 1] ** 2 / W0[..., 1, 1]

@@ -36,9 +36,6 @@ def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.n
         mu: Signals. Shape (..., s).
         sigma: Spreads. Shape (..., s).
         origin: Whether there is one more cluster at the origin. Default: False.
-
-    Returns:
-        The strengths. Shape (..., s).
     """
     return np.asarray(sigma, float) ** 2 + np.asarray(mu, float) ** 2 / (np.shape(mu)[-1] + origin)
 
@@ -94,9 +91,6 @@ def second_moment(mu: Numbers, sigma: Numbers, dim: int, origin: bool = False) -
         sigma: Spreads of the s concepts. Any shape.
         dim: Dimension d of the inputs.
         origin: Whether there is one more cluster at the origin. Default: False.
-
-    Returns:
-        The diagonal, zero beyond the given entries. Shape (d,).
     """
     return _vector(sigma, dim) ** 2 + _vector(mu, dim) ** 2 / (len(mu) + origin)
 
@@ -109,9 +103,6 @@ def printed_second_moment(mu: Numbers, sigma: Numbers, dim: int) -> Float[Array,
         mu: Signals of the s concepts. Any shape.
         sigma: Spreads of the s concepts. Any shape.
         dim: Dimension d of the inputs.
-
-    Returns:
-        The coefficients, zero beyond the given entries. Shape (d,).
     """
     return (_vector(sigma, dim) ** 2 + _vector(mu, dim) ** 2) / len(mu)
 
@@ -183,9 +174,6 @@ def jacobian(times: Float[Array, " time"], W0: Float[Array, "d d"], a: Float[Arr
         times: Times of gradient flow on eq. (2.1). Shape (time,).
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The Jacobian at these times. Shape (time, d, d).
     """
     identity = jnp.eye(a.shape[0], dtype=W0.dtype)
     return identity + (W0 - identity) * jnp.exp(-times[:, None, None] * a)
@@ -200,9 +188,6 @@ def to_concept_coordinates(W0: Float[Array, "d d"], rotation: Float[Array, "d d"
     Args:
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         rotation: The rotation Q of the data. Shape (d, d).
-
-    Returns:
-        The start in the axes of the concepts. Shape (d, d).
     """
     return jnp.linalg.multi_dot([rotation.T, W0, rotation], precision="highest")
 
@@ -213,9 +198,6 @@ def terminal_rate(a: Float[Array, " d"]) -> Float[Array, ""]:
 
     Args:
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The slope, negative. A scalar.
     """
     return -jnp.min(jnp.where(a > 0, a, jnp.inf))
 

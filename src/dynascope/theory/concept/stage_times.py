@@ -93,9 +93,6 @@ def naive_log_pivots(W0: Float[Array, "*batch d d"]) -> Float[Array, "*batch d"]
 
     Args:
         W0: Initial Jacobian `W(0)`. Shape (..., d, d).
-
-    Returns:
-        The logarithms. Shape (..., d).
     """
     return jnp.log(jnp.diagonal(W0, axis1=-2, axis2=-1))
 
@@ -108,9 +105,6 @@ def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], thresh
         log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         threshold: Small value theta of the major. Positive.
-
-    Returns:
-        The times. Shape (..., d).
     """
     return jnp.maximum((jnp.log(threshold) - log_pivot) / (2 * a), 0)
 
@@ -187,9 +181,6 @@ def half_steps(
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
         naive: Start each major from `w_kk(0)` instead of its pivot. Default: False.
-
-    Returns:
-        Numbers of steps. Shape (..., d).
     """
     U, strength = jnp.asarray(U0), jnp.asarray(a)
     pivots = naive_log_pivots(jacobian_of(U)) if naive else log_pivots_of_factor(U, strength)
@@ -203,8 +194,5 @@ def plateau_length(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -
     Args:
         log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The times. Shape (..., d).
     """
     return -log_pivot / (2 * a)

@@ -24,9 +24,6 @@ def gaussian_factor(seed: Seeds, scale: Size, dim: int, width: int | None = None
         scale: Standard deviation of the entries. Not negative.
         dim: Number of rows d.
         width: Number of columns. Default: `dim`.
-
-    Returns:
-        One factor for each seed. Shape (..., d, width).
     """
     if isinstance(seed, int | np.integer):
         return scale * np.random.default_rng(seed).standard_normal((dim, dim if width is None else width))
@@ -48,9 +45,6 @@ def aligned_factor(
         epsilon: Size of the Gaussian part, relative to `scale`. Not negative.
         dim: Number of rows d.
         width: Number of columns. Default: `dim`.
-
-    Returns:
-        One factor for each seed. Shape (..., d, width).
     """
     factor = gaussian_factor(seed, scale * epsilon, dim, width)
     factor[..., :, 0] += scale
@@ -69,9 +63,6 @@ def random_factor(
         spread: The `epsilon` of `aligned_factor`; 0 for a Gaussian factor.
         dim: Number of rows d.
         width: Number of columns. Default: `dim`.
-
-    Returns:
-        One factor for each seed. Shape (..., d, width).
     """
     if spread:
         return aligned_factor(seed, scale, spread, dim, width)

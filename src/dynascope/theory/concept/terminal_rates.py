@@ -47,9 +47,6 @@ def settled_step(
         mu: Signals of the two concepts. Shape (2,).
         step_size: Size of a step on eq. (2.1). Positive.
         share: Share of the slower concept's speed, above 0 and at most 1. Default: 0.05.
-
-    Returns:
-        The step.
     """
     slow, fast = np.argmin(a), np.argmax(a)
     return float(np.log(a[fast] * mu[fast] / (share * a[slow] * mu[slow])) / (a[fast] - a[slow]) / step_size)

@@ -32,9 +32,6 @@ def common_sharpness(
     Args:
         x: Inputs. Shape (n, d).
         squares: Values of k^2, positive. Shape (k,).
-
-    Returns:
-        The sharpness for each k^2. Shape (k,).
     """
     task = AxisTeacher(x.shape[1])
     unit = np.asarray(jax.jit(task.hessian)(task.minimum(jnp.ones(task.dim, x.dtype)), x))
@@ -54,9 +51,6 @@ def expected_common_sharpness(square: PositiveNumber, dim: Dim) -> float:
     Args:
         square: k^2. Positive.
         dim: Dimension d, at least 2.
-
-    Returns:
-        The sharpness.
     """
     first = (1 / 2 + (dim - 1) / (2 * np.pi)) / dim
     mixed = (dim - 1) ** 0.5 / (4 * dim)
@@ -72,9 +66,6 @@ def flattest_square(dim: Dim) -> float:
 
     Args:
         dim: Dimension d, at least 2.
-
-    Returns:
-        k^2.
     """
     found: Any = minimize_scalar(lambda square: expected_common_sharpness(square, dim), bounds=(0.5, 3.0))
     return float(found.x)

@@ -47,9 +47,6 @@ def in_manifold(
         task: The loss. Default: `ProductLoss()`, a product fitted to 1.
         minimizers_only: False for the literal definition, grad L . u = 0 instead of a zero gradient, which also admits
             x = y < 1/sqrt(2) at every eta below 2/(1 - x^2). Default: True.
-
-    Returns:
-        True if it lies on the manifold. A scalar.
     """
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
@@ -66,9 +63,6 @@ def on_hyperbola(x: Positive, rate: Positive) -> Bool[Array, " ..."]:
     Args:
         x: First factor. Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        True if it lies on M. Any shape.
     """
     return real(x) + 1 / real(x) < jnp.sqrt(2 + 2 / real(rate))
 

@@ -71,9 +71,6 @@ def bounded_share(
         steps: Number of steps. Default: 1000.
         scale: Standard deviation of the starts. Default: 0.3.
         seed: Seed of the random starts. Not negative. Default: 0.
-
-    Returns:
-        The share.
     """
     checks.sizes(starts=starts, steps=steps)
     keys = jax.random.split(jax.random.key(seed), starts)
@@ -138,9 +135,6 @@ def angle_ratio(m: Numbers, x: Numbers) -> Float[np.ndarray, " ..."]:
     Args:
         m: Ratio of the arguments. Any shape.
         x: The argument. Any shape.
-
-    Returns:
-        The ratio. Any shape.
     """
     return np.asarray(_segment(m * x) / _segment(x))
 
@@ -185,9 +179,6 @@ def every_counter_example(seed: Count = 0, bend: float = 0.5) -> Found:
     Args:
         seed: Seed of the random starts. Not negative. Default: 0.
         bend: Half of -p'' at 0. Default: 0.5.
-
-    Returns:
-        Numbers by name.
     """
     found = composition(bend) | _second_eigenvalue(seed=seed)
     for function in (

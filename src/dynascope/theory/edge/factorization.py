@@ -79,9 +79,6 @@ def flattest_sharpness(C: Float[Array, "m q"]) -> Float[Array, ""]:
 
     Args:
         C: The matrix to factorize. Shape (m, q).
-
-    Returns:
-        The sharpness. A scalar.
     """
     return 2 * jnp.linalg.norm(C, ord=2)
 
@@ -93,9 +90,6 @@ def orbit_sizes(sigma: Positive, K: Positive) -> Float[Array, "... 2"]:
     Args:
         sigma: sigma_1, the root of the top eigenvalue of C. Positive, any shape.
         K: K = eta sigma_1^2. Positive, any shape.
-
-    Returns:
-        r_1 and r_2. Shape (..., 2).
     """
     return real(sigma)[..., None] * jnp.stack(normalized_orbit(K), axis=-1)
 
@@ -107,9 +101,6 @@ def orbit_losses(sigma: Positive, K: Positive) -> Float[Array, "... 2"]:
     Args:
         sigma: sigma_1, the root of the top eigenvalue of C. Positive, any shape.
         K: K = eta sigma_1^2. Positive, any shape.
-
-    Returns:
-        The losses at the two points. Shape (..., 2).
     """
     return (orbit_sizes(sigma, K) ** 2 - real(sigma)[..., None] ** 2) ** 2 / 2
 
@@ -123,9 +114,6 @@ def quasi_symmetric_limit(root: Float[Array, "d d"], alpha: PositiveNumber, rate
         root: X0, a root of C. Shape (d, d).
         alpha: Imbalance alpha of the start. Positive.
         rate: Learning rate eta. Positive.
-
-    Returns:
-        The factors at both points.
     """
     left, size, right = _top_triple(root)
     alpha = real(alpha)
@@ -143,9 +131,6 @@ def generic_condition(first: Positive, second: NotNegative) -> Bool[Array, " ...
     Args:
         first: eta sigma_1^2. Positive, any shape.
         second: eta sigma_2^2. Not negative, any shape.
-
-    Returns:
-        True if it holds. Any shape.
     """
     return real(first) + real(second) < 2
 
@@ -158,9 +143,6 @@ def quasi_symmetric_condition(first: Positive, second: NotNegative, alpha: Posit
         first: eta sigma_1^2. Positive, any shape.
         second: eta sigma_2^2. Not negative, any shape.
         alpha: Imbalance alpha of the start. Positive, any shape.
-
-    Returns:
-        True if it holds. Any shape.
     """
     first, second, square = real(first), real(second), real(alpha) ** 2
     return jnp.maximum(first / square + second * square, second / square + first * square) <= 2
@@ -173,9 +155,6 @@ def largest_bulk(first: Positive, alpha: Positive) -> Values:
     Args:
         first: eta sigma_1^2. Positive, any shape.
         alpha: Imbalance alpha of the start. Positive, any shape.
-
-    Returns:
-        The largest value. Any shape.
     """
     first, square = real(first), real(alpha) ** 2
     return jnp.minimum((2 - first / square) / square, (2 - first * square) * square)
@@ -189,9 +168,6 @@ def gram_difference_change(factors: Pair, C: Float[Array, "m q"], rate: Positive
         factors: Factors `Y` (m, p) and `Z` (q, p).
         C: The matrix to factorize. Shape (m, q).
         rate: Learning rate eta. Positive.
-
-    Returns:
-        The change. Shape (p, p).
     """
     Y, Z = factors["Y"], factors["Z"]
     if C.shape != (len(Y), len(Z)):
@@ -211,9 +187,6 @@ def extended_spectrum(
     Args:
         strengths: The a_i. Shape (k,).
         couplings: Which pairs are coupled. Shape (k, k).
-
-    Returns:
-        The eigenvalues, ascending. Shape (k*k,).
     """
     k = len(strengths)
     sums = np.add.outer(strengths, strengths)[np.triu(np.eye(k, dtype=bool) | (couplings != 0))]
@@ -228,8 +201,5 @@ def line_orbit(excess: NotNegative) -> Float[Array, "... 2"]:
 
     Args:
         excess: eta f'' - 2. Not negative, any shape.
-
-    Returns:
-        The two points. Shape (..., 2).
     """
     return (jnp.stack(normalized_orbit(1 + real(excess) / 2), axis=-1) - 1) / 2

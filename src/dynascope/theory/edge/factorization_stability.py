@@ -34,9 +34,6 @@ def transition(y: Reals, z: Reals, first: Positive, bulk: NotNegative, alpha: Po
         first: K = eta sigma_1^2. Positive, any shape.
         bulk: b = eta sigma_p^2. Not negative, any shape.
         alpha: Imbalance alpha of the minimum. Positive, any shape.
-
-    Returns:
-        The matrix. Shape (4, 4).
     """
     y, z, K, b, square = real(y), real(z), real(first), real(bulk), real(alpha) ** 2
     m, one, none = y * z - K, jnp.ones_like(y * z * K * b * square), jnp.zeros_like(y * z * K * b * square)
@@ -57,9 +54,6 @@ def eigenvalues_at_minimum(first: PositiveNumber, bulk: NotNegativeNumber, alpha
         first: K = eta sigma_1^2. Positive.
         bulk: b = eta sigma_p^2. Not negative.
         alpha: Imbalance alpha of the minimum. Positive.
-
-    Returns:
-        The eigenvalues. Shape (4,).
     """
     K, b, square = real(first), real(bulk), real(alpha) ** 2
     return jnp.stack([jnp.ones_like(K), jnp.ones_like(K), 1 - K / square - b * square, 1 - K * square - b / square])
@@ -73,9 +67,6 @@ def orbit_transition(first: PositiveNumber, bulk: NotNegativeNumber, alpha: Posi
         first: K = eta sigma_1^2. Positive.
         bulk: b = eta sigma_p^2. Not negative.
         alpha: Imbalance alpha of the minimum. Positive.
-
-    Returns:
-        The matrix of both steps. Shape (4, 4).
     """
     scale = jnp.sqrt(real(first))
     low, high = (transition(scale * rho, scale * rho, first, bulk, alpha) for rho in normalized_orbit(first))
@@ -90,9 +81,6 @@ def spectral_radius(first: PositiveNumber, bulk: NotNegativeNumber, alpha: Posit
         first: K = eta sigma_1^2. Positive.
         bulk: b = eta sigma_p^2. Not negative.
         alpha: Imbalance alpha of the minimum. Positive. Default: 1.0.
-
-    Returns:
-        The radius. A scalar.
     """
     return jnp.max(jnp.abs(jnp.linalg.eigvals(orbit_transition(first, bulk, alpha))))
 
@@ -109,9 +97,6 @@ def critical_bulk(
         first: K = eta sigma_1^2. Positive.
         alpha: Imbalance alpha of the minimum. Positive. Default: 1.0.
         highest: End of the grid. Positive. Default: 2.0.
-
-    Returns:
-        The critical value. A scalar.
     """
 
     def grows(bulk: Array) -> Array:

@@ -107,11 +107,7 @@ PRINTED = {
 
 
 def printed_misses() -> list[float]:
-    """How far the images of the printed boxes are from the printed numbers.
-
-    Returns:
-        The distances, in units of the last digit printed.
-    """
+    """How far the images of the printed boxes are from the printed numbers."""
     misses = []
     for box, printed in PRINTED.items():
         found = propagate(box, "printed")._asdict()

@@ -51,9 +51,6 @@ def flip_quantity(loss: ScalarLoss) -> Values:
 
     Args:
         loss: A loss of one parameter with a known minimum.
-
-    Returns:
-        D. Any shape.
     """
     _, _, second, third, fourth = loss.derivatives(order=4)
     return 3 * third**2 - second * fourth
@@ -70,9 +67,6 @@ def leading_order(
         highest: Largest order that is tried, from 3 to 12. Default: 8.
         tolerance: Size, relative to f'', up to which a derivative counts as zero. Not negative. Default:
             1e-09.
-
-    Returns:
-        The order k.
     """
     for k in range(3, highest + 1):
         found = np.asarray(loss.derivatives(order=k))
@@ -90,9 +84,6 @@ def condition_holds(loss: ScalarLoss, order: Order | None = None) -> bool:
     Args:
         loss: A loss of one parameter with a known minimum.
         order: Order k of the derivative. Default: `leading_order(loss)`.
-
-    Returns:
-        True if one of them does.
     """
     k = leading_order(loss) if order is None else order
     if k == 3:
@@ -111,9 +102,6 @@ def window(loss: ScalarLoss, reach: Reals, order: Order = 3) -> Window:
         loss: A loss of one parameter with a known minimum.
         reach: eps, the distance below the minimum. Any shape.
         order: Order k of the derivative. Default: 3.
-
-    Returns:
-        The window.
     """
     found = loss.derivatives(order=order)
     bend = found[order] * real(reach) ** (order - 2)
@@ -129,9 +117,6 @@ def reach_of(loss: ScalarLoss, size: Positive, order: Order = 3) -> Values:
         loss: A loss of one parameter with a known minimum.
         size: Its absolute value. Positive, any shape.
         order: Order k of the derivative. Default: 3.
-
-    Returns:
-        eps. Any shape.
     """
     return jnp.sign(loss.derivatives(order=order)[order]) * size if order % 2 else real(size)
 
@@ -144,9 +129,6 @@ def orbit_rate(loss: ScalarLoss, x: Reals, between: Window) -> OrbitRate:
         loss: A loss of one parameter with a known minimum.
         x: A point of the orbit. Any shape.
         between: The window to search.
-
-    Returns:
-        The rate, and whether there is one.
     """
     start = real(x)
 
@@ -174,9 +156,6 @@ def excess(loss: ScalarLoss, rate: Positive) -> Values:
     Args:
         loss: A loss of one parameter with a known minimum.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        nu. Any shape.
     """
     return real(rate) * loss.derivatives(order=2)[2] - 2
 
@@ -202,9 +181,6 @@ def multiplier(loss: ScalarLoss, rate: Positive) -> Values:
     Args:
         loss: A loss of one parameter with a known minimum.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The multiplier. Any shape.
     """
     return 1 - 4 * excess(loss, rate)
 
@@ -231,9 +207,6 @@ def rate_through(loss: ScalarLoss, x: Reals) -> Values:
     Args:
         loss: A loss of one parameter with a known minimum.
         x: A point of the orbit. Any shape.
-
-    Returns:
-        The rate. Any shape.
     """
     second = loss.derivatives(order=2)[2]
     return 2 / second + flip_quantity(loss) * (real(x) - loss.minimum) ** 2 / (3 * second**3)
@@ -246,9 +219,6 @@ def displacement_at_threshold(loss: ScalarLoss, reach: Reals) -> Values:
     Args:
         loss: A loss of one parameter with a known minimum.
         reach: eps, the distance below the minimum. Any shape.
-
-    Returns:
-        The displacement over eta. Any shape.
     """
     return flip_quantity(loss) * real(reach) ** 3 / (3 * loss.derivatives(order=2)[2])
 
@@ -260,8 +230,5 @@ def displacement_at_end(loss: ScalarLoss, reach: Reals) -> Values:
     Args:
         loss: A loss of one parameter with a known minimum.
         reach: eps, the distance below the minimum. Any shape.
-
-    Returns:
-        The displacement over eta. Any shape.
     """
     return -2 * loss.derivatives(order=3)[3] * real(reach) ** 2

@@ -40,9 +40,6 @@ def successor(x: Values, y: Values, mu: Positive, rate: Positive) -> Successor:
         y: Second factor. Any shape.
         mu: Target mu of the product. Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The next gap, product and difference of squares.
     """
     e = rate * (x * y - mu)
     return Successor((y - x) * (1 + e), x * y * (1 - e) ** 2 - e * (x - y) ** 2, (x**2 - y**2) * (1 - e**2))
@@ -74,9 +71,6 @@ def contraction(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive)
         factors: Points (x, y) with xy > mu. Shape (..., 2).
         mu: Target mu of the product. Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The ratio, its bounds for 1 < K < 1.5, and the case.
     """
     mu, rate = real(mu), real(rate)
     task, K = ProductLoss(mu), rate * mu
@@ -96,9 +90,6 @@ def orbit_contraction(K: Positive) -> Values:
 
     Args:
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The factor. Any shape.
     """
     return 3 - 2 * real(K)
 
@@ -109,9 +100,6 @@ def transverse_exponent(K: Positive) -> Values:
 
     Args:
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The exponent. Any shape.
     """
     return jnp.log(jnp.abs(orbit_contraction(K))) / 2
 
@@ -153,9 +141,6 @@ def positivity_terms(gap: NotNegative, K: Positive) -> tuple[Values, Values]:
     Args:
         gap: m = |y0 - x0|/sqrt(mu). Not negative, any shape.
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The polynomial, and p.
     """
     m, K = real(gap), real(K)
     p = 4 / (m + jnp.sqrt(m**2 + 4)) ** 2
@@ -171,9 +156,6 @@ def largest_gap(K: Positive, resolution: Annotated[int, Whole(2)] = 2001) -> Val
     Args:
         K: K = eta mu. Positive, any shape.
         resolution: Number of points of a grid over [0, 1], at least 2. Default: 2001.
-
-    Returns:
-        The largest gap. Any shape.
     """
     gaps = jnp.linspace(0, 1, resolution)
     polynomial, p = positivity_terms(gaps, real(K)[..., None])
@@ -190,9 +172,6 @@ def flow_limit(factors: Float[Array, "*batch 2"], mu: Positive) -> Float[Array, 
     Args:
         factors: Starts (x, y). Shape (..., 2).
         mu: Target mu of the product. Positive, any shape.
-
-    Returns:
-        The limits. Shape (..., 2).
     """
     half = (factors[..., 0] ** 2 - factors[..., 1] ** 2) / 2
     size = jnp.sqrt(half**2 + mu**2)

@@ -63,9 +63,6 @@ def normalized_orbit(K: Positive) -> Orbit:
 
     Args:
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The two points.
     """
     return orbit(1.0, K)
 
@@ -77,9 +74,6 @@ def implicit_rate(mu: Positive, x: Positive) -> Values:
     Args:
         mu: The minimum is sqrt(mu). Positive, any shape.
         x: The point d with d^2 <= 4 mu/3; of the upper points, only those with K <= 1.5. Positive, any shape.
-
-    Returns:
-        The rate. Any shape.
     """
     square = real(x) ** 2
     return 1 / (square * (jnp.sqrt(real(mu) / square - 3 / 4) + 1 / 2))
@@ -91,9 +85,6 @@ def multiplier(K: Positive) -> Values:
 
     Args:
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The multiplier. Any shape.
     """
     return 9 - 2 * (1 + real(K)) ** 2
 
@@ -121,9 +112,6 @@ def critical_point(mu: Positive, rate: Positive) -> Values:
     Args:
         mu: The minimum is sqrt(mu). Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The point x_s. Any shape.
     """
     return jnp.sqrt((real(mu) + 1 / real(rate)) / 3)
 
@@ -134,9 +122,6 @@ def lower_bound(mu: Positive) -> Values:
 
     Args:
         mu: The minimum is sqrt(mu). Positive, any shape.
-
-    Returns:
-        The bound on d_1. Any shape.
     """
     return jnp.sqrt((3 + math.sqrt(2)) / 7 * real(mu))
 
@@ -164,9 +149,6 @@ def outer_orbit(mu: Positive, rate: Positive) -> Values:
     Args:
         mu: The minimum is sqrt(mu). Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The positive point. Any shape.
     """
     return jnp.sqrt(real(mu) + 2 / real(rate))
 
@@ -178,9 +160,6 @@ def step(x: Values, K: Positive) -> Values:
     Args:
         x: The parameter, in units of sqrt(mu). Any shape.
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The next value. Any shape.
     """
     return x * (1 + K - K * x**2)
 
@@ -194,9 +173,6 @@ def cascade(doublings: Annotated[int, Whole(1, 12)] = 4) -> Float[Array, " doubl
 
     Args:
         doublings: How many thresholds, from 1 to 12. Default: 4.
-
-    Returns:
-        The thresholds. Shape (doubling,).
     """
     found, gap = [jnp.asarray(1.0), jnp.asarray(STABILITY_LIMIT)], 4.5
     for doubling in range(2, doublings):

@@ -33,9 +33,6 @@ def growth_steps(size: Positive) -> Values:
 
     Args:
         size: |w0| = v0 = eps, at most 0.1 for the theorem. Positive, any shape.
-
-    Returns:
-        The number of steps. Any shape.
     """
     beta = (1 + 1.1 / math.pi) * real(size)
     return jnp.ceil(jnp.log(1.35 / (math.pi * beta**2)) / math.log(GROWTH))
@@ -63,9 +60,6 @@ def height_decay(K: Positive) -> Values:
 
     Args:
         K: K = eta/d, in (1, 1.1] for the theorem. Positive, any shape.
-
-    Returns:
-        The factor. Any shape.
     """
     return jnp.abs(1 - real(K))
 
@@ -90,9 +84,6 @@ def in_stage_one(state: State) -> Bool[Array, " ..."]:
 
     Args:
         state: `v`, `wx` and `wy`, of one shape.
-
-    Returns:
-        True if it holds. Any shape.
     """
     v, wx, wy = state["v"], state["wx"], state["wy"]
     return v * wx <= wx * wy / (math.pi * (wx**2 + wy**2))
@@ -105,9 +96,6 @@ def update_defect(state: State, K: Positive) -> Values:
     Args:
         state: `v`, `wx` and `wy`, of one shape.
         K: K = eta/d, in (1, 1.1] for the theorem. Positive, any shape.
-
-    Returns:
-        The defect. Any shape.
     """
     v, wx, wy = state["v"], state["wx"], state["wy"]
     after, square = reduced_step(state, K), wx**2 + wy**2
@@ -124,9 +112,6 @@ def spread_of_sampled_K(rate: PositiveNumber, dim: int, samples: int) -> float:
         rate: Learning rate eta. Positive.
         dim: Dimension d.
         samples: Number of points n in a sample.
-
-    Returns:
-        The standard deviation.
     """
     fourth = 1.5 / (dim * (dim + 2))
     return 2 * rate * math.sqrt((fourth - (0.5 / dim) ** 2) / samples)

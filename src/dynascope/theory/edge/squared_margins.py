@@ -25,9 +25,6 @@ def margin(model: Function, x: Reals) -> Values:
     Args:
         model: Scalar function g, of one array.
         x: The point. Any shape.
-
-    Returns:
-        The margin. Any shape.
     """
     _, first, second, third = derivatives(model, x, 3)
     return 6 * second**2 - first * third
@@ -40,9 +37,6 @@ def flip_from_margin(model: Function, x: Reals) -> Values:
     Args:
         model: Scalar function g, of one array.
         x: The point. Any shape.
-
-    Returns:
-        D. Any shape.
     """
     return 16 * derivatives(model, x, 1)[1] ** 2 * margin(model, x)
 
@@ -54,9 +48,6 @@ def monomial_margin(alpha: int, x: Reals) -> Values:
     Args:
         alpha: The power.
         x: The point. Any shape.
-
-    Returns:
-        The margin. Any shape.
     """
     return alpha**2 * (alpha - 1) * (5 * alpha - 4) * real(x) ** (2 * alpha - 4)
 
@@ -126,9 +117,6 @@ def composition_condition(inner: Function, outer: Function, x: Reals) -> Composi
         inner: Scalar function p.
         outer: Scalar function q, whose margin is taken at p(x).
         x: The point. Any shape.
-
-    Returns:
-        The margin and its terms.
     """
     value, p1, p2, p3 = derivatives(inner, x, 3)
     _, q1, q2, q3 = derivatives(outer, value, 3)

@@ -21,9 +21,6 @@ def isotropic_alignment(target: Float[Array | np.ndarray, "d d"]) -> Float[Array
 
     Args:
         target: The AGOP G* of the target.
-
-    Returns:
-        The alignment. A scalar.
     """
     target = jnp.asarray(target)
     dim = jnp.asarray(target.shape[0], target.dtype)
@@ -38,9 +35,6 @@ def expected_at_start(dim: int) -> Float[Array, "d d"]:
 
     Args:
         dim: Dimension d of the inputs.
-
-    Returns:
-        The expected AGOP. Shape (d, d).
     """
     return jnp.eye(dim) / (2 * dim)
 
@@ -56,9 +50,6 @@ def relu_input_gradient(
         weights: Matrices W_l of the layers, the first one first. Shape (_, _).
         scales: Factors s_l of the layers.
         x: Input. Shape (d,).
-
-    Returns:
-        The gradient. Shape (d,).
     """
     gates, h = [], x
     for weight, scale in zip(weights[:-1], scales[:-1], strict=True):

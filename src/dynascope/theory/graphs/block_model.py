@@ -21,9 +21,6 @@ def signal_to_noise(within: float, across: float) -> float:
     Args:
         within: Rate a of edges within a community.
         across: Rate b of edges between the two.
-
-    Returns:
-        The ratio.
     """
     checks.real("within", within, at_least=0)
     checks.real("across", across, at_least=0)
@@ -40,9 +37,6 @@ def negative_eigenvalues(within: float, across: float) -> int:
     Args:
         within: Rate a of edges within a community.
         across: Rate b of edges between the two.
-
-    Returns:
-        1 or 2.
     """
     return 1 + (signal_to_noise(within, across) > 1)
 
@@ -54,9 +48,6 @@ def chance_overlap(nodes: int) -> float:
 
     Args:
         nodes: Number of nodes n of both communities together.
-
-    Returns:
-        The overlap.
     """
     checks.whole("nodes", nodes, at_least=2, at_most=2**31 - 1)
     if nodes % 2:

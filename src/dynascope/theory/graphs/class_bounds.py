@@ -38,9 +38,6 @@ def walk_types(degree: Degree, length: Depth, features: int = 2) -> int:
         degree: Largest degree m.
         length: Length k of the walks.
         features: Number of features |X|. Default: 2.
-
-    Returns:
-        The number of types.
     """
     return features * degree * comb(length + degree - 2, degree - 1)
 
@@ -53,9 +50,6 @@ def walk_types_bound(degree: Degree, length: Depth, features: int = 2) -> int:
         degree: Largest degree m.
         length: Length k of the walks.
         features: Number of features |X|. Default: 2.
-
-    Returns:
-        The bound.
     """
     return features * degree * (length + degree - 2) ** (degree - 1)
 
@@ -87,9 +81,6 @@ def overtaking_depth(degree: Annotated[int, Whole(3, 8)], features: int = 2, exa
         degree: Largest degree m.
         features: Number of features |X|. Default: 2.
         exact_types: Take `walk_types` for N_k instead of the document's bound. Default: False.
-
-    Returns:
-        The depth.
     """
     depth, total = 0, 0.0
     types = walk_types if exact_types else walk_types_bound
@@ -108,9 +99,6 @@ def printed_choices(degree: Degree, length: Depth, features: int = 2) -> int:
         degree: Largest degree m.
         length: Length k of the walks.
         features: Number of features |X|. Default: 2.
-
-    Returns:
-        The number.
     """
     types = walk_types_bound(degree, length, features)
     return comb(degree**length + types - 1, types)

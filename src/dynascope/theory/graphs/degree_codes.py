@@ -53,9 +53,6 @@ def power_sums(n: Annotated[int, Whole(2, 7)], exponent: int) -> list[Fraction]:
     Args:
         n: Largest number, from 2 to 7.
         exponent: α.
-
-    Returns:
-        The sums, as exact fractions.
     """
     sizes = range(n + 1)
     choices = (choice for size in sizes for choice in combinations_with_replacement(range(1, n + 1), size))
@@ -69,9 +66,6 @@ def degree_codes(graph: Graph) -> Int[np.ndarray, " nodes"]:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The class of each node. Shape (nodes,).
     """
     return color_refinement(Graph(graph.indptr, graph.indices), 2)[-1]
 
@@ -83,9 +77,6 @@ def top_degree_code(graph: Graph) -> tuple[tuple[int, ...], ...]:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The code, sorted, so that equal codes are equal multisets.
     """
     degrees = graph.degrees
     rank = min(ceil(3 * log2(max(graph.nodes, 2))), graph.nodes)
@@ -116,9 +107,6 @@ def switches(graph: Graph) -> Iterator[Switch]:
 
     Args:
         graph: The graph.
-
-    Returns:
-        The switches, one by one.
     """
     degrees = graph.degrees
     joined = {(int(i), int(j)) for i, j in zip(graph.rows, graph.indices, strict=True)}

@@ -36,9 +36,6 @@ Tree = tuple[int, tuple[Any, ...]]
 def power_graph_example() -> dict[str, float]:
     """Whether operators tell a hexagon from two triangles (1) or not (0), and the largest entry of
     min(A², 1) - (A² - I) on the two.
-
-    Returns:
-        Numbers by name.
     """
     pair = batch(list(cycle_twins()))
     matrix = adjacency(pair.joined)
@@ -53,9 +50,6 @@ def power_graph_example() -> dict[str, float]:
 def equivariant_operators() -> dict[str, float]:
     """How many entries of A change if two leaves with different parents are swapped, and A(X∘AX) at the roots of the
     trees of Figure 2.3.
-
-    Returns:
-        Numbers by name.
     """
     tree = full_tree(2, 2)
     order = np.arange(tree.nodes)
@@ -72,9 +66,6 @@ def equivariant_operators() -> dict[str, float]:
 def aggregation_construction() -> dict[str, float]:
     """The trees that the proof of Lemma A.6 constructs at m = 3, K = 3, how many of them are aggregation trees, and the
     lemma's number.
-
-    Returns:
-        Numbers by name.
     """
     trees = [tree for root in (0, 1) for tree in _construct(3, 3, root)]
     unrolled = sum(_unrolls(tree) for tree in trees)
@@ -84,9 +75,6 @@ def aggregation_construction() -> dict[str, float]:
 def printed_walk_formula() -> dict[str, float]:
     """The largest errors of (A.15) with the factor d_k, as printed, and with d_k^-β, on a graph of 8 nodes: lengths 1
     to 3, α = 0.3 and β = 0.6.
-
-    Returns:
-        Both errors.
     """
     alpha, beta = 0.3, 0.6
     ring = [(i, (i + 1) % 8) for i in range(8)]
@@ -108,9 +96,6 @@ def printed_walk_formula() -> dict[str, float]:
 def printed_class_bound() -> dict[str, float]:
     """The classes that one operator, D^-1/2 A D^-1/2, sees of rooted graphs with degrees up to 2 and two features, and
     the document's bound on them, at k = 1.
-
-    Returns:
-        Both numbers.
     """
     kinds = list(product((1, 2), (0, 1)))  # degree and feature of a neighbor
     graphs = []
@@ -132,9 +117,6 @@ def printed_class_bound() -> dict[str, float]:
 def printed_neighbor() -> dict[str, float]:
     """The first lengths up to 20 at which (A.32), and at which the equality of the two graphs' walk counts, fail, with
     node 7 joined to 13, as (A.39) says, and with 14.
-
-    Returns:
-        The lengths by name.
     """
     found = {}
     for name, end in (("printed", 13), ("right", 14)):

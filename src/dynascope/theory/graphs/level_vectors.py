@@ -29,9 +29,6 @@ def trees_by_levels(children: Children, depth: Depth) -> Any:
     Args:
         children: Number of children m, from 2 to 6.
         depth: Depth K, from 0 to 3.
-
-    Returns:
-        An integer array with axes q_0, ..., q_K. Shape (2, m + 1, m² + 1, ...).
     """
     kind = np.int64 if full_trees(children, depth) < 2**62 else object
     counts = np.ones(2, kind)
@@ -53,9 +50,6 @@ def admissible_vectors(children: Children, depth: Depth, *, proper: bool = False
         children: Number of children m, from 2 to 6.
         depth: Depth K, from 0 to 3.
         proper: Require 1 <= q_1 <= m - 1 too, which its proof needs. Default: False.
-
-    Returns:
-        The vectors.
     """
     ranges = [range(2)]
     for k in range(1, depth + 1):

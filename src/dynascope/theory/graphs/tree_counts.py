@@ -25,9 +25,6 @@ def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
         children: Number of children m, from 2 to 64.
         depth: Depth K, from 0 to 8.
         features: Number of features c. Default: 2.
-
-    Returns:
-        The number of trees.
     """
     count = features
     for _ in range(depth):
@@ -67,9 +64,6 @@ def trees_repeating_features(degree: Degree, depth: Annotated[int, Whole(1, 6)],
         degree: Degree m of every node, from 2 to 64.
         depth: Depth K, from 1 to 6.
         features: Number of features c. Default: 2.
-
-    Returns:
-        The number of trees.
     """
     below = {(x, p): 1 for x in range(features) for p in range(features)}
     for _ in range(depth - 1):
@@ -89,9 +83,6 @@ def operator_classes_of_trees(children: Degree, depth: Depth) -> int:
     Args:
         children: Number of children m, from 2 to 64.
         depth: Depth K, from 0 to 8.
-
-    Returns:
-        The number of classes.
     """
     return prod(children**k + 1 for k in range(depth + 1))
 
@@ -103,9 +94,6 @@ def operator_classes_of_balls(degree: Degree, depth: Depth) -> int:
     Args:
         degree: Degree m of every node, from 2 to 64.
         depth: Depth K, from 0 to 8.
-
-    Returns:
-        The number of classes.
     """
     return 2 * prod(degree * (degree - 1) ** (k - 1) + 1 for k in range(1, depth + 1))
 

@@ -24,9 +24,6 @@ def level_totals(children: Children, length: Annotated[int, Whole(1, 6)]) -> ran
     Args:
         children: Number of children m, from 2 to 6.
         length: Depth k, from 1 to 6.
-
-    Returns:
-        The numbers.
     """
     return range(children ** (length - 1), (children - 1) * children ** (length - 1) + 1)
 
@@ -73,9 +70,6 @@ def walks_from_root(tree: Graph, sequence: Bits) -> int:
     Args:
         tree: A tree with features (nodes, 1).
         sequence: Features x_1, ..., x_k, zeros and ones.
-
-    Returns:
-        The number of walks.
     """
     assert tree.features is not None
     return int(walk_counts(tree, tree.features[:, 0].astype(np.int64), [int(x) for x in sequence], root=False)[0])

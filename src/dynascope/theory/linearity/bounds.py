@@ -36,9 +36,6 @@ def two_layer_relu_norm(x: Float[Array, " d"], width: int) -> Float[Array, ""]:
     Args:
         x: Input. Shape (d,).
         width: Width m.
-
-    Returns:
-        The norm. A scalar.
     """
     return jnp.linalg.norm(x) / jnp.sqrt(jnp.asarray(width * x.size, x.dtype))
 
@@ -50,9 +47,6 @@ def linear_model_gap(norm: Size, radius: Size) -> Numbers:
     Args:
         norm: Largest ||H|| in the ball. Not negative, any shape.
         radius: Radius R of the ball. Not negative, any shape.
-
-    Returns:
-        The bound. Any shape.
     """
     return norm * radius**2 / 2
 
@@ -63,9 +57,6 @@ def vector_norm_bound(norms: Float[Array, " outputs"]) -> Float[Array, ""]:
 
     Args:
         norms: ||H_k|| of each output. Shape (outputs,).
-
-    Returns:
-        The bound. A scalar.
     """
     return norms.size * jnp.max(norms)
 
@@ -76,9 +67,6 @@ def block_sum_bound(blocks: Float[Array, "l l"]) -> Float[Array, ""]:
 
     Args:
         blocks: Spectral norms of the blocks. Shape (l, l).
-
-    Returns:
-        The bound. A scalar.
     """
     return jnp.sum(blocks)
 
@@ -93,9 +81,6 @@ def jacobian_scale(degree: int, smallest: Sequence[int], layer: int, of: int) ->
         smallest: Smallest in-degrees m_1, m_2, ... of the layers.
         layer: Layer of the neuron, from 1.
         of: Layer of the weights, from 1.
-
-    Returns:
-        The order of magnitude.
     """
     return float(np.sqrt(degree / np.min(_between(smallest, of, layer))))
 
@@ -109,9 +94,6 @@ def hessian_block_scale(smallest: Sequence[int], layer: int, first: int) -> floa
         smallest: Smallest in-degrees m_1, m_2, ... of the layers.
         layer: Layer of the neuron, from 1.
         first: l1, the lower layer of the two.
-
-    Returns:
-        The order of magnitude.
     """
     return float(1 / np.sqrt(np.min(_between(smallest, first, layer))))
 
@@ -130,9 +112,6 @@ def weights_reached(graph: Graph, vertex: Count) -> Int[np.ndarray, " layers"]:
     Args:
         graph: The network's graph.
         vertex: The neuron, from 0.
-
-    Returns:
-        The numbers for layers 1, 2, .... Shape (layers,).
     """
     reached = graph.ancestors(vertex)[graph.target]
     counts = np.zeros(graph.depth, dtype=np.int64)
@@ -161,9 +140,6 @@ def gradient_bound(
         depth: Number of layers of weights L.
         homogeneity: r, at least 1. Default: 1.
         second_moment: C = E sigma(z)^2. Positive. Default: 0.5.
-
-    Returns:
-        The bound.
     """
     exponents = np.cumsum(float(homogeneity) ** np.arange(depth))
     return float(np.sqrt(min(1.0, np.min(second_moment**exponents))))
@@ -176,9 +152,6 @@ def relu_gradient_second_moment(depth: int) -> float:
 
     Args:
         depth: Number of layers of weights L.
-
-    Returns:
-        The second moment.
     """
     return depth / 2 ** (depth - 1)
 
@@ -197,9 +170,6 @@ def kernel_change_bound(jacobian_norm: Size, hessian_norm: Size, radius: Size, p
         hessian_norm: Largest ||H|| in the ball. Not negative, any shape.
         radius: Radius R of the ball. Not negative, any shape.
         points: Number of outputs n.
-
-    Returns:
-        The bound. Any shape.
     """
     moved = np.sqrt(points) * hessian_norm * radius
     return 2 * jacobian_norm * moved + moved**2
@@ -215,9 +185,6 @@ def relu_kernel_slope(kernel: Size, squared_length: Size, width: int, dim: int) 
         squared_length: ||x||^2. Not negative, any shape.
         width: Width m.
         dim: Dimension d of the input.
-
-    Returns:
-        The slope. Any shape.
     """
     return 2 * (kernel * squared_length / (width * dim)) ** 0.5
 
@@ -232,9 +199,6 @@ def relu_kernel_slope_along_gradient(output: Numbers, squared_length: Size, widt
         squared_length: ||x||^2. Not negative, any shape.
         width: Width m.
         dim: Dimension d of the input.
-
-    Returns:
-        The slope. Any shape.
     """
     return 4 * output * squared_length / (width * dim)
 
@@ -251,9 +215,6 @@ def relu_gates_change(residual: Numbers, width: Above0) -> Numbers:
     Args:
         residual: y - f(0). Any shape.
         width: Width m. Positive, any shape.
-
-    Returns:
-        The change. Any shape.
     """
     return abs(residual) / (math.pi * width**0.5)
 
@@ -269,9 +230,6 @@ def polyak_ratio(residual: Float[Array, " n"], kernel: Float[Array, "n n"]) -> F
     Args:
         residual: Residuals r. Shape (n,).
         kernel: Tangent kernel K. Shape (n, n).
-
-    Returns:
-        The ratio. A scalar.
     """
     return residual @ kernel @ residual / (residual @ residual)
 
@@ -287,9 +245,6 @@ def polyak_loss_bound(
         mu: Constant mu of PL*. Positive.
         rate: Learning rate eta. Positive.
         steps: Numbers of steps t. Shape (t,).
-
-    Returns:
-        The bound at these steps. Shape (t,).
     """
     return np.asarray(start * (1 - rate * mu) ** steps, dtype=float)
 
@@ -303,8 +258,5 @@ def polyak_radius(start: Size, mu: Above0, smoothness: Size) -> Numbers:
         start: Loss L_0 at the start. Not negative, any shape.
         mu: Constant mu of PL*. Positive, any shape.
         smoothness: beta, a bound on the Hessian of the loss. Not negative, any shape.
-
-    Returns:
-        The radius. Any shape.
     """
     return 2 * (2 * smoothness * start) ** 0.5 / mu

@@ -53,9 +53,6 @@ def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
     Args:
         depth: Number of layers L. Default: 6.
         draws: Number of random draws. Default: 200000.
-
-    Returns:
-        The means and bounds.
     """
     squares = np.random.default_rng(0).standard_normal((draws, depth + 1)) ** 2
     norms = np.sqrt(squares.prod(axis=1) * (1 / squares[:, 1:]).sum(axis=1))
@@ -76,9 +73,6 @@ def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square, at: float 
     Args:
         sigma: The activation. Default: jnp.square.
         at: z. Default: 10.0.
-
-    Returns:
-        The derivative there and the constants.
     """
     slope, bend = jax.grad(sigma), jax.grad(jax.grad(sigma))
     everywhere = jnp.linspace(-2 * at, 2 * at, 401)
@@ -94,9 +88,6 @@ def removal_scale(degree: int = 400, probability: float = 0.5, neurons: int = 20
         degree: Number of incoming edges. Default: 400.
         probability: Probability with which each stays. Default: 0.5.
         neurons: Number of neurons that are drawn. Default: 20000.
-
-    Returns:
-        Both variances.
     """
     draw = np.random.default_rng(0)
     kept = draw.binomial(degree, 1 - probability, neurons)

@@ -31,9 +31,6 @@ def variance(matrices: Float[np.ndarray, "k a b"]) -> float:
 
     Args:
         matrices: The matrices B_k. Shape (k, a, b).
-
-    Returns:
-        nu.
     """
     rows = np.einsum("kab,kcb->ac", matrices, matrices)
     columns = np.einsum("kab,kac->bc", matrices, matrices)
@@ -50,9 +47,6 @@ def series_tail(matrices: Float[np.ndarray, "k a b"], radius: Length, t: Length)
         matrices: The matrices B_k. Shape (k, a, b).
         radius: R, the distance from the Gaussian vector. Not negative.
         t: Distance of the level from the mean. Not negative.
-
-    Returns:
-        The level and the probability.
     """
     nu = variance(matrices)
     return Tail(t + radius * np.sqrt(nu), sum(matrices.shape[1:]) * float(np.exp(-(t**2) / (2 * nu))))
@@ -66,9 +60,6 @@ def inner_product_tail(length: PositiveNumber, radius: Length, t: Length) -> Tai
         length: ||b||. Positive.
         radius: R, the distance from the Gaussian vector. Not negative.
         t: Distance of the level from the mean. Not negative.
-
-    Returns:
-        The level and the probability.
     """
     return Tail(t + length * radius, 2 * float(np.exp(-(t**2) / (2 * length**2))))
 
@@ -83,9 +74,6 @@ def product_tail(matrix: Float[np.ndarray, "a b"], radius: Length, t: Length, c:
         t: Distance of the level from the mean. Not negative.
         c: Constant, which the document leaves open; 1/2 is right, since ||B a|| is ||B||-Lipschitz and its mean at most
             ||B||_F. Positive. Default: 0.5.
-
-    Returns:
-        The level and the probability.
     """
     norm = np.linalg.norm(matrix, 2)
     return Tail(float(t + np.linalg.norm(matrix) + norm * radius), 2 * float(np.exp(-c * t**2 / norm**2)))
@@ -101,9 +89,6 @@ def columns_tail(matrices: Float[np.ndarray, "n a b"], radius: Length, t: Length
         radius: R, the distance from the Gaussian vector. Not negative.
         t: Distance of the level from the mean. Not negative.
         C: Absolute constant, which the lemma does not give. Positive.
-
-    Returns:
-        The level and the probability.
     """
     norms = np.linalg.norm(matrices, 2, axis=(1, 2))
     widest = np.linalg.norm(matrices, axis=(1, 2)).max()
@@ -118,9 +103,6 @@ def activation_scale(width: int, radius: Length, layer: Count) -> float:
         width: Width m.
         radius: R, the distance from the Gaussian vector. Not negative.
         layer: Layer l, from 0.
-
-    Returns:
-        The order of magnitude.
     """
     return float((np.log(width) + radius) ** layer)
 
@@ -134,8 +116,5 @@ def incoming_scale(degree: int, width: int, radius: Length, layer: int) -> float
         width: Width m.
         radius: R, the distance from the Gaussian vector. Not negative.
         layer: Layer l, from 1.
-
-    Returns:
-        The order of magnitude.
     """
     return float(np.sqrt(degree)) * activation_scale(width, radius, layer - 1)

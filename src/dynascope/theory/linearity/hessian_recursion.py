@@ -92,9 +92,6 @@ def blocks(hessian: Float[np.ndarray, "p p"], layers: Int[np.ndarray, " p"]) -> 
     Args:
         hessian: The Hessian. Shape (p, p).
         layers: The layer of each weight. Shape (p,).
-
-    Returns:
-        The norm for each pair of layers. Shape (l, l).
     """
     groups = [np.flatnonzero(layers == layer) for layer in np.unique(layers)]
     return np.array([[np.linalg.norm(hessian[np.ix_(a, b)], 2) for b in groups] for a in groups])

@@ -101,9 +101,6 @@ def grows_quadratically(
         beta: The plateau's beta. Shape (p,).
         c: Constant c_k. Positive.
         distance: Distance of the points from u^k. Positive. Default: 0.05.
-
-    Returns:
-        Both answers.
     """
     u, sign = np.sqrt(np.abs(beta)), np.sign(beta)
     draws = np.random.default_rng(0).uniform(-distance, distance, (20, len(u))) * np.abs(sign)
@@ -179,9 +176,6 @@ def log_scale_lemmas(
         b: log_alpha(u + v), an argument since rounding destroys u + v if v is nearly -u. Shape (n,).
         scale: alpha, between 0 and 1.
         margin: c. Positive.
-
-    Returns:
-        For each lemma the number of entries that violate it.
     """
     inside = (b > margin) & (b < 2 - margin)
     violated = {

@@ -69,9 +69,6 @@ def log_inverse(scale: Scale) -> float:
 
     Args:
         scale: Initial scale alpha, above 0 and below 1.
-
-    Returns:
-        The logarithm.
     """
     return -math.log(real("scale", scale, above=0, below=1))
 
@@ -86,9 +83,6 @@ def reduce_weights(
         u: First weights. Any shape.
         v: Second weights. Any shape.
         log_scale: Log of a factor of both. Any shape. Default: 0.0.
-
-    Returns:
-        The point.
     """
     large, small = jnp.maximum(jnp.abs(u), jnp.abs(v)), jnp.minimum(jnp.abs(u), jnp.abs(v))
     log_kappa = jnp.log(large - small) + jnp.log(large + small) + 2 * log_scale
@@ -101,9 +95,6 @@ def product(point: Reduced) -> Float[Array, " ..."]:
 
     Args:
         point: A point of the reduced flow.
-
-    Returns:
-        beta. Any shape.
     """
     size = jnp.abs(point.z)
     base = point.log_kappa - LOG_4
@@ -116,9 +107,6 @@ def weights(point: Reduced) -> Weights:
 
     Args:
         point: A point of the reduced flow.
-
-    Returns:
-        u and v.
     """
     plus = jnp.exp(point.log_kappa / 2 + point.z) / 2
     minus = jnp.exp(point.log_kappa / 2 - point.z) / 2
@@ -132,9 +120,6 @@ def log_weight(point: Reduced, pace: Annotated[Float[Array, " ..."] | float, POS
     Args:
         point: A point of the reduced flow.
         pace: log(1/alpha). Positive, any shape.
-
-    Returns:
-        b. Any shape.
     """
     return -(point.log_kappa / 2 + point.z) / pace
 
@@ -146,9 +131,6 @@ def conserved_quantity(u: Float[Array, " ..."], v: Float[Array, " ..."]) -> Floa
     Args:
         u: First weights. Any shape.
         v: Second weights. Any shape.
-
-    Returns:
-        kappa. Any shape.
     """
     return (u - v) * (u + v)
 
@@ -161,9 +143,6 @@ def conservation_residual(u: Product, v: Product, kappa: Product) -> Float[Array
         u: First weights. Shape (p,).
         v: Second weights. Shape (p,).
         kappa: kappa at the start. Shape (p,).
-
-    Returns:
-        The residual. A scalar.
     """
     return jnp.max(jnp.abs(conserved_quantity(u, v) - kappa) / (u**2 + v**2))
 
@@ -175,9 +154,6 @@ def force(loss: Loss, beta: Product) -> Product:
     Args:
         loss: Loss L as a function of beta.
         beta: The product beta. Shape (p,).
-
-    Returns:
-        The force. Shape (p,).
     """
     return -jax.grad(loss)(beta)
 
@@ -190,9 +166,6 @@ def head_force(x: Float[Array, "samples n d"], y: Float[Array, "samples n d"], b
         x: Inputs. Shape (samples, n, d).
         y: Targets. Shape (samples, n, d).
         beta: The product beta. Shape (p,).
-
-    Returns:
-        The force. Shape (p,).
     """
     a, c = beta[: x.shape[2]], beta[x.shape[2] :]
     attention = jax.nn.softmax(jnp.einsum("sid,sjd->sij", x * a, x, precision="highest"), axis=-1)
@@ -219,9 +192,6 @@ class ReducedTask(PopulationTask, VelocityTask):
 
         Args:
             z: The coordinate z. Shape (p,).
-
-        Returns:
-            beta. Shape (p,).
         """
         return product(Reduced(self.log_kappa, z))
 
@@ -230,9 +200,6 @@ class ReducedTask(PopulationTask, VelocityTask):
 
         Args:
             z: The coordinate z. Shape (p,).
-
-        Returns:
-            The loss. A scalar.
         """
         return self.of_product(self.product(z))
 
@@ -241,9 +208,6 @@ class ReducedTask(PopulationTask, VelocityTask):
 
         Args:
             z: The coordinate z. Shape (p,).
-
-        Returns:
-            The velocity. Shape (p,).
         """
         return self.pace * force(self.of_product, self.product(z))
 
@@ -254,9 +218,6 @@ def stiff_solver() -> diffrax.AbstractSolver:
     Kvaerno 5(4) with full Newton steps, since diffrax's chord method mistakes rounding errors of the constant force on
     a plateau for divergence. The default, Tsitouras 5(4), is faster in all examples here: in z a plateau is a straight
     line, and only active coordinates are stiff.
-
-    Returns:
-        The solver.
     """
     return diffrax.Kvaerno5(root_finder=diffrax.with_stepsize_controller_tols(optimistix.Newton)())
 
@@ -360,9 +321,6 @@ def plain_flow(
         v: Initial v. Shape (p,).
         times: Times, not rescaled. Shape (time,).
         tolerance: Relative tolerance of the solver. Positive. Default: 1e-09.
-
-    Returns:
-        beta at these times. Shape (time, p).
     """
 
     def velocity(t: Any, pair: tuple[Product, Product], args: None) -> tuple[Product, Product]:

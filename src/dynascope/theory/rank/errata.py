@@ -17,9 +17,6 @@ def first_times(start: float) -> dict[str, float]:
 
     Args:
         start: b at time 0: 0 as printed in its line 1, 1 as in Appendix C.
-
-    Returns:
-        The three times.
     """
     stages = greedy_stages(exit_and_return().loss(), 4, most=4, start=start)
     return {f"T_{k}": stage.time for k, stage in enumerate(stages) if k}
@@ -28,9 +25,6 @@ def first_times(start: float) -> dict[str, float]:
 def printed_minimum() -> dict[str, float]:
     """Whether Assumption 4.4 holds (1) or not (0), as printed and as meant: at half of the first plateau, no minimum,
     for the loss itself (its least value set to 0), and on that plateau for the loss less a constant.
-
-    Returns:
-        1 or 0 by name.
     """
     task = exit_and_return().loss()
     stages = greedy_stages(task, 4)
@@ -44,11 +38,7 @@ def printed_minimum() -> dict[str, float]:
 
 
 def sign_convention() -> dict[str, float]:
-    """The loss at u * v, if u and v are made positive as printed, and if both are multiplied by sgn(u).
-
-    Returns:
-        Both losses.
-    """
+    """The loss at u * v, if u and v are made positive as printed, and if both are multiplied by sgn(u)."""
     example = exit_and_return()
     task, u, v = example.loss(), jnp.asarray(example.u), jnp.asarray(example.v)
     points = {"own": u * v, "printed": jnp.abs(u) * jnp.abs(v), "both": jnp.abs(u) * (jnp.sign(u) * v)}

@@ -90,9 +90,6 @@ class Stage(NamedTuple):
 
         Args:
             scale: Initial scale alpha, above 0 and below 1.
-
-        Returns:
-            The number of units.
         """
         return self.rate * log_inverse(scale)
 
@@ -102,9 +99,6 @@ class Stage(NamedTuple):
         Args:
             scale: Initial scale alpha, above 0 and below 1.
             until: Rescaled time at which the record ends. Default: math.inf.
-
-        Returns:
-            Whether both hold.
         """
         return min(self.gap, min(self.next_time, until) - self.time) * self.pace(scale) >= RESOLVED
 
@@ -113,9 +107,6 @@ class Stage(NamedTuple):
 
         Args:
             until: Rescaled time at which the record ends.
-
-        Returns:
-            The rescaled time.
         """
         return (self.time + min(self.next_time, until)) / 2
 
@@ -164,9 +155,6 @@ def greedy_stages(
         seed: The epsilon of (13), which goes to 0 in the algorithm. Positive. Default: SEED.
         tolerance: Relative tolerance of the transitions. Positive. Default: 1e-05.
         start: b at time 0, from 0 to 2. Default: 1.0.
-
-    Returns:
-        The plateaus in order.
     """
     beta, log_weight = np.zeros(size), np.full(size, float(start))
     time, winner, sign = 0.0, -1, 0
@@ -219,9 +207,6 @@ def resolved_plateaus(stages: Sequence[Stage], scale: Scale, until: float) -> li
         stages: The plateaus, as from `greedy_stages`.
         scale: Initial scale alpha, above 0 and below 1.
         until: Rescaled time before which they begin.
-
-    Returns:
-        Their numbers.
     """
     clear = [True, *(stage.gap * stage.pace(scale) >= RESOLVED for stage in stages)]
     return [k for k, stage in enumerate(stages) if stage.time < until and stage.is_resolved(scale, until) and clear[k]]

@@ -74,9 +74,6 @@ def transition(
         signs: Sign of each active coordinate, 0 elsewhere. Shape (p,).
         tolerance: Relative tolerance of the flow. Positive. Default: 1e-05.
         max_steps: Largest number of steps of the flow. Default: 20000.
-
-    Returns:
-        The end, and whether it was reached.
     """
     active = signs != 0
     unit = jnp.max(jnp.abs(force(loss, jnp.zeros_like(beta))))
@@ -133,9 +130,6 @@ def hessian(loss: Loss, beta: Product) -> Float[Array, "p p"]:
     Args:
         loss: Loss L as a function of beta.
         beta: The product beta. Shape (p,).
-
-    Returns:
-        The Hessian. Shape (p, p).
     """
     _, product = jax.linearize(jax.grad(loss), beta)
     return lax.map(product, jnp.eye(beta.size, dtype=beta.dtype), batch_size=COLUMNS)
@@ -150,9 +144,6 @@ def least_curvature(loss: Loss, beta: Product) -> Float[Array, ""]:
     Args:
         loss: Loss L as a function of beta.
         beta: The product beta. Shape (p,).
-
-    Returns:
-        The eigenvalue. A scalar.
     """
     support = beta != 0
     weight = jnp.sign(beta) * jnp.sqrt(jnp.abs(beta))
@@ -180,9 +171,6 @@ def constrained_least_squares(
         S: Second moment of the inputs. Shape (p, p).
         c: Correlation of inputs and labels. Shape (p,).
         signs: Sign of each active coordinate, 0 elsewhere. Shape (p,).
-
-    Returns:
-        beta at the end. Shape (p,).
     """
     active = np.flatnonzero(signs)
     factor = np.linalg.cholesky(S[np.ix_(active, active)]).T * signs[active]

@@ -44,9 +44,6 @@ def least_losses(
         alpha: Noise level, from 0 to 1.
         trigger: The token that is the trigger, from 0.
         length: Number of tokens T in a context, at least 3.
-
-    Returns:
-        Both losses, in nats.
     """
     size = len(first)
     if trigger >= size:

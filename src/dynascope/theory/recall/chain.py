@@ -52,9 +52,6 @@ def transition(size: Size, alpha: Noise, target: Count) -> Float[np.ndarray, "to
         size: Number of tokens N without the noise token, from 3 to 2000.
         alpha: Noise level, above 0 and below 1.
         target: Token that follows the trigger.
-
-    Returns:
-        The transition matrix. Shape (token, token).
     """
     _check_target(size, target)
     matrix = np.zeros((size + 1, size + 1))
@@ -73,9 +70,6 @@ def occupation(size: Size, positions: Annotated[int, Whole(1, 10_000_000)], alph
         positions: Number of tokens.
         alpha: Noise level, above 0 and below 1.
         target: Token that follows the trigger.
-
-    Returns:
-        The moments.
     """
     _check_target(size, target)
     u = np.append(np.full(size, 1 / size), 0.0)

@@ -51,19 +51,11 @@ class Contexts(NamedTuple):
         return np.concatenate([swap, self.size + 1 + swap], axis=1)
 
     def means(self) -> Float[np.ndarray, "target coordinate"]:
-        """E xbar of every target.
-
-        Returns:
-            The means. Shape (target, coordinate).
-        """
+        """E xbar of every target."""
         return np.concatenate([self.mean[:1], self.mean[1][self.swaps()]])
 
     def average_covariance(self) -> Square:
-        """The covariance within a context, over all N targets.
-
-        Returns:
-            The covariance. Shape (coordinate, coordinate).
-        """
+        """The covariance within a context, over all N targets."""
         other = np.block([[_symmetrize(block) for block in row] for row in _blocks(self.covariance[1])])
         return self.covariance[0] / self.size + (1 - 1 / self.size) * other
 
@@ -76,9 +68,6 @@ def contexts(size: Size, length: Length, alpha: Noise) -> Contexts:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        The moments.
     """
     found = [_moments(size, length, alpha, target) for target in (TRIGGER, 1)]
     mean, covariance = (np.stack(parts) for parts in zip(*found, strict=True))

@@ -73,9 +73,6 @@ def weighted_series(
     Args:
         ratio: a, not 1.
         terms: T.
-
-    Returns:
-        The sum.
     """
     a = float(ratio)
     return a * (1 - a**terms) / (a - 1) ** 2 + terms * a ** (terms + 1) / (a - 1)

@@ -57,9 +57,6 @@ def alternating_share(length: int, size: int) -> float:
     Args:
         length: Number of positions T in a context, the last one (the trigger) included.
         size: Number of tokens N without the noise token, from 3 to 2000.
-
-    Returns:
-        The size of the entry.
     """
     noise = (length - 1) // 2
     return abs(1 / (size + 1) - 1) * noise / length
@@ -73,9 +70,6 @@ def first_attention(size: int, length: int, alpha: float) -> dict[str, float]:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        Both numbers.
     """
     moments, uniform = contexts(size, length, alpha), 1 / (size + 1)
     step = attention_step(moments, value_step(moments, uniform), uniform)
@@ -90,9 +84,6 @@ def attention_gaps(size: int, length: int, alpha: float) -> dict[str, float]:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        Both numbers.
     """
     moments = contexts(size, length, alpha)
     found = gaps(attention_step(moments, value_step(moments, alpha), alpha))
@@ -107,9 +98,6 @@ def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
     Args:
         alpha: Noise level, above 0 and below 1.
         time: Time t up to which it is integrated. Default: 1000000.0.
-
-    Returns:
-        Numbers by name.
     """
 
     def velocity(_: float, state: np.ndarray) -> list[float]:

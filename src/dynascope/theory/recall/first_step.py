@@ -121,9 +121,6 @@ def deviation(
         samples: m. Positive, any shape.
         events: Number of events: N + 1 entries of W_F on the trigger, (N + 1)^2 of W_V.
         delta: Probability, above 0 and below 1.
-
-    Returns:
-        The distance. Not negative, any shape.
     """
     logarithm = np.log(events) + np.log(2 / delta)
     return np.sqrt(4 * variance * logarithm / samples) + 4 * range * logarithm / samples

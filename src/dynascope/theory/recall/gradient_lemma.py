@@ -25,9 +25,6 @@ def sample_gradient(
         predicted: Predicted probabilities p(k|x_i). Shape (m, classes).
         labels: Labels y_i. Shape (m,).
         inputs: Inputs x_i. Shape (m, e).
-
-    Returns:
-        The gradient. Shape (d, e).
     """
     classes = len(unembedding)
     if labels.min() < 0 or labels.max() >= classes:
@@ -50,8 +47,5 @@ def population_gradient(
         shares: s_k = p(y = k). Shape (classes,).
         predicted_means: m_k' = E[p(k|x) x]/s_k, with p(k|x) the predicted probability. Shape (classes, e).
         means: m_k = E[x | y = k]. Shape (classes, e).
-
-    Returns:
-        The gradient. Shape (d, e).
     """
     return unembedding.T @ (shares[:, None] * (predicted_means - means))

@@ -64,9 +64,6 @@ def hand_built(
         matching: l2. Positive. Default: 30.0.
         avoiding: c. Positive. Default: 1.0.
         reading: g. Positive. Default: 12.0.
-
-    Returns:
-        The weights.
     """
     tokens, d = size + 1, 3 * (size + 1) + length
     basis = np.eye(d)

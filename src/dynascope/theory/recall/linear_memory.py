@@ -109,9 +109,6 @@ def late_margin(inputs: Inputs, alpha: Noise, times: Positive, loss: Loss = "mea
         alpha: Noise level, above 0 and below 1.
         times: Times t. Positive, any shape.
         loss: Loss over the inputs, "mean" or "sum". Default: "mean".
-
-    Returns:
-        The late margin. Any shape.
     """
     scale = 1 / inputs if loss == "mean" else 1.0
     return np.log(scale * (1 - alpha) * (inputs + 1) * times / 2)
@@ -146,9 +143,6 @@ def memory_matrix(inputs: Inputs, margin: Number, noise_logit: Number) -> Float[
         inputs: Number of inputs n, from 2 to 10,000.
         margin: D.
         noise_logit: E.
-
-    Returns:
-        W. Shape (n + 1, n).
     """
     own = ((inputs - 1) * float(margin) - float(noise_logit)) / (inputs + 1)
     table = np.full((inputs + 1, inputs), own - float(margin))
@@ -163,8 +157,5 @@ def without_noise_direction(weights: Float[np.ndarray, "output input"]) -> Float
 
     Args:
         weights: W. Shape (output, input).
-
-    Returns:
-        The rest of W. Shape (output, input).
     """
     return weights - weights.mean(axis=1, keepdims=True)

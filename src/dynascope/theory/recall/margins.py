@@ -30,9 +30,6 @@ def margin(logits: Float[np.ndarray, "*batch tokens"]) -> Float[np.ndarray, "*ba
 
     Args:
         logits: Logits, that of the noise token last. Shape (..., tokens).
-
-    Returns:
-        The margin. Shape (...).
     """
     return np.asarray(logits[..., -1] - logits[..., :-1].max(-1))
 
@@ -47,9 +44,6 @@ def first_margins(size: Size, alpha: Noise, noise_share: Probability = 0.0, prev
         noise_share: Share s of the noise token in the test context, from 0 to 1. Default: 0.0.
         previous: Count each token twice, as the current and as the previous one, as the inputs of Eq. 4.2 do; this
             doubles the margin of attention, which the theorem leaves out. Default: True.
-
-    Returns:
-        Both margins.
     """
     attended = alpha**2 * noise_share + alpha * (1 - noise_share)
     return Margins(float(alpha), float((2 if previous else 1) * attended / size))
@@ -66,8 +60,5 @@ def fluctuation(alpha: Noise, samples: PositiveNumber) -> float:
     Args:
         alpha: Noise level, above 0 and below 1.
         samples: Number of samples m. Positive.
-
-    Returns:
-        The relative standard deviation.
     """
     return float(np.sqrt((1 - alpha) / (alpha * samples)))

@@ -43,9 +43,6 @@ def noise_probability(logit: Reals, size: Size) -> Float[np.ndarray, "*batch"]:
     Args:
         logit: xi. Any shape.
         size: Number of tokens N without the noise token, from 3 to 2000.
-
-    Returns:
-        The probability. Any shape.
     """
     return np.asarray(1 / (1 + size * np.exp(-np.asarray(logit, float))))
 
@@ -57,9 +54,6 @@ def noise_fixed_point(size: Size, alpha: Noise) -> float:
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        The logit.
     """
     return float(np.log(size) + np.log(alpha / (1 - alpha)))
 
@@ -72,8 +66,5 @@ def largest_rate(alpha: Noise) -> Positive:
 
     Args:
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        The rate. Positive, any shape.
     """
     return 1 / (alpha * (1 - alpha))

@@ -29,9 +29,6 @@ def value_step(moments: Contexts, noise: Probability) -> Table:
     Args:
         moments: Moments of the contexts, as from `contexts.contexts`.
         noise: Probability p with which the noise token is predicted, from 0 to 1.
-
-    Returns:
-        The step. Shape (token, coordinate).
     """
     size, alpha = moments.size, moments.alpha
     means = moments.means()
@@ -51,9 +48,6 @@ def noise_row(
         alpha: Noise level, above 0 and below 1.
         probabilities: Probabilities p_t with which it was predicted at each step. Shape (step,).
         rate: Learning rate eta. Positive.
-
-    Returns:
-        Both entries. Shape (two,).
     """
     c = rate / size * np.sum(alpha - probabilities)
     return np.array([c, alpha * c])
@@ -68,9 +62,6 @@ def diagonal_values(size: Size, current: Number, previous: Number) -> Table:
         size: Number of tokens N without the noise token, from 3 to 2000.
         current: beta_1.
         previous: beta_2.
-
-    Returns:
-        V. Shape (token, coordinate).
     """
     table = np.zeros((size + 1, 2 * (size + 1)))
     token = np.arange(size)
@@ -87,9 +78,6 @@ def attention_step(moments: Contexts, values: Table, noise: Probability) -> Floa
         moments: Moments of the contexts, as from `contexts.contexts`.
         values: V. Shape (token, coordinate).
         noise: Probability p with which the noise token is predicted, from 0 to 1.
-
-    Returns:
-        The step for every input. Shape (coordinate,).
     """
     size, alpha = moments.size, moments.alpha
     if values.shape != (size + 1, 2 * (size + 1)):
@@ -118,9 +106,6 @@ def gaps(step: Float[np.ndarray, " coordinate"]) -> Gaps:
 
     Args:
         step: A step of W_QK, as from `attention_step`. Shape (coordinate,).
-
-    Returns:
-        The gaps.
     """
     if len(step) % 2 or len(step) < 8:
         raise ValueError(f"step must have 2 (N + 1) coordinates, N at least 3; got {len(step)}")
@@ -153,9 +138,6 @@ def gap_limits(alpha: Noise) -> dict[str, float]:
 
     Args:
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        Both limits.
     """
     b = 1 - alpha
     return {"trigger": float(b**4), "noise": float(b**4 * (alpha - 1 / alpha - b))}
@@ -172,9 +154,6 @@ def diagonal_gap_limits(alpha: Noise, current: NotNegativeNumber, previous: NotN
         alpha: Noise level, above 0 and below 1.
         current: beta_1. Not negative.
         previous: beta_2. Not negative.
-
-    Returns:
-        Both limits.
     """
     b = (1 - alpha) ** 2
     return {"trigger": float(b * current), "noise": float(b * (alpha * current - (1 - alpha) * previous))}
