@@ -6,10 +6,10 @@ class those of `__init__`, and describes the result in `Returns:` (or `Yields:`)
 has a string below it (mkdocstrings looks for it there). The docstring of a class says how it is called. A method that
 overrides another may leave both to that one.
 
-A function that is named by the thing it returns needs no `Returns:` if its docstring begins with that thing: with "The",
-"A" or a number word ("The largest eigenvalue of ..."), with "How", "Whether" or "Which" ("How far a curve falls ..."),
-with a plural ("Colors for ..."), or with a formula ("nu = eta f'' - 2"). A docstring that begins with a verb ("Train a
-model ...") says what the function does; it must say in `Returns:` what comes back.
+A function that is named by the thing it returns needs no `Returns:` if its docstring begins with that thing: with
+"The", "A" or a number word ("The largest eigenvalue of ..."), with "How", "Whether" or "Which" ("How far a curve falls
+..."), with a plural ("Colors for ..."), or with a formula ("nu = eta f'' - 2"). A docstring that begins with a verb
+("Train a model ...") says what the function does; it must say in `Returns:` what comes back.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_every_argument_of_a_public_name_is_described(room: str):
         ('def f() -> int: "Do it.\\n\\nReturns:\\n    One."', []),
         ('def f() -> int: "The number of steps."', []),
         ('def f() -> int: "Steps between two recordings."', []),
-        ('def f() -> int: "nu = eta f\'\' - 2."', []),
+        ("def f() -> int: \"nu = eta f'' - 2.\"", []),
         ('def f() -> int: "Count the steps."', ["f: Returns is missing"]),
         ('def f() -> int: "Process the steps."', ["f: Returns is missing"]),
         ("class F:\n    x: int\n    y: int\n    'That.'", ["F: x is not described"]),

@@ -54,7 +54,6 @@ def calls() -> Calls:
         "assumptions.share_after_repair": ({}, {"kappa": POSITIVE}),
         "entries.entry_classes": ({"dim": 2, "concepts": 1}, {}),
         "jacobian_recursion.product": ({"left": W, "right": W}, {"right": "nested"}),
-        "jacobian_recursion.paper_step": ({"learning_rate": 0.1}, steps),
         "jacobian_recursion.jacobian_of": ({"U": U}, {"U": "nested shaped"}),
         "jacobian_recursion.gradient": (on_U, wide),
         "jacobian_recursion.flow": (on_W, {}),

@@ -13,7 +13,7 @@ import pytest
 from dynascope.curves import paths, stages
 from dynascope.theory.concept import stage_times
 from dynascope.theory.concept.jacobian_paths import factor_path, recorded_steps
-from dynascope.theory.concept.jacobian_recursion import jacobian_of, paper_step
+from dynascope.theory.concept.jacobian_recursion import jacobian_of
 from dynascope.theory.concept.linear_loss import out_of_distribution_loss, population_loss
 from dynascope.theory.concept.one_layer import second_moment
 from dynascope.theory.concept.starts import aligned_factor, gaussian_factor
@@ -22,7 +22,7 @@ TWO = ((1.0, 2.0), (0.05, 0.05))
 THREE = ((1.0, 1.5, 2.2), (0.05, 0.05, 0.05))
 FOUR = ((1.0, 1.5, 2.2, 2.7), (0.05, 0.05, 0.05, 0.5))
 FAILURE = ((0.7, 1.7, 3.0), (0.05, 0.05, 0.05))
-ETA = paper_step(0.01)
+ETA = 2 * 0.01
 
 
 @pytest.fixture(autouse=True)
@@ -177,7 +177,7 @@ def test_a_factor_too_narrow_fails_for_ever():
 
 @pytest.mark.parametrize(("scale", "plateau"), [(0.3, 0.2415), (0.1, 0.2447)])
 def test_a_full_start_can_wait_on_a_plateau(scale, plateau):
-    start, eta = gaussian_factor(1370, scale, 3), paper_step(0.05)
+    start, eta = gaussian_factor(1370, scale, 3), 2 * 0.05
     W, loss = run(FAILURE, start, 1200, eta)
     assert loss[400] == pytest.approx(plateau, abs=6e-5)
     assert W[400, 0, 0] < 0.01
@@ -191,7 +191,7 @@ def test_a_full_start_can_wait_on_a_plateau(scale, plateau):
 
 
 def test_the_plateau_grows_with_the_logarithm_of_the_misalignment():
-    a, eta, scales = moments(FAILURE), paper_step(0.05), np.array([1e-2, 1e-4, 1e-6, 1e-9])
+    a, eta, scales = moments(FAILURE), 2 * 0.05, np.array([1e-2, 1e-4, 1e-6, 1e-9])
     medians, predicted = [], []
     for epsilon in scales:
         starts = jnp.asarray(aligned_factor(range(100), 0.5, epsilon, 3))

@@ -24,8 +24,6 @@ from dynascope.theory.domains import NotNegative, Positive, PositiveNumber, chec
 
 QUADRATIC_REACH = 2.0
 """The largest rate at which a quadratic model converges, over the critical one (Theorems 3.3.1 and B.7.1)."""
-RELU_REACH = 6.0
-"""The same for ReLU networks, as quoted by Remark 4.3.1; it varies with depth and data."""
 
 
 @check_arguments
@@ -149,16 +147,13 @@ def hessian_split(
 
 @check_arguments
 def descent_bound(loss: NotNegative, squared_gradient: NotNegative, rate: Positive, smoothness: NotNegative) -> Values:
-    """Lemma 4.2.2: L - eta (1 - eta beta/2) |grad L|^2 bounds the next loss.
+    """L - eta (1 - eta beta/2) |grad L|^2, which bounds the next loss (Lemma 4.2.2).
 
     Args:
         loss: The loss L. Not negative, any shape.
         squared_gradient: |grad L|^2. Not negative, any shape.
         rate: Learning rate eta. Positive, any shape.
         smoothness: beta, a bound on the Hessian along the step. Not negative, any shape.
-
-    Returns:
-        The bound. Any shape.
     """
     rate = real(rate)
     return real(loss) - rate * (1 - rate * smoothness / 2) * squared_gradient
@@ -172,7 +167,7 @@ def beyond_linear(
     rate: PositiveNumber,
     convention: Convention,
 ) -> Float[Array, " n"]:
-    """Delta of (4.3): what the next residual has beyond (I - s eta K) r.
+    """The Delta of (4.3): what the next residual has beyond (I - s eta K) r.
 
     For outputs with Hessians H_i it is 1/2 dw^T H_i dw at some point of the step (the document drops the 1/2).
 
@@ -182,9 +177,6 @@ def beyond_linear(
         after: Residuals after the step. Shape (n,).
         rate: Learning rate eta. Positive.
         convention: Normalization of the squared loss, "sum" or "mse".
-
-    Returns:
-        Delta. Shape (n,).
     """
     return after - (residual - slope(residual.shape[0], convention) * real(rate) * kernel @ residual)
 

@@ -44,14 +44,11 @@ def falling_kernel(label_size: float = 1.3, v: float = 3.2, width: float = 1e5) 
 
 @check_arguments
 def turning_point(label_size: float = 2.5, width: float = 1e4) -> Found:
-    """Case (2.1): multiplier -1 and v' = v. Its u is 4 C^2/m, and the output -y goes to 3y.
+    """The point of case (2.1): multiplier -1 and v' = v. Its u is 4 C^2/m, and the output -y goes to 3y.
 
     Args:
         label_size: C = eta |x| |y| / sqrt(d). Default: 2.5.
         width: Width m. Default: 10000.0.
-
-    Returns:
-        Numbers by name.
     """
     low, high = 1e-9 / width, 100 * label_size**2 / width
 
@@ -210,17 +207,14 @@ def _slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) -
 
 @check_arguments
 def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps: int = 100) -> Found:
-    """Scalar inputs at rates above the critical one, after the catapult: eta lambda in both directions, and the norm of
-    I - eta K, which is 1, since K has rank 2.
+    """eta lambda in both directions, after the catapult of scalar inputs above the critical rate, and the norm of I -
+    eta K, which is 1, since K has rank 2.
 
     Args:
         count: Number of examples n. Default: 32.
         width: Width m. Default: 1000.
         ratio: Rate over the critical one. Default: 1.5.
         steps: Number of steps. Default: 100.
-
-    Returns:
-        Numbers by name.
     """
     net = two_sided_network(count, width)
     rate = ratio * 2 / np.linalg.eigvalsh(net.kernel())[-1]

@@ -29,28 +29,16 @@ class GatedNetwork:
         self.gates = (x @ self.u.T >= 0).astype(float)
 
     def outputs(self) -> np.ndarray:
-        """Evaluate the model.
-
-        Returns:
-            The outputs, shape (n,).
-        """
+        """The outputs, shape (n,)."""
         return self.scale * (self.gates * (self.x @ self.u.T)) @ self.v
 
     def jacobian(self) -> np.ndarray:
-        """Differentiate the outputs with respect to all weights.
-
-        Returns:
-            The Jacobian, shape (n, m d + m).
-        """
+        """The derivatives of the outputs with respect to all weights, shape (n, m d + m)."""
         first = self.scale * (self.gates * self.v)[:, :, None] * self.x[:, None, :]
         return np.hstack([first.reshape(len(self.x), -1), self.scale * self.gates * (self.x @ self.u.T)])
 
     def kernel(self) -> np.ndarray:
-        """The tangent kernel.
-
-        Returns:
-            The kernel, shape (n, n).
-        """
+        """The tangent kernel, shape (n, n)."""
         return self.jacobian() @ self.jacobian().T
 
     def step(self, rate: float) -> None:
@@ -65,16 +53,13 @@ class GatedNetwork:
 
 @check_arguments
 def one_example(width: int, product: float, steps: int, label: float = 1.0) -> tuple[np.ndarray, np.ndarray, float]:
-    """Train the quadratic model on one example.
+    """The losses and kernels at steps 0 to `steps` of the quadratic model on one example, and eta.
 
     Args:
         width: Width m.
         product: eta lambda_0.
         steps: Number of steps.
         label: Label y. Default: 1.0.
-
-    Returns:
-        Losses and kernels at steps 0 to `steps`, and eta.
     """
     net = GatedNetwork(ONE_INPUT, np.array([label]), width)
     rate = product / net.kernel().item()

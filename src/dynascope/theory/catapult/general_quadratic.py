@@ -64,16 +64,13 @@ def remainders(jacobian: Jacobian, change: Jacobian, rate: PositiveNumber) -> Re
 def step(
     residual: Residual, jacobian: Jacobian, hessians: Float[Array, "n p p"], rate: PositiveNumber
 ) -> tuple[Residual, Jacobian]:
-    """Residual and Jacobian after a step.
+    """The residual and the Jacobian after a step.
 
     Args:
         residual: Residuals r. Shape (n,).
         jacobian: Jacobian J of the outputs. Shape (n, p).
         hessians: Hessians H_i of the outputs. Shape (n, p, p).
         rate: Learning rate eta. Positive.
-
-    Returns:
-        Residual and Jacobian after a step.
     """
     G, eta = jacobian_change(jacobian, hessians, residual), real(rate)
     beyond = remainders(jacobian, G, eta).residual
@@ -115,8 +112,8 @@ def top_direction(
 
 @check_arguments
 def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive) -> State:
-    """Proposition B.13.1, corrected: g = gamma/2 w^T Sigma w without linear term or label, Sigma^2 = |x|^2 I (or only
-    Sigma^3 = |x|^2 Sigma, as for a two-layer linear network):
+    """The next state by Proposition B.13.1, corrected: g = gamma/2 w^T Sigma w without linear term or label, and
+    Sigma^2 = |x|^2 I (or only Sigma^3 = |x|^2 Sigma, as for a two-layer linear network):
 
         g' = (1 - eta lambda + gamma^2 eta^2 |x|^2 g^2) g,    lambda' = lambda - eta gamma^2 |x|^2 g^2 (4 - eta lambda).
 
@@ -127,8 +124,5 @@ def pure_step(state: State, rate: Positive, gamma: Reals, squared_norm: Positive
         rate: Learning rate eta. Positive, any shape.
         gamma: Factor gamma of the model. Any shape.
         squared_norm: |x|^2. Positive, any shape.
-
-    Returns:
-        The next state.
     """
     return quadratic_model.step(state, rate, 0.0, real(gamma) ** 2 * real(squared_norm))

@@ -31,7 +31,7 @@ class Bracket(NamedTuple):
 def bisect_rate(
     holds: Callable[[Values], Bool[Array, " ..."]], low: NotNegative, high: Positive, bisections: int = BISECTIONS
 ) -> Bracket:
-    """Halve [low, high] for every entry, keeping `holds(low)` and not `holds(high)`.
+    """The bracket of every entry: [low, high], halved, keeping `holds(low)` and not `holds(high)`.
 
     If the outcome is not monotone in the rate (near the end of the catapult phase it is not, quite), this is one
     boundary of several.
@@ -41,9 +41,6 @@ def bisect_rate(
         low: Lower end of the search. Not negative, any shape.
         high: Upper end. Positive, any shape.
         bisections: How many times the interval is halved. Default: BISECTIONS.
-
-    Returns:
-        The bracket of every entry.
     """
     ends = jnp.broadcast_arrays(real(low), real(high))
     found = holds(ends[0]) & ~holds(ends[1])

@@ -25,13 +25,10 @@ Pair = Float[Array, "2 n"]
 
 @check_arguments
 def directions(x: Float[Array, " n"]) -> Pair:
-    """p_1 and p_2, not normalized.
+    """p_1 and p_2, not normalized; a point at 0 belongs to p_1 and contributes nothing.
 
     Args:
         x: Scalar inputs. Shape (n,).
-
-    Returns:
-        Both directions; a point at 0 belongs to p_1 and contributes nothing. Shape (2, n).
     """
     return jnp.stack([jnp.where(x >= 0, x, 0), jnp.where(x < 0, x, 0)])
 
@@ -74,14 +71,11 @@ def kernel(eigenvalues: Float[Array, " 2"], x: Float[Array, " n"]) -> Float[Arra
 
 @check_arguments
 def components(vector: Float[Array, "*batch n"], x: Float[Array, " n"]) -> Float[Array, "*batch 2"]:
-    """Components <vector, p_i>/|p_i| along the two directions.
+    """Components <vector, p_i>/|p_i| along the two directions; 0 for a sign that no input has.
 
     Args:
         vector: A number for each input. Shape (..., n).
         x: Scalar inputs. Shape (n,).
-
-    Returns:
-        The components; 0 for a sign that no input has. Shape (..., 2).
     """
     return vector @ _unit_directions(x).T
 

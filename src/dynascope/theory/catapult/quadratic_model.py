@@ -89,7 +89,7 @@ def step(state: State, rate: Positive, label: Reals, curvature: NotNegative) -> 
 
 @check_arguments
 def path(state: State, rate: Positive, label: Reals, curvature: NotNegative, steps: Count) -> State:
-    """The states along gradient descent.
+    """The states at steps 0 to `steps` of gradient descent, along a new first axis.
 
     Args:
         state: Residual and kernel.
@@ -97,9 +97,6 @@ def path(state: State, rate: Positive, label: Reals, curvature: NotNegative, ste
         label: Label y. Any shape.
         curvature: c = |x|^2/(md). Not negative, any shape.
         steps: Number of steps.
-
-    Returns:
-        The states at 0..steps, along a new first axis.
     """
     start = State(*jnp.broadcast_arrays(state.residual, state.kernel))
     return lax.scan(lambda now, _: (step(now, rate, label, curvature), now), start, None, length=steps + 1)[1]
@@ -143,14 +140,11 @@ def normalized_step(state: Normalized) -> Normalized:
 
 @check_arguments
 def normalized_path(state: Normalized, steps: Count) -> Normalized:
-    """The states along gradient descent, in u, w, v.
+    """The states at steps 0 to `steps` of gradient descent in u, w, v, along a new first axis.
 
     Args:
         state: u, w and v at the start.
         steps: Number of steps.
-
-    Returns:
-        The states at 0..steps, along a new first axis.
     """
     start = Normalized(*jnp.broadcast_arrays(*state))
     _, path = lax.scan(lambda now, _: (normalized_step(now), now), start, None, length=steps + 1)

@@ -82,9 +82,6 @@ def feasible_constants(
         kappa: The constant kappa of D.4, above 1. Default: 1.11.
         K: Bounds the step (D.2). Positive. Default: 20.0.
         C: Separates the strengths (D.5). Positive. Default: 2.0.
-
-    Returns:
-        The constants; those that are not arguments follow from D.2, D.4 and D.5.
     """
     strengths = np.sort(np.asarray(a, dtype=float))
     if len(strengths) < 2 or strengths[0] <= 0:
@@ -104,15 +101,12 @@ def feasible_constants(
 def check_assumptions(
     a: Float[np.ndarray, " d"], W0: Float[np.ndarray, "d d"], constants: Constants
 ) -> list[Condition]:
-    """Compare both sides of every inequality of Assumptions D.1 to D.5 (float64).
+    """Both sides of every inequality of Assumptions D.1 to D.5 (float64).
 
     Args:
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         constants: The constants of Appendix D, such as `feasible_constants` returns.
-
-    Returns:
-        The inequalities; each says whether it holds.
     """
     strengths, c = np.asarray(a, dtype=float), constants
     dim = len(strengths)

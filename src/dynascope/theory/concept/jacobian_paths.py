@@ -43,13 +43,10 @@ def recorded_steps(steps: Steps, every: int = 1) -> Int[np.ndarray, " time"]:
 
 @check_arguments
 def identity(W: Float[Array, "*batch d d"]) -> Float[Array, "*batch d d"]:
-    """Record `W` itself.
+    """`W` itself.
 
     Args:
         W: Jacobian `W`. Shape (..., d, d).
-
-    Returns:
-        `W`. Shape (..., d, d).
     """
     return W
 
@@ -63,7 +60,7 @@ def jacobian_euler_path(
     every: int = 1,
     observe: Observe = identity,
 ) -> Any:
-    """`observe(W)` along the paper's recursion (D.1).
+    """`observe(W)` at the recorded steps (first axis) of the paper's recursion (D.1).
 
     Args:
         W0: Initial Jacobian `W(0)`. Shape (..., d, d).
@@ -72,9 +69,6 @@ def jacobian_euler_path(
         steps: Number of steps, or the increasing steps to record.
         every: Interval between recorded steps, if `steps` is a number. Default: 1.
         observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
-
-    Returns:
-        What `observe` returns, stacked along a first axis over the recorded steps.
     """
     return _path(jacobian_euler, identity, W0, a, eta, recorded_steps(steps, every), observe)
 
@@ -88,7 +82,8 @@ def factor_path(
     every: int = 1,
     observe: Observe = identity,
 ) -> Any:
-    """`observe(W)`, `W = U U^T`, along gradient descent on `U` with learning rate `eta / 2` on the gradient of (4.1).
+    """`observe(U U^T)` at the recorded steps (first axis) of gradient descent on `U`, at `eta / 2` on the gradient of
+    (4.1).
 
     Args:
         U0: Initial factor `U(0)`. Shape (..., d, width).
@@ -97,9 +92,6 @@ def factor_path(
         steps: Number of steps, or the increasing steps to record.
         every: Interval between recorded steps, if `steps` is a number. Default: 1.
         observe: Function of `W` (..., d, d) to record, such as a loss instead of all of `W`. Default: identity.
-
-    Returns:
-        What `observe` returns, stacked along a first axis over the recorded steps.
     """
     return _path(factor_gd, jacobian_of, U0, a, eta, recorded_steps(steps, every), observe)
 

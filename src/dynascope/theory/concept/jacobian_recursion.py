@@ -15,12 +15,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dynascope.theory.domains import Number, PositiveNumber, check_arguments
+from dynascope.theory.domains import PositiveNumber, check_arguments
 
 
 @check_arguments
 def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"]) -> Float[Array, "*batch i j"]:
-    """Matrix product at full precision.
+    """The matrix product at full precision.
 
     Short sums are written out, which for batches of small matrices is ten times faster on a CPU than a library call
     each.
@@ -28,9 +28,6 @@ def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"])
     Args:
         left: First factor. Shape (..., i, k).
         right: Second factor. Shape (..., k, j).
-
-    Returns:
-        The product. Shape (..., i, j).
     """
     if left.shape[-1] > 8:
         return jnp.matmul(left, right, precision="highest")
@@ -38,19 +35,6 @@ def product(left: Float[Array, "*batch i k"], right: Float[Array, "*batch k j"])
     for k in range(1, left.shape[-1]):
         total = total + left[..., :, k, None] * right[..., None, k, :]
     return total
-
-
-@check_arguments
-def paper_step(learning_rate: PositiveNumber) -> Number:
-    """The step `eta = 2 h` in the paper clock of gradient descent on `U`.
-
-    Args:
-        learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
-
-    Returns:
-        The step `eta`.
-    """
-    return 2 * learning_rate
 
 
 @check_arguments
@@ -82,9 +66,6 @@ def flow(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The velocity of `W`. Shape (..., d, d).
     """
     return 2 * velocity(W, a)
 
@@ -96,9 +77,6 @@ def velocity(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Arra
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The velocity of `W`. Shape (..., d, d).
     """
     pair = a[:, None] + a
     return pair * W - 0.5 * pair * product(W, W) - product(W * a, W)
@@ -149,7 +127,7 @@ def noise(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, 
 def jacobian_euler(
     W: Float[Array, "*batch d d"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d d"]:
-    """One step of the paper's discrete system (D.1), `W + eta (G - S - N)`.
+    """The next `W` of the paper's discrete system (D.1), `W + eta (G - S - N)`.
 
     It omits the `dropped_term` of gradient descent on `U`, so it does not keep `W` positive semi-definite.
 
@@ -157,9 +135,6 @@ def jacobian_euler(
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
-
-    Returns:
-        The next `W`. Shape (..., d, d).
     """
     return W + eta * velocity(W, a)
 
@@ -168,15 +143,12 @@ def jacobian_euler(
 def factor_gd(
     U: Float[Array, "*batch d width"], a: Float[Array, " d"], eta: PositiveNumber
 ) -> Float[Array, "*batch d width"]:
-    """One step of gradient descent on `U`, `U - (eta/2) grad_U L`.
+    """The next `U` of gradient descent, `U - (eta/2) grad_U L`.
 
     Args:
         U: Factor `U`. Shape (..., d, width).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
-
-    Returns:
-        The next `U`. Shape (..., d, width).
     """
     return U - 0.5 * eta * gradient(U, a)
 

@@ -48,17 +48,13 @@ GROWTH_LEVELS = (0.01, 0.1, 0.5, 0.85, 0.94)
 def check_lemmas(
     W: Path, a: Float[np.ndarray, " d"], constants: Constants, rounding: NotNegativeNumber = 0
 ) -> list[Verdict]:
-    """Check every lemma and corollary of Appendix D on a path. One that diverges breaks the lemmas and is no error.
+    """A verdict on every lemma and corollary of Appendix D. A path that diverges breaks the lemmas and is no error.
 
     Args:
         W: Path of the Jacobian, every step. Shape (time, d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         constants: The constants of Appendix D, with the step `eta` of the path.
-        rounding: Relative error that D.7 allows in `sqrt(w_ii w_jj)`, since entries of `U U^T` carry the rounding of a
-            sum over larger numbers (1e-14 is enough for d = 2, 2e-14 for d = 3). Not negative. Default: 0.
-
-    Returns:
-        A verdict for each statement.
+        rounding: Relative error that D.7 allows, such as the rounding of `U U^T`, 2e-14. Not negative. Default: 0.
     """
     path = np.asarray(W, dtype=np.float64)
     strengths = np.asarray(a, dtype=np.float64)
@@ -87,14 +83,11 @@ def diagonal_growth_times(
 
 @check_arguments
 def exit_steps(W: Path, c: Constants) -> Float[np.ndarray, " d"]:
-    """The first step at which each major has left the initial phase, `w_ii > P beta omega`.
+    """The first step at which each major has left the initial phase, `w_ii > P beta omega`; nan if it never does.
 
     Args:
         W: Path of the Jacobian, every step. Shape (time, d, d).
         c: The constants of Appendix D, with the step `eta` of the path.
-
-    Returns:
-        The steps; nan for a major that never leaves it. Shape (d,).
     """
     return _first(np.diagonal(W, axis1=1, axis2=2) > math.exp(c.log_phase))
 

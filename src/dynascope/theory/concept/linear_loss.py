@@ -14,14 +14,11 @@ from dynascope.theory.domains import check_arguments
 
 @check_arguments
 def population_loss(W: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch"]:
-    """Eq. (4.1): `1/2 sum_ij a_j (w_ij - delta_ij)^2`, the training loss of an infinite sample.
+    """`1/2 sum_ij a_j (w_ij - delta_ij)^2` (4.1), the training loss of an infinite sample.
 
     Args:
         W: Jacobian `W`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The loss. Shape (...).
     """
     error = W - jnp.eye(W.shape[-1], dtype=W.dtype)
     return 0.5 * jnp.sum(a * error**2, axis=(-2, -1))

@@ -95,7 +95,7 @@ def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_
 
         (a_i + a_j) - (3a_i+a_j)/2 w_ii(t) - (3a_j+a_i)/2 w_jj(t),   each major on its logistic curve,
 
-    which falls in `t` and is no longer positive at `w_ii = w*`.
+    which falls in `t` and is no longer positive at `w_ii = w*`. An entry that falls from the start peaks at time 0.
 
     Args:
         w_ij: The entry at the start. Any shape.
@@ -103,9 +103,6 @@ def minor_peak(w_ij: Entry, a_i: Strength, a_j: Strength, log_p_i: Entry, log_p_
         a_j: Strength of the weaker concept. Positive, any shape.
         log_p_i: Log of `w_ii(0)`, of the dominant major. Any shape.
         log_p_j: Log of the pivot `p_j` of the weaker major. Any shape.
-
-    Returns:
-        The peak; at time 0 if the entry falls from the start.
     """
     star = turning_point(a_i, a_j)
     latest = (jnp.log(star / (1 - star)) - log_p_i + jnp.log1p(-jnp.exp(log_p_i))) / (2 * a_i)

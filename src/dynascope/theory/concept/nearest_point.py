@@ -18,17 +18,14 @@ Pair = tuple[float, float]
 def nearest_point(
     mu: Annotated[Pair, POSITIVE], sigma: Annotated[Pair, POSITIVE], radius: PositiveNumber, samples: int
 ) -> xr.Dataset:
-    """How near two clusters of Gaussian points, cluster p around `mu_p` on axis p, come to the test point `mu`.
+    """How many points of two Gaussian clusters, cluster p around `mu_p` on axis p, are expected `inside` a radius
+    around the test point `mu`, and the range `nearest(limit)` in which the smallest distance lies in 99 % of data sets.
 
     Args:
         mu: Signals of the two concepts, positive.
         sigma: Spreads along the two axes, positive.
         radius: Distance from the test point. Positive.
         samples: Number of points in each cluster.
-
-    Returns:
-        The expected number of points `inside` the radius, and the range `nearest(limit)` in which the smallest distance
-        lies in 99 % of data sets.
     """
     radii = np.append(np.linspace(1e-3, min(mu), 2000), radius)
     offsets = ((0.0, -mu[1]), (-mu[0], 0.0))  # of the clusters' centers from the test point

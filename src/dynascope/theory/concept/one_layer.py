@@ -42,15 +42,12 @@ def strengths(mu: Settings, sigma: Settings, origin: bool = False) -> Float[np.n
 
 @check_arguments
 def spread_of_equal_strengths(mu: tuple[float, float], second_spread: NotNegativeNumber, origin: bool = False) -> float:
-    """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`.
+    """The spread `sigma_1` at which two concepts are equally strong, `a_1 = a_2`; 0 if none is small enough.
 
     Args:
         mu: Signals of the two concepts.
         second_spread: Spread `sigma_2`. Not negative.
         origin: Whether there is one more cluster at the origin. Default: False.
-
-    Returns:
-        The spread; 0 if none is small enough.
     """
     excess = second_spread**2 + (mu[1] ** 2 - mu[0] ** 2) / (2 + origin)
     return float(np.sqrt(max(0.0, excess)))
@@ -115,18 +112,14 @@ def output_terms(
     a: Float[Array, " d"],
     noise_inputs: int | None = None,
 ) -> OutputTerms:
-    """Theorem 4.1 at the given times of gradient flow.
+    """Both terms of Theorem 4.1 at the given times of gradient flow.
 
     Args:
         times: Times of gradient flow on eq. (2.1). Shape (time,).
         z: Input at which the output is evaluated. Shape (d,).
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-        noise_inputs: How many inputs the noise sum covers: s as the theorem is printed, which is right only if `z_i =
-            0` for `i > s`. Default: all d.
-
-    Returns:
-        Both parts of the output.
+        noise_inputs: Inputs in the noise sum: s as printed, right only if `z_i = 0` for `i > s`. Default: all d.
     """
     decay = jnp.exp(-times[:, None] * a)
     return _terms(decay, -jnp.expm1(-times[:, None] * a), z, W0, noise_inputs)
@@ -141,7 +134,7 @@ def discrete_output_terms(
     a: Float[Array, " d"],
     noise_inputs: int | None = None,
 ) -> OutputTerms:
-    """Theorem 4.1 for gradient descent on eq. (2.1), exact: `(1 - eta a_i)^n` after `n` steps.
+    """Both terms of Theorem 4.1 for gradient descent on eq. (2.1), exact: `(1 - eta a_i)^n` after `n` steps.
 
     Args:
         steps: Numbers of steps n. Shape (time,).
@@ -149,11 +142,7 @@ def discrete_output_terms(
         z: Input at which the output is evaluated. Shape (d,).
         W0: Initial Jacobian `W(0)`. Shape (d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-        noise_inputs: How many inputs the noise sum covers: s as the theorem is printed, which is right only if `z_i =
-            0` for `i > s`. Default: all d.
-
-    Returns:
-        Both parts of the output.
+        noise_inputs: Inputs in the noise sum: s as printed, right only if `z_i = 0` for `i > s`. Default: all d.
     """
     base = jnp.broadcast_to(1 - eta * a, (steps.shape[0], a.shape[0]))
     decay = lax.pow(base, jnp.broadcast_to(steps[:, None], base.shape))
@@ -204,16 +193,12 @@ def terminal_rate(a: Float[Array, " d"]) -> Float[Array, ""]:
 
 @check_arguments
 def predicted_outputs(trace: xr.Dataset, step_size: PositiveNumber, origin: bool) -> xr.Dataset:
-    """Outputs and losses of runs at the test point, by Theorem 4.1 in discrete form.
+    """The `output(signal, seed, step, concept)` and `test_loss(signal, seed, step)` of Theorem 4.1 in discrete form.
 
     Args:
         trace: A trace with `mu`, `sigma`, `step` and the matrix `start`.
-        step_size: Size of a step on the loss of eq. (2.1): the learning rate, times 2/d for a loss averaged over
-            coordinates. Positive.
+        step_size: Step on the loss (2.1): the learning rate, times 2/d if coordinates are averaged. Positive.
         origin: Whether there is one more cluster at the origin.
-
-    Returns:
-        `output(signal, seed, step, concept)` and `test_loss(signal, seed, step)`.
     """
     start = jnp.asarray(trace.start.isel(start_step=0).transpose("signal", "seed", "row", "column").values, float)
     steps = jnp.asarray(trace.step.values)

@@ -71,15 +71,12 @@ PUBLISHED_FIGURES = (
 
 @check_arguments
 def run_published_figure(figure: PublishedFigure, power: PositiveNumber, integrator: Integrator) -> xr.Dataset:
-    """Run the recursion or gradient descent behind a published figure, in the default precision.
+    """The `W(step, row, column)` and `test_loss(step)` behind a published figure, in the default precision.
 
     Args:
         figure: One of `PUBLISHED_FIGURES`.
         power: Power of `A`: 1 as printed, 2 as coded. Positive.
         integrator: The recursion on `W` or gradient descent on `U`.
-
-    Returns:
-        `W(step, row, column)` and `test_loss(step)`.
     """
     a = jnp.asarray(figure.a**power)
     U0 = jnp.asarray(figure.start, dtype=a.dtype)

@@ -37,7 +37,7 @@ class StageTimes(NamedTuple):
 
 @check_arguments
 def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log p_k` from `W(0)`: elimination in the order of descending `a`, without square roots of small numbers.
+    """`log p_k` from `W(0)`, -inf below its rounding: elimination in the order of descending `a`, without square roots.
 
     If `W(0) = U U^T` is nearly singular, use `log_pivots_of_factor`, which sees pivots down to the square of the
     rounding.
@@ -45,9 +45,6 @@ def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
     Args:
         W0: Initial Jacobian `W(0)`. Shape (..., d, d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The log pivots; -inf for one below the rounding of `W(0)`. Shape (..., d).
     """
     order = jnp.argsort(-a)
     scale = jnp.max(jnp.abs(W0), axis=(-2, -1), keepdims=True)
@@ -67,16 +64,14 @@ def log_pivots(W0: Float[Array, "*batch d d"], a: Float[Array, " d"]) -> Float[A
 
 @check_arguments
 def log_pivots_of_factor(U0: Float[Array, "*batch d width"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`log p_k` from `U(0)`: `p_k` is the squared length of row k of `U` beyond the span of the stronger rows.
+    """`log p_k` from `U(0)`, -inf beyond its rank: `p_k` is the squared length of row k beyond the span of the
+    stronger.
 
     From a QR factorization, so a nearly dependent start keeps its digits.
 
     Args:
         U0: Initial factor `U(0)`. Shape (..., d, width).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The log pivots; -inf for those beyond the rank, as with a width below d. Shape (..., d).
     """
     order = jnp.argsort(-a)
     rows = U0[..., order, :]
@@ -111,14 +106,11 @@ def exit_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], thresh
 
 @check_arguments
 def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Float[Array, "*batch d"]:
-    """`t_k(1/2) = log((1 - p_k) / p_k) / (2 a_k)`, paper clock.
+    """`t_k(1/2) = log((1 - p_k) / p_k) / (2 a_k)`, paper clock; 0 if `p_k >= 1/2`.
 
     Args:
         log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
-
-    Returns:
-        The times; 0 if `p_k >= 1/2`. Shape (..., d).
     """
     below = jnp.minimum(log_pivot, jnp.log(jnp.asarray(0.5, a.dtype)))
     return (jnp.log1p(-jnp.exp(below)) - below) / (2 * a)
@@ -128,15 +120,12 @@ def half_time(log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"]) -> Flo
 def stage_times(
     log_pivot: Float[Array, "*batch d"], a: Float[Array, " d"], threshold: PositiveNumber = 0.1
 ) -> StageTimes:
-    """When each major leaves the initial phase and when it reaches 1/2, paper clock.
+    """The times at which each major leaves the initial phase and reaches 1/2, paper clock, and the order of concepts.
 
     Args:
         log_pivot: Log pivots, as from `log_pivots`, `log_pivots_of_factor` or `naive_log_pivots`. Shape (..., d).
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         threshold: Value of a major at which it has left the initial phase. Positive. Default: 0.1.
-
-    Returns:
-        The times, and the order of the concepts.
     """
     half = half_time(log_pivot, a)
     return StageTimes(log_pivot, exit_time(log_pivot, a, threshold), half, jnp.argsort(half, axis=-1))
@@ -149,7 +138,7 @@ def steps_at(
     eta: PositiveNumber,
     integrator: Literal["factor_gd", "jacobian_euler"] = "factor_gd",
 ) -> Float[Array, "*batch d"]:
-    """Paper-clock times as numbers of steps of size `eta`, with the finite step's own growth rate.
+    """Times in the paper clock as numbers of steps of size `eta`, with the finite step's own growth rate.
 
     A small major grows by `(1 + eta a)^2` in a step of `factor_gd` and by `1 + 2 eta a` in one of `jacobian_euler`,
     instead of `e^{2 eta a}`.
@@ -159,9 +148,6 @@ def steps_at(
         a: Strengths `a_k` of the concepts, positive. Shape (d,).
         eta: Step in the paper clock. Positive.
         integrator: What takes the steps: gradient descent on `U` or the recursion on `W`. Default: "factor_gd".
-
-    Returns:
-        Numbers of steps. Shape (..., d).
     """
     per_step = 2 * jnp.log1p(eta * a) if integrator == "factor_gd" else jnp.log1p(2 * eta * a)
     return times * 2 * a / per_step

@@ -34,9 +34,6 @@ def staged_path(
         a: Strengths `a_k` of the concepts, positive. Shape (s,).
         learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
         steps: Steps of gradient descent on `U`. Shape (time,).
-
-    Returns:
-        `W` at these steps. Shape (time, s, s).
     """
     order = np.argsort(-a)
     b, rest = a[order], (start @ start.T)[np.ix_(order, order)]
@@ -67,17 +64,14 @@ def staged_path(
 def predicted_runs(
     trace: xr.Dataset, mu: Sequence[float], sigma: Sequence[float], learning_rate: PositiveNumber
 ) -> xr.Dataset:
-    """Predict runs of the symmetric model from their starts.
+    """The `W(start, step, row, column)`, `test_loss(start, step)` and step `half_step(start, concept)` at which each
+    major reaches 1/2, of runs of the symmetric model.
 
     Args:
         trace: A trace with `U(start, step, ...)`, whose first step is the start.
         mu: Signals of the s concepts.
         sigma: Spreads of the s concepts.
         learning_rate: Learning rate `h` on the gradient of (4.1). Positive.
-
-    Returns:
-        `W(start, step, row, column)`, `test_loss(start, step)`, and the step `half_step(start, concept)` at which each
-        major reaches 1/2.
     """
     a, steps, starts = strengths(mu, sigma), trace.step.values, trace.U.isel(step=0).values
     W = np.stack([staged_path(start, a, learning_rate, steps) for start in starts])

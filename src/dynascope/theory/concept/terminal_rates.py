@@ -14,17 +14,12 @@ from dynascope.theory.domains import Domain, PositiveNumber, check_arguments
 
 @check_arguments
 def terminal_slopes(a: Float[np.ndarray, "signal s"], rates: Mapping[str, float]) -> xr.Dataset:
-    """The slope per step of the log speed of the output at the end of learning, for several models.
-
-    A model relaxes by `rate * a` per step.
+    """The slope per step of the log speed of the output at the end of learning, (model, signal): `-rate * min a` for
+    `flow`, and `log(1 - rate * min a)` with finite steps, `descent`.
 
     Args:
         a: Strengths `a_k` of the concepts, positive. Shape (signal, s).
-        rates: By the name of each model its rate: the step `eta` on eq. (2.1) for one layer, `4 eta` for the symmetric
-            model.
-
-    Returns:
-        `flow(model, signal)`, `-rate * min a`, and `descent(model, signal)` with finite steps, `log(1 - rate * min a)`.
+        rates: Relaxation per step of each model, over `a`: the step `eta` on (2.1) for one layer, `4 eta` for two.
     """
     per_step = np.array([*rates.values()])[:, None] * np.min(a, axis=-1)
     dims = ("model", "signal")

@@ -45,8 +45,7 @@ def in_manifold(
         which: The manifold. Default: "M".
         tolerance: Largest entry of the gradient that counts as 0. Not negative. Default: 1e-09.
         task: The loss. Default: `ProductLoss()`, a product fitted to 1.
-        minimizers_only: False for the literal definition, grad L . u = 0 instead of a zero gradient, which also admits
-            x = y < 1/sqrt(2) at every eta below 2/(1 - x^2). Default: True.
+        minimizers_only: False admits grad L . u = 0, as printed, such as x = y < 1/sqrt(2) at small eta. Default: True.
     """
     task = task or ProductLoss()
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
@@ -69,13 +68,10 @@ def on_hyperbola(x: Positive, rate: Positive) -> Bool[Array, " ..."]:
 
 @check_arguments
 def extent(rate: Positive) -> Float[Array, " 2"]:
-    """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta).
+    """The end points in x of M on xy = 1: x + 1/x = sqrt(2 + 2/eta); nan for eta > 1, when M has no minimizer.
 
     Args:
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The end points; nan for eta > 1, when M has no minimizer. Shape (2,).
     """
     total = jnp.sqrt(2 + 2 / real(rate))
     spread = jnp.sqrt(total**2 - 4)
@@ -84,15 +80,12 @@ def extent(rate: Positive) -> Float[Array, " 2"]:
 
 @check_arguments
 def project(factors: Float[Array, " 2"], rate: PositiveNumber, which: Which = "M") -> Float[Array, " 2"]:
-    """The nearest point of the closure of the manifold on xy = 1 (x > 0).
+    """The nearest point of the closure of the manifold on xy = 1 (x > 0); nan if M has none (eta > 1).
 
     Args:
         factors: The point to project. Shape (2,).
         rate: Learning rate eta. Positive.
         which: The manifold. Default: "M".
-
-    Returns:
-        The nearest point; nan if M has none (eta > 1). Shape (2,).
     """
     if which == "M_c":
         reach = jnp.max(jnp.abs(factors)) + 2

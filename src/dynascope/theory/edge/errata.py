@@ -35,13 +35,10 @@ Found = dict[str, float]
 
 @check_arguments
 def composition(bend: float = 0.5) -> Found:
-    """Proposition 2: margins of p = x - bend x^2 + 59 x^3/60, of q, and of q(p), at 0.
+    """The margins of p = x - bend x^2 + 59 x^3/60, of q, and of q(p), at 0 (Proposition 2).
 
     Args:
         bend: Half of -p'' at 0. Default: 0.5.
-
-    Returns:
-        The three margins.
     """
     inner = power_series((0.0, 1.0, -bend, SLOPE))
     both = composition_condition(inner, COUNTER_OUTER, 0.0).margin

@@ -40,17 +40,14 @@ class TopDirection(NamedTuple):
 
 @check_arguments
 def top_direction(factors: Pair) -> TopDirection:
-    """Theorem B.3 with X = Y, Y = Z^T: ( s_z u_y v_z'^T, s_y v_y u_z'^T )/sqrt(s_y^2 + s_z^2) from the top singular
-    triples of the factors, eigenvalue s_y^2 + s_z^2.
+    """The top eigenvector ( s_z u_y v_z'^T, s_y v_y u_z'^T )/sqrt(s_y^2 + s_z^2) from the top singular triples of the
+    factors, eigenvalue s_y^2 + s_z^2, and derivatives along it (Theorem B.3 with X = Y, Y = Z^T).
 
     Along it f'' = |A|^2, f3 = 6 <A, B>, f4 = 12 |B|^2 with A = dY Z^T + Y dZ^T, B = dY dZ^T, and D = 96 |A|^2 |B|^2 > 0
     unless the inner singular vectors are orthogonal.
 
     Args:
         factors: Factors `Y` (m, p) and `Z` (q, p).
-
-    Returns:
-        The direction and the derivatives along it.
     """
     Y, Z = factors["Y"], factors["Z"]
     (left_y, s_y, right_y), (left_z, s_z, right_z) = _top_triple(Y), _top_triple(Z)

@@ -32,13 +32,10 @@ class Box(NamedTuple):
 
 @check_arguments
 def split(box: Box) -> list[Box]:
-    """Split a box at v wx = 1; `propagate` takes only boxes on one side.
+    """The parts of a box with v wx <= 1 and v wx >= 1, or the box alone if it is on one side, as `propagate` needs it.
 
     Args:
         box: The box.
-
-    Returns:
-        The parts with v wx <= 1 and v wx >= 1, or the box alone if it is on one side.
     """
     if box.product_low < 1 < box.product_high:
         return [box._replace(product_high=1.0), box._replace(product_low=1.0)]
@@ -47,15 +44,12 @@ def split(box: Box) -> list[Box]:
 
 @check_arguments
 def propagate(box: Box, ratio: Literal["printed", "valid"] = "valid", cap: bool = False) -> Box:
-    """Propagate a box by one step.
+    """A box that holds all images of a box after one step.
 
     Args:
         box: A box on one side of v wx = 1.
         ratio: The bound on wy: (B.90) as printed, or a valid one. Default: "valid".
         cap: Keep wy from growing, as is known in stage 2. Default: False.
-
-    Returns:
-        A box that holds all images.
     """
     m1, m2, d1, d2, e = (float(end) for end in box)
     if m1 < 1 < m2 or not (d1 < 0 < d2 and 0 < m1 <= m2 and e >= 0):

@@ -65,8 +65,7 @@ def leading_order(
     Args:
         loss: A loss of one parameter with a known minimum.
         highest: Largest order that is tried, from 3 to 12. Default: 8.
-        tolerance: Size, relative to f'', up to which a derivative counts as zero. Not negative. Default:
-            1e-09.
+        tolerance: Size, relative to f'', up to which a derivative counts as zero. Not negative. Default: 1e-09.
     """
     for k in range(3, highest + 1):
         found = np.asarray(loss.derivatives(order=k))
@@ -162,14 +161,11 @@ def excess(loss: ScalarLoss, rate: Positive) -> Values:
 
 @check_arguments
 def half_width(loss: ScalarLoss, rate: Positive) -> Values:
-    """The half-width of the orbit to leading order: sqrt(3 f''^2 nu / D).
+    """The half-width of the orbit to leading order, sqrt(3 f''^2 nu / D); nan if there is no orbit.
 
     Args:
         loss: A loss of one parameter with a known minimum.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The half-width; nan if there is no orbit. Any shape.
     """
     return jnp.sqrt(3 * loss.derivatives(order=2)[2] ** 2 * excess(loss, rate) / flip_quantity(loss))
 
@@ -187,13 +183,10 @@ def multiplier(loss: ScalarLoss, rate: Positive) -> Values:
 
 @check_arguments
 def sine_half_width(rate: PositiveNumber) -> float:
-    """a > 0 with sin(a)/a = 1/eta: the orbit of 2 sin x is its minimum -+ a, exactly.
+    """a > 0 with sin(a)/a = 1/eta: the orbit of 2 sin x is its minimum -+ a, exactly; nan below the threshold, 1.
 
     Args:
         rate: Learning rate eta. Positive.
-
-    Returns:
-        The half-width a; nan below the threshold, 1.
     """
     if rate <= 1:
         return float("nan")

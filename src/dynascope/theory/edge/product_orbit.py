@@ -117,15 +117,12 @@ class Positivity(NamedTuple):
 
 @check_arguments
 def positivity(factors: Float[Array, "*batch 2"], mu: Positive, rate: Positive) -> Positivity:
-    """Lemma B.2: max{eta (x0 y0 - mu), polynomial} < p; see `positivity_terms`.
+    """Both sides of Lemma B.2: max{eta (x0 y0 - mu), polynomial} < p; see `positivity_terms`.
 
     Args:
         factors: Starts (x0, y0) with x0 y0 > mu. Shape (..., 2).
         mu: Target mu of the product. Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        Both sides, and whether the lemma applies.
     """
     polynomial, p = positivity_terms(jnp.abs(factors[..., 1] - factors[..., 0]) / jnp.sqrt(real(mu)), rate * mu)
     product = jnp.prod(factors, axis=-1)

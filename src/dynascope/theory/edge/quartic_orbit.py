@@ -25,8 +25,6 @@ SUPERSTABLE = math.sqrt(4.5) - 1
 """The K at which the multiplier is 0, up to which Theorem 3.3 proves convergence: 1.12132."""
 STABILITY_LIMIT = math.sqrt(5) - 1
 """The K at which the multiplier is -1 (B.12) and period four takes over: 1.23607."""
-IMPLICIT_LIMIT = 1.5
-"""The largest K for which (3.4) covers both points (B.17)."""
 POSITIVITY_LIMIT = 1.5 * math.sqrt(3) - 1
 """The largest K for which iterates started in (0, sqrt(mu + 1/eta)) stay positive: 1.59808."""
 ONSET_OF_CHAOS = 1.30228
@@ -44,14 +42,11 @@ class Orbit(NamedTuple):
 
 @check_arguments
 def orbit(mu: Positive, rate: Positive) -> Orbit:
-    """{d_1, d_2}, the points of period two.
+    """{d_1, d_2}, the points of period two; nan below the threshold rate 1/mu.
 
     Args:
         mu: The minimum is sqrt(mu). Positive, any shape.
         rate: Learning rate eta. Positive, any shape.
-
-    Returns:
-        The points; nan below the threshold rate 1/mu.
     """
     wide, narrow = jnp.sqrt(real(mu) + 3 / real(rate)), jnp.sqrt(real(mu) - 1 / real(rate))
     return Orbit((wide - narrow) / 2, (wide + narrow) / 2)
@@ -93,14 +88,11 @@ def multiplier(K: Positive) -> Values:
 def steps_needed(
     K: Positive, tolerance: Annotated[Reals, Domain("between 0 and 1", lambda x: (x > 0) & (x < 1))]
 ) -> Values:
-    """Roughly how many steps it takes to reach the orbit: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|.
+    """How many steps it takes to reach the orbit, roughly: 2 ln(1/tol) / -ln|9 - 2 (1 + K)^2|.
 
     Args:
         K: K = eta mu. Positive, any shape.
         tolerance: Distance from the orbit, between 0 and 1. Any shape.
-
-    Returns:
-        The number of steps. Any shape.
     """
     return 2 * jnp.log(real(tolerance)) / jnp.log(jnp.abs(multiplier(K)))
 
@@ -134,9 +126,6 @@ def invariance(K: Positive) -> Values:
 
     Args:
         K: K = eta mu. Positive, any shape.
-
-    Returns:
-        The left side of (B.20). Any shape.
     """
     grown = 1 + real(K)
     return 2 / 3 * grown * (grown - 4 / 27 * grown**3)

@@ -10,11 +10,8 @@ from dynascope.theory.edge import quartic_orbit
 
 
 def closed_form_errors() -> dict[str, float]:
-    """The largest errors of closed forms, for two mu and K up to 1.5.
-
-    Returns:
-        By which two points of the orbit miss each other, errors of the multiplier 9 - 2 (1 + K)^2, and of (3.4).
-    """
+    """The largest errors of closed forms, for two mu and K up to 1.5: by which two points of the orbit miss each other,
+    of the multiplier 9 - 2 (1 + K)^2, and of (3.4)."""
     K, errors = np.linspace(1.001, 1.5, 500), []
     for mu in (1.0, 2.5):
         low, high = quartic_orbit.orbit(mu, K / mu)
@@ -28,12 +25,8 @@ def closed_form_errors() -> dict[str, float]:
 
 
 def proof_margins() -> dict[str, float]:
-    """Up to K = sqrt(4.5) - 1, the numbers that the proof needs to be positive.
-
-    Returns:
-        The least of each: F(F(x)) - x on [x_s, d1), x - F(F(x)) on (d1, sqrt(mu)), d1 less its bound (B.18), and the
-        left side of (B.20) less 1.
-    """
+    """The least values, up to K = sqrt(4.5) - 1, of the numbers that the proof needs to be positive: F(F(x)) - x on
+    [x_s, d1), x - F(F(x)) on (d1, sqrt(mu)), d1 less its bound (B.18), and the left side of (B.20) less 1."""
     K = np.linspace(1.0, quartic_orbit.SUPERSTABLE, 102)[1:-1]
     low, critical = quartic_orbit.normalized_orbit(K).low, quartic_orbit.critical_point(1.0, K)
     share = jnp.linspace(0.001, 0.999, 50)[:, None]

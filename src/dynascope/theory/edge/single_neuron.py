@@ -40,15 +40,12 @@ def growth_steps(size: Positive) -> Values:
 
 @check_arguments
 def height_bound(steps: NotNegative, K: Positive, size: Positive) -> Values:
-    """wy < 0.1 (1 - 0.030 K)^(t - T1 - 4) for t >= T1 + 4 (Theorem 3.5).
+    """0.1 (1 - 0.030 K)^(t - T1 - 4), which bounds wy for t >= T1 + 4 (Theorem 3.5); infinite before.
 
     Args:
         steps: Number of steps t. Not negative, any shape.
         K: K = eta/d, in (1, 1.1] for the theorem. Positive, any shape.
         size: |w0| = v0 = eps, at most 0.1 for the theorem. Positive, any shape.
-
-    Returns:
-        The bound; infinite before T1 + 4. Any shape.
     """
     since = real(steps) - growth_steps(size) - 4
     return jnp.where(since >= 0, 0.1 * (1 - 0.030 * real(K)) ** jnp.maximum(since, 0), jnp.inf)
@@ -66,13 +63,10 @@ def height_decay(K: Positive) -> Values:
 
 @check_arguments
 def limit(K: Positive) -> Reduced:
-    """Proposition 4: wy = 0, v = wx = d_i.
+    """The two points of the orbit, along a last axis: wy = 0, v = wx = d_i (Proposition 4).
 
     Args:
         K: K = eta/d, in (1, 1.1] for the theorem. Positive, any shape.
-
-    Returns:
-        The state at the two points of the orbit, along a last axis.
     """
     points = jnp.stack(normalized_orbit(K), axis=-1)
     return {"v": points, "wx": points, "wy": jnp.zeros_like(points)}

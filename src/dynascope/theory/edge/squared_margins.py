@@ -76,14 +76,11 @@ MARGINS: dict[str, Callable[[Array], Array]] = {
 
 @check_arguments
 def closed_form(name: str, x: float) -> float:
-    """The margin of a base model or a monomial in closed form.
+    """The margin of a base model or a monomial in closed form; nan for other names.
 
     Args:
         name: A key of `MARGINS`, or a monomial such as "x^3".
         x: The point.
-
-    Returns:
-        The margin; nan for other names.
     """
     if name.startswith("x^"):
         return float(monomial_margin(int(name[2:]), x))

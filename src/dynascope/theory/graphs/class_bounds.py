@@ -17,14 +17,11 @@ Degree = Annotated[int, Whole(2, 16)]
 
 @check_arguments
 def log10_message_passing(degree: Degree, depth: Depth) -> float:
-    """Lemma A.6: at least (m - 1)^(2^K - 1) classes; also a lower bound on the VC dimension.
+    """log10 of (m - 1)^(2^K - 1), at least as many classes (Lemma A.6); also a lower bound on the VC dimension.
 
     Args:
         degree: Largest degree m.
         depth: Depth K.
-
-    Returns:
-        The base-10 logarithm.
     """
     return (2**depth - 1) * log10(degree - 1)
 
@@ -56,7 +53,7 @@ def walk_types_bound(degree: Degree, length: Depth, features: int = 2) -> int:
 
 @check_arguments
 def log10_operators(degree: Degree, depth: Depth, features: int = 2, exact_types: bool = False) -> float:
-    """At most ∏ C(m^k + N_k, N_k) classes, k = 1, ..., K, since N_k counts sum to at most m^k.
+    """log10 of ∏ C(m^k + N_k, N_k), k = 1, ..., K, at most as many classes, since N_k counts sum to at most m^k.
 
     The factor for the features of the node itself is left out.
 
@@ -65,9 +62,6 @@ def log10_operators(degree: Degree, depth: Depth, features: int = 2, exact_types
         depth: Depth K.
         features: Number of features |X|. Default: 2.
         exact_types: Take `walk_types` for N_k instead of the document's bound. Default: False.
-
-    Returns:
-        The base-10 logarithm.
     """
     types = walk_types if exact_types else walk_types_bound
     return sum(_log10_choices(degree**k, types(degree, k, features)) for k in range(1, depth + 1))

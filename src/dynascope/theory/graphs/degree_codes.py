@@ -34,14 +34,11 @@ class Switch(NamedTuple):
 
 @check_arguments
 def injective_above(n: Annotated[int, Whole(2, 10**6)]) -> float:
-    """Lemma A.4: Σ u^-α tells all multisets of at most n numbers from 1 to n apart if α exceeds log n / (log n - log(n
-    - 1)).
+    """log n / (log n - log(n - 1)): Σ u^-α tells all multisets of at most n numbers from 1 to n apart if α exceeds it
+    (Lemma A.4).
 
     Args:
         n: Largest number, from 2 to 1,000,000.
-
-    Returns:
-        The least exponent.
     """
     return log(n) / (log(n) - log(n - 1))
 
@@ -87,13 +84,11 @@ def top_degree_code(graph: Graph) -> tuple[tuple[int, ...], ...]:
 
 @check_arguments
 def log2_codes_and_classes(n: Annotated[int, Whole(2, 10**6)]) -> tuple[float, float]:
-    """At most 2^(r log2 n + nr) values of F(G) against at least 2^(n(n-1)/2) / n! isomorphism classes.
+    """log2 of 2^(r log2 n + nr), at most as many values of F(G), and of 2^(n(n-1)/2) / n!, at least as many isomorphism
+    classes.
 
     Args:
         n: Number of nodes, from 2 to 1,000,000.
-
-    Returns:
-        Both numbers, as logarithms to base 2.
     """
     rank = ceil(3 * log2(n))
     return rank * log2(n) + n * rank, n * (n - 1) / 2 - sum(log2(k) for k in range(1, n + 1))
@@ -123,14 +118,11 @@ def switches(graph: Graph) -> Iterator[Switch]:
 
 @check_arguments
 def switch_edges(graph: Graph, switch: Switch) -> Graph:
-    """Switch two edges of a graph.
+    """The graph after two edges are switched.
 
     Args:
         graph: The graph.
         switch: One of `switches(graph)`.
-
-    Returns:
-        The graph after the switch.
     """
     a, b, a2, b2 = switch
     gone = {frozenset((a, b)), frozenset((a2, b2))}

@@ -133,12 +133,8 @@ def printed_neighbor() -> dict[str, float]:
 
 
 def level_vector_lemma() -> dict[str, float]:
-    """Depth 1 and m = 3: trees with q_1 = 0 that contain both features below the root, as (A.22) wants; admissible
-    level vectors at m = 2, K = 2; the degree of an inner node of a full tree with m = 3.
-
-    Returns:
-        Numbers by name.
-    """
+    """The trees with q_1 = 0 at depth 1 and m = 3 that contain both features below the root, as (A.22) wants;
+    admissible level vectors at m = 2, K = 2; the degree of an inner node of a full tree with m = 3."""
     both = [
         leaves for leaves in combinations_with_replacement((0, 1), 3) if leaves.count(0) == 0 and len({*leaves}) == 2
     ]
@@ -148,12 +144,8 @@ def level_vector_lemma() -> dict[str, float]:
 
 
 def walk_count_construction() -> dict[str, float]:
-    """Appendix A.9 at m = 3, k = 2 and x = (0, 0): the choices of q_k, and the least and the largest f_k; at m = 2 the
-    choices; and whether f_3 is A³1 at a root if there is one feature.
-
-    Returns:
-        Numbers by name.
-    """
+    """The choices of q_k of Appendix A.9 at m = 3, k = 2 and x = (0, 0), and the least and the largest f_k; at m = 2
+    the choices; and whether f_3 is A³1 at a root if there is one feature."""
     values = [
         walk_gap.walks_from_root(tree, (0, 0))
         for q in walk_gap.level_totals(3, 2)

@@ -42,7 +42,8 @@ class ExactGIN(NamedTuple):
 
 @check_arguments
 def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[int, Whole(2, 3)]) -> ExactGIN:
-    """A network whose output is the number of walks through blue nodes only, from blue ones.
+    """A network whose output is the number of walks through blue nodes only, from blue ones; its input (nodes, 1) is 1
+    at blue nodes and 0 at others.
 
     With δ larger than every degree, s = δb + Ab says of a node both whether it is blue and how many blue neighbors it
     has; a ReLU with a large M switches other nodes off.
@@ -50,9 +51,6 @@ def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[i
     Args:
         largest_degree: Largest degree of the graphs, from 1 to 1000.
         edges: Number of edges of the walks, 2 or 3, and depth of the network.
-
-    Returns:
-        The network; its input is 1 at blue nodes and 0 at others. Shape (nodes, 1).
     """
     delta = largest_degree + 1
     off = largest_degree**edges + delta**2 + delta
@@ -76,15 +74,12 @@ def exact_gin(largest_degree: Annotated[int, Whole(1, 1000)], edges: Annotated[i
 
 @check_arguments
 def apply_gin(network: ExactGIN, graph: Graph, x: Float[np.ndarray, "nodes inputs"]) -> Float[np.ndarray, " nodes"]:
-    """Evaluate the network on a graph.
+    """The output of the network at every node of a graph.
 
     Args:
         network: The network.
         graph: The graph.
         x: Features of the nodes. Shape (nodes, inputs).
-
-    Returns:
-        The output at every node. Shape (nodes,).
     """
     if len(x) != graph.nodes or x.shape[1] != network.layers[0].w1.shape[1]:
         raise ValueError(f"x must have a row for each node of graph, as the network takes it; got shape {x.shape}")

@@ -62,13 +62,10 @@ def admissible_vectors(children: Children, depth: Depth, *, proper: bool = False
 
 @check_arguments
 def fewest_trees(depth: Annotated[int, Whole(1, 8)]) -> int:
-    """Lemma A.7: at least 2^(2^(K-1) - 1) trees have an admissible level vector.
+    """2^(2^(K-1) - 1): at least as many trees have an admissible level vector (Lemma A.7).
 
     Args:
         depth: Depth K, from 1 to 8.
-
-    Returns:
-        The bound.
     """
     return 2 ** (2 ** (depth - 1) - 1)
 

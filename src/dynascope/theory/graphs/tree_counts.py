@@ -34,8 +34,8 @@ def full_trees(children: Degree, depth: Depth, features: int = 2) -> int:
 
 @check_arguments
 def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
-    """Aggregation trees of nodes in graphs whose degrees are all m, up to isomorphism: R_K = c ms(B_(K-1), m) with
-    B_0 = c, B_k = c ms(B_(k-1), m - 1).
+    """The number of aggregation trees of nodes in graphs whose degrees are all m, up to isomorphism: R_K = c
+    ms(B_(K-1), m) with B_0 = c, B_k = c ms(B_(k-1), m - 1).
 
     One child repeats its parent's parent with all that hangs on it, so that m - 1 children are free.
 
@@ -43,9 +43,6 @@ def aggregation_trees(degree: Degree, depth: Depth, features: int = 2) -> int:
         degree: Degree m of every node, from 2 to 64.
         depth: Depth K, from 0 to 8.
         features: Number of features c. Default: 2.
-
-    Returns:
-        The number of trees.
     """
     if depth == 0:
         return features

@@ -30,8 +30,8 @@ def level_totals(children: Children, length: Annotated[int, Whole(1, 6)]) -> ran
 
 @check_arguments
 def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph]:
-    """Full m-ary trees of depth k with the same level vector: tree r, from 0 on, has r leaves with the feature x_k in
-    its first branch.
+    """The full m-ary trees of depth k with the same level vector: tree r, from 0 on, has r leaves with the feature x_k
+    in its first branch. Features (nodes, 1), 0 at the root.
 
     In the first branch the inner nodes carry the features x_1, ..., x_k, in the others the opposite ones.
 
@@ -39,9 +39,6 @@ def confused_trees(children: Children, sequence: Bits, zeros: int) -> list[Graph
         children: Number of children m, from 2 to 6.
         sequence: Features x_1, ..., x_k, zeros and ones.
         zeros: Number of zeros on the last level, in `level_totals(children, k)`.
-
-    Returns:
-        The trees, with features (nodes, 1), 0 at the root.
     """
     depth = len(sequence)
     if depth > 6 or zeros not in level_totals(children, depth):

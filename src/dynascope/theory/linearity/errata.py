@@ -22,15 +22,13 @@ Found = dict[str, float]
 
 @check_arguments
 def series_radius(scale: float = 0.1, radius: float = 10.0, t: float = 0.5) -> Found:
-    """One 1 x 1 matrix (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z.
+    """The probability that is allowed, and those of exceeding the printed and the corrected level, for one 1 x 1 matrix
+    (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z.
 
     Args:
         scale: The entry b. Default: 0.1.
         radius: R. Default: 10.0.
         t: Distance of the level from the mean. Default: 0.5.
-
-    Returns:
-        The probability that is allowed, and those of exceeding the printed and the corrected level.
     """
     nu, right = scale**2, series_tail(np.full((1, 1, 1), scale), radius, t)
 

@@ -72,8 +72,7 @@ def product_tail(matrix: Float[np.ndarray, "a b"], radius: Length, t: Length, c:
         matrix: B. Shape (a, b).
         radius: R, the distance from the Gaussian vector. Not negative.
         t: Distance of the level from the mean. Not negative.
-        c: Constant, which the document leaves open; 1/2 is right, since ||B a|| is ||B||-Lipschitz and its mean at most
-            ||B||_F. Positive. Default: 0.5.
+        c: Constant that the document leaves open; 0.5 is right, as ||B a|| is ||B||-Lipschitz. Positive. Default: 0.5.
     """
     norm = np.linalg.norm(matrix, 2)
     return Tail(float(t + np.linalg.norm(matrix) + norm * radius), 2 * float(np.exp(-c * t**2 / norm**2)))

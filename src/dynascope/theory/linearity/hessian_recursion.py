@@ -38,14 +38,11 @@ class Derivatives(NamedTuple):
 
 @check_arguments
 def derivatives(net: DAG, x: Float[np.ndarray, " d"] | Float[Array, " d"]) -> list[Derivatives]:
-    """Value, gradient and Hessian of every output of the network, at its weights.
+    """The value, gradient and Hessian of every output of the network, at its weights.
 
     Args:
         net: The network.
         x: Input. Shape (d,).
-
-    Returns:
-        The derivatives of each output.
     """
     graph, x = net.graph(), np.asarray(x)
     weights = np.asarray(ravel_pytree(eqx.filter(net, eqx.is_inexact_array))[0], dtype=float)

@@ -36,16 +36,13 @@ class Finding(NamedTuple):
 
 @check_arguments
 def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | None = None) -> list[Finding]:
-    """Assumption 4.3, and the conditions that Lemma D.4 adds.
+    """The conditions of Assumption 4.3, and those that Lemma D.4 adds.
 
     Args:
         stages: The plateaus, as from `greedy_stages`.
         u: Initial direction u0. Shape (p,).
         v: Initial direction v0. Shape (p,).
         scale: Initial scale alpha at which each race must have a clear winner. Default: not checked.
-
-    Returns:
-        The findings.
     """
     first, second = check_start(u, v)
     apart = float(np.min(np.abs(np.abs(first) - np.abs(second))))
@@ -74,16 +71,12 @@ def non_degeneracy(stages: list[Stage], u: Vector, v: Vector, scale: Scale | Non
 
 @check_arguments
 def strict_minimum(loss: Loss, stage: Stage) -> Finding:
-    """Assumption 4.4: the least eigenvalue of the Hessian of u -> L(u, s * u) on the support, 4 D H D with
-    D = diag(s * u) and H the Hessian in beta. The assumption holds with any c_k below half of it, and always at
-    beta = 0.
+    """The least eigenvalue of the Hessian of u -> L(u, s * u) on the support (Assumption 4.4): 4 D H D with D = diag(s
+    * u) and H the Hessian in beta. The assumption holds with any c_k below half of it, and always at beta = 0.
 
     Args:
         loss: Loss L as a function of beta.
         stage: The plateau.
-
-    Returns:
-        The finding.
     """
     eigenvalue = float(least_curvature(loss, jnp.asarray(stage.beta))) if stage.support else math.inf
     return Finding("4.4 strict minimum on the support (least eigenvalue)", eigenvalue, eigenvalue > 0)
@@ -114,7 +107,8 @@ def grows_quadratically(
 def noise_robust(
     loss: Loss, before: Stage, after: Stage, *, distance: PositiveNumber = 1e-2, draws: int = 20, seed: Count = 0
 ) -> Finding:
-    """Assumption 4.5: balanced starts near u^k, positive at the winner, end at theta^{k+1}.
+    """The largest distance from beta^{k+1} at which balanced starts near u^k, positive at the winner, end (Assumption
+    4.5): it must be at most 1e-3, and is infinite if a start has no end.
 
     Args:
         loss: Loss L as a function of beta.
@@ -123,9 +117,6 @@ def noise_robust(
         distance: Largest distance of a start from u^k. Positive. Default: 0.01.
         draws: Number of starts. Default: 20.
         seed: Seed of the starts. Not negative. Default: 0.
-
-    Returns:
-        The largest distance of an end from beta^{k+1}, which must be at most 1e-3; infinite if a start has no end.
     """
     rng = np.random.default_rng(seed)
     active = (before.beta != 0) | (np.arange(len(before.beta)) == after.winner)
@@ -144,15 +135,12 @@ def _error_at_end(loss: Loss, start: Vector, signs: Vector, expected: Vector) ->
 
 @check_arguments
 def plateau_bound(inactive: NotNegativeNumber, lipschitz: NotNegativeNumber, curvature: PositiveNumber) -> float:
-    """Lemma C.5: on a plateau |theta - theta^k| < max(24 rho, 18 sqrt(rho K / c_k)).
+    """max(24 rho, 18 sqrt(rho K / c_k)), which bounds |theta - theta^k| on a plateau (Lemma C.5).
 
     Args:
         inactive: rho, a bound on the inactive weights. Not negative.
         lipschitz: K, a Lipschitz constant of the loss there. Not negative.
         curvature: c_k, the constant of Assumption 4.4. Positive.
-
-    Returns:
-        The bound.
     """
     return max(24 * inactive, 18 * math.sqrt(inactive * lipschitz / curvature))
 

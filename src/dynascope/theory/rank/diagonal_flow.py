@@ -231,7 +231,7 @@ def reduced_process(
     solver: diffrax.AbstractSolver | None = None,
     tolerance: PositiveNumber = 1e-7,
 ) -> Flow:
-    """The reduced flow as a member of an ensemble.
+    """The reduced flow as a member of an ensemble; it records loss, product (beta) and log_weight (b).
 
     Args:
         loss: Loss L as a function of beta.
@@ -239,9 +239,6 @@ def reduced_process(
         pace: log(1/alpha). Positive.
         solver: Solver of diffrax. Default: Tsitouras 5(4).
         tolerance: Relative and absolute tolerance of the solver. Positive. Default: 1e-07.
-
-    Returns:
-        A flow that records loss, product (beta) and log_weight (b).
     """
     task = ReducedTask(loss, start.log_kappa, jnp.asarray(pace, start.z.dtype))
     probes = {
@@ -281,7 +278,8 @@ def reduced_flow(
     solver: diffrax.AbstractSolver | None = None,
     tolerance: PositiveNumber = 1e-7,
 ) -> xr.Dataset:
-    """The flow from alpha (u, v) for every initial scale alpha.
+    """The loss (scale, time), product and log_weight (scale, time, coordinate) from alpha (u, v), for every scale
+    alpha.
 
     Args:
         loss: Loss L as a function of beta.
@@ -291,9 +289,6 @@ def reduced_flow(
         times: Rescaled times tau. Shape (time,).
         solver: Solver of diffrax. Default: Tsitouras 5(4).
         tolerance: Relative and absolute tolerance of the solver. Positive. Default: 1e-07.
-
-    Returns:
-        loss (scale, time), product and log_weight (scale, time, coordinate).
     """
     paces = np.array([log_inverse(scale) for scale in scales])
     first, second = check_start(u, v)
@@ -345,14 +340,11 @@ def plain_flow(
 
 @check_arguments
 def check_start(u: ArrayLike, v: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Check that |u| and |v| differ everywhere (Assumption 4.3).
+    """u and v as float64 vectors, which must differ everywhere in size (Assumption 4.3).
 
     Args:
         u: First weights. Shape (p,).
         v: Second weights. Shape (p,).
-
-    Returns:
-        Both as float64 vectors.
     """
     first, second = np.asarray(array("u", u, ndim=1), np.float64), np.asarray(array("v", v, ndim=1), np.float64)
     if first.shape != second.shape:

@@ -115,16 +115,14 @@ class Stage(NamedTuple):
 def waiting_times(
     log_weight: Vector, push: Vector, racing: Bool[np.ndarray, " p"], smallest: NotNegativeNumber = SMALLEST
 ) -> Vector:
-    """Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one.
+    """The Delta of (10): b/g for a positive force, (2 - b)/|g| for a negative one; infinite if a coordinate does not
+    race.
 
     Args:
         log_weight: b. Shape (p,).
         push: The force g. Shape (p,).
         racing: The coordinates that race. Shape (p,).
         smallest: Force up to which a coordinate does not race. Not negative. Default: SMALLEST.
-
-    Returns:
-        The times; infinite for coordinates that do not race. Shape (p,).
     """
     runs = racing & (np.abs(push) > smallest)
     safe = np.where(runs, push, 1.0)
@@ -220,8 +218,8 @@ def first_arrival(
     scale: Scale,
     size: PositiveNumber,
 ) -> float:
-    """When |u| of a coordinate reaches a size on the first plateau, in unrescaled time, at a finite initial scale:
-    (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|.
+    """The time, not rescaled, at which |u| of a coordinate reaches a size on the first plateau, at a finite initial
+    scale: (log(1/alpha) + log(2 size / |u0 + sgn(g) v0|)) / |g|.
 
     Args:
         push: The force g, not 0.
@@ -229,9 +227,6 @@ def first_arrival(
         v: v0 of the coordinate.
         scale: Initial scale alpha, above 0 and below 1.
         size: Size of |u| to reach. Positive.
-
-    Returns:
-        The time.
     """
     return (log_inverse(scale) + math.log(2 * size / abs(u + math.copysign(v, v * push)))) / abs(push)
 
@@ -273,13 +268,10 @@ def staircase(stages: list[Stage], times: Float[np.ndarray, " time"]) -> xr.Data
 
 @check_arguments
 def table(stages: list[Stage]) -> xr.Dataset:
-    """The plateaus as labeled arrays.
+    """The plateaus as labeled arrays over (stage) and (stage, coordinate).
 
     Args:
         stages: The plateaus, as from `greedy_stages`.
-
-    Returns:
-        Variables over (stage) and (stage, coordinate).
     """
     return xr.Dataset(
         {

@@ -39,12 +39,8 @@ class Contexts(NamedTuple):
         return self.mean.shape[1] // 2 - 1
 
     def swaps(self) -> Int[np.ndarray, "target coordinate"]:
-        """Where the coordinates of the second moments are found, for every target but the trigger: token 1 and the
-        target change places.
-
-        Returns:
-            The coordinates. Shape (target, coordinate).
-        """
+        """The places of the coordinates of the second moments, for every target but the trigger: token 1 and the target
+        change places."""
         swap = np.tile(np.arange(self.size + 1), (self.size - 1, 1))
         row = np.arange(self.size - 1)
         swap[row, 1], swap[row, row + 1] = row + 1, 1

@@ -21,16 +21,13 @@ one; the target is not the trigger, and the token counted the trigger, the noise
 
 @check_arguments
 def exact_counts(size: Size, length: Length, alpha: Noise, forced: bool = False) -> xr.Dataset:
-    """E c and E c^2 over a free chain of `length` tokens, exactly.
+    """E c, `mean`, and E c^2, `square`, over a free chain of `length` tokens, exactly (case).
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of tokens T.
         alpha: Noise level, above 0 and below 1.
         forced: Make the last token the trigger, as in the task. Default: False.
-
-    Returns:
-        `mean` and `square` (case).
     """
     noise, target, other = size, 1, 2
     mean, square = [], []
@@ -45,17 +42,14 @@ def exact_counts(size: Size, length: Length, alpha: Noise, forced: bool = False)
 
 @check_arguments
 def leading_counts(size: Size, length: Length, alpha: Noise, printed: bool = False) -> xr.Dataset:
-    """The leading order of both moments for N, T >> 1: those of a Poisson variable with mean a T/N, but for the trigger
-    if it is its own target.
+    """The leading order of both moments for N, T >> 1, `mean` and `square` (case): those of a Poisson variable with
+    mean a T/N, but for the trigger if it is its own target.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
         printed: Give the second moment 2/alpha^2 in that case, as Lemma C.4 does, instead of 2/alpha. Default: False.
-
-    Returns:
-        `mean` and `square` (case).
     """
     share = length / size
     mean = share * np.array([1 / alpha, 1, 1, 1, alpha, 2 - alpha, 1])

@@ -15,15 +15,12 @@ from dynascope.theory.recall.phases import attention_step, gaps, value_step
 
 @check_arguments
 def trigger_counts(size: int, length: int, alpha: float) -> dict[str, float]:
-    """Lemma C.4's second moment: exactly, as printed, and corrected.
+    """The second moment of Lemma C.4: exactly, as printed, and corrected.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        The three moments.
     """
     exact = exact_counts(size, length, alpha).square
     guesses = [leading_counts(size, length, alpha, printed=printed).square for printed in (True, False)]
@@ -32,15 +29,12 @@ def trigger_counts(size: int, length: int, alpha: float) -> dict[str, float]:
 
 @check_arguments
 def table_variances(size: int, length: int, alpha: float) -> dict[str, np.ndarray]:
-    """Table C.1: exact variances (entry) over printed and over corrected ones.
+    """The exact variances (entry) of Table C.1 over printed and over corrected ones.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        Both ratios.
     """
     exact = exact_value_entries(size, length, alpha).variance.values
     guesses = {"printed": True, "corrected": False}
@@ -119,15 +113,12 @@ def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
 
 @check_arguments
 def rank_one_choice(beta_1: float = 1.0, beta_2: float = 0.8) -> dict[str, float]:
-    """Singular values of the two directions of W for n = 2, beta_1 > beta_2, and the share of the memory's direction in
-    the rank-one model: it keeps the noise unless 2 beta_1 > 2 sqrt 3 |beta_2|.
+    """The singular values of the two directions of W for n = 2, beta_1 > beta_2, and the share of the memory's
+    direction in the rank-one model: it keeps the noise unless 2 beta_1 > 2 sqrt 3 |beta_2|.
 
     Args:
         beta_1: Size of the memory's direction. Default: 1.0.
         beta_2: Size of the noise direction. Default: 0.8.
-
-    Returns:
-        Numbers by name.
     """
     memory, noise = np.array([[1.0, -1], [-1, 1], [0, 0]]), np.array([[1.0, 1], [1, 1], [-2, -2]])
     left, values, right = np.linalg.svd(beta_1 * memory + beta_2 * noise, full_matrices=False)

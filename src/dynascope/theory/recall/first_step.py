@@ -26,17 +26,14 @@ LARGEST_NOISE = 1.5 - math.sqrt(5) / 2
 
 @check_arguments
 def feed_forward_entries(size: Size, alpha: Noise) -> xr.Dataset:
-    """Mean, variance and range of the entries of grad W_F on the trigger, for the noise token and another one (Lemma
-    C.1).
+    """The `mean`, `variance` and `range` (token) of entries of grad W_F on the trigger, for the noise token and another
+    one (Lemma C.1).
 
     The mean for the noise token is 1/(N+1) - alpha, of which the lemma prints the leading -alpha.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        `mean`, `variance` and `range` (token).
     """
     each = (1 - alpha) / size
     return xr.Dataset(
@@ -51,7 +48,7 @@ def feed_forward_entries(size: Size, alpha: Noise) -> xr.Dataset:
 
 @check_arguments
 def value_entries(size: Size, length: Length, alpha: Noise, printed: bool = False) -> xr.Dataset:
-    """Mean, variance and range of the entries of grad W_V, to leading order (Table C.1).
+    """The `mean`, `variance` and `range` (entry) of entries of grad W_V, to leading order (Table C.1).
 
     The range of (j, τ) is 1/2, printed 1/3: q, τ, q, τ, ... attains it.
 
@@ -59,11 +56,7 @@ def value_entries(size: Size, length: Length, alpha: Noise, printed: bool = Fals
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
-        printed: Give the printed variances. For j <= N they are upper bounds: the proof has 1/(N+1) where its square
-            belongs, and the second moment of Lemma C.4. Default: False.
-
-    Returns:
-        `mean`, `variance` and `range` (entry).
+        printed: Give the printed variances, upper bounds for j <= N: 1/(N+1) stands for its square. Default: False.
     """
     a, b, N, T = alpha, 1 - alpha, size, length
     mean = np.array([-(a**2) * N, -a * N, -a * N, 2 * a - 1, (2 * a - 1) / a, a, a**2, a, 3 * a - a**2 - 1, a]) / N**2
@@ -90,16 +83,13 @@ def value_entries(size: Size, length: Length, alpha: Noise, printed: bool = Fals
 
 @check_arguments
 def exact_value_entries(size: Size, length: Length, alpha: Noise, forced: bool = False) -> xr.Dataset:
-    """Mean and variance of the entries of grad W_V, exactly.
+    """The `mean` and `variance` (entry) of entries of grad W_V, exactly.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         length: Number of positions T in a context, the last one (the trigger) included.
         alpha: Noise level, above 0 and below 1.
         forced: Make the last token the trigger, as in the task, which adds 1/T to c_q/T. Default: False.
-
-    Returns:
-        `mean` and `variance` (entry).
     """
     counts = exact_counts(size, length, alpha, forced)
     mean = _entry_moments(counts["mean"].values, size, alpha, 1)

@@ -68,15 +68,12 @@ def memory_flow(inputs: Inputs, alpha: Noise, times: Times, loss: Loss = "mean")
 
 @check_arguments
 def probabilities(inputs: Inputs, margin: Reals, noise_logit: Reals) -> tuple[NotNegative, NotNegative, NotNegative]:
-    """Probabilities of the outputs from D and E.
+    """P_i, P_j (one other output) and P_c (the noise) from D and E.
 
     Args:
         inputs: Number of inputs n, from 2 to 10,000.
         margin: D. Any shape.
         noise_logit: E. Any shape.
-
-    Returns:
-        P_i, P_j (one other output) and P_c (the noise). Any shape.
     """
     highest = np.maximum(np.maximum(-margin, noise_logit), 0)
     correct, wrong, noisy = np.exp(-highest), np.exp(-margin - highest), np.exp(noise_logit - highest)
@@ -86,15 +83,12 @@ def probabilities(inputs: Inputs, margin: Reals, noise_logit: Reals) -> tuple[No
 
 @check_arguments
 def memory_spectrum(inputs: Inputs, margin: Reals, noise_logit: Reals) -> tuple[NotNegative, NotNegative]:
-    """The singular values of the memory.
+    """The singular values of the n - 1 directions of the memory, |D|, and of the noise direction.
 
     Args:
         inputs: Number of inputs n, from 2 to 10,000.
         margin: D. Any shape.
         noise_logit: E. Any shape.
-
-    Returns:
-        That of the n - 1 directions of the memory, |D|, and that of the noise direction. Any shape.
     """
     return np.abs(margin), np.abs((inputs - 1) * margin + inputs * noise_logit) / np.sqrt(inputs + 1)
 
@@ -117,16 +111,13 @@ def late_margin(inputs: Inputs, alpha: Noise, times: Positive, loss: Loss = "mea
 @check_arguments
 def overtaking_margin(inputs: Inputs, alpha: Noise) -> float:
     """The margin D from which on the noise direction is not the weakest one, late: n L/(n - 1 - sqrt(n + 1)) for n >=
-    4.
+    4, infinite below.
 
     Dropping the smallest singular direction then removes a part of the memory instead of the noise.
 
     Args:
         inputs: Number of inputs n, from 2 to 10,000.
         alpha: Noise level, above 0 and below 1/2.
-
-    Returns:
-        The margin; infinite for n <= 3.
     """
     odds = np.log((1 - alpha) / alpha)
     if odds <= 0:

@@ -42,8 +42,7 @@ def first_margins(size: Size, alpha: Noise, noise_share: Probability = 0.0, prev
         size: Number of tokens N without the noise token, from 3 to 2000.
         alpha: Noise level, above 0 and below 1.
         noise_share: Share s of the noise token in the test context, from 0 to 1. Default: 0.0.
-        previous: Count each token twice, as the current and as the previous one, as the inputs of Eq. 4.2 do; this
-            doubles the margin of attention, which the theorem leaves out. Default: True.
+        previous: Inputs of Eq. 4.2, each token twice: double the margin of attention in the theorem. Default: True.
     """
     attended = alpha**2 * noise_share + alpha * (1 - noise_share)
     return Margins(float(alpha), float((2 if previous else 1) * attended / size))

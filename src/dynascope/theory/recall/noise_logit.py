@@ -19,16 +19,13 @@ from dynascope.theory.recall.chain import Noise, Size
 
 @check_arguments
 def noise_logits(size: Size, alpha: Noise, rate: PositiveNumber, steps: Count) -> Float[np.ndarray, " times"]:
-    """The logit along the recursion, from 0.
+    """The logit at steps 0 to `steps` of the recursion, from 0.
 
     Args:
         size: Number of tokens N without the noise token, from 3 to 2000.
         alpha: Noise level, above 0 and below 1.
         rate: Learning rate eta. Positive.
         steps: Number of steps.
-
-    Returns:
-        The logit at steps 0, ..., `steps`. Shape (times,).
     """
     logits = np.zeros(steps + 1)
     for t in range(steps):

@@ -117,15 +117,13 @@ def gaps(step: Float[np.ndarray, " coordinate"]) -> Gaps:
 
 @check_arguments
 def value_limits(alpha: Noise) -> dict[str, float]:
-    """N^2 times the entries of a step of V in phase 2, for N, T >> 1.
+    """N^2 times the entries of a step of V in phase 2, for N, T >> 1: on the diagonal, of the trigger on itself and on
+    the noise token.
 
     (C.20) is printed with 1 in the place of (1 - alpha)^2, and leaves out the row of the trigger.
 
     Args:
         alpha: Noise level, above 0 and below 1.
-
-    Returns:
-        The entries on the diagonal, of the trigger on itself and on the noise token.
     """
     b = (1 - alpha) ** 2
     return {"diagonal": float(b), "trigger": float(b / alpha), "trigger-noise": float(b)}
@@ -161,16 +159,14 @@ def diagonal_gap_limits(alpha: Noise, current: NotNegativeNumber, previous: NotN
 
 @check_arguments
 def early_attention_limits(alpha: Noise, share: PositiveNumber) -> dict[str, float]:
-    """Limits of the first step of W_QK after a first step of V from zero, both of rate 1, for N >> 1.
+    """N^2 times the projection on the noise token, and N^3 times that on a token that is not the trigger, of the first
+    step of W_QK after a first step of V from zero, both of rate 1, for N >> 1.
 
     The second is printed as positive (C.19); the forced last trigger makes it negative unless T >> N.
 
     Args:
         alpha: Noise level, above 0 and below 1.
         share: T/N. Positive.
-
-    Returns:
-        N^2 times the projection on the noise token, and N^3 times that on a token that is not the trigger.
     """
     inverse = 1 / share
     first = alpha**3 * (1 - alpha)
