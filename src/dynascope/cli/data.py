@@ -46,6 +46,7 @@ def list_(
         return
     from rich.table import Table
 
+    from dynascope.lab import formatting
     from dynascope.lab.terminal import console, escape
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -54,11 +55,11 @@ def list_(
         table.add_column(name)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("license")
-    for row in catalog.rows():
-        where = f"[yellow]{row.where}[/]" if row.where == "missing" else row.where
-        table.add_row(
-            f"[bold]{escape(row.name)}[/]", escape(row.what), where, row.size, f"[dim]{escape(row.license)}[/]"
-        )
+    for entry in catalog.entries():
+        size = formatting.size(entry.size) if entry.paths else ""
+        where = entry.where if entry.paths else f"[yellow]{entry.where}[/]"
+        name, license = f"[bold]{escape(entry.name)}[/]", f"[dim]{escape(entry.license)}[/]"
+        table.add_row(name, escape(entry.what), where, size, license)
     console().print(table)
 
 

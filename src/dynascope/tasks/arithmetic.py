@@ -88,9 +88,6 @@ def few_shot(question: str, shots: int) -> str:
     Args:
         question: The question.
         shots: Number of worked examples, 0 to 8.
-
-    Returns:
-        The prompt.
     """
     checks.whole("shots", shots, at_least=0, at_most=len(WORKED))
     if not isinstance(question, str) or not question.strip():
@@ -100,13 +97,11 @@ def few_shot(question: str, shots: int) -> str:
 
 
 def answer_in(text: str) -> float | None:
-    """The number that a model's text gives as the answer.
+    """The number that a model's text gives as the answer: after "The answer is", or else the last; None if there is
+    none.
 
     Args:
         text: The text.
-
-    Returns:
-        The number after "The answer is", or else the last number; None if there is none.
     """
     if not isinstance(text, str):
         raise TypeError(f"text must be a string; got {checks.shown(text)}")
@@ -117,14 +112,11 @@ def answer_in(text: str) -> float | None:
 
 
 def make_problems(count: int, *, seed: int = 0) -> list[Problem]:
-    """Simple problems with random numbers, of one step or two, for a look at how a model does.
+    """Problems with random numbers, simple and of one step or two, for a look at how a model does.
 
     Args:
         count: Number of problems.
         seed: Seed of the numbers.
-
-    Returns:
-        The problems.
     """
     checks.whole("count", count, at_least=1)
     checks.whole("seed", seed, at_least=0)

@@ -47,9 +47,6 @@ class AssociativeMemory(PopulationTask):
             n: Number of inputs.
             dim: Number of coordinates d.
             alpha: The probability of the noise.
-
-        Returns:
-            The task.
         """
         checks.sizes(n=n, dim=dim)
         drawn = jax.random.normal(checks.key("key", key), (2 * n + 1, dim))
@@ -63,9 +60,6 @@ class AssociativeMemory(PopulationTask):
         Args:
             n: Number of inputs.
             alpha: The probability of the noise.
-
-        Returns:
-            The task.
         """
         checks.sizes(n=n)
         return cls(jnp.eye(n, n + 1), jnp.eye(n + 1), alpha)
@@ -75,9 +69,6 @@ class AssociativeMemory(PopulationTask):
 
         Args:
             weights: W, (d, d).
-
-        Returns:
-            The logits, (n, n + 1).
         """
         return self.inputs @ weights.T @ self.outputs.T
 
@@ -92,20 +83,14 @@ class AssociativeMemory(PopulationTask):
 
         Args:
             weights: W, (d, d).
-
-        Returns:
-            The loss, a scalar.
         """
         return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(self.logits(weights))))
 
     def start(self, key: PRNGKeyArray) -> Weights:
-        """Random initial weights with variance 1/d.
+        """Weights to start from, normal with variance 1/d.
 
         Args:
             key: Key of the weights.
-
-        Returns:
-            W, (d, d).
         """
         dim = np.shape(self.inputs)[1]
         return jax.random.normal(checks.key("key", key), (dim, dim)) / jnp.sqrt(dim)

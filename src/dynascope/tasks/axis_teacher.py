@@ -38,9 +38,6 @@ class AxisTeacher(SampledTask):
 
         Args:
             x: Points, (n, d).
-
-        Returns:
-            The labels, (n,).
         """
         return jnp.sum(jax.nn.relu(x), axis=1)
 
@@ -57,9 +54,6 @@ class AxisTeacher(SampledTask):
         Args:
             student: The outer and inner weights.
             x: Points, (n, d).
-
-        Returns:
-            The matrix (p, p), p = d + d^2.
         """
         v, fields = student["v"], x @ student["w"].T
         active = (fields > 0).astype(x.dtype)
@@ -77,9 +71,6 @@ class AxisTeacher(SampledTask):
 
         Args:
             scales: The scales k, (d,).
-
-        Returns:
-            The outer and inner weights.
         """
         checks.positive(scales=scales)
         if scales.shape != (self.dim,):
@@ -93,9 +84,6 @@ class AxisTeacher(SampledTask):
             key: Key of the noise.
             spacing: The spacing of the scales.
             noise: The standard deviation of the noise.
-
-        Returns:
-            The outer and inner weights.
         """
         checks.real("spacing", spacing, at_least=0)
         checks.real("noise", noise, at_least=0)
@@ -110,9 +98,6 @@ def outputs(student: Student, x: Float[Array, "n d"]) -> Float[Array, " n"]:
     Args:
         student: The outer and inner weights.
         x: Points, (n, d).
-
-    Returns:
-        The outputs, (n,).
     """
     hidden = jax.nn.relu(jnp.matmul(x, student["w"].T, precision="highest"))
     return jnp.matmul(hidden, student["v"], precision="highest")

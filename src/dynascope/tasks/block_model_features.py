@@ -43,9 +43,6 @@ def propagated_features(
         order: The highest k.
         operators: Names of the operators.
         kappa: κ of the operator κI - H.
-
-    Returns:
-        The features, (operators, graphs, nodes, order + 1).
     """
     if not isinstance(graphs, CommunityGraphs):
         raise TypeError(f"graphs must be CommunityGraphs; got {checks.shown(graphs)}")

@@ -56,13 +56,10 @@ class Classification(AugmentedTask):
         array("deviation", self.deviation, ndim=1)
 
     def prepare(self, x: Shaped[Array, "*n height width channels"]) -> Float[Array, "*n height width channels"]:
-        """Standardize integer images to mean 0 and deviation 1 in each channel.
+        """Images in floating point, standardized to mean 0 and deviation 1 in each channel.
 
         Args:
             x: Images (..., height, width, channels); those in floating point are left as they are.
-
-        Returns:
-            Images in floating point.
         """
         if jnp.issubdtype(x.dtype, jnp.floating):
             return x
@@ -94,9 +91,6 @@ class Classification(AugmentedTask):
             model: From one image to logits.
             data: Images and classes.
             chunk: Number of images at a time.
-
-        Returns:
-            The share, a scalar.
         """
         sizes(chunk=chunk)
 

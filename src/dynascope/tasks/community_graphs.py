@@ -43,7 +43,7 @@ class CommunityGraphs(NamedTuple):
 
 
 def block_model_graphs(graphs: int, nodes: int, within: float, across: float, *, seed: int) -> CommunityGraphs:
-    """Independent graphs of the stochastic block model with two communities, made all at once.
+    """Graphs of the stochastic block model with two communities, independent and made all at once.
 
     Args:
         graphs: Number of graphs.
@@ -51,9 +51,6 @@ def block_model_graphs(graphs: int, nodes: int, within: float, across: float, *,
         within: A pair in one community is an edge with probability `within / nodes`.
         across: A pair across is one with probability `across / nodes`.
         seed: Seed of all of them.
-
-    Returns:
-        The graphs.
     """
     checks.whole("graphs", graphs, at_least=1, at_most=2**20)
     checks.whole("nodes", nodes, at_least=2, at_most=2**12)
@@ -110,9 +107,6 @@ def unnamed_cross_entropy(
     Args:
         logits: Logits of the communities, (graphs, nodes, k).
         labels: The communities, (graphs, nodes).
-
-    Returns:
-        The loss, a scalar.
     """
     checks.array("logits", logits, ndim=3, lists=False)
     if logits.shape[2] > MOST_COMMUNITIES:
@@ -129,15 +123,13 @@ def unnamed_cross_entropy(
 def overlap(
     found: Int[Array, "*graphs nodes"], labels: Int[Array, "*graphs nodes"], communities: int = 2
 ) -> Float[Array, "*graphs"]:
-    """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them.
+    """(accuracy - 1/k) / (1 - 1/k) for k communities, under the best of all ways to name them. 1 is perfect; one
+    community for all nodes gets 0.
 
     Args:
         found: The predicted communities, (..., nodes).
         labels: The communities, (..., nodes).
         communities: k.
-
-    Returns:
-        The overlap, shape (...): 1 is perfect, and one community for all nodes gets 0.
     """
     checks.whole("communities", communities, at_least=2, at_most=MOST_COMMUNITIES)
     checks.array("labels", labels, min_ndim=1, lists=False)

@@ -58,13 +58,10 @@ class ConceptLabels(SampledTask):
         return -jnp.mean(jnp.sum(jnp.take_along_axis(logits, batch.y[..., None], axis=-1), axis=(1, 2)))
 
     def accuracy(self, model: Any, batch: LabeledPictures) -> Float[Array, " s"]:
-        """The share of pictures in which the larger logit is the right one.
+        """The share of pictures in which the larger logit is the right one, for each concept.
 
         Args:
             model: From one picture to logits (concepts, 2).
             batch: Pictures and the values of their concepts.
-
-        Returns:
-            The share for each concept, (concepts,).
         """
         return jnp.mean(jnp.argmax(jax.vmap(model)(batch.x), axis=-1) == batch.y, axis=0, dtype=batch.x.dtype)

@@ -95,7 +95,7 @@ class ToyHead(NamedTuple):
 
 
 def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, kept: int | None = None) -> ToyHead:
-    """Appendix A: sequences, the four weight vectors of the teacher's head and the student's u and v, all normal.
+    """Sequences, the four weight vectors of the teacher's head and the student's u and v of Appendix A, all normal.
 
     The draws are NumPy's, so that a seed gives the same example in any program.
 
@@ -104,11 +104,7 @@ def toy_head(seed: int, dim: int = 50, tokens: int = 10, samples: int = 1000, ke
         dim: Number of coordinates of a token.
         tokens: Number of tokens of a sequence.
         samples: Number of sequences.
-        kept: Makes the teacher sparse: this many random coordinates of each of its two products are not zero. None:
-            all.
-
-    Returns:
-        The example.
+        kept: Number of random coordinates of each of the teacher's two products that are not zero. None: all.
     """
     sizes(dim=dim, tokens=tokens, samples=samples)
     if kept is not None:
@@ -137,20 +133,12 @@ class LinearExample(NamedTuple):
     """v at the start, (p,)."""
 
     def loss(self) -> QuadraticLoss:
-        """The loss as a task.
-
-        Returns:
-            The quadratic loss.
-        """
+        """The loss as a task."""
         return QuadraticLoss(jnp.asarray(self.S), jnp.asarray(self.c))
 
 
 def exit_and_return() -> LinearExample:
-    """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign.
-
-    Returns:
-        The example.
-    """
+    """Four coordinates, one of which is learned, leaves the support and returns with the opposite sign."""
     return LinearExample(
         S=np.array(
             [

@@ -88,9 +88,6 @@ class VariationalDiffusion(AugmentedTask):
         Args:
             key: Key of the times, the noise and the dropout.
             batch: A pair of n examples and their conditions.
-
-        Returns:
-            The batch as `loss` takes it.
         """
         n = len(batch[0])
         time, noise, drop = jax.random.split(key, 3)
@@ -103,28 +100,22 @@ class VariationalDiffusion(AugmentedTask):
         Args:
             model: The model to train.
             batch: Examples, with times and noise or without.
-
-        Returns:
-            A scalar.
         """
         terms = self.terms(model, batch)
         return terms.diffusion + terms.latent + terms.reconstruction
 
     def terms(self, model: DiffusionModel, batch: Any) -> Terms:
-        """The three parts of the loss.
-
-        Args:
-            model: The model to train.
-            batch: Examples. Without times and noise they get the same ones at every call, and no dropout.
-
-        Returns:
-            The parts, in bits per dimension:
+        """The three parts of the loss, in bits per dimension.
 
         | part | one example, in nats |
         |---|---|
         | diffusion | `1/2 \\|w\\| \\|\\|e - e_hat\\|\\|^2` |
         | latent | `1/2 sum(v + (1 - v) x^2 - log v - 1)`, `v = sigma_1^2` |
         | reconstruction | `-E log N(x; z_0 / alpha_0, data_noise^2)`, the mean over the noise of z_0 |
+
+        Args:
+            model: The model to train.
+            batch: Examples. Without times and noise they get the same ones at every call, and no dropout.
         """
         if not isinstance(model, DiffusionModel):
             given = checks.shown(model)

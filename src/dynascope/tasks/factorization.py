@@ -41,9 +41,6 @@ class Factorization(eqx.Module):
 
         Args:
             factors: Y (m, p) and Z (q, p).
-
-        Returns:
-            M, (m, q).
         """
         return matmul(factors["Y"], factors["Z"].T) - self.target
 
@@ -52,9 +49,6 @@ class Factorization(eqx.Module):
 
         Args:
             factors: Y (m, p) and Z (q, p).
-
-        Returns:
-            Its two parts, in their shapes.
         """
         excess = self.excess(factors)
         return {"Y": matmul(excess, factors["Z"]), "Z": matmul(excess.T, factors["Y"])}
@@ -65,9 +59,6 @@ class Factorization(eqx.Module):
         Args:
             factors: Y (m, p) and Z (q, p).
             rate: The learning rate.
-
-        Returns:
-            The next factors.
         """
         return jax.tree.map(lambda p, g: p - rate * g, factors, self.gradient(factors))
 
@@ -77,9 +68,6 @@ class Factorization(eqx.Module):
         Args:
             factors: Y (m, p) and Z (q, p).
             direction: dY and dZ, in their shapes.
-
-        Returns:
-            The product, in their shapes.
         """
         Y, Z, dY, dZ = factors["Y"], factors["Z"], direction["Y"], direction["Z"]
         excess, change = self.excess(factors), matmul(dY, Z.T) + matmul(Y, dZ.T)
@@ -104,9 +92,6 @@ class SymmetricFactorization(eqx.Module):
 
         Args:
             X: The factor, (m, p).
-
-        Returns:
-            M, (m, m).
         """
         return matmul(X, X.T) - self.target
 
@@ -115,9 +100,6 @@ class SymmetricFactorization(eqx.Module):
 
         Args:
             X: The factor, (m, p).
-
-        Returns:
-            The gradient, (m, p).
         """
         return matmul(self.excess(X), X)
 
@@ -127,9 +109,6 @@ class SymmetricFactorization(eqx.Module):
         Args:
             X: The factor, (m, p).
             rate: The learning rate.
-
-        Returns:
-            The next factor.
         """
         return X - rate * self.gradient(X)
 
@@ -140,11 +119,7 @@ def generic_start(key: PRNGKeyArray, shape: tuple[int, int, int], scale: Reals) 
     Args:
         key: Key of the entries.
         shape: (m, q, p).
-        scale: The standard deviation. Keep it below about 0.3 of the largest singular value of a factor: larger starts
-            can diverge at any rate.
-
-    Returns:
-        Y (m, p) and Z (q, p).
+        scale: The standard deviation. Starts above about 0.3 of a factor's largest singular value can diverge.
     """
     checks.real("scale", scale, at_least=0)
     first, second = jax.random.split(key)
@@ -161,9 +136,6 @@ def generic_starts(random: np.random.Generator, count: int, dim: int, scale: Num
         count: Number of pairs.
         dim: d.
         scale: The standard deviation: one, or one for each pair.
-
-    Returns:
-        Y and Z, (count, d, d) each.
     """
     checks.sizes(count=count, dim=dim)
     if np.any(~(np.asarray(scale) >= 0)):
@@ -179,9 +151,6 @@ def quasi_symmetric_start(root: Roots, alpha: Reals, noise: Factors) -> Factors:
         root: X0, (d, p).
         alpha: The imbalance.
         noise: Two arrays to add: the entries of a generic start.
-
-    Returns:
-        Y and Z.
     """
     checks.positive(alpha=alpha)
     root, alpha = jnp.asarray(root), real(alpha)
@@ -194,9 +163,6 @@ def diagonal_step(factors: Factors, products: Float[Array, " d"]) -> Factors:
     Args:
         factors: Y and Z, (d, p) each.
         products: eta sigma_i^2, (d,).
-
-    Returns:
-        The next factors.
     """
     return Factorization(jnp.diag(products)).step(factors, 1.0)
 
@@ -207,9 +173,6 @@ def matmul(left: Float[Array, "i k"], right: Float[Array, "k j"]) -> Float[Array
     Args:
         left: A matrix (i, k).
         right: A matrix (k, j).
-
-    Returns:
-        The product, (i, j).
     """
     if left.shape[1] > 8:
         return jnp.matmul(left, right, precision="highest")

@@ -164,9 +164,6 @@ class ImageConcepts(eqx.Module):
 
         Args:
             values: Classes, (n, s).
-
-        Returns:
-            The scenes.
         """
         v = jnp.asarray(self._checked(values), jnp.result_type(float))
         color, size, shape = (self._value(v, name) for name in get_args(Concept))
@@ -182,9 +179,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the draw.
             values: Classes, (n, s).
-
-        Returns:
-            The scenes.
         """
         mean = self.mean_scenes(values)
         size, color, center, ground = jax.random.split(checks.key("key", key), 4)
@@ -204,9 +198,6 @@ class ImageConcepts(eqx.Module):
 
         Args:
             scenes: The scenes.
-
-        Returns:
-            The conditions, (n, c).
         """
         n = len(scenes.size)
         parts = {"size": scenes.size[:, None], "color": scenes.color}
@@ -220,9 +211,6 @@ class ImageConcepts(eqx.Module):
 
         Args:
             values: Classes, (n, s).
-
-        Returns:
-            The conditions, (n, c).
         """
         return self.conditions(self.mean_scenes(values))
 
@@ -233,9 +221,6 @@ class ImageConcepts(eqx.Module):
 
         Args:
             scenes: The scenes.
-
-        Returns:
-            The cover from 0 to 1, (n, height, width).
         """
         number = scenes.size.dtype
         axis = jnp.linspace(-1, 1, self.pixels, dtype=number)
@@ -257,9 +242,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the noise.
             scenes: The scenes.
-
-        Returns:
-            The pictures, (n, height, width, 3).
         """
         mask = self.masks(scenes)[..., None]
         clean = mask * scenes.color[:, None, None, :] + (1 - mask) * scenes.background[:, None, None, :]
@@ -271,9 +253,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the scenes and of the noise.
             values: Classes, (n, s).
-
-        Returns:
-            The pictures and their conditions.
         """
         return _pictures(self, checks.key("key", key), jnp.asarray(self._checked(values)))
 
@@ -283,9 +262,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the pictures.
             per_class: Number of pictures of each training class.
-
-        Returns:
-            The pictures and their conditions.
         """
         checks.sizes(per_class=per_class)
         return self.pictures(key, np.repeat(self.training_classes, per_class, axis=0))
@@ -298,9 +274,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the pictures.
             count: Number of pictures to average.
-
-        Returns:
-            The means, (class, height, width, 3).
         """
         checks.sizes(count=count)
         classes, keys = jnp.asarray(self.classes), jax.random.split(checks.key("key", key), len(self.classes))
@@ -321,9 +294,6 @@ class ImageConcepts(eqx.Module):
         Args:
             key: Key of the pictures.
             count: Number of pictures of each class.
-
-        Returns:
-            The signals and the diversities, (s,) each.
         """
         means = self.class_means(key, count).reshape(2 ** len(self.concepts), -1)
         own = jnp.asarray(2 ** np.arange(len(self.concepts))[::-1])
@@ -340,9 +310,6 @@ class ImageConcepts(eqx.Module):
 
         The signal is the distance between the conditions of the class 0 and of the class with only this concept at 1,
         the diversity the standard deviation of conditions along it.
-
-        Returns:
-            The signals and the diversities, (s,) each.
         """
         half = {
             "color": self.color_spread * self.color_separation,

@@ -44,14 +44,11 @@ class Reading(NamedTuple):
 
 
 def read_concepts(images: Float[Array, "n height width 3"], process: ImageConcepts) -> Reading:
-    """The concepts of pictures.
+    """The concepts of pictures, and how far each picture is from one object on one background.
 
     Args:
         images: The pictures, (n, height, width, 3).
         process: The process that would have made them, of the same size.
-
-    Returns:
-        The values of the concepts, and how far each picture is from one object on one background.
     """
     if not isinstance(process, ImageConcepts):
         raise TypeError(f"process must be an ImageConcepts, which drew the pictures; got {checks.shown(process)}")

@@ -52,9 +52,6 @@ class MultiIndex(SampledTask):
 
         Args:
             x: Inputs, (..., d).
-
-        Returns:
-            The values, (...).
         """
         if self.kind == "rank-2":
             return x[..., 0] * x[..., 1]
@@ -77,19 +74,11 @@ class MultiIndex(SampledTask):
         return jnp.mean((jax.vmap(model)(x)[:, 0] - y) ** 2)
 
     def second_moment(self) -> float:
-        """E f*^2, the loss of the constant output 0 without the noise.
-
-        Returns:
-            A number.
-        """
+        """E f*^2, the loss of the constant output 0 without the noise."""
         return {"rank-2": 1.0, "rank-3": TERMS + 4.0, "rank-4": 4.0, "full-rank": 1.0}[self.kind]
 
     def gradient_outer_product(self) -> Float[Array, "d d"]:
-        """G*, in closed form.
-
-        Returns:
-            The matrix, (d, d).
-        """
+        """G*, in closed form."""
         if self.kind == "full-rank":
             return jnp.eye(self.dim) / self.dim**2
         blank = jnp.zeros((self.dim, self.dim))

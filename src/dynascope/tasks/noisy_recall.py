@@ -47,8 +47,7 @@ class NoisyRecall(SampledTask):
         alpha: The probability of the noise token after a trigger.
         triggers: The triggers. Default: the most frequent token.
         noise: The noise token. Default: an extra one, N.
-        loss_at: The mean cross-entropy at the last position ("last"), or at all triggers that have been seen before in
-            their sequence ("triggers"), which is learned sooner.
+        loss_at: The loss is taken at the last position ("last"), or at all triggers seen before ("triggers").
     """
 
     start: AliasTable
@@ -103,9 +102,6 @@ class NoisyRecall(SampledTask):
             length: Number of tokens of a sequence.
             alpha: The probability of the noise token after a trigger.
             loss_at: "last" or "triggers".
-
-        Returns:
-            The task.
         """
         checks.whole("size", size, at_least=2, at_most=2**31 - 1)
         return cls(np.full(size, 1 / size), length=length, alpha=alpha, triggers=(0,), loss_at=loss_at)
@@ -145,9 +141,6 @@ class NoisyRecall(SampledTask):
 
         Args:
             tokens: Sequences, (count, length).
-
-        Returns:
-            True at these positions, (count, length).
         """
         if self.loss_at == "last":
             return jnp.broadcast_to(jnp.arange(self.length) == self.length - 1, tokens.shape)
@@ -202,9 +195,6 @@ def informative(batch: RecallBatch) -> Bool[Array, " count"]:
 
     Args:
         batch: The sequences.
-
-    Returns:
-        True for these, (count,).
     """
     if not isinstance(batch, RecallBatch):
         raise TypeError(f"batch must be a RecallBatch, as sample returns it; got {checks.shown(batch)}")
@@ -218,9 +208,6 @@ def most_frequent(first: Float[np.ndarray, " n"], count: int) -> tuple[int, ...]
     Args:
         first: The distribution of tokens, (n,).
         count: Number of tokens.
-
-    Returns:
-        The tokens.
     """
     found = np.asarray(checks.array("first", first, ndim=1), float)
     checks.whole("count", count, at_least=1, at_most=len(found))

@@ -36,9 +36,6 @@ class ProductLoss(eqx.Module):
 
         Args:
             factors: The x_i, (..., n).
-
-        Returns:
-            The excess, (...).
         """
         return jnp.prod(factors, axis=-1) - self.target
 
@@ -47,9 +44,6 @@ class ProductLoss(eqx.Module):
 
         Args:
             factors: The x_i, (..., n).
-
-        Returns:
-            The gradient, (..., n).
         """
         return 2 * self.scale * self.excess(factors)[..., None] * products_of_others(factors)
 
@@ -59,9 +53,6 @@ class ProductLoss(eqx.Module):
         Args:
             factors: The x_i, (..., n).
             rate: eta: one, or one for each point of the batch.
-
-        Returns:
-            The next factors, (..., n).
         """
         return factors - real(rate)[..., None] * self.gradient(factors)
 
@@ -70,9 +61,6 @@ class ProductLoss(eqx.Module):
 
         Args:
             factors: The x_i, (..., n).
-
-        Returns:
-            The matrices, (..., n, n).
         """
         n = factors.shape[-1]
         first = products_of_others(factors)
@@ -86,9 +74,6 @@ class ProductLoss(eqx.Module):
 
         Args:
             factors: The x_i, (..., n).
-
-        Returns:
-            The sharpness, (...).
         """
         return 2 * self.scale * jnp.sum(products_of_others(factors) ** 2, axis=-1)
 
@@ -98,9 +83,6 @@ def two_factors(mu: Reals = 1.0) -> ProductLoss:
 
     Args:
         mu: The target.
-
-    Returns:
-        The task.
     """
     return ProductLoss(mu, 0.5)
 
@@ -110,9 +92,6 @@ def many_factors(n: int) -> ProductLoss:
 
     Args:
         n: Number of factors.
-
-    Returns:
-        The task.
     """
     return ProductLoss(1.0, 1 / checks.whole("n", n, at_least=2))
 
@@ -122,9 +101,6 @@ def products_of_others(factors: Float[Array, "*batch n"]) -> Float[Array, "*batc
 
     Args:
         factors: The x_i, (..., n).
-
-    Returns:
-        The products, (..., n).
     """
     one = jnp.ones_like(factors[..., :1])
     before = jnp.concatenate([one, jnp.cumprod(factors[..., :-1], axis=-1)], axis=-1)

@@ -162,9 +162,6 @@ def indirect_objects(count: int, *, seed: int = 0, varied: bool = False, names: 
         seed: Seed of the names, drawn without replacement, the subject first or second.
         varied: Whether places and gifts vary too.
         names: The names.
-
-    Returns:
-        The prompts.
     """
     checks.whole("count", count, at_least=1)
     checks.whole("seed", seed, at_least=0)

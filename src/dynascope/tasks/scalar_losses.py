@@ -31,9 +31,6 @@ def real(x: Reals) -> Values:
 
     Args:
         x: Numbers.
-
-    Returns:
-        The array.
     """
     return jnp.asarray(float(x) if isinstance(x, int) else x)
 
@@ -45,9 +42,6 @@ def derivatives(function: Function, x: Reals, order: int) -> Float[Array, "order
         function: f, which acts entry by entry.
         x: The points, of any shape.
         order: The highest order, at most 12 (the cost doubles with each).
-
-    Returns:
-        The derivatives, along a new first axis.
     """
     checks.whole("order", order, at_least=0, at_most=12)
     checks.function("function", function, "of one array")
@@ -101,9 +95,6 @@ class ScalarLoss(eqx.Module):
         Args:
             x: The points. Default: the minimum.
             order: The highest order.
-
-        Returns:
-            The derivatives, along a new first axis.
         """
         return derivatives(self.function, self.minimum if x is None else x, order)
 
@@ -112,9 +103,6 @@ class ScalarLoss(eqx.Module):
 
         Args:
             x: The points.
-
-        Returns:
-            The slopes, in the shape of x.
         """
         return _derivative(self.function)(real(x))
 
@@ -124,9 +112,6 @@ class ScalarLoss(eqx.Module):
         Args:
             x: The points.
             rate: eta.
-
-        Returns:
-            The next points.
         """
         return real(x) - rate * self.slope(x)
 
@@ -141,9 +126,6 @@ def quartic(mu: Reals = 1.0) -> ScalarLoss:
 
     Args:
         mu: mu.
-
-    Returns:
-        The loss.
     """
     checks.positive(mu=mu)
     mu = real(mu)
@@ -159,9 +141,6 @@ def sine(scale: Reals = 2.0) -> ScalarLoss:
 
     Args:
         scale: c.
-
-    Returns:
-        The loss.
     """
     checks.positive(scale=scale)
     scale = real(scale)
@@ -178,9 +157,6 @@ def polynomial(coefficients: Sequence[float], minimum: Reals = 0.0) -> ScalarLos
     Args:
         coefficients: The c_k, lowest order first.
         minimum: The minimum.
-
-    Returns:
-        The loss.
     """
     checks.array("coefficients", coefficients, ndim=1)
     minimum = real(minimum)
@@ -196,9 +172,6 @@ def power_series(coefficients: Sequence[float]) -> Function:
 
     Args:
         coefficients: The c_k, lowest order first.
-
-    Returns:
-        The function.
     """
     checks.array("coefficients", coefficients, ndim=1)
     return lambda x: _horner(coefficients, x)
@@ -227,9 +200,6 @@ def monomial(alpha: int) -> BaseModel:
 
     Args:
         alpha: The exponent.
-
-    Returns:
-        The model.
     """
     checks.sizes(alpha=alpha)
     return BaseModel(f"x^{alpha}", lambda x: x**alpha, lambda y: jnp.sign(y) * jnp.abs(y) ** (1 / alpha))
@@ -253,9 +223,6 @@ def compose(outer: Function, inner: Function) -> Function:
     Args:
         outer: A function of numbers.
         inner: A function of numbers.
-
-    Returns:
-        The function.
     """
     return lambda x: outer(inner(x))
 
@@ -269,9 +236,6 @@ def squared_loss(model: Function, minimum: Reals, name: str = "") -> ScalarLoss:
         model: g.
         minimum: The minimum.
         name: A name for figures.
-
-    Returns:
-        The loss.
     """
     checks.function("model", model, "of one array")
     minimum = real(minimum)
@@ -289,9 +253,6 @@ def squared_loss_to(model: BaseModel, target: Reals) -> ScalarLoss:
     Args:
         model: g, with its inverse.
         target: y, in the range of g.
-
-    Returns:
-        The loss.
     """
     minimum = model.inverse(real(target))
     if not isinstance(minimum, Tracer) and not bool(jnp.all(jnp.isfinite(minimum))):

@@ -45,9 +45,6 @@ class SeparableLoss(eqx.Module):
         Args:
             parameters: theta, (n,).
             rate: The learning rate.
-
-        Returns:
-            The next theta.
         """
         return parameters - rate * jax.grad(self)(parameters)
 
@@ -77,9 +74,6 @@ class ExtendedLoss(eqx.Module):
 
         Args:
             blocks: The x_i, (k, p).
-
-        Returns:
-            The gradient, (k, p).
         """
         own, cross = self._excess(blocks)
         return own[:, None] * blocks + jnp.matmul(self._pairs() * cross, blocks, precision="highest")
@@ -90,9 +84,6 @@ class ExtendedLoss(eqx.Module):
         Args:
             blocks: The x_i, (k, p).
             rate: The learning rate.
-
-        Returns:
-            The next blocks.
         """
         return blocks - rate * self.gradient(blocks)
 

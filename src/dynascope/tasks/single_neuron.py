@@ -41,9 +41,6 @@ class SingleNeuron(PopulationTask, SampledTask):
 
         Args:
             neuron: v and w.
-
-        Returns:
-            The gradient in v and in w.
         """
         return _gradient(self.teacher, neuron)
 
@@ -53,9 +50,6 @@ class SingleNeuron(PopulationTask, SampledTask):
         Args:
             neuron: v and w.
             rate: The learning rate.
-
-        Returns:
-            The next v and w.
         """
         return jax.tree.map(lambda p, g: p - rate * g, neuron, self.gradient(neuron))
 
@@ -73,9 +67,6 @@ class SingleNeuron(PopulationTask, SampledTask):
 
         Args:
             neuron: v and w.
-
-        Returns:
-            v, and w along the teacher and off it.
         """
         along, across, _ = _split(self.teacher, neuron["w"])
         return {"v": neuron["v"], "wx": along, "wy": _length(across)}
@@ -87,9 +78,6 @@ class SingleNeuron(PopulationTask, SampledTask):
 
         Args:
             neuron: v and w.
-
-        Returns:
-            The matrix, (d + 1, d + 1).
         """
         v, w = neuron["v"], neuron["w"]
         top = jnp.concatenate([jnp.sum(w**2)[None], v * w])
@@ -107,9 +95,6 @@ def unit_teacher(dim: int) -> SingleNeuron:
 
     Args:
         dim: Number of dimensions d.
-
-    Returns:
-        The task.
     """
     checks.sizes(dim=dim)
     return SingleNeuron(jnp.zeros(dim).at[0].set(1))
@@ -123,9 +108,6 @@ def sphere_points(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | No
         count: Number of points.
         dim: Number of dimensions d.
         dtype: Type of the numbers. Default: JAX's default float.
-
-    Returns:
-        The points, (count, d).
     """
     checks.sizes(count=count, dim=dim)
     x = jax.random.normal(key, (count, dim), dtype or jnp.result_type(float))
@@ -133,14 +115,11 @@ def sphere_points(key: PRNGKeyArray, count: int, dim: int, dtype: jnp.dtype | No
 
 
 def reduced_start(size: Reals, angle: Reals) -> Reduced:
-    """v = |w| = size, w at an angle to the teacher (Theorem 3.5).
+    """The state v = |w| = size of the reduced map, with w at an angle to the teacher (Theorem 3.5).
 
     Args:
         size: The size.
         angle: The angle, in radians.
-
-    Returns:
-        The state of the reduced map.
     """
     checks.positive(size=size)
     size, angle = real(size), real(angle)
@@ -154,9 +133,6 @@ def reduced_step(state: Reduced, normalized_rate: Reals) -> Reduced:
     Args:
         state: The state of the reduced map.
         normalized_rate: K.
-
-    Returns:
-        The next state.
     """
     v, wx, wy = state["v"], state["wx"], state["wy"]
     square, angle = wx**2 + wy**2, jnp.arctan2(wy, wx)

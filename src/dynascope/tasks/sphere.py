@@ -24,9 +24,6 @@ def doubled_example(
         count: Number of points.
         dim: Number of dimensions d.
         which: The example that is doubled.
-
-    Returns:
-        The points (count, d) and the labels (count,).
     """
     checks.sizes(count=count, dim=dim)
     checks.whole("which", which, at_least=0, at_most=count - 1)

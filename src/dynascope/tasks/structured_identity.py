@@ -46,10 +46,8 @@ class StructuredIdentity(PopulationTask, SampledTask):
         sigma: The spreads, one or (s,): the diversities.
         dim: Number d of coordinates, at least s.
         origin: Whether there is one more cluster, at 0.
-        norm: "sum": the loss is half the squared error summed over coordinates; "mean": the squared error averaged over
-            them, the usual framework default, which is 2/d times that.
-        rotation: A matrix (d, d) that acts on data and test points (see `random_rotation`); `concepts` undoes it on
-            outputs.
+        norm: "sum": half the squared error summed over coordinates; "mean": averaged over them, 2/d times that.
+        rotation: A matrix (d, d) that acts on data and test points (see `random_rotation`); `concepts` undoes it.
         truncate_radius: Training points nearer than this to the test point are redrawn.
     """
 
@@ -130,9 +128,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
         Args:
             key: Key of the points.
             per_cluster: Number of points of every cluster.
-
-        Returns:
-            The points, with their clusters.
         """
         checks.sizes(per_cluster=per_cluster)
         return self._draw(key, jnp.repeat(jnp.arange(self.cluster_count), per_cluster))
@@ -189,9 +184,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
         Args:
             subsets: Rows v in {0,1}^s.
-
-        Returns:
-            The points, (m, d).
         """
         if np.ndim(subsets) != 2 or np.shape(subsets)[1] != self.concept_count:
             raise ValueError(f"subsets must have shape (m, {self.concept_count}); got {checks.shown(subsets)}")
@@ -204,9 +196,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
         Args:
             outputs: Outputs, (..., d).
-
-        Returns:
-            The same in the other frame.
         """
         return outputs if self.rotation is None else outputs @ self.rotation
 
@@ -215,9 +204,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
         Args:
             matrix: The matrix, (d, d).
-
-        Returns:
-            The same in the other frame.
         """
         return matrix if self.rotation is None else self.rotation.T @ matrix @ self.rotation
 
@@ -226,9 +212,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
 
         Args:
             model: f.
-
-        Returns:
-            The loss, a scalar.
         """
         return jnp.sum((model(self.test_point) - self.test_point) ** 2) / 2
 
@@ -245,9 +228,6 @@ def random_rotation(key: PRNGKeyArray, dim: int) -> Float[Array, "d d"]:
     Args:
         key: Key of the matrix.
         dim: d.
-
-    Returns:
-        The matrix, (d, d).
     """
     checks.sizes(dim=dim)
     q, r = jnp.linalg.qr(jax.random.normal(checks.key("key", key), (dim, dim)))

@@ -64,14 +64,11 @@ class Supervised(DataTask):
         self.apply = apply if apply is None else checks.function("apply", apply, "apply(model, x)")
 
     def outputs(self, model: PyTree, x: PyTree) -> Array:
-        """The model on every example.
+        """The outputs of the model on every example.
 
         Args:
             model: The model.
             x: Examples; leaves of shape (n, ...).
-
-        Returns:
-            The outputs, (n, ...).
         """
         apply = self.apply
         return jax.vmap(model if apply is None else lambda one: apply(model, one))(x)

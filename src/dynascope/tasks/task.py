@@ -27,9 +27,6 @@ class PopulationTask(Task):
 
         Args:
             model: The model.
-
-        Returns:
-            The loss, a scalar.
         """
 
 
@@ -43,9 +40,6 @@ class DataTask(Task):
         Args:
             model: The model.
             batch: A pytree whose leaves have shape (n, ...).
-
-        Returns:
-            The loss, a scalar.
         """
 
 
@@ -54,14 +48,11 @@ class SampledTask(DataTask):
 
     @abstractmethod
     def sample(self, key: PRNGKeyArray, count: int) -> Any:
-        """Fresh examples.
+        """A batch of fresh examples.
 
         Args:
             key: Key of the draw.
             count: Number of examples.
-
-        Returns:
-            A batch, each leaf of shape (count, ...).
         """
 
 
@@ -75,9 +66,6 @@ class AugmentedTask(DataTask):
         Args:
             key: Key of the changes.
             batch: The batch as it is stored.
-
-        Returns:
-            The batch to use.
         """
 
 
@@ -90,7 +78,4 @@ class VelocityTask(Task):
 
         Args:
             model: The model.
-
-        Returns:
-            The velocity, in the structure of the model.
         """

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from dynascope.tasks.data import files
 from dynascope.tasks.data.files import DataNotFoundError
@@ -82,6 +81,13 @@ def find(name: str) -> tuple[Path, ...]:
     return (own,)
 
 
+def use(name: str) -> tuple[Path, ...]:
+    """The files of a data set, as `find` gives them, with a record that they are read."""
+    found = find(name)
+    files.record(name)
+    return found
+
+
 def find_text(text: str | Path) -> Path:
     """The file of a text: a name in one of the folders, or a path."""
     path = Path(text).expanduser()
@@ -120,24 +126,6 @@ def nearest(name: str) -> str:
     """` (did you mean 'x'?)`, or nothing if no known name is close."""
     close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=0.5)
     return f" (did you mean '{close[0]}'?)" if close else ""
-
-
-class Row(NamedTuple):
-    """A line of the table of data sets."""
-
-    name: str
-    what: str
-    where: str
-    size: str
-    license: str
-
-
-def rows() -> list[Row]:
-    """The table of data sets."""
-    return [
-        Row(entry.name, entry.what, entry.where, _human(entry.size) if entry.paths else "", entry.license)
-        for entry in entries()
-    ]
 
 
 def where() -> list[tuple[str, Path]]:
@@ -225,11 +213,3 @@ def _sha256(path: Path, written: int, size: int) -> str:
     """Computed once for each state of the file."""
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _human(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"

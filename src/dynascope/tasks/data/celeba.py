@@ -26,8 +26,7 @@ def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None
     The split is the authors': pictures from 182638 on are the test set, or the last fifth in a folder without those.
     """
     sizes(size=size, limit=1 if limit is None else limit)
-    (folder,) = catalog.find("celeba")
-    files.record("celeba")
+    (folder,) = catalog.use("celeba")
     return _load(folder, attribute, size, limit)
 
 

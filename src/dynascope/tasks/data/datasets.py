@@ -39,9 +39,6 @@ def load(name: str) -> TrainTest:
 
     Args:
         name: "ag_news", "free_spoken_digits", "celeba", or an image set of `images.load`.
-
-    Returns:
-        Training and test examples.
     """
     own = {"ag_news": ag_news.load, "free_spoken_digits": spoken_digits.load, "celeba": celeba.load}
     return own[name]() if name in own else images.load(name)
@@ -50,7 +47,8 @@ def load(name: str) -> TrainTest:
 def some_classes(
     name: str, classes: Sequence[int], count: int, test: int | None, key: PRNGKeyArray, *, flat: bool = True
 ) -> Classes:
-    """Training and test examples of some classes, drawn at random.
+    """Examples of some classes for training and testing, drawn at random, with labels 0, 1, ... in the order of
+    `classes`.
 
     Each channel is standardized by its mean and standard deviation over all pixels of the training examples drawn; text
     features are already normalized.
@@ -62,9 +60,6 @@ def some_classes(
         test: Number of test examples. None: all.
         key: Key of the draw.
         flat: Whether examples are vectors; otherwise images of height x width x channels.
-
-    Returns:
-        Inputs, with labels 0, 1, ... in the order of `classes`.
     """
     whole("count", count, at_least=1)
     flags(flat=flat)
@@ -104,7 +99,7 @@ def two_classes(
     flat: bool = True,
     flips: float = 0.0,
 ) -> Classes:
-    """Training and test examples of two classes, with labels -1 and +1; see `some_classes`.
+    """Examples of two classes for training and testing, with labels -1 and +1; see `some_classes`.
 
     Args:
         name: The data set; see `datasets.load`.
@@ -114,9 +109,6 @@ def two_classes(
         key: Key of the draw.
         flat: Whether examples are vectors; otherwise images of height x width x channels.
         flips: The exact share of training labels that are flipped.
-
-    Returns:
-        Inputs and labels.
     """
     if not isinstance(classes, Sequence) or len(classes) != 2:
         raise ValueError(f"classes must be two classes; got {classes}")

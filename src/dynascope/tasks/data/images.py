@@ -21,14 +21,9 @@ def load(name: str) -> TrainTest:
     """An image data set by its name.
 
     Args:
-        name: "digits" (which the package carries), "mnist", "fashion_mnist", "cifar10", "cifar100", "svhn", "usps", or
-            any other with a file `<name>.npz` in one of the folders.
-
-    Returns:
-        Training and test images with their classes.
+        name: "digits" (in the package), another of `datasets.IMAGES`, or that of any `<name>.npz` in the folders.
     """
-    (file,) = catalog.find(name)
-    files.record(name)
+    (file,) = catalog.use(name)
     return files.read_arrays(file)
 
 
@@ -61,9 +56,6 @@ def two_class_digits(
         name: The data set; see `load`.
         classes: The two classes.
         expect: The range in which the number of pixels must lie, since it depends on the images. None: no check.
-
-    Returns:
-        Pixels from 0 to 1, and one-hot targets.
     """
     sizes(count=count)
     real("threshold", threshold, at_least=0)
@@ -89,9 +81,6 @@ def reduce_images(
         second: Marks of the second class, (n,).
         threshold: The smallest standard deviation of a pixel that is kept, on the scale 0 to 255.
         expect: The range in which the number of pixels must lie. None: no check.
-
-    Returns:
-        Pixels from 0 to 1, and one-hot targets.
     """
     flat = images.reshape(len(images), -1).astype(float)
     channels = np.flatnonzero(flat.std(axis=0) >= threshold)

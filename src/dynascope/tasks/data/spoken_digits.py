@@ -32,8 +32,7 @@ NAME = "free_spoken_digits"
 def load(bands: int = 32, segments: int = 32) -> TrainTest:
     """The digits as bands x segments pictures, classes 0 to 9."""
     sizes(bands=bands, segments=segments)
-    (file,) = catalog.find(NAME)
-    files.record(NAME)
+    (file,) = catalog.use(NAME)
     return _load(files.stamp(file), bands, segments)
 
 
