@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from dynascope.cli.complete import Context
+from dynascope.cli.options import AsJson
 from dynascope.lab.errors import UsageError
-
-Context: Any = typer.Context.__mro__[1]  # click's own, of which typer hands over an instance
 
 app = typer.Typer(help="List data sets, fetch them, print the folders that are searched.")
 
 
 @app.callback(invoke_without_command=True)
-def list_(
-    context: Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")] = False,
-) -> None:
+def list_(context: Context, as_json: AsJson = False) -> None:
     """List data sets: contents, location, size and license."""
     if context.invoked_subcommand is not None:
         return

@@ -37,6 +37,7 @@ Changes = Annotated[
         autocompletion=complete_change,
     ),
 ]
+Control = Annotated[bool, typer.Option("--control", help="The setting in which the phenomenon is known to be absent.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Run again even if the run is stored.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Print tracebacks.")]
@@ -52,8 +53,8 @@ class NamesRequired(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def seed_in_range(value: int) -> int:
-    if not 0 <= value < 2**32:  # checked before anything runs; `run` checks it again for users of the library
+def seed_in_range(value: int | None) -> int | None:
+    if value is not None and not 0 <= value < 2**32:  # before anything runs; `Setting` checks it for the library
         raise typer.BadParameter(f"must be an integer from 0 to {2**32 - 1}; got {value}")
     return value
 
@@ -61,9 +62,7 @@ def seed_in_range(value: int) -> int:
 Seed = Annotated[
     int,
     typer.Option(
-        "--seed",
-        callback=seed_in_range,
-        help=f"Determines every random choice: an integer from 0 to {2**32 - 1}.",
+        "--seed", callback=seed_in_range, help=f"Determines every random choice: an integer from 0 to {2**32 - 1}."
     ),
 ]
 

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from dynascope.cli.options import (
-    AsJson,
-    Changes,
-    Debug,
-    Force,
-    Id,
-    Ids,
-    Preset,
-    Runs,
-    Seed,
-    say,
-    seed_in_range,
-)
+from dynascope.cli.options import AsJson, Changes, Control, Debug, Force, Id, Ids, Preset, Runs, Seed, say
 from dynascope.lab.errors import Interrupted, LabError, UsageError
 
 if TYPE_CHECKING:
@@ -36,9 +24,7 @@ if TYPE_CHECKING:
 def run(
     ids: Ids,
     preset: Preset = None,
-    control: Annotated[
-        bool, typer.Option("--control", help="Run the setting in which the phenomenon is known to be absent.")
-    ] = False,
+    control: Control = False,
     changes: Changes = None,
     seed: Seed = 0,
     force: Force = False,
@@ -46,10 +32,7 @@ def run(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Number of worker processes (default: one per core).")
     ] = None,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", "-q", help="Print only the last line and errors."),
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the last line and errors.")] = False,
     as_json: AsJson = False,
     runs: Runs = None,
     debug: Debug = False,
@@ -63,7 +46,7 @@ def run(
     from dynascope.lab.fields import assignment, once
     from dynascope.lab.setting import Setting
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import claims_table, console, escape
+    from dynascope.lab.terminal import console
 
     store = Store(runs)
     given = once((assignment(text) for text in changes or ()), "--set")
@@ -88,11 +71,8 @@ def run(
                 traceback.print_exception(result)
             continue
         finished.append(result)
-        if quiet:
-            continue
-        out.print(f"[bold]{escape(result.id)}[/]  {escape(result.manifest['title'])}  [dim]({_spent(result)})[/]")
-        out.print(claims_table(result.claims))
-        out.print(f"  [dim]{escape(str(result.folder))}[/]", soft_wrap=True)
+        if not quiet:
+            _print(out, result, _spent(result))
     if as_json:
         print(json.dumps([_as_json(stored) for stored in finished], indent=2))
     _close(out, finished, crashed, strict)
@@ -156,6 +136,14 @@ def _spent(stored: StoredRun) -> str:
     return "stored already" if stored.reused else formatting.duration(seconds)
 
 
+def _print(out: Any, stored: StoredRun, note: str) -> None:
+    from dynascope.lab.terminal import claims_table, escape
+
+    out.print(f"[bold]{escape(stored.id)}[/]  {escape(stored.manifest['title'])}  [dim]({note})[/]")
+    out.print(claims_table(stored.claims))
+    out.print(f"  [dim]{escape(str(stored.folder))}[/]", soft_wrap=True)
+
+
 def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> NoReturn:
     from dynascope.lab import formatting
 
@@ -184,9 +172,7 @@ def join(
     id: Id,
     preset: Preset = None,
     changes: Changes = None,
-    seed: Annotated[
-        int, typer.Option("--seed", callback=seed_in_range, help=f"Seed of the parts, from 0 to {2**32 - 1}.")
-    ] = 0,
+    seed: Seed = 0,
     others: Annotated[
         list[Path] | None, typer.Option("--from", metavar="FOLDER", help="Another folder of runs with parts.")
     ] = None,
@@ -198,7 +184,7 @@ def join(
     from dynascope.lab.join import join
     from dynascope.lab.setting import Setting
     from dynascope.lab.store import Store
-    from dynascope.lab.terminal import claims_table, console, escape
+    from dynascope.lab.terminal import console
 
     for folder in others or ():
         if not folder.is_dir():
@@ -209,7 +195,5 @@ def join(
     if as_json:
         print(json.dumps(_as_json(whole), indent=2))
     count = len(whole.manifest.get("parts") or ())
-    out.print(f"[bold]{escape(whole.id)}[/]  {escape(setting.experiment.title())}  [dim](joined from {count} parts)[/]")
-    out.print(claims_table(whole.claims))
-    out.print(f"  [dim]{escape(str(whole.folder))}[/]", soft_wrap=True)
+    _print(out, whole, f"joined from {count} parts")
     _close(out, [whole], 0, strict=False)

@@ -9,13 +9,9 @@ from typing import Annotated
 import typer
 
 from dynascope.cli.complete import complete_run
-from dynascope.cli.options import AsJson, Changes, Preset, Runs, say, seed_in_range
+from dynascope.cli.options import AsJson, Changes, Control, Preset, Runs, say, seed_in_range
 
 Name = "an id, ID@PRESET, ID@PRESET:SEED, a digest (its first four digits are enough), or a folder"
-
-
-def _perhaps_seed(value: int | None) -> int | None:
-    return None if value is None else seed_in_range(value)
 
 
 def runs(
@@ -50,8 +46,8 @@ def where(
     name: Annotated[str, typer.Argument(help=f"The run: {Name}.", autocompletion=complete_run)],
     preset: Preset = None,
     changes: Changes = None,
-    seed: Annotated[int | None, typer.Option("--seed", callback=_perhaps_seed, help="Seed of the run.")] = None,
-    control: Annotated[bool, typer.Option("--control", help="Find the run of the control.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", callback=seed_in_range, help="Seed of the run.")] = None,
+    control: Control = False,
     runs: Runs = None,
 ) -> None:
     """Print the folder of a stored run: the latest, or the latest in exactly the given setting."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynascope.cli.complete import complete_id
-from dynascope.cli.options import AsJson, Changes, Debug, Force, Id, Preset, Runs, say, seed_in_range
+from dynascope.cli.options import AsJson, Changes, Control, Debug, Force, Id, Preset, Runs, say, seed_in_range
 from dynascope.cli.run import possible
 from dynascope.lab.errors import Interrupted, LabError, UsageError
 
@@ -32,9 +32,7 @@ def sweep(
     ],
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds 0 to N-1 at each point.")] = 1,
     preset: Preset = None,
-    control: Annotated[
-        bool, typer.Option("--control", help="Sweep the setting in which the phenomenon is known to be absent.")
-    ] = False,
+    control: Control = False,
     changes: Changes = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of processes on this machine.")] = 1,
     executor: Annotated[

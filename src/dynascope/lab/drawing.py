@@ -95,6 +95,11 @@ def card_panel(card: Card, names: Iterable[str]) -> tuple[str, int]:
     return name or names[0], number
 
 
+def spread(count: int, most: int) -> np.ndarray:
+    """At most so many numbers below `count`, evenly spaced, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """While the block lasts, this thread draws in the house style, and no other thread draws."""

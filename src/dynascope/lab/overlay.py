@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import formatting
 from dynascope.lab.compare import Comparison
-from dynascope.lab.drawing import house_style
+from dynascope.lab.drawing import house_style, spread
 from dynascope.lab.files import write_atomically
 from dynascope.lab.stored_run import StoredRun
 
@@ -150,8 +150,7 @@ def _common_labels(pair: Pair, dim: str) -> list[object]:
 
 
 def _few(labels: Sequence[object], most: int) -> list[object]:
-    places = np.unique(np.linspace(0, len(labels) - 1, min(most, len(labels))).round().astype(int))
-    return [labels[place] for place in places]
+    return [labels[place] for place in spread(len(labels), most)]
 
 
 def _at(array: xr.DataArray, labels: dict[str, object]) -> xr.DataArray:

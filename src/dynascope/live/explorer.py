@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from dynascope.lab import formatting
+from dynascope.lab.drawing import spread
 from dynascope.lab.errors import UsageError, nearest
 from dynascope.lab.overlay import traces
 from dynascope.live.views import clock_of, encode, labels_of
@@ -65,7 +65,7 @@ def lines(
     if rest == "median" and others:
         array, others = array.astype(float).median(others, skipna=True), []
     array = array.transpose(*(dim for dim in (facet, color) if dim), *others, *([x] if x else []))
-    points = np.unique(np.linspace(0, array.sizes[x] - 1, min(array.sizes[x], MOST_POINTS)).astype(int)) if x else [0]
+    points = spread(array.sizes[x], MOST_POINTS) if x else [0]
     facets = labels_of(array, facet) if facet else [None]
     colors = labels_of(array, color) if color else [None]
     rows = array.values.reshape(len(facets), len(colors), -1, array.sizes[x] if x else 1)[..., points]
@@ -79,12 +79,8 @@ def lines(
             for at in range(min(len(colors), MOST_LINES))
             for number, combination in islice(enumerate(product(*names)), kept)
         ]
-        panels.append(
-            {
-                "label": "" if label is None else f"{formatting.label(facet or '')} {formatting.text(label)}",
-                "lines": drawn,
-            }
-        )
+        name = "" if label is None else _label([facet or ""], [label])
+        panels.append({"label": name, "lines": drawn})
     axis = [labels_of(array, x)[point] for point in points] if x else [0]
     left_out = len(facets) * len(colors) * each - sum(len(panel["lines"]) for panel in panels)
     return {

@@ -22,17 +22,8 @@ if TYPE_CHECKING:
 
 
 def read_form(given: Any) -> dict[str, Any]:
-    """The arguments of `Setting.parse` in what a page sent: each changed field is text, read as `--set` reads it.
-
-    Args:
-        given: The JSON of a page.
-
-    Returns:
-        The arguments, `experiment` an id.
-
-    Raises:
-        UsageError: If it is not a form.
-    """
+    """The arguments of `Setting.parse` in the JSON that a page sent: each changed field is text, read as `--set` reads
+    it. A `UsageError` if it is not a form."""
     if not isinstance(given, dict) or not isinstance(given.get("id"), str):
         raise UsageError("a form has the id of an experiment")
     preset, fields = given.get("preset") or None, given.get("changes") or {}
@@ -81,8 +72,8 @@ def field_form(name: str, field: FieldInfo) -> dict[str, Any]:
         "label": formatting.label(name),
         "takes": describe_type(field),
         "nullable": nullable,
+        "description": field.description or "",
     }
-    found["description"] = field.description or ""
     if options and not parts:
         return {**found, "control": "choice", "options": [format_value(option) for option in options]}
     if parts == [bool]:

@@ -29,6 +29,7 @@ from dynascope.lab.json_text import plain_json
 from dynascope.lab.registry import load
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 from dynascope.live import explorer, stored, sweeps
 from dynascope.live.forms import form, read_form
 from dynascope.live.guard import Guard
@@ -49,25 +50,25 @@ def app(store: Store, *, token: str, port: int) -> Starlette:
     routes = [
         Route("/", live.page),
         Route("/assets/{name}", live.asset),
-        Route("/api/experiments", answers(live.experiments)),
-        Route("/api/experiments/{id}", answers(live.form)),
+        Route("/api/experiments", reads(live.experiments)),
+        Route("/api/experiments/{id}", reads(live.form)),
         Route("/api/check", answers(live.check), methods=["POST"]),
         Route("/api/run", answers(live.run), methods=["POST"]),
         Route("/api/stop", answers(live.stop), methods=["POST"]),
         Route("/api/pause", answers(live.pause), methods=["POST"]),
         Route("/api/resume", answers(live.resume), methods=["POST"]),
         Route("/api/events", live.events),
-        Route("/api/runs/{id}", answers(live.runs)),
-        Route("/api/runs/{id}/{digest}", answers(live.stored_run)),
-        Route("/api/runs/{id}/{digest}/views", answers(live.views)),
-        Route("/api/runs/{id}/{digest}/variables/{trace}", answers(live.variables)),
-        Route("/api/runs/{id}/{digest}/lines/{trace}", answers(live.lines)),
-        Route("/api/runs/{id}/{digest}/figures/{name}.{kind}", answers(live.figure)),
-        Route("/api/runs/{id}/{digest}/{trace}.nc", answers(live.netcdf)),
-        Route("/api/runs/{id}/{digest}/{trace}.csv", answers(live.csv)),
-        Route("/api/sweeps", answers(live.sweeps)),
-        Route("/api/sweeps/{id}/{digest}", answers(live.maps)),
-        Route("/api/sweeps/{id}/{digest}/run", answers(live.cell)),
+        Route("/api/runs/{id}", reads(live.runs)),
+        Route("/api/runs/{id}/{digest}", reads(live.stored_run)),
+        Route("/api/runs/{id}/{digest}/views", reads(live.views)),
+        Route("/api/runs/{id}/{digest}/variables/{trace}", reads(live.variables)),
+        Route("/api/runs/{id}/{digest}/lines/{trace}", reads(live.lines)),
+        Route("/api/runs/{id}/{digest}/figures/{name}.{kind}", reads(live.figure)),
+        Route("/api/runs/{id}/{digest}/{trace}.nc", reads(live.netcdf)),
+        Route("/api/runs/{id}/{digest}/{trace}.csv", reads(live.csv)),
+        Route("/api/sweeps", reads(live.sweeps)),
+        Route("/api/sweeps/{id}/{digest}", reads(live.maps)),
+        Route("/api/sweeps/{id}/{digest}/run", reads(live.cell)),
     ]
     guard = Middleware(Guard, token=token, port=port)
     application = Starlette(routes=routes, middleware=[guard], lifespan=live.lifespan)
@@ -93,7 +94,17 @@ def answers(handler: Handler) -> Handler:
     return answered
 
 
-def plain(value: Any) -> JSONResponse:
+def reads(handler: Callable[[HttpRequest], object]) -> Handler:
+    """A handler that reads files, in a thread. A value that is not a response yet is sent as JSON."""
+
+    async def read(request: HttpRequest) -> Response:
+        found = await run_sync(handler, request)
+        return found if isinstance(found, Response) else plain(found)
+
+    return answers(read)
+
+
+def plain(value: object) -> JSONResponse:
     """Any value as JSON, with what is not finite as words."""
     return JSONResponse(plain_json(value))
 
@@ -129,11 +140,11 @@ class Live:
         kind = TYPES[Path(found.name).suffix]
         return Response(found.read_bytes(), media_type=kind, headers={"cache-control": "private, no-cache"})
 
-    async def experiments(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(stored.experiments, self.store))
+    def experiments(self, request: HttpRequest) -> object:
+        return stored.experiments(self.store)
 
-    async def form(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(lambda: form(experiment(request.path_params["id"]))))
+    def form(self, request: HttpRequest) -> object:
+        return form(experiment(request.path_params["id"]))
 
     async def check(self, request: HttpRequest) -> Response:
         setting = await self._setting(request)
@@ -172,74 +183,61 @@ class Live:
         after = request.headers.get("last-event-id", "")
         return StreamingResponse(self.session.log.follow(after), media_type="text/event-stream")
 
-    async def runs(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(stored.runs, self.store, request.path_params["id"]))
+    def runs(self, request: HttpRequest) -> object:
+        return stored.runs(self.store, request.path_params["id"])
 
-    async def stored_run(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(lambda: stored.describe(self._opened(request))))
+    def stored_run(self, request: HttpRequest) -> object:
+        return stored.describe(self._opened(request))
 
-    async def views(self, request: HttpRequest) -> Response:
-        def both() -> dict[str, Any]:
-            run = self._opened(request)
-            predicted = run.predicted()
-            return {
-                "measured": drawn_variables(run.measured()),
-                "predicted": [] if predicted is None else drawn_variables(predicted),
-            }
+    def views(self, request: HttpRequest) -> object:
+        run = self._opened(request)
+        traces = {"measured": run.measured(), "predicted": run.predicted()}
+        return {name: [] if trace is None else drawn_variables(trace) for name, trace in traces.items()}
 
-        return plain(await run_sync(both))
+    def variables(self, request: HttpRequest) -> object:
+        return explorer.variables(self._trace(request))
 
-    async def variables(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(lambda: explorer.variables(self._trace(request))))
-
-    async def lines(self, request: HttpRequest) -> Response:
+    def lines(self, request: HttpRequest) -> object:
         asked = request.query_params
+        array = explorer.variable(self._trace(request), asked.get("variable", ""))
+        dims = {name: asked.get(name) or None for name in ("x", "color", "facet")}
+        return explorer.lines(array, **dims, rest=asked.get("rest", "lines"))
 
-        def found() -> dict[str, Any]:
-            array = explorer.variable(self._trace(request), asked.get("variable", ""))
-            dims = {name: asked.get(name) or None for name in ("x", "color", "facet")}
-            return explorer.lines(array, **dims, rest=asked.get("rest", "lines"))
-
-        return plain(await run_sync(found))
-
-    async def figure(self, request: HttpRequest) -> Response:
+    def figure(self, request: HttpRequest) -> object:
         name, kind = request.path_params["name"], request.path_params["kind"]
-        data = await run_sync(lambda: stored.figure(self._opened(request), name, kind).read_bytes())
+        data = stored.figure(self._opened(request), name, kind).read_bytes()
         media = "image/svg+xml" if kind == "svg" else "image/png"
         return Response(data, media_type=media, headers={"content-security-policy": DRAWING_POLICY})
 
-    async def netcdf(self, request: HttpRequest) -> Response:
-        def data() -> bytes:
-            run, name = self._opened(request), request.path_params["trace"]
-            stored.trace(run, name)  # read once, which checks it
-            return (run.folder / f"{name}.nc").read_bytes()
+    def netcdf(self, request: HttpRequest) -> object:
+        run, name = self._opened(request), request.path_params["trace"]
+        stored.trace(run, name)  # read once, which checks it
+        data = (run.folder / f"{name}.nc").read_bytes()
+        return _download(data, "application/x-netcdf", f"{_file_name(request)}.nc")
 
-        return _download(await run_sync(data), "application/x-netcdf", f"{_file_name(request)}.nc")
-
-    async def csv(self, request: HttpRequest) -> Response:
+    def csv(self, request: HttpRequest) -> object:
         name = request.query_params.get("variable", "")
-        text = await run_sync(lambda: explorer.csv(explorer.variable(self._trace(request), name)))
+        text = explorer.csv(explorer.variable(self._trace(request), name))
         plain_name = "".join(sign if sign.isalnum() else "-" for sign in name)
         return _download(text.encode(), "text/csv", f"{_file_name(request)}-{plain_name}.csv")
 
-    async def sweeps(self, request: HttpRequest) -> Response:
-        return plain(await run_sync(sweeps.sweeps, self.store))
+    def sweeps(self, request: HttpRequest) -> object:
+        return sweeps.sweeps(self.store)
 
-    async def maps(self, request: HttpRequest) -> Response:
-        named = request.path_params
-        return plain(await run_sync(sweeps.maps, self.store, named["id"], named["digest"]))
+    def maps(self, request: HttpRequest) -> object:
+        return sweeps.maps(self.store, request.path_params["id"], request.path_params["digest"])
 
-    async def cell(self, request: HttpRequest) -> Response:
+    def cell(self, request: HttpRequest) -> object:
         named, asked = request.path_params, request.query_params
         try:
             place = [int(k) for k in asked.get("place", "").split(",")]
             seed = int(asked.get("seed", "0"))
         except ValueError:
             raise UsageError("a cell has whole numbers: place=0,1&seed=0") from None
-        run = await run_sync(sweeps.run_at, self.store, named["id"], named["digest"], place, seed)
-        return plain({"id": run.id, "digest": run.digest})
+        run = sweeps.run_at(self.store, named["id"], named["digest"], place, seed)
+        return {"id": run.id, "digest": run.digest}
 
-    def _opened(self, request: HttpRequest) -> Any:
+    def _opened(self, request: HttpRequest) -> StoredRun:
         return stored.opened(self.store, request.path_params["id"], request.path_params["digest"])
 
     def _trace(self, request: HttpRequest) -> Any:

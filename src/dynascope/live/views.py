@@ -18,12 +18,10 @@ import xarray as xr
 
 from dynascope.dynamics.schema import Schema, Variable
 from dynascope.lab import formatting
-from dynascope.lab.overlay import traces
+from dynascope.lab.drawing import spread
+from dynascope.lab.overlay import AXES, SAMPLES, traces
 
 Kind = Literal["curve", "path", "profile", "picture"]
-CLOCKS = ("step", "time")
-REPEATS = ("seed", "member", "start", "trial")
-"""Dimensions of repetitions: they share a color."""
 MOST_ROWS, MOST_MEMBERS, MOST_VALUES = 600, 36, 200_000
 """The most points along the clock, members, and numbers altogether that are drawn of a variable."""
 MOST_CURVES = 8
@@ -81,19 +79,19 @@ class Layout:
         """The members that are drawn."""
         each = max(1, MOST_VALUES // (prod(self.drawn_shape) * min(len(self.times), MOST_ROWS)))
         most = 1 if self.kind == "picture" else min(MOST_MEMBERS, max(6, each))
-        return _spread(prod(len(labels) for labels in self.labels.values()), most)
+        return spread(prod(len(labels) for labels in self.labels.values()), most)
 
     @property
     def rows(self) -> np.ndarray:
         """The rows that are drawn."""
         most = max(20, MOST_VALUES // (len(self.members) * prod(self.drawn_shape)))
-        return _spread(len(self.times), min(MOST_ROWS, most))
+        return spread(len(self.times), min(MOST_ROWS, most))
 
     def header(self) -> dict[str, Any]:
         """Everything but the values, as it is sent to the page."""
         places = np.unravel_index(self.members, tuple(map(len, self.labels.values()))) if self.labels else ()
         named = dict(zip(self.labels, places, strict=True))
-        color = next((dim for dim in self.labels if dim not in REPEATS), next(iter(self.labels), None))
+        color = next((dim for dim in self.labels if dim not in SAMPLES), next(iter(self.labels), None))
         texts = [
             ", ".join(
                 f"{formatting.label(dim)} {formatting.text(self.labels[dim][place[k]])}" for dim, place in named.items()
@@ -170,7 +168,7 @@ def stored_layout(name: str, array: xr.DataArray) -> Layout | None:
 def clock_of(array: xr.DataArray) -> str | None:
     """The dimension along which it was recorded."""
     names = [str(dim) for dim in array.dims]
-    clocks = [dim for dim in names if dim in CLOCKS or dim.rpartition("_")[2] in CLOCKS]
+    clocks = [dim for dim in names if dim in AXES or dim.rpartition("_")[2] in AXES]
     return next((dim for dim in clocks if dim not in array.coords or array[dim].dtype.kind in "fiu"), None)
 
 
@@ -191,8 +189,3 @@ def drawn_variables(data: xr.Dataset | xr.DataTree) -> list[dict[str, Any]]:
         picked = layout.narrow(values[np.ix_(layout.members, layout.rows)])
         found.append({**layout.header(), "data": encode(picked)})
     return found
-
-
-def _spread(count: int, most: int) -> np.ndarray:
-    """At most so many numbers below `count`, evenly spaced, with the first and the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -18,7 +18,7 @@ import xarray as xr
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import formatting
-from dynascope.lab.drawing import drawing
+from dynascope.lab.drawing import drawing, spread
 from dynascope.lab.sweeps.summary import grid_keys, numbers
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _lines(shown: Quantity, key: str) -> Figure:
         for gap in x[~np.isfinite(value)][:200]:
             axes.axvline(gap, color=FAINT, linestyle=":", linewidth=0.8, zorder=0)
     if not numeric:
-        places = _ticks(found.size)
+        places = spread(found.size, MOST_TICKS)
         axes.set_xticks(places, [_text(found[k]) for k in places], **_rotation(found, 60))
         axes.set_xlim(-0.5, found.size - 0.5)
     elif found.size > 2 and found.min() > 0 and found.max() / found.min() >= 30:
@@ -123,7 +123,7 @@ def _maps(shown: Quantity, keys: Sequence[str]) -> Figure:
         for combination in product(*(shown.value[key].values.tolist() for key in others))
         for at in series
     ]
-    chosen = [places[k] for k in _ticks(len(places), MOST_PANELS)]
+    chosen = [places[k] for k in spread(len(places), MOST_PANELS)]
     columns = min(len(chosen), 3 if shown.value.sizes[across] > 6 else 4)
     rows = -(-len(chosen) // columns)
     width, height = _size(shown.value.sizes[across], shown.value.sizes[up], columns)
@@ -172,7 +172,7 @@ def _map(
     axes.patch.set(facecolor="#f4f5f7", edgecolor="#b3bbc6", hatch="////")  # shows through where a run is missing
     for key, set_ticks in ((across, axes.set_xticks), (up, axes.set_yticks)):
         found = shown.value[key].values
-        ticks = _ticks(found.size)
+        ticks = spread(found.size, MOST_TICKS)
         turned = _rotation(found, 44) if key == across else {}
         set_ticks(ticks, [_text(found[k]) for k in ticks], fontsize=8.5, **turned)
     axes.set(xlabel=formatting.label(across), ylabel=formatting.label(up))
@@ -211,14 +211,9 @@ def _size(across: int, up: int, columns: int) -> tuple[float, float]:
     return min(max(2.6, 0.62 * across + 1.4), most), min(max(2.6, 0.42 * up + 1.2), 6.5)
 
 
-def _ticks(count: int, most: int = MOST_TICKS) -> list[int]:
-    """At most so many places of `count`, the first and the last among them."""
-    return sorted({round(k) for k in np.linspace(0, count - 1, min(count, most))})
-
-
 def _rotation(found: np.ndarray, room: int) -> dict[str, Any]:
     """Labels that are too long to stand side by side are turned."""
-    long = sum(len(_text(found[k])) + 2 for k in _ticks(found.size)) > room
+    long = sum(len(_text(found[k])) + 2 for k in spread(found.size, MOST_TICKS)) > room
     return {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if long else {}
 
 
