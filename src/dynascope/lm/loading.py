@@ -97,7 +97,8 @@ def _place(name: str | Path, field: str = "name") -> tuple[str, dict[str, Any]]:
     """The folder or the hub's name, and the options that say which file of it is read."""
     path = Path(name).expanduser()
     if str(name) == AT_HAND:
-        (path,) = catalog.use(AT_HAND)
+        path = catalog.find(AT_HAND)[0]
+        files.record(AT_HAND)
     if path.is_file() and path.suffix == ".gguf":
         return str(path.parent), {"gguf_file": path.name}
     if path.is_dir() and not any(any(path.glob(pattern)) for pattern in WEIGHTS):

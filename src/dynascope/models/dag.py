@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
 from typing import Any
 
 import equinox as eqx
@@ -147,7 +145,7 @@ class DAG(eqx.Module):
         ):
             raise ValueError("sources must have, for each group of edges, the earlier layer it comes from")
         self.shared = None if shared is None else checks.array("shared", shared, ndim=1)
-        self.in_degrees = [reduce(add, [group.in_degrees() for group in groups]) for groups in self.edges]
+        self.in_degrees = [sum_of([group.in_degrees() for group in groups]) for groups in self.edges]
         self.skips = _listed("skips", [None] * len(self.edges) if skips is None else skips, jax.Array | None)
         self.outputs = None if outputs is None else tuple(_listed("outputs", outputs, tuple))
         if len(self.skips) != len(self.edges):
@@ -209,7 +207,7 @@ class DAG(eqx.Module):
         before, after = [], [x]
         for groups, origins, degrees, skip in zip(self.edges, self.sources, self.in_degrees, self.skips, strict=True):
             parts = zip(map(self._weighted, groups), origins, strict=True)
-            total = reduce(add, [part(after[origin]) for part, origin in parts])
+            total = sum_of([part(after[origin]) for part, origin in parts])
             before.append(total / jnp.sqrt(jnp.maximum(degrees, 1).astype(total.dtype)))
             activated = ACTIVATIONS[self.activation](before[-1])
             if skip is not None:
@@ -288,3 +286,11 @@ def _listed(name: str, value: Any, kind: Any) -> list[Any]:
         what = "lists for the layers" if kind == list | tuple else getattr(kind, "__name__", f"{kind}")
         raise TypeError(f"{name} must be a list of one or more {what}; got {checks.shown(value)}")
     return list(value)
+
+
+def sum_of(terms: Sequence[Any]) -> Any:
+    """The sum of one array or more."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

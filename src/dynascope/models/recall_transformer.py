@@ -20,9 +20,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from dynascope import checks
 from dynascope.models.frozen import Frozen
-from dynascope.models.transformer import Compute, fused_mix, fusible
+from dynascope.models.transformer import fused_mix, fusible
 
 Feed = Literal["mlp", "linear", "none"]
+Compute = Literal["float32", "bfloat16"]
 Square = Float[Array, "dim dim"]
 Rows = Float[Array, "tokens dim"]
 

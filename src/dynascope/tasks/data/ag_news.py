@@ -34,7 +34,8 @@ def load(terms: int = 1000) -> TrainTest:
     """AG News as rows (n, terms) of length sqrt(terms), classes 0 to 3; words and weights are those of the training
     file."""
     sizes(terms=terms)
-    train, test = catalog.use("ag_news")
+    train, test = catalog.find("ag_news")
+    files.record("ag_news")
     return _load(files.stamp(train), files.stamp(test), terms)
 
 

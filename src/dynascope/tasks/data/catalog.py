@@ -81,13 +81,6 @@ def find(name: str) -> tuple[Path, ...]:
     return (own,)
 
 
-def use(name: str) -> tuple[Path, ...]:
-    """The files of a data set, as `find` gives them, with a record that they are read."""
-    found = find(name)
-    files.record(name)
-    return found
-
-
 def find_text(text: str | Path) -> Path:
     """The file of a text: a name in one of the folders, or a path."""
     path = Path(text).expanduser()

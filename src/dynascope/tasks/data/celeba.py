@@ -26,7 +26,8 @@ def load(attribute: str = "Eyeglasses", size: int = 32, limit: int | None = None
     The split is the authors': pictures from 182638 on are the test set, or the last fifth in a folder without those.
     """
     sizes(size=size, limit=1 if limit is None else limit)
-    (folder,) = catalog.use("celeba")
+    (folder,) = catalog.find("celeba")
+    files.record("celeba")
     return _load(folder, attribute, size, limit)
 
 

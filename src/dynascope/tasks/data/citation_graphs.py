@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges
-from dynascope.tasks.data import catalog
+from dynascope.tasks.data import catalog, files
 
 
 class CitationGraph(NamedTuple):
@@ -27,7 +27,8 @@ class CitationGraph(NamedTuple):
 
 def load(name: str = "cora") -> CitationGraph:
     """The graph "cora", which the package carries, or another with a file `<name>.npz` in the same form."""
-    (file,) = catalog.use(name)
+    (file,) = catalog.find(name)
+    files.record(name)
     with np.load(file, allow_pickle=False) as stored:
         missing = [key for key in ("feat_data", "edges", "label") if key not in stored]
         if missing:

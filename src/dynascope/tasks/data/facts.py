@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+from pathlib import Path
 
 from dynascope.tasks.data import catalog, files
 from dynascope.tasks.prompts import Prompt
@@ -21,12 +23,18 @@ def capitals() -> list[Prompt]:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    (path,) = catalog.use(name)
+    (path,) = catalog.find(name)
+    files.record(name)
     wanted = {"known_1000_facts": ("prompt", "attribute"), "world_capitals": ("capital", "country")}[name]
     try:
-        rows = list(csv.DictReader(io.StringIO(files.unpack(path), newline="")))
+        rows = list(csv.DictReader(io.StringIO(_text(path), newline="")))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is damaged, or no table ({type(error).__name__})") from None
     if not rows or any(row.get(column) is None for row in rows for column in wanted):
         raise ValueError(f"{path} lacks {' or '.join(wanted)}; a file of facts has these columns")
     return rows
+
+
+def _text(path: Path) -> str:
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")

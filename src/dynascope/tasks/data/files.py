@@ -6,7 +6,6 @@ nothing takes the place of a missing file.
 
 from __future__ import annotations
 
-import gzip
 import os
 import tempfile
 import zipfile
@@ -90,12 +89,6 @@ def stamp(file: Path) -> tuple[Path, int, int]:
     """What changes when a file does: its path, when it was written, its size."""
     status = file.stat()
     return file, status.st_mtime_ns, status.st_size
-
-
-def unpack(file: Path) -> str:
-    """The text of a file, which is gzipped if its name ends in .gz."""
-    raw = file.read_bytes()
-    return (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8")
 
 
 def read_arrays(file: Path) -> TrainTest:

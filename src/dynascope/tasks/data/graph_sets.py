@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dynascope.graphs import GraphBatch, from_edges
-from dynascope.tasks.data import catalog
+from dynascope.tasks.data import catalog, files
 
 
 class GraphSet(NamedTuple):
@@ -21,7 +21,8 @@ class GraphSet(NamedTuple):
 def load(name: str) -> GraphSet:
     """The graphs of the file `<name>.npz`, such as tu_IMDBBINARY, without node tags. It holds `node_offset`, `edges`
     (i <= j, in the numbering of all nodes together) and `graph_label`."""
-    (file,) = catalog.use(name)
+    (file,) = catalog.find(name)
+    files.record(name)
     with np.load(file, allow_pickle=False) as stored:
         missing = [key for key in ("node_offset", "edges", "graph_label") if key not in stored]
         if missing:

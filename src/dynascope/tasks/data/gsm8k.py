@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 from dynascope.tasks.arithmetic import Problem
@@ -10,9 +11,11 @@ from dynascope.tasks.data import catalog, files
 
 def problems() -> list[Problem]:
     """The 1,319 test problems, from the file that `dynascope data` names."""
-    (path,) = catalog.use("gsm8k")
+    (path,) = catalog.find("gsm8k")
+    files.record("gsm8k")
     try:
-        rows = [json.loads(line) for line in files.unpack(path).splitlines() if line.strip()]
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        rows = [json.loads(line) for line in raw.decode("utf-8").splitlines() if line.strip()]
         return [Problem(row["question"], _number(row["answer"])) for row in rows]
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged, or no file of questions and answers ({type(error).__name__})") from None

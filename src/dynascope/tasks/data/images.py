@@ -23,7 +23,8 @@ def load(name: str) -> TrainTest:
     Args:
         name: "digits" (in the package), another of `datasets.IMAGES`, or that of any `<name>.npz` in the folders.
     """
-    (file,) = catalog.use(name)
+    (file,) = catalog.find(name)
+    files.record(name)
     return files.read_arrays(file)
 
 

@@ -32,7 +32,8 @@ NAME = "free_spoken_digits"
 def load(bands: int = 32, segments: int = 32) -> TrainTest:
     """The digits as bands x segments pictures, classes 0 to 9."""
     sizes(bands=bands, segments=segments)
-    (file,) = catalog.use(NAME)
+    (file,) = catalog.find(NAME)
+    files.record(NAME)
     return _load(files.stamp(file), bands, segments)
 
 

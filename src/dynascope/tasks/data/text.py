@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -29,8 +30,9 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
     package, which carries tiny_shakespeare."""
     path = catalog.find_text(text)
     files.record(str(text))
+    raw = path.read_bytes()
     try:
-        return files.unpack(path)
+        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})") from None
     except (EOFError, OSError, zlib.error) as error:
