@@ -108,7 +108,6 @@ UNCONVERTIBLE = {
     "torch.Tensor.cumsum": lambda m, x: x.cumsum(-1),
     "torch.sort": lambda m, x: torch.sort(x)[0],
     "torch.add": lambda m, x: torch.add(x, x, alpha=2),
-    "torch.nn.functional.linear": lambda m, x: F.linear(x, m.mask[:, :3]),
     "torch.nn.functional.dropout": lambda m, x: F.dropout(x),
     "torch.randn is random": lambda m, x: x + torch.randn(4),
     "torch.randn_like is random": lambda m, x: x + torch.randn_like(x),
@@ -129,6 +128,14 @@ def test_what_cannot_be_converted_is_named_in_one_line(name):
             attempt()
         assert str(caught.value).startswith("cannot convert Of: ")
         assert "\n" not in str(caught.value)
+
+
+def test_an_example_that_the_module_does_not_take_is_named():
+    module, x = Of(lambda m, x: F.linear(x, m.mask[:, :3])), np.ones((3, 4), "float32")
+    with pytest.raises(ValueError, match=r"^cannot convert Of: .*torch\.nn\.functional\.linear"):
+        ds.models.from_torch(module)(x)
+    with pytest.raises(ValueError, match=r"^example must be one input of the module, without the batch axis; mat1"):
+        ds.models.from_torch(module, x)
 
 
 def test_a_recurrent_network_is_named_by_its_operation():

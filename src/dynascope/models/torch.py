@@ -46,7 +46,7 @@ class TorchModel(eqx.Module):
 
         try:
             with jax.numpy_dtype_promotion("standard"):
-                return torch2jax.t2j(partial(tensor.apply, module))(x[None])[0]
+                return torch2jax.t2j(partial(tensor.apply, module))(jnp.asarray(x)[None])[0]
         except Exception as error:
             reason = tensor.first_line(error)
             if isinstance(error, jax.errors.ConcretizationTypeError):
@@ -134,11 +134,12 @@ def _compare(model: TorchModel, module: Any, example: Array) -> None:
     torch = _package("torch")
     try:
         with torch.no_grad():
-            expected = copy.deepcopy(module).eval()(torch.from_numpy(np.array(example))[None])[0].double().cpu().numpy()
+            output = copy.deepcopy(module).eval()(torch.from_numpy(np.array(example))[None])
     except (RuntimeError, IndexError, ValueError) as error:
         reason = _torch_tensor().first_line(error)
         raise ValueError(f"example must be one input of the module, without the batch axis; {reason}") from error
     found = np.asarray(eqx.filter_jit(model)(example), np.float64)
+    expected = output[0].double().cpu().numpy()
     gap = np.max(np.abs(found - expected), initial=0) / max(np.max(np.abs(expected), initial=0), 1e-30)
     if not gap <= 1e-3:
         raise ValueError(f"the converted {type(module).__name__} differs from PyTorch's on the example by {gap:.1e}")
