@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from dynascope.figures import legend_beside, panels
-from dynascope.lab.drawing import card_panel, house_style, render_figures
+from dynascope.lab.drawing import card_panel, drawing, render_figures
 from dynascope.lab.report.layout import CARD, NARROW, alone, find_panels, stack
 from dynascope.lab.report.layout.extents import extent
 from dynascope.lab.report.pictures import small_files
@@ -21,7 +21,7 @@ LEGIBLE = 9.0
 @pytest.fixture
 def figure() -> Figure:
     """Three panels that share an axis, with a color bar, a small text, and a legend beside them."""
-    with house_style():
+    with drawing():
         figure, axes = panels(3, sharey=True)
         for number, panel in enumerate(axes):
             panel.plot([0, 1, 2], [0, number, 1], label=f"curve {number}")
@@ -107,7 +107,7 @@ def test_the_pictures_are_small(figure: Figure):
 def test_a_footnote_takes_no_room_on_a_card():
     heights = []
     for note in ("", "a footnote"):
-        with house_style():
+        with drawing():
             figure, axes = panels(1)
             axes.plot([0, 1])
             axes.text(0, -0.24, note, transform=axes.transAxes)

@@ -41,17 +41,13 @@ def list_(context: Context, as_json: AsJson = False) -> None:
         ]
         print(json.dumps(rows, indent=2))
         return
-    from rich.table import Table
+    from rich.table import Column
 
     from dynascope.lab import formatting
-    from dynascope.lab.terminal import console, escape
+    from dynascope.lab.terminal import console, escape, plain_table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("data set", no_wrap=True)
-    for name in ("what", "where"):
-        table.add_column(name)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("license")
+    size = Column("size", justify="right", no_wrap=True)
+    table = plain_table(Column("data set", no_wrap=True), "what", "where", size, "license")
     for entry in catalog.entries():
         size = formatting.size(entry.size) if entry.paths else ""
         where = entry.where if entry.paths else f"[yellow]{entry.where}[/]"

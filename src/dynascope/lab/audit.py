@@ -122,10 +122,8 @@ def _keep(store: Store, audit: Audit) -> None:
     head = {"preset": audit.preset, "seeds": audit.seeds, "agreement": audit.agreement, "errors": audit.errors}
     write_atomically(store.root / f"{FILE}.json", pretty({**head, "rows": rows}))
     text = io.StringIO()
-    columns = ("id", "claim", "main", "holds", "of", "failing_seeds", "known", "statement")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        row["failing_seeds"] = " ".join(map(str, row["failing_seeds"]))
-        writer.writerow(row[name] for name in columns)
+    columns = ["id", "claim", "main", "holds", "of", "failing_seeds", "known", "statement"]
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**row, "failing_seeds": " ".join(map(str, row["failing_seeds"]))} for row in rows)
     write_atomically(store.root / f"{FILE}.csv", text.getvalue())

@@ -90,9 +90,6 @@ def claim(
         seeds: The number of random repetitions behind it. Default: the experiment's.
         post_hoc: The threshold, setting or statistic that was chosen after seeing results, and why.
         shown: Further numbers by name, added to `measured` for the reader.
-
-    Returns:
-        The claim.
     """
     numbers = plain(measured)
     if shown:
@@ -110,18 +107,14 @@ def claim(
 
 
 def erratum(counter: Claim, *, kind: Kind, printed: str, at: str) -> Claim:
-    """Something printed that measurement or mathematics refutes, from the claim that is its counter-example.
-
-    Like any claim it fails if the counter-example does not come out.
+    """The claim that something printed is refuted by measurement or mathematics, from the claim that is its
+    counter-example. Its verdict is `"erratum"` if the counter-example holds and `"fails"` otherwise.
 
     Args:
         counter: The counter-example; its statement says what is wrong and what is right.
         kind: `"error"`, `"gap"`, `"misprint"` or `"program"`.
         printed: The words of the document.
         at: Where they are printed: a page, section or equation, or a file of the published program.
-
-    Returns:
-        The claim, whose verdict is `"erratum"` if the counter-example holds and `"fails"` otherwise.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
@@ -150,15 +143,12 @@ def plain(value: Any) -> Any:
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
-    """The Wilson score interval of a share.
+    """The Wilson score interval of a share, between 0 and 1; (0, 1) without trials.
 
     Args:
         successes: The number of successes.
         trials: The number of trials.
         z: The quantile of the normal distribution. Default: 1.96, for 95 %.
-
-    Returns:
-        The ends of the interval, between 0 and 1; (0, 1) without trials.
     """
     if trials <= 0:
         return 0.0, 1.0
@@ -169,13 +159,11 @@ def wilson_interval(successes: int, trials: int, z: float = 1.96) -> tuple[float
 
 
 def share_of(outcomes: Iterable[object]) -> dict[str, JsonValue]:
-    """The share of outcomes that are true, as a claim's `measured` holds it.
+    """The share of outcomes that are true, as a claim's `measured` holds it: `share`, its 95 % Wilson `interval`, and
+    `of`, the number of outcomes.
 
     Args:
         outcomes: Booleans, or values taken as such.
-
-    Returns:
-        A dict with `share`, its 95 % Wilson `interval` and the number of outcomes, `of`.
     """
     values = [bool(outcome) for outcome in outcomes]
     low, high = wilson_interval(sum(values), len(values))
@@ -184,7 +172,7 @@ def share_of(outcomes: Iterable[object]) -> dict[str, JsonValue]:
 
 
 def shares_agree(successes: int, trials: int, other_share: float, other_trials: int, z: float = 2.576) -> bool:
-    """Whether two observed shares are compatible: the score test of equal proportions.
+    """Whether two observed shares differ by at most `z` standard errors: the score test of equal proportions.
 
     Args:
         successes: Successes of the first sample.
@@ -192,9 +180,6 @@ def shares_agree(successes: int, trials: int, other_share: float, other_trials: 
         other_share: Share of successes in the second sample, from 0 to 1.
         other_trials: Size of the second sample.
         z: The quantile of the normal distribution. Default: 2.576, for 99 %.
-
-    Returns:
-        True if the shares differ by at most `z` standard errors.
     """
     pooled = (successes + other_share * other_trials) / (trials + other_trials)
     spread = math.sqrt(max(pooled * (1 - pooled), 0.25 / (trials + other_trials)) * (1 / trials + 1 / other_trials))

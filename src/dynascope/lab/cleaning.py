@@ -21,7 +21,6 @@ from dynascope.lab.locks import lock
 from dynascope.lab.lookup import locate
 from dynascope.lab.run_folders import OLD, REMOVED, UNFINISHED, lock_path
 from dynascope.lab.store import Store
-from dynascope.lab.stored_run import StoredRun
 
 FAILED = ("crashed", "unfinished", "damaged", "left over")
 _OURS = re.compile(r"[0-9a-f]{12}(\.old|\.unfinished|\.removed)?")
@@ -139,7 +138,7 @@ def _remove(item: Item) -> bool:
         if not folder.exists():
             return False
         now = inspect(folder)
-        if (now.state, _manifest(now.run)) != (item.state, _manifest(item.run)):
+        if (now.state, now.run and now.run.manifest) != (item.state, item.run and item.run.manifest):
             raise StoreError(f"{folder} has been written again in the meantime: left")
         away = folder.with_name(item.digest + REMOVED)
         if folder != away:
@@ -147,7 +146,3 @@ def _remove(item: Item) -> bool:
             folder.rename(away)
         shutil.rmtree(away)
         return True
-
-
-def _manifest(run: StoredRun | None) -> object:
-    return run.manifest if run else None

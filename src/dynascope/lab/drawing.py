@@ -28,14 +28,11 @@ _KINDS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
 def render_figures(draw: Callable[[], Mapping[str, Figure]], card: Card = "") -> dict[str, bytes]:
-    """The figures that `draw` makes as files.
+    """The figures that `draw` makes as files, in their order: the content of `figures/<name>.png` and `.svg`.
 
     Args:
         draw: Returns the figures by name.
         card: The figure that goes on the card of the report; a `ValueError` if there is none of this name.
-
-    Returns:
-        The content of `figures/<name>.png` and `.svg`, in the order of the figures.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -102,20 +99,14 @@ def spread(count: int, most: int) -> np.ndarray:
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """While the block lasts, this thread draws in the house style, and no other thread draws."""
-    with _DRAWING, house_style():
-        yield
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """The style of the figures, and what makes their bytes the same each time."""
+    """While the block lasts, this thread draws in the house style, with the same bytes each time, and no other thread
+    draws."""
     from matplotlib import rc_context
 
     from dynascope.figures import HOUSE_STYLE
 
     settings: dict[Any, Any] = {**HOUSE_STYLE, "svg.hashsalt": "dynascope", "svg.fonttype": "path"}
-    with rc_context(settings):
+    with _DRAWING, rc_context(settings):
         yield
 
 

@@ -54,8 +54,7 @@ def execute(
         setting: What to run.
         store: The folder of runs. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
         force: Run again what is stored. The old run stays until the new one is complete.
-        draw: Whether to make figures, most of the cost of a small run. A later call makes them from the stored
-            measurement.
+        draw: Whether to make figures, most of a small run's cost. A later call makes them from the stored measurement.
         on_progress: Called with the progress of the work.
         warn: Called with warnings, each a line.
         keep_every: Seconds between two checkpoints.

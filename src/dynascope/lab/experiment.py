@@ -70,9 +70,6 @@ class Fields(BaseModel):
 
         Args:
             whole: An experiment that has them, most often by inheritance.
-
-        Returns:
-            The group by itself.
         """
         return cls.model_construct(**{name: getattr(whole, name) for name in cls.model_fields})
 
@@ -108,69 +105,50 @@ class Experiment(Fields, ABC):
 
     @abstractmethod
     def measure(self, seed: int) -> xr.Dataset | xr.DataTree:
-        """Train, simulate or evaluate.
+        """The measurement: labeled arrays, or a tree of them if several traces have coordinates of their own.
 
         Args:
             seed: Determines every random choice.
-
-        Returns:
-            Labeled arrays, or a tree of them if several traces have coordinates of their own.
         """
 
     def predict(self, measured: Any) -> xr.Dataset | xr.DataTree | None:
-        """Compute the theory's prediction of the same variables.
+        """The theory's prediction of the same variables; None if there is no theory.
 
         Args:
-            measured: The result of `measure`. It gives the times and the starts that the prediction needs (such as
-                the run's own initial weights), nothing else.
-
-        Returns:
-            Labeled arrays, or None if there is no theory.
+            measured: The result of `measure`, for the times and the starts (such as initial weights), nothing else.
         """
         return None
 
     @abstractmethod
     def reduce(self, measured: Any, predicted: Any) -> xr.Dataset | xr.DataTree:
-        """Compute the few numbers that are judged, drawn and swept; no thresholds.
+        """The few numbers that are judged, drawn and swept, as labeled arrays; no thresholds.
 
         Args:
             measured: The result of `measure`.
             predicted: The result of `predict`.
-
-        Returns:
-            Labeled arrays.
         """
 
     @abstractmethod
     def judge(self, reduced: Any) -> Iterable[Claim]:
-        """Judge the claims, mostly by the functions of `lab.criteria`.
+        """The claims, the main one first; mostly made by the functions of `lab.criteria`.
 
         Args:
             reduced: The result of `reduce`.
-
-        Returns:
-            The claims, the main one first.
         """
 
     @abstractmethod
     def draw(self, measured: Any, predicted: Any, reduced: Any) -> Mapping[str, Figure]:
-        """Draw the figures.
+        """The figures by name, the main one first.
 
         Args:
             measured: The result of `measure`.
             predicted: The result of `predict`.
             reduced: The result of `reduce`.
-
-        Returns:
-            Figures by name, the main one first.
         """
 
     def data_sets(self) -> tuple[str, ...]:
-        """Name the data sets that `measure` reads. Their checksums are part of the run's digest.
-
-        Returns:
-            The names, as `dynascope data` lists them.
-        """
+        """The names of the data sets that `measure` reads, as `dynascope data` lists them. Their checksums are part of
+        the run's digest."""
         return ()
 
     @property
@@ -181,11 +159,7 @@ class Experiment(Fields, ABC):
 
     @classmethod
     def title(cls) -> str:
-        """The question.
-
-        Returns:
-            The first line of the docstring.
-        """
+        """The question: the first line of the docstring."""
         return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
 
 

@@ -24,16 +24,13 @@ MOST_RUNS = 1_000_000
 def build(
     kind: type[Experiment], changes: Mapping[str, object], preset: str | None = None, control: bool = False
 ) -> Experiment:
-    """Build an experiment, its fields validated.
+    """The experiment with these fields, validated.
 
     Args:
         kind: The class of the experiment.
         changes: Values of fields, on top of everything else.
         preset: A preset of the experiment; `full`, or None, for its defaults.
         control: Whether to apply the control on top of the preset.
-
-    Returns:
-        The experiment.
     """
     check(kind)
     fields = {**preset_fields(kind, preset), **(kind.control if control else {}), **changes}

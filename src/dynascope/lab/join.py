@@ -46,9 +46,6 @@ def join(
         others: Further stores with parts.
         warn: Called with a line if other code has measured parts.
 
-    Returns:
-        The stored run of the whole.
-
     Raises:
         UsageError: If a training is in no part, or the experiment has no parts.
     """

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dynascope.lab.errors import BusyError
 
+POLL_SECONDS = 0.2
+"""Between two looks at a lock that is waited for."""
+
 
 @contextmanager
-def lock(path: Path, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock; if another process holds it, raise a `BusyError` with the text `busy`.
+def lock(path: Path, busy: str = "") -> Iterator[None]:
+    """Hold an exclusive lock; if another process holds it, wait, or raise a `BusyError` with the text `busy`.
 
     The lock ends with its process, so a kill leaves nothing to clean up. The file is removed under the lock, hence the
     check that the file we locked is still the one of that name.
@@ -28,7 +32,9 @@ def lock(path: Path, busy: str) -> Iterator[None]:
             os.close(handle)
         except BlockingIOError:
             os.close(handle)
-            raise BusyError(busy) from None
+            if busy:
+                raise BusyError(busy) from None
+            time.sleep(POLL_SECONDS)
     try:
         yield
     finally:

@@ -65,17 +65,12 @@ def load(
     """The latest stored run of this name. Nothing runs.
 
     Args:
-        name: The class or id of an experiment, a digest, a folder, or any other name that `dynascope where` takes,
-            such as `"edge.product@quick:3"`.
-        preset: Only runs in this preset. `preset`, `control` and `fields` mean what they mean for `dynascope run`: if
-            any of them is given, the run must be in exactly that setting.
+        name: The class or id of an experiment, or any name that `dynascope where` takes: `"edge.product@quick:3"`.
+        preset: Only runs in this preset. With `preset`, `control` or `fields`, only runs in exactly that setting.
         seed: Only runs with this seed.
         control: Only runs of the control.
         store: The store to look in. Default: `Store()`.
         **fields: Only runs with these fields of the experiment.
-
-    Returns:
-        The `StoredRun`.
 
     Raises:
         StoreError: If there is no such run; the message gives the command that makes it.

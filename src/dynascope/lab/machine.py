@@ -51,14 +51,9 @@ def make_room() -> None:
         return
     if maps.count(b"\n") > MANY_MAPS:
         jax.clear_caches()
-        _give_back()
-
-
-def _give_back() -> None:
-    """Have the C library return what was freed; by itself it keeps gigabytes that the programs took in small pieces."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
-    if trim is not None:
-        trim(0)
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # glibc keeps gigabytes that programs took in small pieces, unless it is told to
+            trim(0)
 
 
 _looked = -1.0

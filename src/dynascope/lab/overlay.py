@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import formatting
 from dynascope.lab.compare import Comparison
-from dynascope.lab.drawing import house_style, spread
+from dynascope.lab.drawing import drawing, spread
 from dynascope.lab.files import write_atomically
 from dynascope.lab.stored_run import StoredRun
 
@@ -56,11 +56,9 @@ def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
     Returns whether there is a figure, and the variables that differ and are not in it.
     """
     a, b = compared.a, compared.b
-    names = (
-        _name(a, {name: pair[0] for name, pair in compared.fields.items()}),
-        _name(b, {name: pair[1] for name, pair in compared.fields.items()}),
-    )
-    with house_style():
+    first, second = ({name: pair[k] for name, pair in compared.fields.items()} for k in (0, 1))
+    names = (_name(a, first), _name(b, second))
+    with drawing():
         figure, missing = overlay(a.measured(), b.measured(), names)
         if figure is None:
             figure, missing = overlay(a.reduced(), b.reduced(), names)

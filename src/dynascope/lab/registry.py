@@ -38,9 +38,6 @@ def entries(pattern: str = "*") -> list[Entry]:
 
     Args:
         pattern: A glob such as `"edge.*"`. Default: all experiments.
-
-    Returns:
-        An `Entry` for each: its id, title, document, place, cost, presets and file.
     """
     return [entry for entry in survey()[0] if fnmatchcase(entry.id, pattern)]
 
@@ -52,13 +49,10 @@ def ids() -> list[str]:
 
 
 def match(patterns: Iterable[str]) -> list[Entry]:
-    """The experiments that ids, globs and files name. Nothing is imported.
+    """The experiments that ids, globs and files name, each once, in the order of the patterns. Nothing is imported.
 
     Args:
         patterns: Ids, globs such as `"edge.*"`, and a user's own files (`"mine.py"`, or `"mine.py::id"`).
-
-    Returns:
-        An `Entry` for each experiment, once, in the order of the patterns.
 
     Raises:
         UsageError: If a pattern names no experiment; the message suggests the nearest id.
@@ -78,9 +72,6 @@ def load(address: str | Entry) -> type[Experiment]:
 
     Args:
         address: An id, a user's own file with one experiment, `"mine.py::id"`, or an entry of the catalog.
-
-    Returns:
-        The subclass of `Experiment`.
 
     Raises:
         UsageError: If the address names no experiment or several, or if the class is not a complete experiment.

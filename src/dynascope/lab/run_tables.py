@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from dynascope.lab import formatting
 from dynascope.lab.field_types import format_value
 from dynascope.lab.inventory import Item
 from dynascope.lab.listing import fields_that_differ
-from dynascope.lab.terminal import mark
+from dynascope.lab.terminal import mark, plain_table
 
 if TYPE_CHECKING:
     from dynascope.lab.claims import Claim
@@ -26,14 +26,10 @@ LONGEST = 28
 
 def runs_table(items: Sequence[Item]) -> Table:
     """The runs, a row for each; an id is printed once."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("experiment", "digest", "preset"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("seed", justify="right")
-    table.add_column("settings that differ")
-    table.add_column("verdicts", no_wrap=True)
-    for name in ("age", "size"):
-        table.add_column(name, justify="right", no_wrap=True)
+    first = (Column(name, no_wrap=True) for name in ("experiment", "digest", "preset"))
+    seed, verdict = Column("seed", justify="right"), Column("verdicts", no_wrap=True)
+    last = (Column(name, justify="right", no_wrap=True) for name in ("age", "size"))
+    table = plain_table(*first, seed, "settings that differ", verdict, *last, padding=(0, 2, 0, 0))
     names, before = fields_that_differ(items), ""
     for item in items:
         head = "" if item.id == before else f"[bold]{escape(item.id)}[/]"
@@ -87,11 +83,8 @@ def claims_side_by_side(compared: Comparison) -> Table:
 
 
 def _side_by_side(name: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column(name, no_wrap=True)
-    for side in ("A", "B"):
-        table.add_column(side, ratio=1)
-    return table
+    sides = (Column(side, ratio=1) for side in ("A", "B"))
+    return plain_table(Column(name, no_wrap=True), *sides, padding=(0, 2, 0, 0))
 
 
 def _outcome(claim: Claim | None) -> str:

@@ -62,7 +62,7 @@ class Setting:
         seed: object = 0,
         sweep: bool = False,
     ) -> Setting:
-        """Check what was asked for and build it.
+        """The setting that was asked for, checked and built.
 
         Args:
             experiment: An id, a user's own file (`mine.py::id`), or the class.
@@ -71,9 +71,6 @@ class Setting:
             changes: Values of fields, on top of both.
             seed: Sets every random choice: an integer from 0 to 2**32 - 1.
             sweep: Whether only a sweep asks for it.
-
-        Returns:
-            The setting, its fields validated.
 
         Raises:
             UsageError: With a line for each mistake: what was given, what is allowed, and the nearest name.
@@ -91,9 +88,6 @@ class Setting:
             seed: Sets every random choice: an integer from 0 to 2**32 - 1.
             sweep: Whether only a sweep asks for it.
 
-        Returns:
-            The setting.
-
         Raises:
             UsageError: If the seed is out of range, or the experiment's id cannot be used.
         """
@@ -106,14 +100,11 @@ class Setting:
 
     @classmethod
     def of_run(cls, run: StoredRun, kind: type[Experiment]) -> Setting | None:
-        """The setting of a stored run.
+        """The setting of a stored run; None if the class does not take these fields any more.
 
         Args:
             run: The run.
             kind: The class of its experiment.
-
-        Returns:
-            The setting, or None if the class does not take these fields any more.
         """
         try:
             return cls(kind(**run.config), run.preset, run.seed, run.sweep)
@@ -221,13 +212,10 @@ class Setting:
         return found
 
     def on_record(self, claims: Sequence[Claim]) -> Mapping[str, str]:
-        """The claims of a run in this setting that are recorded as failing, with the reason.
+        """The claims of a run in this setting that are recorded as failing, by id, with the reason.
 
         Args:
             claims: What was judged, the main claim first.
-
-        Returns:
-            The reasons by the claims' ids.
         """
         if not self.control:
             return self.known_failures
@@ -264,27 +252,13 @@ class Setting:
 
 
 def fields_of(experiment: Experiment) -> dict[str, object]:
-    """The fields of an experiment as JSON holds them.
-
-    Args:
-        experiment: The experiment.
-
-    Returns:
-        The values by name.
-    """
+    """The fields of an experiment as JSON holds them."""
     return plain_json(experiment.model_dump(mode="json"))
 
 
 def fields_after(kind: type[Experiment], changes: Mapping[str, object]) -> dict[str, object]:
-    """The fields of a class after a change, as JSON holds them.
-
-    Args:
-        kind: The experiment's class.
-        changes: Values of fields on top of the defaults.
-
-    Returns:
-        The values by name; none if the class refuses them, as one with a field that must be given.
-    """
+    """The fields of a class after a change, as JSON holds them; none if the class refuses them, as one with a field
+    that must be given."""
     try:
         return fields_of(kind.model_validate(dict(changes)))
     except ValidationError:
@@ -312,18 +286,8 @@ def address_of(kind: type[Experiment]) -> str | type[Experiment]:
 
 
 def possible(settings: Iterable[Setting], named: Sequence[str]) -> tuple[list[Setting], list[str]]:
-    """The settings that can run, and a line for each that lacks something. One that is named by its id is refused.
-
-    Args:
-        settings: What was asked for.
-        named: The ids and addresses that a person has typed.
-
-    Returns:
-        The settings for which nothing is missing, and the lines.
-
-    Raises:
-        UsageError: If something is missing for an experiment that was named, or for the only one.
-    """
+    """The settings that can run, and a line for each that lacks something. A `UsageError` if that is the only one, or
+    is among the ids and addresses that a person has `named`."""
     settings, lines = list(settings), []
     for setting in settings:
         if setting.missing:

@@ -39,14 +39,11 @@ class Store:
             raise UsageError(f"the run store must be a folder; got the file {self.root}")
 
     def find(self, id: str, digest: str) -> StoredRun | None:
-        """Find one run, and check every file of it.
+        """The run with every file of it checked; None if there is none, or one that an earlier version wrote.
 
         Args:
             id: The id of the experiment.
             digest: The digest of the run.
-
-        Returns:
-            The run, or None if there is none, or one that an earlier version wrote.
         """
         folder = self.readable(self.root / id / digest)
         try:
@@ -55,13 +52,10 @@ class Store:
             return None
 
     def runs(self, id: str | None = None) -> tuple[list[StoredRun], list[str]]:
-        """List the complete runs.
+        """The complete runs, oldest first, and a line for each folder that is damaged.
 
         Args:
             id: Only runs of this experiment.
-
-        Returns:
-            The runs, oldest first, and a line for each folder that is damaged.
         """
         found: list[StoredRun] = []
         problems: list[str] = []
@@ -73,23 +67,16 @@ class Store:
         return sorted(found, key=lambda run: str(run.manifest["finished"])), problems
 
     def latest(self, id: str | None = None) -> tuple[dict[str, StoredRun], list[str]]:
-        """Find the latest run of each experiment that is not a point of a sweep.
+        """The latest run of each experiment that is not a point of a sweep, and a line for each folder that is damaged.
 
         Args:
             id: Only of this experiment.
-
-        Returns:
-            The runs by the ids of their experiments, and a line for each folder that is damaged.
         """
         runs, problems = self.runs(id)
         return {run.id: run for run in runs if not run.sweep}, problems
 
     def ids(self) -> list[str]:
-        """List the experiments that have a folder.
-
-        Returns:
-            Their ids, sorted.
-        """
+        """The ids of the experiments that have a folder, sorted."""
         try:
             return sorted(path.name for path in self.root.iterdir() if path.is_dir())
         except FileNotFoundError:
@@ -98,13 +85,11 @@ class Store:
             raise StoreError(f"the run store {self.root} cannot be read ({error.strerror})") from error
 
     def folders(self, id: str) -> list[Path]:
-        """List the folders of an experiment, except that of its sweeps.
+        """The folders of an experiment's complete, unfinished and leftover runs, sorted by name; not that of its
+        sweeps.
 
         Args:
             id: The id of the experiment.
-
-        Returns:
-            The folders of complete, unfinished and leftover runs, sorted by name.
         """
         try:
             return sorted(path for path in (self.root / id).iterdir() if path.is_dir() and path.name != SWEEPS)
@@ -121,13 +106,11 @@ class Store:
 
     @staticmethod
     def readable(folder: Path) -> Path | None:
-        """The folder from which a run can be read.
+        """The folder from which a run can be read: itself, the one in which it is kept while it is being replaced, or
+        None.
 
         Args:
             folder: The folder of the run.
-
-        Returns:
-            The folder itself, the one in which the run is kept while it is being replaced, or None if neither exists.
         """
         aside = folder.with_name(folder.name + OLD)
         return next((path for path in (folder, aside) if path.exists()), None)
@@ -138,9 +121,6 @@ class Store:
 
         Args:
             setting: The setting of the run.
-
-        Yields:
-            The draft.
 
         Raises:
             ReadOnlyError: If the store cannot be written to.

@@ -39,14 +39,11 @@ class StoredRun:
 
     @classmethod
     def open(cls, folder: Path, reused: bool = False) -> StoredRun:
-        """Read the manifest of a run folder.
+        """The run in a folder, whose manifest is read.
 
         Args:
             folder: The folder of the run.
             reused: Recorded as the attribute `reused`.
-
-        Returns:
-            The run.
 
         Raises:
             StoreError: If the folder is not a complete run.
@@ -118,35 +115,19 @@ class StoredRun:
         return {name: self.folder / "figures" / f"{name}.png" for name in self.manifest["figures"]}
 
     def measured(self) -> xr.Dataset | xr.DataTree:
-        """Read what `measure` returned.
-
-        Returns:
-            A dataset or a tree of datasets, in memory.
-        """
+        """The arrays that `measure` returned: a dataset or a tree of datasets, in memory."""
         return _load(self._check("measured.nc"))
 
     def predicted(self) -> xr.Dataset | xr.DataTree | None:
-        """Read what `predict` returned.
-
-        Returns:
-            A dataset or a tree of datasets, in memory, or None if there is no theory.
-        """
+        """The arrays that `predict` returned, in the same form; None if there is no theory."""
         return _load(self._check("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
 
     def reduced(self) -> xr.Dataset | xr.DataTree:
-        """Read the few numbers that were judged and drawn.
-
-        Returns:
-            A dataset or a tree of datasets, in memory.
-        """
+        """The few numbers that were judged and drawn, in the same form."""
         return _load(self._check("reduced.nc"))
 
     def verify(self) -> StoredRun:
-        """Check every file of the run against its checksum; a `StoreError` if one is missing or damaged.
-
-        Returns:
-            The run itself.
-        """
+        """The run itself, with every file checked against its checksum; a `StoreError` if one is missing or damaged."""
         for name in self.manifest["files"]:
             self._check(name)
         return self

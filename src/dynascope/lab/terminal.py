@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from dynascope.lab import formatting
 from dynascope.lab.field_types import describe_type, format_value
@@ -33,14 +33,15 @@ def console(errors: bool = False) -> Console:
     return Console(stderr=errors, highlight=False, width=200 if wide else None)
 
 
+def plain_table(*columns: str | Column, **options: Any) -> Table:
+    """A table without lines, its headers in bold."""
+    return Table(*columns, box=None, pad_edge=False, header_style="bold", **options)
+
+
 def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> Table:
     """The list of experiments."""
-    table = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    table.add_column("experiment", no_wrap=True)
-    table.add_column("question")
-    table.add_column("source")
-    for name in ("quick", "full"):
-        table.add_column(name, justify="right", no_wrap=True)
+    costs = (Column(name, justify="right", no_wrap=True) for name in ("quick", "full"))
+    table = plain_table(Column("experiment", no_wrap=True), "question", "source", *costs, collapse_padding=True)
     table.add_column("last run", no_wrap=True)
     for entry in entries:
         run = last.get(entry.id)
@@ -82,9 +83,7 @@ def mark(claim: Claim) -> str:
 
 def audit_table(rows: Sequence[Row]) -> Table:
     """The claims of an audit, a row for each."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("experiment", "claim", "holds in", "fails at seeds", "on record"):
-        table.add_column(name)
+    table = plain_table("experiment", "claim", "holds in", "fails at seeds", "on record")
     for row in rows:
         share = formatting.share({"share": row.holds / row.of, "interval": row.interval, "of": row.of})
         failing = ", ".join(map(str, row.failing_seeds[:12])) + (", …" if len(row.failing_seeds) > 12 else "")
@@ -100,18 +99,15 @@ MOST_ROWS = 60
 def sweep_table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Table:
     """The summary of a sweep over the grid's `keys`: a row for each point and claim, or, if those are many, for each
     claim over all points."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
     if len(rows) <= MOST_ROWS:
-        for name in (*keys, "claim", "holds in", "mean measured"):
-            table.add_column(escape(name))
+        table = plain_table(*map(escape, keys), "claim", "holds in", "mean measured")
         for row in rows:
             found = {"share": row["share"], "interval": (row["low"], row["high"]), "of": row["of"]}
             share = formatting.share(found) if row["of"] else "gap"
             cells = (*(format_value(row[key]) for key in keys), row["claim"], share, formatting.text(row["mean"]))
             table.add_row(*map(escape, cells))
         return table
-    for name in ("claim", "holds in", "at every seed of", "at no seed of", "points"):
-        table.add_column(name)
+    table = plain_table("claim", "holds in", "at every seed of", "at no seed of", "points")
     for claim in dict.fromkeys(row["claim"] for row in rows):
         found = [row for row in rows if row["claim"] == claim and row["of"]]
         of = sum(row["of"] for row in found)
@@ -158,9 +154,7 @@ def _changes(changes: Mapping[str, object]) -> str:
 
 def fields_table(kind: type[Experiment]) -> Table:
     """The fields: name, type and limits, default, description."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("field", "type", "default", ""):
-        table.add_column(name)
+    table = plain_table("field", "type", "default", "")
     for name, field in kind.model_fields.items():
         default = "[red]required[/]" if field.is_required() else escape(format_value(field.default))
         table.add_row(name, escape(describe_type(field)), default, f"[dim]{escape(field.description or '')}[/]")

@@ -48,15 +48,12 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
 
 
 def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
-    """Read a trajectory that `Trajectory.save` wrote. Nothing is unpickled.
+    """A trajectory that `Trajectory.save` wrote, which can be resumed. Nothing is unpickled.
 
     Args:
         path: The file, with or without the suffix .npz.
         like: A trajectory of the same call, which has the model, the task and the optimizer: the one that was saved,
             or, in a new session, the same call with `steps=0` (for a flow, `times=[0]`).
-
-    Returns:
-        The trajectory, which can be resumed.
 
     Raises:
         FileNotFoundError: If there is no such file.

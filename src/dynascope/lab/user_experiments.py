@@ -8,6 +8,7 @@ with a line that says why.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Container, Iterator
 from functools import lru_cache
 from importlib.machinery import PathFinder
@@ -48,7 +49,7 @@ def _in_folders(problems: list[str]) -> Iterator[Entry]:
 
 
 def _in_packages(problems: list[str]) -> Iterator[Entry]:
-    for name, value, origin in _entry_points():
+    for name, value, origin in _entry_points(tuple(sys.path)):
         module, _, wanted = value.partition(":")
         files = _files(module)
         if not files:
@@ -67,14 +68,8 @@ def _read(path: Path, module: str | None, origin: str, problems: list[str]) -> l
         return []
 
 
-def _entry_points() -> list[tuple[str, str, str]]:
-    import sys
-
-    return _entry_points_on(tuple(sys.path))
-
-
 @lru_cache(maxsize=8)
-def _entry_points_on(path: tuple[str, ...]) -> list[tuple[str, str, str]]:
+def _entry_points(path: tuple[str, ...]) -> list[tuple[str, str, str]]:
     """The entry points of the group: name, value, and the distribution. Searching the installed packages takes a while,
     so it is done once for each value of `sys.path`."""
     from importlib.metadata import entry_points

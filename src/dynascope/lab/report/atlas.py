@@ -11,7 +11,7 @@ from dynascope.lab import formatting
 from dynascope.lab.errors import StoreError, one_line
 from dynascope.lab.report.about import About, Find, about
 from dynascope.lab.report.pages import RunPage
-from dynascope.lab.report.sweeps import SweepPage, read_sweeps, split
+from dynascope.lab.report.sweeps import SweepPage, read_sweeps
 from dynascope.lab.store import Store
 
 PREFERENCE = ("full", "quick")
@@ -81,8 +81,9 @@ def gather(store: Store, find: Find, data: bool = False) -> Atlas:
             problems.append(str(error))
         except (ValueError, KeyError, TypeError) as error:  # checksums agree, but the content is not in our format
             problems.append(f"{run.folder} cannot be shown ({one_line(error)})")
-    sweeps, lines = split([one for id in store.ids() for one in read_sweeps(store.root / id, data)])
-    problems += lines
+    read = [one for id in store.ids() for one in read_sweeps(store.root / id, data)]
+    sweeps = [one for one in read if isinstance(one, SweepPage)]
+    problems += [one for one in read if isinstance(one, str)]
     experiments = []
     for id, found in sorted(pages.items()):
         shown = kept(preferred(found))

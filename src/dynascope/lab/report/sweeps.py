@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,8 +121,3 @@ def read_sweeps(folder: Path, data: bool = False) -> Iterator[SweepPage | str]:
             continue  # unfinished, or not a sweep of ours
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StoreError) as error:
             yield f"{path} cannot be shown ({error}): repeat the sweep; its runs are stored"
-
-
-def split(found: Sequence[SweepPage | str]) -> tuple[list[SweepPage], list[str]]:
-    """The pages, and the lines."""
-    return [one for one in found if isinstance(one, SweepPage)], [one for one in found if isinstance(one, str)]

@@ -6,9 +6,7 @@ import csv
 import io
 import json
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import xarray as xr
 from scipy.special import stdtrit
 
 from dynascope import __version__
-from dynascope.lab.errors import BusyError, explain_os_error
+from dynascope.lab.errors import explain_os_error
 from dynascope.lab.files import checksum, write_atomically
 from dynascope.lab.json_text import digest_of, pretty
 from dynascope.lab.locks import lock
@@ -102,13 +100,14 @@ def number_rows(data: xr.Dataset) -> Iterator[dict[str, object]]:
             yield row | {name: column[place].item() for name, column in columns.items()}
 
 
-def write_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]) -> Path:
-    """Write `sweeps/<digest>/` with `sweep.nc`, the tables, the figures and a manifest; return the folder.
+def write_summary(asked: Plan, data: xr.Dataset, gaps: Mapping[int, str]) -> Path:
+    """Write `sweeps/<digest>/` with `sweep.nc`, the tables, the figures and a manifest; return the folder. `gaps` are
+    the lines of runs that did not finish, by their numbers.
 
     Nothing is written if all of it is there already.
     """
     final = asked.store.root / asked.kind.id / SWEEPS / digest_of(asked.question)
-    errors = [{"point": asked.point(k), "seed": asked.seed(k), "error": line} for k, line in gaps]
+    errors = [{"point": asked.point(k), "seed": asked.seed(k), "error": line} for k, line in gaps.items()]
     rows = claim_rows(data)
     texts: dict[str, bytes | str] = {
         "sweep.nc": pack(data),
@@ -120,7 +119,7 @@ def write_summary(asked: Plan, data: xr.Dataset, gaps: Sequence[tuple[int, str]]
     if _is_there(final, sums):
         return final
     try:
-        with _turn(final):
+        with lock(final.with_name(final.name + ".lock")):
             if not _is_there(final, sums):
                 _write(final, asked, data, texts)
     except OSError as error:
@@ -159,19 +158,6 @@ def _is_there(final: Path, sums: Mapping[str, str]) -> bool:
         return same and intact and all(manifest["files"].get(name) == sum for name, sum in sums.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-@contextmanager
-def _turn(final: Path) -> Iterator[None]:
-    """Hold the lock of the summary; if another process writes the same one, wait for it."""
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(lock(final.with_name(final.name + ".lock"), "busy"))
-                break
-            except BusyError:
-                time.sleep(0.2)
-        yield
 
 
 def _points(array: xr.DataArray) -> Iterator[tuple[dict[str, object], tuple[int, ...]]]:

@@ -14,24 +14,30 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 
 import xarray as xr
 
-from dynascope.lab.errors import BusyError, ClusterLost, DiskError, LabError, StoreError, one_line
+from dynascope.lab.errors import BusyError, ClusterLost, DiskError, ExperimentCrash, LabError, StoreError, one_line
+from dynascope.lab.execute import execute
 from dynascope.lab.experiment import Experiment
 from dynascope.lab.monitor import Progress
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import ReadOnlyError, Store
-from dynascope.lab.sweeps.gathering import Gathering
+from dynascope.lab.stored_run import StoredRun
+from dynascope.lab.sweeps.gathering import Gathering, flat
 from dynascope.lab.sweeps.plan import Plan, plan
-from dynascope.lab.sweeps.point import results, run_point
 from dynascope.lab.sweeps.summary import write_summary
 from dynascope.lab.workers.executors import InProcess, is_far
-from dynascope.lab.workers.parcels import Place, place_of
+from dynascope.lab.workers.parcels import Parcel, Place, place_of
 
 MOST_AT_ONCE = 1000
 """How many runs are handed to the executor before one of them has ended."""
 POLL_SECONDS = 0.2
 """Between two looks at a run that another process works on."""
+
+Results = tuple[list[dict[str, object]], xr.Dataset]
+"""What a sweep keeps of a run: its claims as plain values, and its reduced numbers."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,7 @@ def sweep(
         store: Where runs are kept. Default: `runs`.
         executor: Anything with the interface of `concurrent.futures`. Default: this process.
         force: Whether to repeat stored runs.
-        part: `(3, 100)` runs every hundredth point from the third on. When all parts are stored, the same call without
-            it takes moments.
+        part: `(3, 100)` runs every hundredth point from the third on. The same call without it joins stored parts.
         on_progress: Called after each run.
 
     Returns:
@@ -101,12 +106,10 @@ def carry_out(
     work = _Work(asked, executor or InProcess(), on_progress, on_gap)
     work.take_stored()
     work.run_missing()
-    gaps = [line for _, line in sorted(work.gaps.items())]
+    gaps = dict(sorted(work.gaps.items()))
     data = work.gathered.dataset().assign_attrs(_about(asked, work.gathered))
-    folder = None
-    if asked.part is None:
-        folder = write_summary(asked, data, [(k, work.gaps[k]) for k in sorted(work.gaps)])
-    return Sweep(data, gaps, folder)
+    folder = write_summary(asked, data, gaps) if asked.part is None else None
+    return Sweep(data, list(gaps.values()), folder)
 
 
 def _about(asked: Plan, gathered: Gathering) -> dict[str, object]:
@@ -118,6 +121,23 @@ def _about(asked: Plan, gathered: Gathering) -> dict[str, object]:
         "control": asked.control,
         "left_out": gathered.left_out(),
     }
+
+
+def run_point(setting: Setting, place: Place, force: bool = False) -> Results | Parcel:
+    """Execute a setting without figures and store it, in a worker. If this process does not see the store, the results
+    come with the files of the run, as a `Parcel`."""
+    if place.visible:
+        return _results(execute(setting, Store(place.root), force=force, draw=False))
+    with TemporaryDirectory(prefix="dynascope-") as folder:
+        try:
+            stored = execute(setting, Store(folder), force=force, draw=False)
+        except ExperimentCrash as crash:
+            return Parcel.of_crash(crash, Path(folder), place)
+        return Parcel.of_run(_results(stored), stored, place)
+
+
+def _results(stored: StoredRun) -> Results:
+    return [claim.model_dump(mode="json") for claim in stored.claims], flat(stored.reduced())
 
 
 class _Work:
@@ -143,12 +163,12 @@ class _Work:
         missing = set(self.asked.numbers)
         for number, stored in self.asked.stored():
             try:
-                self.gathered.add(number, *results(stored.verify()))
+                self.gathered.add(number, *_results(stored.verify()))
             except StoreError:
                 continue
             missing.discard(number)
             self.taken += 1
-            self._report(1)
+            self._report()
         self.waiting = deque(sorted(missing))
         self.began = time.monotonic()
 
@@ -166,8 +186,9 @@ class _Work:
             while self.waiting or pending or busy:
                 if self.waiting and len(pending) < MOST_AT_ONCE:
                     number = self.waiting.popleft()
-                    pending[number] = self._submit(number, place)
-                    pending[number].add_done_callback(lambda future, number=number: ended.put((number, future)))
+                    future = self.executor.submit(run_point, self.asked.setting(number), place, self.asked.force)
+                    future.add_done_callback(lambda future, number=number: ended.put((number, future)))
+                    pending[number] = future
                     if ended.empty():
                         continue
                 elif not pending:  # all that is left is being worked on elsewhere
@@ -177,16 +198,13 @@ class _Work:
                 number, future = ended.get()
                 del pending[number]
                 if self._take(number, future):
-                    self._report(1)
+                    self._report()
                 else:
                     busy.append(number)
         except BaseException:
             for future in pending.values():
                 future.cancel()
             raise
-
-    def _submit(self, number: int, place: Place) -> Future:
-        return self.executor.submit(run_point, self.asked.setting(number), place, self.asked.force)
 
     def _take(self, number: int, future: Future) -> bool:
         """Put the outcome of a run in its place; whether there is one, and it is not another process that has it."""
@@ -204,8 +222,8 @@ class _Work:
             self.on_gap(self.gaps[number], error)
         return True
 
-    def _report(self, count: int) -> None:
-        self.done += count
+    def _report(self) -> None:
+        self.done += 1
         if self.on_progress:
             total, ran = len(self.asked.numbers), self.done - self.taken
             rate = ran / max(time.monotonic() - self.began, 1e-9)

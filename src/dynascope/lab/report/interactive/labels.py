@@ -74,11 +74,10 @@ def titles(plot: Plot) -> None:
 
 def figure_texts(figure: Figure) -> list[Entry]:
     """The title of the whole figure, the labels that all of its axes share, and its other texts."""
-    texts = [artist for artist in figure.texts if artist.get_text().strip()]
-    places = [artist.get_position() for artist in texts]
     return [
-        _words(artist) | {"x": x, "y": y, "xref": "paper", "yref": "paper"}
-        for artist, (x, y) in zip(texts, places, strict=True)
+        _words(artist) | dict(zip("xy", artist.get_position(), strict=True)) | {"xref": "paper", "yref": "paper"}
+        for artist in figure.texts
+        if artist.get_text().strip()
     ]
 
 

@@ -37,16 +37,14 @@ def covers(legend: Legend, axes: Axes) -> bool:
 
 
 def in_columns(owner: Axes | Figure, legend: Legend, room: float, most_rows: int = 0) -> Legend | None:
-    """The same legend in as many columns as fit into a width, at the upper center.
+    """The same legend in as many columns as fit into a width, at the upper center. None if not one column fits, or if
+    it would have too many rows.
 
     Args:
         owner: The axes or the figure of the legend.
         legend: Removed, and made again.
         room: The width, in inches.
         most_rows: The most rows; 0 for any number.
-
-    Returns:
-        The new legend, or None if not one column fits, or if it would have too many rows.
     """
     texts = [text.get_text() for text in legend.get_texts()]
     handles = [handle for handle in legend.legend_handles if handle is not None]
