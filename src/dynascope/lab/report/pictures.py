@@ -8,18 +8,15 @@ from __future__ import annotations
 import io
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from dynascope.lab.report.interactive import UnknownArtist, plotly_figure
 from dynascope.lab.report.layout import alone, find_panels, stack
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from pathlib import Path
-
-    from matplotlib.figure import Figure
 
 FEW, MANY = 16, 48
 """The colors of a picture: many, if few would change them by more than `SEEN`, a mean over its pixels."""
@@ -58,8 +55,6 @@ def interactive_script(figure: Figure) -> str | None:
 
 
 def _draw(figure: Figure) -> bytes:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return _compress(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB"))

@@ -12,18 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
 
 from dynascope.lab.drawing import card_panel, lay_out, open_figures
 from dynascope.lab.errors import WorkerLost, one_line
 from dynascope.lab.json_text import digest_of
 from dynascope.lab.report import plotly
 from dynascope.lab.report.about import Find
+from dynascope.lab.report.pictures import interactive_script, small_files, wide
 from dynascope.lab.stored_run import StoredRun
 from dynascope.lab.workers.executors import choose, stop
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.figure import Figure
 
 WEB = "figures/web"
 """The folder of a page's pictures."""
@@ -81,8 +80,7 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
     Returns:
         The files by name, `<figure>.wide.webp` and so on, and a line for each figure that could not be drawn.
     """
-    from dynascope.lab.machine import compilation_cache, precision
-    from dynascope.lab.report.pictures import wide
+    from dynascope.lab.machine import compilation_cache, precision  # it imports JAX
 
     files: dict[str, bytes] = {}
     for name, png in run.figures.items():
@@ -109,8 +107,6 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
 
 def _web_files(name: str, figures: Mapping[str, Figure], panel: int | None) -> dict[str, bytes]:
     """The files of one figure but the wide one; the first figure has an interactive version too."""
-    from dynascope.lab.report.pictures import interactive_script, small_files
-
     lay_out(figures[name])
     first = name == next(iter(figures))
     script = interactive_script(figures[name]) if first and plotly.find_script() else None

@@ -11,20 +11,19 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
 from dynascope.lab import formatting
 from dynascope.lab.drawing import drawing, spread
 from dynascope.lab.sweeps.summary import grid_keys, numbers
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 MOST_PRINTED = (13, 20)
 """Across and up: maps with more cells have no values printed in them."""
@@ -154,8 +153,6 @@ def _map(
     width: float,
 ) -> AxesImage:
     """One map; `width` is that of the whole figure, in inches."""
-    from matplotlib.colors import LinearSegmentedColormap
-
     across, up = keys
     value, low, high = (part.sel(place).transpose(up, across).values for part in (shown.value, shown.low, shown.high))
     verdicts = LinearSegmentedColormap.from_list("verdicts", [PALETTE[0], "#f1e7d8", PALETTE[1]])

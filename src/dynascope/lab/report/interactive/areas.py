@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.collections import PolyCollection, QuadMesh
+from matplotlib.container import BarContainer
+from matplotlib.image import AxesImage
+from matplotlib.patches import Circle, Patch, Rectangle
+from PIL import Image
 
 from dynascope.lab.report.interactive.colors import color_range, color_scale, css
 from dynascope.lab.report.interactive.lines import one_or_many
 from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.unknown import UnknownArtist
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.collections import PolyCollection, QuadMesh
-    from matplotlib.container import BarContainer
-    from matplotlib.image import AxesImage
-    from matplotlib.patches import Patch
 
 MOST_CELLS = 20_000
 
@@ -72,8 +71,6 @@ def bars(plot: Plot, container: BarContainer) -> None:
 
 def patch(plot: Plot, artist: Patch) -> None:
     """A rectangle (also `axvspan`) or a circle."""
-    from matplotlib.patches import Circle, Rectangle
-
     across, up = plot.in_data(artist.get_data_transform())
     style = {
         "fillcolor": css(artist.get_facecolor()),
@@ -144,8 +141,6 @@ def _map(plot: Plot, artist: AxesImage | QuadMesh, values: np.ndarray, x: np.nda
 
 
 def _picture(plot: Plot, artist: AxesImage, box: tuple[float, float, float, float]) -> None:
-    from PIL import Image
-
     left, right, bottom, top = box
     low, high = min(bottom, top), max(bottom, top)
     at_top = low if plot.axes.yaxis_inverted() else high

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, to_hex, to_rgba
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
 
 from dynascope.lab.report.interactive.unknown import UnknownArtist
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.path import Path
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 MARKERS = {
@@ -25,8 +25,6 @@ SMALL = {".": 0.5, ",": 0.3}
 
 def css(color: Any, alpha: float | None = None) -> str:
     """A color of matplotlib as CSS."""
-    from matplotlib.colors import to_hex, to_rgba
-
     if isinstance(color, str) and color == "none":
         return "rgba(0,0,0,0)"
     *_, opacity = rgba = to_rgba(color, alpha)
@@ -52,8 +50,6 @@ def symbol(marker: object) -> str:
 
 def marker_of(path: Path) -> str:
     """The marker with this path, as a scatter has it."""
-    from matplotlib.markers import MarkerStyle
-
     vertices = np.asarray(path.vertices)
     for name in MARKERS:
         style = MarkerStyle(name)
@@ -71,8 +67,6 @@ def color_scale(mappable: ScalarMappable) -> list[list[float | str]]:
 
 def color_range(mappable: ScalarMappable) -> tuple[float, float]:
     """The values of the first and the last color, between which colors go evenly."""
-    from matplotlib.colors import Normalize
-
     if type(mappable.norm) is not Normalize:
         raise UnknownArtist("colors that do not go evenly with the values")
     low, high = mappable.norm.vmin, mappable.norm.vmax

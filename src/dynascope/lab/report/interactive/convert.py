@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from dynascope.lab.report.interactive import areas, labels, lines
 from dynascope.lab.report.interactive.colors import color_range, color_scale
@@ -11,10 +15,6 @@ from dynascope.lab.report.interactive.scales import PIXELS, Scale
 from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 from dynascope.lab.report.layout import Panel, find_panels
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PIXELS_PER_INCH = 72 * PIXELS
 MOST_POINTS = 2800
@@ -85,7 +85,7 @@ def _plots(panel: Panel, before: int, most: int, layout: Entry) -> list[Plot]:
 
 def _artists(plot: Plot) -> None:
     """Convert all that axes show, from the back to the front."""
-    from matplotlib import collections, container, image, legend, lines as of_lines, patches, text
+    from matplotlib import collections, container, image, lines as of_lines, patches, text
 
     axes: Any = plot.axes
     in_bars = {id(box) for group in axes.containers if isinstance(group, container.BarContainer) for box in group}
@@ -105,7 +105,7 @@ def _artists(plot: Plot) -> None:
         if isinstance(group, container.BarContainer) and group.patches:
             areas.bars(plot, group)
     for artist in sorted(axes.get_children(), key=lambda part: part.get_zorder()):
-        if id(artist) in frame | in_bars or not artist.get_visible() or isinstance(artist, legend.Legend):
+        if id(artist) in frame | in_bars or not artist.get_visible() or isinstance(artist, Legend):
             continue
         convert = next((function for kind, function in known.items() if isinstance(artist, kind)), None)
         if convert is None:
@@ -143,8 +143,6 @@ def _color_bar(plot: Plot, axes: Axes) -> None:
 
 
 def _legends(axes: Axes) -> list[Any]:
-    from matplotlib.legend import Legend
-
     return [part for part in axes.get_children() if isinstance(part, Legend) and part.get_visible()]
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.artist import Artist
+from matplotlib.collections import Collection
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.text import Annotation, Text
 
 from dynascope.lab.report.interactive.colors import css
 from dynascope.lab.report.interactive.lines import style
@@ -11,19 +17,11 @@ from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
 
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.artist import Artist
-    from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
-    from matplotlib.text import Annotation, Text
-
 ABOVE = {"bottom": "bottom", "baseline": "bottom", "center_baseline": "middle", "center": "middle", "top": "top"}
 
 
 def text(plot: Plot, artist: Text) -> None:
     """A text or an annotation in the data, or in the box of the axes."""
-    from matplotlib.text import Annotation
-
     if not artist.get_text().strip():
         return
     if isinstance(artist, Annotation):
@@ -112,10 +110,6 @@ def legend(found: Legend, figure: Figure, plots: list[Plot], name: str) -> Entry
 
 def _sample(handle: Artist | None) -> Entry:
     """How the sample of a legend's entry looks."""
-    from matplotlib.collections import Collection
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     if isinstance(handle, Line2D):
         return style(handle)
     if isinstance(handle, Patch):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.lines import Line2D
 
 from dynascope.lab.report.interactive.colors import SMALL, THIN, css, dash, marker_of, symbol
 from dynascope.lab.report.interactive.plots import Entry, Plot
 from dynascope.lab.report.interactive.scales import PIXELS
 from dynascope.lab.report.interactive.unknown import UnknownArtist
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.collections import LineCollection, PathCollection
-    from matplotlib.lines import Line2D
 
 T = TypeVar("T")
 STEPS = {"steps-pre": "vh", "steps": "vh", "steps-post": "hv", "steps-mid": "hvh"}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
+from matplotlib.transforms import Transform
 from numpy.typing import ArrayLike
 
 from dynascope.lab.report.interactive.scales import Scale
 from dynascope.lab.report.interactive.thinning import thinned
 from dynascope.lab.report.interactive.unknown import UnknownArtist
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-    from matplotlib.transforms import Transform
 
 Entry = dict[str, Any]
 

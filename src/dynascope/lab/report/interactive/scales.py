@@ -7,16 +7,14 @@ matplotlib's ticks.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axis import Axis
 from numpy.typing import ArrayLike
 
 from dynascope.lab.report.interactive.texts import as_html
 from dynascope.lab.report.interactive.unknown import UnknownArtist
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axis import Axis
 
 FINE = 10_000
 """Numbers are rounded to this part of what an axis shows."""

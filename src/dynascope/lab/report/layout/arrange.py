@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 from dynascope.lab.report.layout.extents import Box, extent, figure_of
 from dynascope.lab.report.layout.legends import hides, in_columns
 from dynascope.lab.report.layout.lettering import resize_text, wrap_text
 from dynascope.lab.report.layout.panels import Panel, find_panels
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
-    from matplotlib.text import Text
 
 NARROW = 4.2
 """The width of a stack. Shown 350 px wide, an inch is 83 px, and 8 points are 9 px."""
@@ -121,8 +118,6 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
     Texts are wrapped to it. A legend that lies outside, or would hide much, goes below it; if it does not fit, or has
     more than `most_rows`, it is left out. On a card, which has `most_rows`, there are no footnotes.
     """
-    from matplotlib.text import Text
-
     figure, axes = figure_of(panel.axes), panel.axes
     panel.place(1.0, 1.0, width, height)
     for title in (part for part in axes.get_children() if isinstance(part, Text) and part not in axes.texts):

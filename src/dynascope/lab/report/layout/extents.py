@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 
 class Box(NamedTuple):
@@ -39,9 +40,6 @@ def figure_of(axes: Axes) -> Figure:
 
 def extent(figure: Figure, *artists: Artist, tight: bool = False) -> Box:
     """The box around artists; if `tight`, with all that belongs to them, such as the labels of axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.transforms import Bbox
-
     canvas = figure.canvas if isinstance(figure.canvas, FigureCanvasAgg) else FigureCanvasAgg(figure)
     renderer = canvas.get_renderer()
     boxes = [part.get_tightbbox(renderer) if tight else part.get_window_extent(renderer) for part in artists]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from dynascope.lab.report.layout.extents import extent
-
-if TYPE_CHECKING:  # matplotlib is imported when something is drawn
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 MOST_LINES = 3
 
 
 def resize_text(figure: Figure, scale: float, smallest: float) -> None:
     """Scale all letters of a figure, none below `smallest` points."""
-    from matplotlib.text import Text
-
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             for which in ("major", "minor"):
