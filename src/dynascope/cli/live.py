@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from contextlib import suppress
 from importlib.util import find_spec
@@ -52,11 +53,10 @@ def live(
 def _serve(listening: socket.socket, store: object, open_page: bool) -> None:
     import uvicorn
 
-    from dynascope.live.guard import new_token
     from dynascope.live.server import app
 
     os.environ.setdefault("MPLBACKEND", "Agg")
-    token, port = new_token(), listening.getsockname()[1]
+    token, port = secrets.token_urlsafe(24), listening.getsockname()[1]
     address = f"http://127.0.0.1:{port}/?token={token}"
     options = {"log_level": "warning", "server_header": False, "timeout_graceful_shutdown": 1, "lifespan": "on"}
     server = uvicorn.Server(uvicorn.Config(app(store, token=token, port=port), **options))  # pyright: ignore

@@ -7,10 +7,9 @@ origin must be the server's, and each request carries the token, in a cookie tha
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,7 +27,9 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "x-frame-options": "DENY",
+    "cache-control": "no-store",
 }
+"""Those of every answer that does not set them itself."""
 
 
 class TooLarge(Exception):
@@ -47,11 +48,11 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        request = HTTPConnection(scope)
         first_load = scope["path"] == "/" and scope["method"] == "GET"
-        asked = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0] if first_load else ""
+        asked = request.query_params.get("token", "") if first_load else ""
         answer = self._with_headers(send, self.same(asked))
-        if refusal := self.refuse(headers, scope["method"], asked):
+        if refusal := self.refuse(request, asked):
             await refusal(scope, receive, answer)
             return
         seen = 0
@@ -69,17 +70,19 @@ class Guard:
         except TooLarge:
             await PlainTextResponse("the body is too large", 413)(scope, receive, answer)
 
-    def refuse(self, headers: Mapping[str, str], method: str, asked: str) -> PlainTextResponse | None:
+    def refuse(self, request: HTTPConnection, asked: str) -> PlainTextResponse | None:
         """The answer to a request that is not from the server's own page; None if it may pass."""
+        headers = request.headers
         if headers.get("host") not in self.hosts:
             return PlainTextResponse("this server answers on 127.0.0.1 only", 421)
         origin = headers.get("origin")
         foreign = origin is not None and origin.removeprefix("http://") not in self.hosts
         if foreign or (headers.get("sec-fetch-site", "same-origin") == "cross-site" and not self.same(asked)):
             return PlainTextResponse("other pages may not use this server", 403)
-        if method not in ("GET", "HEAD") and origin is None and "x-dynascope-token" not in headers:
+        if request.scope["method"] not in ("GET", "HEAD") and origin is None and "x-dynascope-token" not in headers:
             return PlainTextResponse("a request that changes something needs an origin", 403)
-        if not any(map(self.same, (asked, headers.get("x-dynascope-token", ""), self._in_cookie(headers)))):
+        tokens = (asked, headers.get("x-dynascope-token", ""), request.cookies.get(self.cookie, ""))
+        if not any(map(self.same, tokens)):
             return PlainTextResponse("open the address that `dynascope live` printed: it contains the token", 403)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MOST_BYTES:
@@ -90,31 +93,14 @@ class Guard:
         """Whether it is the token, compared in constant time."""
         return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
-    def _in_cookie(self, headers: Mapping[str, str]) -> str:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return ""
-        return found.value if found else ""
-
     def _with_headers(self, send: Send, first_load: bool) -> Send:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message.get("headers", ())}
-                extra: list[tuple[bytes, bytes]] = [
-                    (name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in there
-                ]
-                if b"cache-control" not in there:
-                    extra.append((b"cache-control", b"no-store"))
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
                 if first_load:
-                    cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-                    extra.append((b"set-cookie", cookie.encode()))
-                message = {**message, "headers": [*message.get("headers", ()), *extra]}
+                    headers.append("set-cookie", f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/")
             await send(message)
 
         return sent
-
-
-def new_token() -> str:
-    """A token that cannot be guessed."""
-    return secrets.token_urlsafe(24)

@@ -134,8 +134,6 @@ class ImageConcepts(eqx.Module):
         self.blur = float(checks.real("blur", blur, at_least=0))
         self.conditioning = checks.one_of("conditioning", conditioning, ("named", "all"))
 
-    # --- classes ----------------------------------------------------------------------------------------------
-
     @property
     def classes(self) -> Int[np.ndarray, "class s"]:
         """All classes, counting in binary with the first concept as the leading digit."""
@@ -156,8 +154,6 @@ class ImageConcepts(eqx.Module):
         if self.conditioning == "all":
             return tuple(WIDTHS)
         return tuple(name for name in ("size", "color", "shape") if name in self.concepts)
-
-    # --- scenes -----------------------------------------------------------------------------------------------
 
     def mean_scenes(self, values: Values) -> Scenes:
         """The scene at the mean of each class: in the middle, on the mean background.
@@ -214,8 +210,6 @@ class ImageConcepts(eqx.Module):
         """
         return self.conditions(self.mean_scenes(values))
 
-    # --- pictures ---------------------------------------------------------------------------------------------
-
     def masks(self, scenes: Scenes) -> Float[Array, "n height width"]:
         """How much of each pixel the object covers: the blurred inside of its outline.
 
@@ -265,8 +259,6 @@ class ImageConcepts(eqx.Module):
         """
         checks.sizes(per_class=per_class)
         return self.pictures(key, np.repeat(self.training_classes, per_class, axis=0))
-
-    # --- signals ----------------------------------------------------------------------------------------------
 
     def class_means(self, key: PRNGKeyArray, count: int) -> Float[Array, "class height width 3"]:
         """The mean picture of each class.
@@ -319,8 +311,6 @@ class ImageConcepts(eqx.Module):
         ones = self.prompts(np.eye(len(self.concepts), dtype=int)) - self.prompts(self.classes[:1])
         spread = jnp.stack([jnp.asarray(half[name], ones.dtype) for name in self.concepts]) / np.sqrt(3)
         return jnp.linalg.norm(ones, axis=1), spread
-
-    # --- checks -----------------------------------------------------------------------------------------------
 
     def _value(self, v: Array, name: str) -> Array:
         return v[:, self.concepts.index(name)] if name in self.concepts else jnp.zeros(len(v), v.dtype)

@@ -98,8 +98,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
         """The number of clusters: s, and one more with `origin`."""
         return self.concept_count + int(self.origin)
 
-    # --- the population ---------------------------------------------------------------------------------------
-
     @property
     def second_moment(self) -> Float[Array, " d"]:
         """The diagonal a of E[x x^T] before rotation: sigma_p^2 + mu_p^2 / (number of clusters), and 0 beyond s."""
@@ -112,8 +110,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
             raise TypeError(f"population_loss takes a linear model with matrix(); got a {type(model).__name__}")
         excess = self.unrotate(model.matrix()) - jnp.eye(self.dim, dtype=self.mu.dtype)
         return self._scale() * jnp.sum(excess**2 * self.second_moment[None, :])
-
-    # --- samples ----------------------------------------------------------------------------------------------
 
     def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, "n d"]:
         """`count` fresh points, each from a random cluster."""
@@ -171,8 +167,6 @@ class StructuredIdentity(PopulationTask, SampledTask):
         """The mean loss of a batch."""
         error = jax.vmap(model)(x) - x
         return self._scale() * jnp.mean(jnp.sum(error**2, axis=1))
-
-    # --- test points ------------------------------------------------------------------------------------------
 
     @property
     def test_point(self) -> Float[Array, " d"]:
