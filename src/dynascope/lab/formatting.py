@@ -32,18 +32,18 @@ def system(experiment_id: str) -> str:
     return SYSTEMS.get(prefix, prefix.replace("-", " ").replace("_", " ").capitalize())
 
 
-def number(value: int | float, digits: int = 4) -> str:
-    """`value` to a few digits, with a true minus sign and powers of ten: 0.05, 20 000, 3.2 × 10⁻¹²."""
+def number(value: int | float) -> str:
+    """`value` to four digits, with a true minus sign and powers of ten: 0.05, 20 000, 3.2 × 10⁻¹²."""
     if not math.isfinite(value):
         return _SPOKEN[str(float(value))]
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e6):
         text = str(int(value)) if abs(value) < 10_000 else f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
         return text.replace("-", "−")
     if 1e-3 <= abs(value) < 1e6:
-        text = f"{value:.{digits}g}"
+        text = f"{value:.4g}"
         text = f"{value:.0f}" if "e" in text else text
         return text.replace("-", "−")
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    mantissa, exponent = f"{value:.3e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
     return power if mantissa == "1" else f"{mantissa} × {power}"

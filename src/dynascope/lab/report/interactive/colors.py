@@ -23,11 +23,11 @@ THIN = ("x", "+", "|", "_")
 SMALL = {".": 0.5, ",": 0.3}
 
 
-def css(color: Any, alpha: float | None = None) -> str:
+def css(color: Any) -> str:
     """A color of matplotlib as CSS."""
     if isinstance(color, str) and color == "none":
         return "rgba(0,0,0,0)"
-    *_, opacity = rgba = to_rgba(color, alpha)
+    *_, opacity = rgba = to_rgba(color)
     if opacity == 1:
         return to_hex(rgba)
     red, green, blue = (round(255 * part) for part in rgba[:3])

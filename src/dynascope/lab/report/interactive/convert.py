@@ -23,7 +23,7 @@ FEWEST = 60
 """But each curve may have this many."""
 
 
-def plotly_figure(figure: Figure, *, most_points: int = MOST_POINTS) -> dict[str, Any]:
+def plotly_figure(figure: Figure) -> dict[str, Any]:
     """A matplotlib figure as Plotly's `data` and `layout`, ready for JSON.
 
     Lines, scatters, error bars, bands, bars, boxes, images and meshes keep their numbers (rounded to what can be seen,
@@ -32,7 +32,7 @@ def plotly_figure(figure: Figure, *, most_points: int = MOST_POINTS) -> dict[str
     """
     panels = find_panels(figure)
     curves = sum(len(axes.lines) + len(axes.collections) for panel in panels for axes in panel.plots)
-    most = max(FEWEST, min(most_points // max(curves, 1), most_points // 8))
+    most = max(FEWEST, min(MOST_POINTS // max(curves, 1), MOST_POINTS // 8))
     layout: Entry = {
         "width": round(PIXELS_PER_INCH * figure.get_figwidth()),
         "height": round(PIXELS_PER_INCH * figure.get_figheight()),
