@@ -56,12 +56,7 @@ class Comparison:
             {"id": id, "a": _outcome(one), "b": _outcome(other), "same_verdict": _verdict(one) == _verdict(other)}
             for id, (one, other) in self.claims.items()
         ]
-        return {
-            **runs,
-            "fields": {name: list(pair) for name, pair in self.fields.items()},
-            "circumstances": {name: list(pair) for name, pair in self.circumstances.items()},
-            "claims": claims,
-        }
+        return {**runs, "fields": self.fields, "circumstances": self.circumstances, "claims": claims}
 
 
 def differences(a: Mapping[str, object], b: Mapping[str, object]) -> dict[str, Pair]:

@@ -58,10 +58,7 @@ class Steps:
         self.read = cache(lambda name: load(draft.folder / name) if (draft.folder / name).exists() else None)
 
     def take(
-        self,
-        on_progress: Callable[[Progress], None] | None,
-        warn: Callable[[str], None] | None,
-        keep_every: float,
+        self, on_progress: Callable[[Progress], None] | None, warn: Callable[[str], None] | None, keep_every: float
     ) -> StoredRun:
         """Take the steps that are left, one after the other, and give the folder its final name."""
         clock = time.perf_counter()
@@ -69,10 +66,8 @@ class Steps:
         with compilation_cache():
             if not self._done("measure"):
                 with remembered_interrupts() as interrupted:
-                    monitor = LabMonitor(
-                        self.draft.checkpoints, on_progress, warn, keep_every, interrupted, self.watcher
-                    )
-                    self._measure(monitor)
+                    given = (on_progress, warn, keep_every, interrupted, self.watcher)
+                    self._measure(LabMonitor(self.draft.checkpoints, *given))
                     interrupted()
                 clock = time.perf_counter()
             with precision(True, "highest"):
@@ -141,17 +136,11 @@ class Steps:
         claims = _checked_claims(self.experiment.judge(self.read("reduced.nc")))
         known = self.setting.on_record(claims)
         place, seeds = self.experiment.source.place, getattr(self.experiment, "seeds", 1)
-        filled = [
-            item.model_copy(
-                update={
-                    "source": item.source or place,
-                    "seeds": item.seeds or seeds,
-                    "known": known.get(item.id, ""),
-                }
-            )
-            for item in claims
-        ]
-        return {"claims.json": pretty([item.model_dump(mode="json") for item in filled]).encode()}
+        rows = []
+        for item in claims:
+            given = {"source": item.source or place, "seeds": item.seeds or seeds, "known": known.get(item.id, "")}
+            rows.append(item.model_copy(update=given).model_dump(mode="json"))
+        return {"claims.json": pretty(rows).encode()}
 
     def _draw(self) -> dict[str, bytes]:
         parts = (self.read(name) for name in ("measured.nc", "predicted.nc", "reduced.nc"))

@@ -148,12 +148,7 @@ def _margins(panel: Panel, width: float, height: float, most_rows: int = 0) -> B
             part.set_bbox_to_anchor((0.5, at), axes.transAxes)
         part.set_in_layout(True)
         around = around.joined_with(extent(figure, part))
-    pairs = (
-        (box.left, around.left),
-        (box.bottom, around.bottom),
-        (around.right, box.right),
-        (around.top, box.top),
-    )
+    pairs = ((box.left, around.left), (box.bottom, around.bottom), (around.right, box.right), (around.top, box.top))
     return Box(*(max(outer - inner, 0.0) for outer, inner in pairs))
 
 
