@@ -63,3 +63,10 @@ def test_what_cannot_be_cut_is_refused():
         low_rank(jnp.asarray(TALL), rank=1, share=0.5)
     with pytest.raises(ValueError, match="rank must be an integer, at least 0 and at most 4"):
         low_rank(jnp.asarray(TALL), rank=5)
+
+
+def test_a_matrix_of_integers_is_approximated_by_real_numbers():
+    matrix = np.array([[1, 2], [3, 4]])
+    found = low_rank(matrix, rank=1)
+    u, sigma, v = np.linalg.svd(matrix)
+    np.testing.assert_allclose(found, sigma[0] * np.outer(u[:, 0], v[0]), rtol=1e-5)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.curves._inputs import as_array, check_times
+from dynascope.curves._inputs import as_array, check_times, estimate_noise
 from dynascope.curves.stages import Crossing, first_crossing
 
 Values = Float[np.ndarray, "..."]
@@ -114,8 +114,10 @@ def terminal_rate(
 ) -> TerminalRate:
     """Least squares of `log ||o_{k+1} - o_k|| / (t_{k+1} - t_k)` on time, when learning is nearly over.
 
-    A speed is placed at the middle of its interval. Theory: `-min a_k` for one layer, `-2 min a_k` in the paper's time
-    for the symmetric model.
+    A speed is placed at the middle of its interval. The window ends before noise on the outputs makes up the speed: at
+    the first one below ten times that of the noise alone, which is estimated from what changes from step to step. The
+    standard error grows if a line does not fit, as when several modes still decay. Theory: `-min a_k` for one layer,
+    `-2 min a_k` in the paper's time for the symmetric model.
 
     Args:
         outputs: The outputs, `(..., step, coordinate)`.
@@ -137,7 +139,10 @@ def terminal_rate(
     middle = 0.5 * (clock[1:] + clock[:-1])
     low = losses < loss_share * losses[..., :1]
     late = np.logical_and.accumulate(low[..., ::-1], axis=-1)[..., -1:0:-1]  # low from here on
-    window = late & (speed > speed_share * np.max(speed, axis=-1, keepdims=True))
+    noise = np.linalg.norm(estimate_noise(np.moveaxis(path, -1, -2), clock), axis=-1)
+    lost = late & (speed <= 10 * np.sqrt(2) * noise[..., None] / np.diff(clock))
+    clear = ~np.logical_or.accumulate(lost, axis=-1)
+    window = late & clear & (speed > speed_share * np.max(speed, axis=-1, keepdims=True))
     return _masked_line(np.broadcast_to(middle, speed.shape), np.log(np.where(window, speed, 1.0)), window)
 
 
@@ -160,6 +165,16 @@ def _masked_line(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> TerminalRate
     xx, xy, yy = (np.where(enough, mean(product), np.nan) for product in (dx * dx, dx * dy, dy * dy))
     slope = xy / xx
     residual = np.maximum(yy - slope * xy, 0)
-    standard_error = np.sqrt(residual / xx / np.where(enough, points - 2, 1))
+    independent = _independent_share(np.where(mask, dy - slope[..., None] * dx, 0))
+    standard_error = np.sqrt(residual / xx / np.where(enough, points - 2, 1) / independent)
     r_squared = 1 - residual / np.where(yy == 0, np.nan, yy)
     return TerminalRate(slope, standard_error, r_squared, np.asarray(points))
+
+
+def _independent_share(residuals: np.ndarray) -> np.ndarray:
+    """(1 - r) / (1 + r) of residuals whose neighbors correlate by r: where a line does not fit, they are alike, and
+    many of them say no more than a few."""
+    squares = np.sum(residuals**2, axis=-1)
+    products = np.sum(residuals[..., 1:] * residuals[..., :-1], axis=-1)
+    alike = np.clip(products / np.where(squares > 0, squares, 1), 0, 1 - 1 / residuals.shape[-1])
+    return np.asarray((1 - alike) / (1 + alike))

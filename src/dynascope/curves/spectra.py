@@ -1,4 +1,4 @@
-"""Ranks of recorded spectra: singular values `(..., singular)` in descending order, arrays of NumPy or of JAX."""
+"""Ranks of recorded spectra: singular values `(..., singular)` in any order, arrays of NumPy or of JAX."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.core import Tracer
 
 from dynascope import checks
 
 
 def relative_spectrum(values: Any) -> Any:
-    """σ/σ₁: the spectrum relative to its largest value.
+    """σ/σ₁: the spectrum relative to its largest value, in descending order.
 
     Args:
-        values: Singular values `(..., singular)`, in descending order.
+        values: Singular values `(..., singular)`, not negative.
     """
     values = checks.array("values", values, min_ndim=1)
-    return values / values[..., :1]
+    if not isinstance(values, Tracer) and np.any(np.asarray(values) < 0):
+        raise ValueError(f"values must be singular values, which are not negative; got {checks.shown(values)}")
+    values = values if jnp.issubdtype(values.dtype, np.floating) else values.astype(float)
+    falling = -_numpy(values).sort(-values, axis=-1)
+    return falling / falling[..., :1]
 
 
 def stable_rank(values: Any) -> Any:
     """Σσ²/σ₁², between 1 and the rank. NaN if all σ are zero.
 
     Args:
-        values: Singular values `(..., singular)`, in descending order.
+        values: Singular values `(..., singular)`.
     """
     return (relative_spectrum(values) ** 2).sum(-1)
 
@@ -37,7 +42,7 @@ def effective_rank(values: Any) -> Any:
     zero.
 
     Args:
-        values: Singular values `(..., singular)`, in descending order.
+        values: Singular values `(..., singular)`.
     """
     xp = _numpy(values)
     shares = relative_spectrum(values) ** 2
@@ -49,20 +54,20 @@ def count_above(values: Any, share: float = 0.1) -> Any:
     """How many σ are above a share of σ₁. NaN if all σ are zero.
 
     Args:
-        values: Singular values `(..., singular)`, in descending order.
+        values: Singular values `(..., singular)`.
         share: The share of σ₁.
     """
     checks.real("share", share, at_least=0, at_most=1)
     relative = relative_spectrum(values)
     count = (relative > share).sum(-1).astype(relative.dtype)
-    return _numpy(values).where(relative[..., 0] > 0, count, np.nan)
+    return _numpy(relative).where(relative[..., 0] > 0, count, np.nan)
 
 
 def energy_rank(values: Any, share: float = 0.9) -> Any:
     """The smallest number of directions that hold a share of Σσ². NaN if all σ are zero.
 
     Args:
-        values: Singular values `(..., singular)`, in descending order.
+        values: Singular values `(..., singular)`.
         share: The share of Σσ².
     """
     checks.real("share", share, at_least=0, at_most=1)

@@ -69,12 +69,12 @@ def spikes(curve: ArrayLike, factor: float, *, before: int = 1, after: int = 0) 
     defaults these are the steps that multiply the curve by more than `factor`.
 
     Args:
-        curve: The values, `(..., step)`.
+        curve: The values, `(..., step)`, not negative.
         factor: The ratio of a peak to the lowest value before it.
         before: Number of steps before the peak to compare with.
         after: Number of steps after it that must not be higher.
     """
-    values = _checked(curve, factor)
+    values = _as_positive(curve, factor)
     checks.whole("after", after, at_least=0, at_most=2**20)
     lowest = np.fmin.reduce(_window(values, before, 0), axis=-1)
     highest = np.fmax.reduce(_window(values, before, after), axis=-1)
@@ -88,7 +88,7 @@ def troughs(curve: ArrayLike, before: int = 1) -> Int[np.ndarray, "... step"]:
         curve: The values, `(..., step)`.
         before: Number of steps before each step to look at.
     """
-    windows = _window(_checked(curve), before, 0)
+    windows = _window(_as_array(curve), before, 0)
     lowest = np.argmin(np.where(np.isnan(windows), np.inf, windows), axis=-1)
     return np.maximum(np.arange(windows.shape[-2]) - before + lowest, 0)
 
@@ -97,11 +97,11 @@ def first_spike(curve: ArrayLike, factor: float, *, within: int) -> Rise:
     """The first rise above `factor` times the lowest value so far. Both of its steps are 0 if there is none.
 
     Args:
-        curve: The values, `(..., step)`.
+        curve: The values, `(..., step)`, not negative.
         factor: The ratio to the lowest value so far.
         within: The peak is the highest value up to this many steps after the curve exceeds that ratio.
     """
-    values, step = _checked(curve, factor), np.arange(np.shape(curve)[-1])
+    values, step = _as_positive(curve, factor), np.arange(np.shape(curve)[-1])
     checks.whole("within", within, at_least=0)
     above = values > factor * np.fmin.accumulate(values, axis=-1)
     onset = above.argmax(axis=-1)[..., None]
@@ -116,9 +116,9 @@ def largest_rise(curve: ArrayLike) -> Rise:
     """The rise from the lowest value so far to the step at which the curve is the largest multiple of it.
 
     Args:
-        curve: The values, `(..., step)`.
+        curve: The values, `(..., step)`, not negative.
     """
-    values = _checked(curve)
+    values = _as_positive(curve)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = values / np.fmin.accumulate(values, axis=-1)
     peak = np.argmax(np.where(np.isnan(ratio), -np.inf, ratio), axis=-1)
@@ -126,9 +126,16 @@ def largest_rise(curve: ArrayLike) -> Rise:
     return Rise(np.asarray(np.argmin(np.where(earlier, values, np.inf), axis=-1)), np.asarray(peak))
 
 
-def _checked(curve: ArrayLike, factor: float = 1) -> np.ndarray:
-    checks.real("factor", factor, above=0)
+def _as_array(curve: ArrayLike) -> np.ndarray:
     return np.asarray(checks.array("curve", curve, min_ndim=1))
+
+
+def _as_positive(curve: ArrayLike, factor: float = 1) -> np.ndarray:
+    checks.real("factor", factor, above=0)
+    values = _as_array(curve)
+    if np.any(values < 0):
+        raise ValueError(f"curve must not be negative, since its rises are ratios; got {checks.shown(curve)}")
+    return values
 
 
 def _window(values: np.ndarray, before: int, after: int) -> np.ndarray:

@@ -4,8 +4,8 @@ Curves are arrays `(..., step)`: leading axes (seeds, settings) are batched over
 steps take well under a second. Arrays or labeled arrays (their values) in, NumPy out.
 
 Descents are counted with hysteresis: the loss has turned once it has moved back from its running extremum by more than
-`tolerance` times its first value; a descent is a move from a maximum down, the start counting as one if the loss falls
-first.
+`tolerance` times its first value, and by more than noise of that size does in a record of that length; a descent is a
+move from a maximum down, the start counting as one if the loss falls first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from numpy.typing import ArrayLike
 
 from dynascope import checks
-from dynascope.curves._inputs import as_array, as_float, check_times
+from dynascope.curves._inputs import as_array, as_float, check_times, estimate_noise
 
 Values = Float[np.ndarray, "..."]
 Counts = Int[np.ndarray, "..."]
@@ -58,26 +58,30 @@ class Peak(NamedTuple):
     """The index of its step."""
 
 
-def descents(loss: ArrayLike, tolerance: float = 0.01) -> Counts:
+def descents(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | None = None) -> Counts:
     """How many times the loss falls from a maximum by more than a share of its first value.
 
     Args:
         loss: The loss, `(..., step)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
+        noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
+            more, as what changes from step to step.
     """
-    count, _ = _hysteresis(loss, tolerance, emit=False)
+    count, _ = _hysteresis(loss, tolerance, noise, emit=False)
     return count
 
 
-def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoint]:
+def turning_points(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | None = None) -> list[TurningPoint]:
     """The interior extrema of one curve, in order; neither its start nor its end is among them.
 
     Args:
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
+        noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
+            more, as what changes from step to step.
     """
     values = np.asarray(checks.array("loss", loss, ndim=1))
-    _, turns = _hysteresis(values, tolerance, emit=True)
+    _, turns = _hysteresis(values, tolerance, noise, emit=True)
     points = []
     for k in np.flatnonzero(turns["kind"]):
         at = int(turns["at"][k])
@@ -86,7 +90,7 @@ def turning_points(loss: ArrayLike, tolerance: float = 0.01) -> list[TurningPoin
     return points
 
 
-def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
+def rises(loss: ArrayLike, tolerance: float = 0.01, *, noise: float | None = None) -> Values:
     """`(loss at maximum - loss at the minimum before it) / loss[0]` of each turn of one curve, in order.
 
     A rise still under way at the end of the record counts as far as it has come.
@@ -94,9 +98,11 @@ def rises(loss: ArrayLike, tolerance: float = 0.01) -> Values:
     Args:
         loss: The loss, `(step,)`.
         tolerance: The smallest move that counts, relative to `loss[0]`.
+        noise: The standard deviation of the noise on the values. Default: estimated from each curve with 32 steps or
+            more, as what changes from step to step.
     """
     values = as_float("loss", loss, ndim=1)
-    points = turning_points(values, tolerance)
+    points = turning_points(values, tolerance, noise=noise)
     found = []
     for k, point in enumerate(points):
         if point.kind == "minimum":
@@ -252,12 +258,17 @@ def _with_times(curve: ArrayLike, times: ArrayLike | None) -> tuple[Values, Floa
     return values, np.arange(steps, dtype=float) if times is None else check_times(times, steps)
 
 
-def _hysteresis(loss: ArrayLike, tolerance: float, emit: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def _hysteresis(
+    loss: ArrayLike, tolerance: float, noise: float | None, emit: bool
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     checks.real("tolerance", tolerance, at_least=0)
     values = as_array("loss", loss)
     values = values if np.issubdtype(values.dtype, np.floating) else values.astype(float)
+    spread = estimate_noise(values) if noise is None else checks.real("noise", noise, at_least=0)
+    reach = 2 * np.sqrt(2 * np.log(values.shape[-1])) + 2  # beyond the range of as many normal variables
+    band = np.fmax(tolerance * np.abs(values[..., 0]), reach * spread)
     with jax.enable_x64(values.dtype == np.float64):
-        count, turns = _scan(jnp.asarray(values), jnp.asarray(tolerance, values.dtype), emit)
+        count, turns = _scan(jnp.asarray(values), jnp.asarray(band, values.dtype), emit)
         return np.asarray(count), {name: np.asarray(turn) for name, turn in turns.items()}
 
 
@@ -271,9 +282,8 @@ class _State(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="emit")
-def _scan(values: Array, tolerance: Array, emit: bool) -> tuple[Array, dict[str, Array]]:
+def _scan(values: Array, band: Array, emit: bool) -> tuple[Array, dict[str, Array]]:
     curves = jnp.moveaxis(values, -1, 0)
-    band = tolerance * jnp.abs(curves[0])
 
     def advance(state: _State, now: tuple[Array, Array]) -> tuple[_State, dict[str, Array]]:
         step, value = now

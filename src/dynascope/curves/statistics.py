@@ -37,8 +37,8 @@ def paired_difference(after: ArrayLike, before: ArrayLike) -> dict[str, Any]:
 def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     """Pearson's correlation with the 95 % interval of Fisher's transformation, and Spearman's.
 
-    The interval assumes independent points. With fewer than four points, or if one array is constant, the correlation
-    is 0 and the interval all of [-1, 1].
+    The interval assumes independent points. With fewer than four points, or if one array is constant, nothing is known:
+    the correlations are NaN and the interval is all of [-1, 1].
 
     Args:
         one: Values `(n,)`.
@@ -53,9 +53,10 @@ def correlation(one: ArrayLike, other: ArrayLike) -> dict[str, Any]:
     kept = np.isfinite(a) & np.isfinite(b)
     a, b = a[kept], b[kept]
     if a.size < 4 or a.std() == 0 or b.std() == 0:
-        return {"pearson": 0.0, "interval": [-1.0, 1.0], "spearman": 0.0, "points": a.size}
-    pearson = float(np.corrcoef(a, b)[0, 1])
-    center, half = np.arctanh(np.clip(pearson, -0.999999, 0.999999)), 1.96 / np.sqrt(a.size - 3)
+        return {"pearson": np.nan, "interval": [-1.0, 1.0], "spearman": np.nan, "points": a.size}
+    pearson = float(np.clip(np.corrcoef(a, b)[0, 1], -1, 1))
+    with np.errstate(divide="ignore"):  # on a line the center is infinite, and the interval one point
+        center, half = np.arctanh(pearson), 1.96 / np.sqrt(a.size - 3)
     spearman = float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
     interval = [float(np.tanh(center - half)), float(np.tanh(center + half))]
     return {"pearson": pearson, "interval": interval, "spearman": spearman, "points": a.size}

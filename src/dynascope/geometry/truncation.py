@@ -18,7 +18,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, ArrayLike, Float, Int, PyTree, Real
 
 from dynascope import checks
 
@@ -46,7 +46,7 @@ def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: flo
 
 
 def low_rank(
-    matrix: Float[Array, "*batch m n"], *, rank: int | None = None, share: float | None = None
+    matrix: Real[ArrayLike, "*batch m n"], *, rank: int | None = None, share: float | None = None
 ) -> Float[Array, "*batch m n"]:
     """The best approximation of a matrix of a lower rank.
 
@@ -56,12 +56,12 @@ def low_rank(
         share: The rank as a share of the smaller side, from 0 to 1 (rounded down).
 
     Returns:
-        The approximation, in the shape of `matrix`; the same bits at full rank.
+        The approximation, in the shape of `matrix`; the same bits at full rank. Integers become real numbers.
     """
-    shape = checks.array("matrix", matrix, min_ndim=2).shape
-    smaller = min(shape[-2:])
+    found = checks.array("matrix", matrix, min_ndim=2)
+    smaller = min(found.shape[-2:])
     kept = rank_of(smaller, rank, share)
-    matrix = jnp.asarray(matrix)
+    matrix = jnp.asarray(found) if jnp.issubdtype(found.dtype, jnp.floating) else jnp.asarray(found, float)
     return matrix if kept >= smaller else cut_to(matrix, directions(matrix), kept)
 
 
