@@ -199,8 +199,8 @@ def _recursion(axes: Axes, errors: xr.Dataset) -> None:
     axes.legend(loc="center right")
 
 
-def _falling(axes: Axes, size: float = 1.3, v: float = 3.2, width: float = 1e5) -> None:
-    u = np.linspace(1e-6, 8e-4, 200)
+def _falling(axes: Axes) -> None:
+    u, size, v, width = np.linspace(1e-6, 8e-4, 200), 1.3, 3.2, 1e5
     state = quadratic_model.Normalized(jnp.asarray(u), -size * jnp.sqrt(jnp.asarray(u) / width), jnp.full(200, v))
     axes.plot(u, np.asarray(quadratic_model.normalized_step(state).v) - v, color=PALETTE[2], label="v' - v")
     axes.axhline(0, color=FAINT, linewidth=0.8)

@@ -114,16 +114,14 @@ def _direction_expansion(product: float = 3.0) -> Found:
 
 
 @check_arguments
-def kernel_recursion(count: int = 4, weights: int = 30, rate: float = 0.1, curvature: float = 1.0) -> Found:
-    """A random quadratic model: errors of K after a step by (3.16) as printed, and as corrected.
+def kernel_recursion(rate: float = 0.1, curvature: float = 1.0) -> Found:
+    """The errors of K after a step of a random quadratic model by (3.16) as printed, and as corrected.
 
     Args:
-        count: Number of examples n. Default: 4.
-        weights: Number of weights. Default: 30.
         rate: Learning rate eta. Default: 0.1.
         curvature: Size of the Hessians. Default: 1.0.
     """
-    draw = np.random.default_rng(0)
+    draw, count, weights = np.random.default_rng(0), 4, 30
     J = draw.standard_normal((count, weights)) / math.sqrt(weights)
     H = curvature * draw.standard_normal((count, weights, weights)) / math.sqrt(weights)
     H, r = (H + H.transpose(0, 2, 1)) / 2, draw.standard_normal(count)
@@ -166,22 +164,16 @@ def _remainder_sign(width: int = 2000) -> Found:
     return {"largest": float(taken[late].max()), "product": float(rate * kernels[-1])}
 
 
-@check_arguments
-def start_of_w(widths: Sequence[int] = (100, 1000, 10_000), starts: int = 100, label: float = 1.0) -> Found:
+def start_of_w() -> Found:
     """The slope of log |w(0)| against log m over random starts at eta lambda_0 = 3.
 
     w is seen in a step in weights: the residual is multiplied by k = 1 - eta lambda + u + w, and w is to u + w as the
     label to the output.
-
-    Args:
-        widths: Widths m. Default: (100, 1000, 10000).
-        starts: Number of starts at each width. Default: 100.
-        label: Label y. Default: 1.0.
     """
-    sizes = []
+    widths, label, sizes = (100, 1000, 10_000), 1.0, []
     for width in widths:
         found = []
-        for seed in range(starts):
+        for seed in range(100):
             net = GatedNetwork(ONE_INPUT, np.array([label]), width, seed)
             output = net.outputs().item()
             net.step(3 / net.kernel().item())
@@ -205,20 +197,13 @@ def _slightly_above(width: int = 2000, starts: int = 100, steps: int = 20_000) -
     return {"peak": peak, "last_kernel": end, "never_above": float(never)}
 
 
-@check_arguments
-def after_catapult(count: int = 32, width: int = 1000, ratio: float = 1.5, steps: int = 100) -> Found:
-    """eta lambda in both directions, after the catapult of scalar inputs above the critical rate, and the norm of I -
-    eta K, which is 1, since K has rank 2.
-
-    Args:
-        count: Number of examples n. Default: 32.
-        width: Width m. Default: 1000.
-        ratio: Rate over the critical one. Default: 1.5.
-        steps: Number of steps. Default: 100.
-    """
-    net = two_sided_network(count, width)
-    rate = ratio * 2 / np.linalg.eigvalsh(net.kernel())[-1]
-    for _ in range(steps):
+def after_catapult() -> Found:
+    """eta lambda in both directions, after the catapult of scalar inputs at 1.5 times the critical rate, and the norm
+    of I - eta K, which is 1, since K has rank 2."""
+    count = 32
+    net = two_sided_network(count, 1000)
+    rate = 1.5 * 2 / np.linalg.eigvalsh(net.kernel())[-1]
+    for _ in range(100):
         net.step(rate)
     values = rate * np.linalg.eigvalsh(net.kernel())
     norm = np.linalg.norm(np.eye(count) - rate * net.kernel(), 2)

@@ -20,16 +20,10 @@ from dynascope.theory.linearity.gaussian_series import series_tail
 Found = dict[str, float]
 
 
-@check_arguments
-def series_radius(scale: float = 0.1, radius: float = 10.0, t: float = 0.5) -> Found:
+def series_radius() -> Found:
     """The probability that is allowed, and those of exceeding the printed and the corrected level, for one 1 x 1 matrix
-    (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z.
-
-    Args:
-        scale: The entry b. Default: 0.1.
-        radius: R. Default: 10.0.
-        t: Distance of the level from the mean. Default: 0.5.
-    """
+    (b): Z = (g + R) b. With R nu = R b^2 the level lies below the mean of Z."""
+    scale, radius, t = 0.1, 10.0, 0.5
     nu, right = scale**2, series_tail(np.full((1, 1, 1), scale), radius, t)
 
     def exceeds(level: float) -> float:
@@ -41,8 +35,8 @@ def series_radius(scale: float = 0.1, radius: float = 10.0, t: float = 0.5) -> F
 
 
 @check_arguments
-def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
-    """Chains of one neuron in each layer, x and the weights N(0, 1).
+def mean_gradient(depth: int = 6) -> Found:
+    """The mean gradients, and their bounds, of chains of one neuron in each layer, x and the weights N(0, 1).
 
     With the identity every bound is 1: E |grad f| of one layer is E |x| = sqrt(2/pi), and of more layers it is
     estimated from draws. With ReLUs, which are homogeneous for positive factors only, all gates are open with
@@ -50,8 +44,8 @@ def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
 
     Args:
         depth: Number of layers L. Default: 6.
-        draws: Number of random draws. Default: 200000.
     """
+    draws = 200_000
     squares = np.random.default_rng(0).standard_normal((draws, depth + 1)) ** 2
     norms = np.sqrt(squares.prod(axis=1) * (1 / squares[:, 1:]).sum(axis=1))
     return {
@@ -65,13 +59,13 @@ def mean_gradient(depth: int = 6, draws: int = 200_000) -> Found:
 
 
 @check_arguments
-def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square, at: float = 10.0) -> Found:
+def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square) -> Found:
     """sigma(z) = z^2: sigma' is 2-Lipschitz and sigma'' is constant, yet |sigma'| <= gamma_1 = 2 fails at z = 10.
 
     Args:
         sigma: The activation. Default: jnp.square.
-        at: z. Default: 10.0.
     """
+    at = 10.0
     slope, bend = jax.grad(sigma), jax.grad(jax.grad(sigma))
     everywhere = jnp.linspace(-2 * at, 2 * at, 401)
     lipschitz = float(jnp.max(jnp.abs(jax.vmap(bend)(everywhere))))
@@ -79,15 +73,13 @@ def derivative_too_high(sigma: Callable[[Array], Array] = jnp.square, at: float 
 
 
 @check_arguments
-def removal_scale(degree: int = 400, probability: float = 0.5, neurons: int = 20_000) -> Found:
-    """A neuron whose incoming values are 1, some of its edges removed: the variance of its sum under either division.
+def removal_scale(probability: float = 0.5) -> Found:
+    """The variance of a neuron's sum of incoming values 1, some edges removed, under either division.
 
     Args:
-        degree: Number of incoming edges. Default: 400.
-        probability: Probability with which each stays. Default: 0.5.
-        neurons: Number of neurons that are drawn. Default: 20000.
+        probability: Probability with which each edge is removed. Default: 0.5.
     """
-    draw = np.random.default_rng(0)
+    draw, degree, neurons = np.random.default_rng(0), 400, 20_000
     kept = draw.binomial(degree, 1 - probability, neurons)
     total = draw.standard_normal(neurons) * np.sqrt(kept)  # the sum of as many N(0, 1) weights
     return {"old": float(np.mean(total**2 / degree)), "left": float(np.mean(total**2 / np.maximum(kept, 1)))}

@@ -85,14 +85,14 @@ def attention_gaps(size: int, length: int, alpha: float) -> dict[str, float]:
 
 
 @check_arguments
-def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
+def printed_memory_rate(alpha: float) -> dict[str, float]:
     """1/(t e^a) of (C.38) as printed, and Lemma C.14's (1 - alpha)(4 - 2 alpha) for its limit; the same for the
     gradient flow of the summed loss, which moves 1/3 as fast along beta_2.
 
     Args:
         alpha: Noise level, above 0 and below 1.
-        time: Time t up to which it is integrated. Default: 1000000.0.
     """
+    time = 1e6
 
     def velocity(_: float, state: np.ndarray) -> list[float]:
         total = np.exp(state[0]) + np.exp(state[1]) + 1
@@ -111,15 +111,10 @@ def printed_memory_rate(alpha: float, time: float = 1e6) -> dict[str, float]:
     }
 
 
-@check_arguments
-def rank_one_choice(beta_1: float = 1.0, beta_2: float = 0.8) -> dict[str, float]:
+def rank_one_choice() -> dict[str, float]:
     """The singular values of the two directions of W for n = 2, beta_1 > beta_2, and the share of the memory's
-    direction in the rank-one model: it keeps the noise unless 2 beta_1 > 2 sqrt 3 |beta_2|.
-
-    Args:
-        beta_1: Size of the memory's direction. Default: 1.0.
-        beta_2: Size of the noise direction. Default: 0.8.
-    """
+    direction in the rank-one model: it keeps the noise unless 2 beta_1 > 2 sqrt 3 |beta_2|."""
+    beta_1, beta_2 = 1.0, 0.8
     memory, noise = np.array([[1.0, -1], [-1, 1], [0, 0]]), np.array([[1.0, 1], [1, 1], [-2, -2]])
     left, values, right = np.linalg.svd(beta_1 * memory + beta_2 * noise, full_matrices=False)
     kept = values[0] * np.outer(left[:, 0], right[0])
