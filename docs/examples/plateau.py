@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.figures import THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 
 
 class Plateau(Experiment):
@@ -74,7 +70,7 @@ class Plateau(Experiment):
             reduced["gap"] = abs(measured.w - predicted.w).max(("step", "scale"))
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "Each factor e in the start costs one unit of time: slope of the half-time, mean over the starts"
         error = {"standard error": reduced.slope.std(ddof=1) / np.sqrt(self.seeds)}
         yield agrees("one-unit-per-e", statement, reduced.slope.mean(), 1.0, relative=0.02, shown=error)
@@ -82,7 +78,7 @@ class Plateau(Experiment):
             statement = "From its own start every run follows the logistic curve: the largest distance"
             yield below("logistic", statement, reduced.gap.max(), 0.05)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure, (path, half) = panels(2)
         for scale in self.scales:
             path.plot(measured.step, measured.w.sel(scale=scale).isel(number=0), label=f"start {scale:g}")

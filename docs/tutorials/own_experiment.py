@@ -11,19 +11,15 @@
 # ## The file
 
 # %% noise_floor.py
-from collections.abc import Iterable, Mapping
-
 import jax
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.figures import THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, rising
-from dynascope.lab.experiment import Experiment, Source, Values
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source, Values
 
 
 class NoiseFloor(Experiment):
@@ -64,11 +60,11 @@ class NoiseFloor(Experiment):
         last = dict(step=-1)
         return xr.Dataset({"floor": measured.variance.isel(last), "expected": predicted.variance.isel(last)})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield rising("rises", "The floor rises with the learning rate", reduced.floor, along="learning_rate")
         yield agrees("exact", "It is where theory says", reduced.floor, reduced.expected, relative=0.1)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(1)
         for rate in measured.learning_rate.values:
             axes.plot(measured.step, measured.variance.sel(learning_rate=rate), label=f"learning rate {rate:g}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import equinox as eqx
@@ -15,9 +14,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 import dynascope as ds
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.probes.probe import Snapshot, probe
 
 TURNS = 100
@@ -71,10 +69,10 @@ class Shrinks(Experiment):
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
         return xr.Dataset({"end": measured["size"].isel(step=-1, drop=True), "begin": measured["size"].isel(step=0)})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield every("shrinks", "The spiral ends nearer to the origin", reduced.end < reduced.begin)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure = Figure(figsize=(2, 2))
         figure.subplots().plot(measured.step, measured["size"].T)
         return {"spiral": figure}
@@ -96,10 +94,10 @@ class Sums(Experiment):
     def reduce(self, measured: xr.Dataset, predicted: xr.Dataset | None) -> xr.Dataset:
         return xr.Dataset({"root": np.sqrt(measured.total)})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield every("square", "The sum of `n` odd numbers is n^2", reduced.root == np.arange(1, 6))
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure = Figure(figsize=(2, 2))
         figure.subplots().plot(measured.total)
         return {"sums": figure}

@@ -12,12 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from dynascope.lab.claims import Claim
 
 if TYPE_CHECKING:  # heavy libraries: only the types are needed here
+    import matplotlib.figure
     import xarray as xr
-    from matplotlib.figure import Figure
 
 Group = TypeVar("Group", bound="Fields")
 Values = Annotated[tuple[float, ...], Field(min_length=1)]
 """A field with one number or more."""
+Claims = Iterable[Claim]
+"""What `judge` yields."""
+Figures = Mapping[str, "matplotlib.figure.Figure"]
+"""What `draw` returns: figures by name."""
 
 
 class Source(NamedTuple):
@@ -129,7 +133,7 @@ class Experiment(Fields, ABC):
         """
 
     @abstractmethod
-    def judge(self, reduced: Any) -> Iterable[Claim]:
+    def judge(self, reduced: Any) -> Claims:
         """The claims, the main one first; mostly made by the functions of `lab.criteria`.
 
         Args:
@@ -137,7 +141,7 @@ class Experiment(Fields, ABC):
         """
 
     @abstractmethod
-    def draw(self, measured: Any, predicted: Any, reduced: Any) -> Mapping[str, Figure]:
+    def draw(self, measured: Any, predicted: Any, reduced: Any) -> Figures:
         """The figures by name, the main one first.
 
         Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field
 
 import dynascope as ds
@@ -21,9 +19,8 @@ from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExp
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import Probe, Snapshot, probe
 
 PRINTED = {("fcn", 2): 0.9732, ("fcn", 5): 0.9617, ("cnn", 5): 0.9467}
@@ -144,7 +141,7 @@ class Batches(StochasticExperiment):
             hessian_ratio=(("seed", "sample"), high.hessian_rate.values / high.batch_rate.values[:, steps]),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         about: dict[str, Any] = {"source": "Table 4.2", "shown": {"base rate": reduced.base_rate}}
         printed = PRINTED.get((self.architecture, self.depth))
         about["shown"] |= {} if printed is None else {"printed": printed}
@@ -168,7 +165,7 @@ class Batches(StochasticExperiment):
         apart = np.abs(reduced.hessian_ratio - 1)
         yield below("critical-rate-of-the-hessian", statement, apart, median=0.1, source="Figure C.1")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         step, one = measured.step.values, measured.isel(seed=0)
         figure, (critical, loss, both) = panels(3, size=(4.4, 3.6))
         above, below = one.isel(ratio=0), one.isel(ratio=1)

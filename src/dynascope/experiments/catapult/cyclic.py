@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import largest_rise
@@ -15,9 +12,8 @@ from dynascope.experiments.catapult.deep_experiment import DIGITS, Learner
 from dynascope.experiments.catapult.sgd_experiment import StochasticExperiment
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
 from dynascope.experiments.documents import OVER_PARAMETERIZED
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 RISE = 1.5
 """A cycle has a spike if the loss exceeds this multiple of its lowest value earlier in the cycle."""
@@ -55,7 +51,7 @@ class Cyclic(StochasticExperiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         return cycles_of(measured, self.period, 1)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         spiked, norm = reduced.rise > RISE, reduced.norm
         good = spiked.isel(cycle=0) & (norm.isel(edge=-1) < norm.isel(edge=0))
         statement = f"In the first cycle the loss goes above {RISE:g} times its lowest earlier in it, and the norm of "
@@ -75,7 +71,7 @@ class Cyclic(StochasticExperiment):
         part = reduced.share.values[spiked.values]
         yield above("along-the-top", statement, part, median=2 / 3, post_hoc=post_hoc)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"cyclic": draw_sgd(measured, 1)}
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.ensemble import member_seeds
@@ -14,9 +11,8 @@ from dynascope.experiments.catapult.deep_experiment import DIGITS, TEN, Learner
 from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, spikes_of
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
 from dynascope.experiments.documents import OVER_PARAMETERIZED
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 FEW = 5
 """The claims need at least this many spikes in all runs together."""
@@ -65,7 +61,7 @@ class DeepSgd(StochasticExperiment):
         ends = measured.kernel.isel(step=[0, -1]).values
         return spikes_of(measured).assign(kernel_change=("seed", ends[:, 1] / ends[:, 0]))
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         along = reduced.share.sel(split=1)
         statement = f"In at least half of the spikes (more than {SPIKE:g} times) at least {SHARE:.0%} of the rise lies "
         statement += "along the top eigenvector"
@@ -77,5 +73,5 @@ class DeepSgd(StochasticExperiment):
         statement = "At every spike the norm of the kernel is lower after it than before"
         yield every("drops-at-each", statement, reduced.norm_ratio < 1, source="Section 4.4")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"deep-sgd": draw_sgd(measured, 1)}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim, erratum
 from dynascope.lab.criteria import above, agrees, below, within
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.catapult import errata as chapters_3_and_4, quadratic_model
 from dynascope.theory.catapult.gated_network import one_example
 from dynascope.theory.linearity import errata as chapter_2
@@ -66,12 +64,12 @@ class Errata(Experiment):
     def reduce(self, measured: xr.DataTree, predicted: None) -> xr.DataTree:
         return measured
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         yield from self._judge_statements(reduced)
         yield from self._judge_proofs(reduced)
         yield from self._judge_misprints(reduced)
 
-    def _judge_statements(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def _judge_statements(self, reduced: xr.DataTree) -> Claims:
         def error(counter: Claim, printed: str, at: str) -> Claim:
             return erratum(counter, kind="error", printed=printed, at=at)
 
@@ -109,7 +107,7 @@ class Errata(Experiment):
         printed = "two critical values are 2/λ_1(0) = 0.37 and 2/λ_2(0) = 0.39"
         yield error(counter, printed, "Figures 3.3 and B.1")
 
-    def _judge_proofs(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def _judge_proofs(self, reduced: xr.DataTree) -> Claims:
         def gap(counter: Claim, printed: str, at: str) -> Claim:
             return erratum(counter, kind="gap", printed=printed, at=at)
 
@@ -143,7 +141,7 @@ class Errata(Experiment):
         counter = agrees("start-of-w", statement, reduced["start-of-w"].slope, -1.0, absolute=0.1)
         yield gap(counter, "we have |w(0)| ≤ C_u C/m^(3/2)", "proofs of Theorem B.3.1 and Lemma 3.3.2")
 
-    def _judge_misprints(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def _judge_misprints(self, reduced: xr.DataTree) -> Claims:
         def misprint(counter: Claim, printed: str, at: str) -> Claim:
             return erratum(counter, kind="misprint", printed=printed, at=at)
 
@@ -183,7 +181,7 @@ class Errata(Experiment):
         )
         yield misprint(counter, "1/√in(v) Σ w_(u,v) f_u · 1{ξ_(u,v) ≥ p}", "Appendix A.1, randomly dropped edges")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Figures:
         figure, grid = panels(2, 2, size=(5.2, 3.5))
         _recursion(grid[0, 0], reduced["recursion"].to_dataset())
         _falling(grid[0, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -12,7 +11,6 @@ import optax
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -21,9 +19,8 @@ from dynascope.experiments.catapult import two_layer_models as two_layers
 from dynascope.experiments.catapult.classification_data import TwoClasses
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, rising, slope
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 from dynascope.models.quadratic_model import DiagonalForm, QuadraticModel, unit_features
 from dynascope.tasks.supervised import mean_squared_error
 from dynascope.theory.catapult import critical_rates
@@ -130,7 +127,7 @@ class GeneralQuadratic(TwoClasses):
         by_rate["over"] = by_rate.rate / by_rate.start.copy(data=np.asarray(critical))
         return xr.DataTree.from_dict({"gammas": by_gamma, "rates": by_rate, "networks": networks})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         gammas, rates, networks = (reduced[name].to_dataset() for name in ("gammas", "rates", "networks"))
         about: dict[str, Any] = {"source": "Figure B.4a"}
         statement = f"At rate {self.rate:g} the peak of the loss grows like γ^-2, as with the width of a network: "
@@ -156,7 +153,7 @@ class GeneralQuadratic(TwoClasses):
         yield falling("kernel-by-rate", statement, ordered.end, along="rate", **about)
         yield from self._judge_networks(networks)
 
-    def _judge_networks(self, networks: xr.Dataset) -> Iterable[Claim]:
+    def _judge_networks(self, networks: xr.Dataset) -> Claims:
         about: dict[str, Any] = {"source": "Figure B.4b", "seeds": self.net_seeds}
         slow, fast = networks.where(networks.ratio < 1, drop=True), networks.where(networks.ratio > 1, drop=True)
         if slow.ratio.size:
@@ -174,7 +171,7 @@ class GeneralQuadratic(TwoClasses):
         statement = "A larger rate makes it smaller"
         yield falling("networks-by-rate", statement, change, along="ratio", **about)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Figures:
         figure, grid = panels(3, 2, size=(4.5, 3.2))
         first, shown = len(self.gammas), self.ratios[len(self.ratios) // 2]
         for row, name in enumerate(("loss", "kernel")):

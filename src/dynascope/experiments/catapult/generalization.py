@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
@@ -21,9 +19,8 @@ from dynascope.experiments.catapult.two_layer_models import Kind, frozen_gates
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.geometry.kernel_spectrum import kernel_eigenpairs
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 from dynascope.models import MLP, ConvNet, linearize, quadratic
 from dynascope.models.mlp import Activation
 from dynascope.theory.catapult import critical_rates
@@ -136,7 +133,7 @@ class Generalization(TwoClassImages):
         found = {"trained": trained, "loss": best.where(trained), "accuracy": accuracy.where(trained)}
         return xr.Dataset(found).sortby("ratio")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         trained, both = reduced.trained, ["network", "quadratic"]
         works = trained.sel(model=both, ratio=WINDOW).values.ravel()
         stuck = ~trained.sel(model="linear", ratio=slice(WINDOW.start, None)).values.ravel()
@@ -167,7 +164,7 @@ class Generalization(TwoClassImages):
         statement += "means"
         yield above("better-accuracy", statement, gain, -0.01, source="Figure B.5", post_hoc=post_hoc)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(2, size=(5.4, 3.7))
         for axis, name in zip(axes, ("loss", "accuracy"), strict=True):
             for kind in KINDS:

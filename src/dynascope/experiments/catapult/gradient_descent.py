@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import first_spike
@@ -16,9 +14,8 @@ from dynascope.experiments.catapult.deep_experiment import DIVERGED, TEN, DeepEx
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 RISE, WINDOW = 1.5, 5
 """A spike begins when the loss is RISE times its lowest value so far, and peaks within WINDOW steps."""
@@ -95,7 +92,7 @@ class GradientDescent(DeepExperiment):
             }
         ).drop_vars(("step", "ratio"), errors="ignore")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         spiked = reduced.height > RISE
         statement = f"At {self.ratio:g} times the critical rate the loss rises to more than {RISE:g} times its lowest "
         statement += f"so far, {SHARE:.0%} of that in the top {self.top} eigenvectors, and ends below its start"
@@ -132,7 +129,7 @@ class GradientDescent(DeepExperiment):
         about = {"source": "Section 4.2", "post_hoc": post_hoc}
         yield below("monotone-below", statement, reduced.largest_rise.isel(ratio=1), NOTABLE, **about)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         high, low, step, ratios = measured.isel(ratio=0), measured.isel(ratio=1), measured.step, measured.ratio.values
         figure, (loss, split, norm) = panels(3, size=(4.3, 3.5))
         for seed in range(measured.sizes["seed"]):

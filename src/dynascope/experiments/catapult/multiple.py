@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -21,9 +19,9 @@ from dynascope.experiments.catapult.deep_experiment import DIGITS, DIVERGED, Dee
 from dynascope.experiments.catapult.spikes_drawing import FADED, NORM, REST, TOP, stamp
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 EARLY = 30
 """Steps at the rates of Figures 4.4 and C.7 from the start."""
@@ -106,7 +104,7 @@ class Multiple(DeepExperiment):
         complete = measured.rate_catapults.isel(step=-1, drop=True)
         return catapults_of(measured, self.top).assign(complete=complete, early_peak=peak)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         there = np.isfinite(reduced.rise.values)
         statement = (
             f"The controller brings {self.catapults} catapults: each time the rate is raised to {self.factor:g} "
@@ -133,7 +131,7 @@ class Multiple(DeepExperiment):
         printed += "40 respectively for the 5-layer FCN and CNN."
         yield erratum(counter, kind="misprint", printed=printed, at="Figure C.7 (Appendix C.6 has 15 and 20)")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         """The time at a raised rate is shaded, for the seed in bold."""
         step, raised = measured.step, measured.rate_phase.isel(seed=0).values == RAISED
         figure, (loss, split, rate) = panels(3, size=(4.3, 3.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, share
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import Gated
 from dynascope.models.mlp import MLP
 from dynascope.theory.catapult import critical_rates, quadratic_many, quadratic_model
@@ -155,7 +154,7 @@ class QuadraticEigenvalues(Experiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         for number, kind in enumerate(self.models):
             yield self._pattern(reduced.sel(model=kind), kind, "each-direction" if number == 0 else "")
         if "quadratic" not in self.models:
@@ -190,7 +189,7 @@ class QuadraticEigenvalues(Experiment):
         )
         return share(id or f"each-direction-{kind}", statement, right, MOST, cases=2, **about)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return {
             f"eigenvalues-{kind}": self._draw(measured.sel(model=kind), predicted.sel(model=kind), kind)
             for kind in self.models

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +12,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float, Int
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -22,7 +21,7 @@ from dynascope.experiments.catapult.regimes_drawing import draw_regimes, draw_wi
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.catapult import quadratic_model
 from dynascope.theory.catapult.largest_rate import largest_convergent
 from dynascope.theory.catapult.quadratic_model import CRITICAL, LARGEST, State
@@ -190,7 +189,7 @@ class Regimes(Experiment):
             .assign_coords(edge=[CRITICAL, LARGEST])
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "Monotone below ηλ₀ = 2, a catapult from there to 4, divergent beyond: both boundaries, in every "
         statement += "seed"
         shown = {"boundaries": reduced.boundary}
@@ -215,7 +214,7 @@ class Regimes(Experiment):
         post_hoc = "The tolerance, after an error of 1e-10: near ηλ₀ = 4 rounding is amplified most."
         return below("exact-map", statement, error, two_layers.EXACT, source="(3.11), (3.12)", post_hoc=post_hoc)
 
-    def _judge_kernel(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_kernel(self, reduced: xr.Dataset) -> Claims:
         calm = reduced.sel(product=slice(None, CALM))
         ratio = (calm.kernel_change * calm.expected_change).sum("product") / (calm.expected_change**2).sum("product")
         statement = f"Up to ηλ₀ = {CALM:g} training moves the kernel as the leading order in 1/m says (change over "
@@ -228,7 +227,7 @@ class Regimes(Experiment):
         statement = "A catapult takes the kernel down until ηλ is below 2 (at the end, in every catapult)"
         yield below("kernel-falls", statement, end, CRITICAL, source="Theorem 3.3.1", shown={"catapults": end.size})
 
-    def _judge_widths(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_widths(self, reduced: xr.Dataset) -> Claims:
         low, high = (reduced.sel(chosen=product) for product in self.products)
         post_hoc = "The median over seeds: the peak is one point of a fast oscillation, which scatters single runs."
         statement = f"Above the critical rate (ηλ₀ = {self.products[1]:g}) the weights travel a distance that grows "
@@ -241,7 +240,7 @@ class Regimes(Experiment):
         about["source"] = "Theorem 3.3.1, sharpened"
         yield slope("peak", statement, high.highest.median("seed"), "width", low=0.7, high=1.3, **about)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return {
             "regimes": draw_regimes(measured, predicted, reduced),
             "widths": draw_widths(reduced),

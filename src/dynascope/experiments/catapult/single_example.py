@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,16 +9,14 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models.frozen import Frozen
 from dynascope.probes.basic import batch_rows
 from dynascope.tasks.sphere import doubled_example
@@ -113,7 +109,7 @@ class SingleExample(Experiment):
             other_rises=((growth > 1) & ~on_star).sum("step") / (~on_star).sum("step"),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         run, low = reduced.sel(arm="between"), reduced.sel(arm="below all")
         statement = f"At rate {self.rate:g} every run has steps that multiply the loss by more than {SPIKE:g}, and all "
         statement += f"of them draw the doubled example, 1 draw in {self.samples}"
@@ -140,7 +136,7 @@ class SingleExample(Experiment):
         statement += "share of other draws that raise the loss"
         yield above("small-rises-anywhere", statement, run.other_rises.mean(), 0.05)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, (loss, kernel) = panels(2, size=(6.2, 3.6))
         run, low = (measured.isel(seed=0).sel(arm=arm) for arm in ("between", "below all"))
         loss.semilogy(run.step, run.loss, color=INK, linewidth=1, label=f"η = {self.rate:g}")

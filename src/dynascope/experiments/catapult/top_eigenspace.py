@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -21,9 +19,8 @@ from dynascope.experiments.catapult.classification_data import DIGITS, TwoClassI
 from dynascope.experiments.catapult.two_layer_models import NAMES, Kind, kernel_matrix, network, variant
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.models import ConvNet
 from dynascope.theory.catapult import critical_rates, general_quadratic
 
@@ -143,7 +140,7 @@ class TopEigenspace(TwoClassImages):
             {"of": ("large", models)},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"At {self.ratio:g} critical rates the loss spikes (beyond {SPIKE:g} of its start), comes back "
         statement += f"with a smaller kernel, and p1 carries at least {SHARE:g} of the rise, in every run"
         spiked = reduced.height > SPIKE
@@ -163,7 +160,7 @@ class TopEigenspace(TwoClassImages):
             statement = f"There {symbol} grows with the loss: their correlation"
             yield above(f"{id}-grows", statement, correlation, 0.6, post_hoc=post_hoc)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(3, len(self.models), size=(4.4, 3.1), squeeze=False)
         for row, kind in enumerate(self.models):
             run = measured.sel(model=kind).isel(seed=0)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.diffusion_drawing import draw_gallery, draw_leads, draw_paths
 from dynascope.experiments.concept.diffusion_experiment import GPU, QUICK, DiffusionExperiment, Drawing
 from dynascope.experiments.documents import CONCEPTS
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every, share, within
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.image_concepts import ImageConcepts
 
 LOOKED = (
@@ -120,7 +116,7 @@ class PaintedConcepts(DiffusionExperiment):
             reduced["classifier_accuracy"] = measured.classifier_accuracy
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         near, far = reduced.lead.isel(separation=0), reduced.lead.isel(separation=-1)
         statement = "Size is learned first where the colors are near, color where they are far apart (sign of the lead)"
         yield share("order", statement, np.stack([near > 0, far < 0]), 0.8, post_hoc=LOOKED)
@@ -151,7 +147,7 @@ class PaintedConcepts(DiffusionExperiment):
             statement = "On painted pictures it agrees with the pixels (mean difference of shares)"
             yield below("classifier-agrees", statement, reduced.classifier_apart, 0.05)
 
-    def _flips(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _flips(self, reduced: xr.Dataset) -> Claims:
         measured, shares = (
             paths.flip(reduced.separation.values, reduced[name].mean("seed").values)
             for name in ("lead", "lead_of_shares")
@@ -166,7 +162,7 @@ class PaintedConcepts(DiffusionExperiment):
         statement = "It flips where the strengths by mean pictures are equal"
         yield agrees("flip-in-pixels", statement, measured, seen, absolute=EQUAL)
 
-    def _detour_and_slow_down(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _detour_and_slow_down(self, reduced: xr.Dataset) -> Claims:
         beyond = (reduced.rise / reduced.rise_error).isel(separation=[0, -1])
         statement = (
             "Once the training classes are learned the error of the new one rises again, by so many standard errors"
@@ -181,7 +177,7 @@ class PaintedConcepts(DiffusionExperiment):
         statement = "The speed in concept space falls exponentially (slope of its logarithm, per 1,000 steps)"
         yield below("slows", statement, 1000 * np.asarray(slopes), 0, shown={"R^2": fits})
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return {
             "diffusion": draw_paths(measured, predicted),
             "paintings": draw_gallery(measured),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -13,9 +11,8 @@ from dynascope.experiments.concept.learning_order import SINGLE_SPEEDS
 from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, falling, share
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 from dynascope.theory.concept.one_layer import spread_of_equal_strengths
 
 
@@ -75,7 +72,7 @@ class DiversityOrder(SimExperiment):
             reduced["end_ratio"] = ("signal", "seed"), end.slope / theory.slope
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         a, flip = reduced.strength, self.flip()
         gap = a.diff("concept").isel(concept=0, drop=True)
         statement = "As σ₁ grows the order flips where σ₁² + μ₁²/s = a₂ (zero of the median area, interpolated)"
@@ -95,7 +92,7 @@ class DiversityOrder(SimExperiment):
             yield from self._slowing(reduced)
             yield learning_order.overlays(reduced.deviation)
 
-    def _slowing(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _slowing(self, reduced: xr.Dataset) -> Claims:
         apart = reduced.strength.max("concept") >= 2 * reduced.strength.min("concept")
         ratio = reduced.settled_ratio.median("seed").where(apart, drop=True)
         statement = "Once one exponential is left, the log speed falls at -η min a, whatever the loss: ratio of slopes"
@@ -104,7 +101,7 @@ class DiversityOrder(SimExperiment):
         near = np.abs(reduced.end_ratio - 1) < 0.1
         yield share("theorem-slope", statement, near, 0.95, source="Theorem 4.1")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure, (plane, first) = panels(2)
         learning_order.draw_plane(plane, measured, predicted, "sigma")
         plane.set_title("Output at the test point, seed 0")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
@@ -16,9 +13,9 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import About, agrees, below, every, same_shares
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.stage_times import half_steps, plateau_length
 from dynascope.theory.concept.staged_path import predicted_runs
 
@@ -118,7 +115,7 @@ class FailureMode(SymmetricExperiment):
         """The test loss without the weakest concept, ½ μ₁²."""
         return 0.5 * self.mu[0] ** 2
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         narrow = reduced["narrow"].to_dataset()
         seeds, few = narrow.sizes["start"], f"With {self.narrow_width} columns of U for 3 concepts"
         statement = f"{few} the test loss ends at ½ μ₁² = {self.missing:g} in every run (largest difference)"
@@ -131,7 +128,7 @@ class FailureMode(SymmetricExperiment):
         yield from self._judge_random(reduced["random"].to_dataset())
         yield from self._judge_aligned(reduced["aligned"].to_dataset())
 
-    def _judge_plateau(self, runs: xr.Dataset) -> Iterable[Claim]:
+    def _judge_plateau(self, runs: xr.Dataset) -> Claims:
         chosen = f"The start (NumPy seed {self.shown_seed}; τ = {self.scale:g} and 0.1) was chosen because it shows it"
         statement = f"From the shown start the test loss is near ½ μ₁² after {self.steps} steps"
         yield agrees("plateau", statement, runs.loss, self.missing, relative=0.02, post_hoc=chosen, seeds=2)
@@ -147,7 +144,7 @@ class FailureMode(SymmetricExperiment):
         yield below("training-monotone", statement, runs.rise, 1e-12, source="Figure 17", seeds=2)
         yield judge_overlay(runs.overlay)
 
-    def _judge_random(self, random: xr.Dataset) -> Iterable[Claim]:
+    def _judge_random(self, random: xr.Dataset) -> Claims:
         late, later = (random.weak_major.isel(horizon=k) for k in (0, 1))
         found = {f"τ = {scale:g}": late.sel(scale=scale) < 0.1 for scale in SCALES}
         statement = f"After {self.steps} steps the shares of starts with w_11 < 0.1 are those of an independent program"
@@ -167,7 +164,7 @@ class FailureMode(SymmetricExperiment):
         about = About(shown=shown, source="Appendix E.3", seeds=self.starts)
         yield every("foretold", statement, (expected == slow).where(clear), **about)
 
-    def _judge_aligned(self, aligned: xr.Dataset) -> Iterable[Claim]:
+    def _judge_aligned(self, aligned: xr.Dataset) -> Claims:
         medians, seeds = aligned.wait.median("start"), self.aligned_starts
         statement = (
             "The plateau lengthens by 1/(2 a₁ η) steps while ε, the distance of the start from rank one, falls by e"
@@ -182,7 +179,7 @@ class FailureMode(SymmetricExperiment):
         about = About(shown={"medians": medians}, source="Appendix E.3", seeds=seeds)
         yield below("plateau-medians", statement, off, 1, **about)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
         narrow = measured["narrow"].to_dataset()
         plateau, theory = (tree["plateau"].to_dataset().isel(start=0) for tree in (measured, predicted))

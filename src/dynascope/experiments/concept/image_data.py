@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.tasks.image_reading import read_concepts
 
@@ -129,7 +125,7 @@ class ImageData(Experiment):
             }
         ).drop_vars("class", errors="ignore")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         left, right = (reduced.ratio.sel(side=side) for side in SIDES)
         statement = "The color signal is the stronger one in the first data set, the size signal in the second"
         yield every("stronger-signal", statement, np.stack([left > 1, right < 1]))
@@ -145,7 +141,7 @@ class ImageData(Experiment):
         statement = "Both concepts can be read off the pixels without a classifier"
         yield above("readable", statement, reduced.recognized, 0.98)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, size=(4.0, 3.2), gridspec_kw={"width_ratios": [1, 1, 1.1]})
         for axis, side in zip(axes, SIDES, strict=False):
             rows = measured.grid.sel(side=side).values

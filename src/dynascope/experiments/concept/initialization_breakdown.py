@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
@@ -18,7 +17,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, same_shares, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.starts import start_moments
 
 BY_WIDTH = {2: 0.266, 3: 0.162, 4: 0.091, 8: 0.022, 16: 0.002, 32: 0.0, 64: 0.0}
@@ -90,7 +89,7 @@ class InitializationBreakdown(SymmetricExperiment):
             ratio_off=np.abs(var**0.5 / mean * measured.width**0.5 - 1) / error_of_ratio,
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         n = self.starts
         twice = reduced.descents_by_width >= 2
         statement = "The share of starts with two descents falls with the width of U (where the reference has any)"
@@ -125,7 +124,7 @@ class InitializationBreakdown(SymmetricExperiment):
         most = [reduced[name].max().item() for name in ("descents_by_width", "descents_by_scale")]
         yield below("at-most-two", "No start has more descents than concepts", most, 3, source="Section 4.2", seeds=n)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (left, middle, right) = panels(3, size=(4.3, 3.7))
         _draw_shares(left, reduced.descents_by_width.values >= 2, BY_WIDTH)
         left.set(xscale="log", xlabel="width d' of U (d' τ² fixed)", title="Wide models take no detour")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,8 +10,9 @@ import xarray as xr
 import dynascope as ds
 from dynascope.curves import paths
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import agrees, below
+from dynascope.lab.experiment import Claims
 from dynascope.theory.concept import jacobian_recursion as recursion
 
 
@@ -51,7 +50,7 @@ def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr
     return xr.Dataset({**table, "clock": ("end", [float(ratio.min()), float(ratio.max())])})
 
 
-def judge_increments(errors: xr.Dataset, runs: int) -> Iterable[Claim]:
+def judge_increments(errors: xr.Dataset, runs: int) -> Claims:
     statement = "A step of gradient descent on U moves W by the recursion (D.1) plus (η²/4) ∇L ∇Lᵀ, the term it drops "
     statement += "(largest error of an increment)"
     yield below("increments", statement, errors.increment, 1e-12, source="eq. (D.1)", seeds=runs)

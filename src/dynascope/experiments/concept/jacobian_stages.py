@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import stages
@@ -26,7 +23,7 @@ from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import legend_beside, panels
 from dynascope.lab.claims import Claim, share_of
 from dynascope.lab.criteria import About, agrees, below, every, rising, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.entries import entry_classes
 from dynascope.theory.concept.staged_path import predicted_runs
 
@@ -136,7 +133,7 @@ class JacobianStages(SymmetricExperiment):
         events = ["strong major at 1/2", "loss minimum", "loss maximum", "weak major at 1/2"]
         return stage.assign(table).assign_coords(event=events)
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         shown = reduced["shown"].to_dataset()
         statement = f"From the shown start (NumPy seed {self.shown_seed}) the test loss descends twice"
         chosen = "The start was chosen because it shows them; the share of random starts says how often"
@@ -171,7 +168,7 @@ class JacobianStages(SymmetricExperiment):
         named = {reference.name: row for reference, row in zip(REFERENCES, found.events, strict=True)}
         return below("reference-runs", statement, off, 1, source="Figure 5", shown=named, seeds=len(REFERENCES))
 
-    def _judge_starts(self, random: xr.Dataset, near: np.ndarray) -> Iterable[Claim]:
+    def _judge_starts(self, random: xr.Dataset, near: np.ndarray) -> Claims:
         double = random.descents == 2
         statement = "Random starts with two descents have them in these stages: each major passes 1/2 in its own "
         statement += "descent, and the minor shrinks in the ascent between"
@@ -185,7 +182,7 @@ class JacobianStages(SymmetricExperiment):
         statement = "No run has more descents than concepts"
         yield every("at-most-one-each", statement, both <= 2, source="Section 4.2", seeds=len(both))
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.8))
         shown, closed = (tree["chosen"].to_dataset().isel(start=0) for tree in (measured, predicted))
         W = shown.W.values

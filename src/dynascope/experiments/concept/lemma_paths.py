@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, agrees, below, every, within
+from dynascope.lab.experiment import Claims
 from dynascope.theory.concept.assumptions import (
     Constants,
     feasible_constants,
@@ -114,7 +114,7 @@ def reduce_assumptions() -> xr.Dataset:
     return xr.Dataset(table, {"strengths": list(FEASIBLE), "figure": list(FIGURES)})
 
 
-def judge_lemmas(reduced: xr.Dataset) -> Iterable[Claim]:
+def judge_lemmas(reduced: xr.Dataset) -> Claims:
     """The lemmas, and the errata in them."""
     singular = [path.name for path in SINGULAR]
     regular, broken = reduced.drop_sel(path=singular), reduced.broken_at.sel(path=singular)
@@ -159,7 +159,7 @@ def judge_lemmas(reduced: xr.Dataset) -> Iterable[Claim]:
     yield erratum(false, kind="error", printed=printed, at="Lemma D.5 and its proof")
 
 
-def judge_assumptions(reduced: xr.Dataset) -> Iterable[Claim]:
+def judge_assumptions(reduced: xr.Dataset) -> Claims:
     """The errata in the assumptions."""
     printed, at = "several assumptions that all commonly hold in the practice", "Appendix D.1"
     statement = "Assumptions D.4 and D.5 together admit only tiny starts: the largest log ω (β = 1.5, κ = 1.11, K = 20)"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.claims import Claim, share_of
 from dynascope.lab.criteria import About, above, agrees, every, rising, same_shares, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 SHARES = {"μ = (1, 2)": ReferenceShare(0.30, 400), "μ = (2, 4)": ReferenceShare(0.25, 400)}
 """Shares with two descents or more, population gradient, recorded every fifth step, by an independent program."""
@@ -123,7 +122,7 @@ class LowDimension(SimExperiment):
             tree["chosen"] = xr.Dataset({"turn": turns, "flow_turn": flow, "flow_descents": descents})
         return xr.DataTree.from_dict(tree)
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         twice = (reduced["sgd"].descents >= 2).transpose("signal", "seed")
         statement = "SGD shows transient memorization for both signals, in more starts than one layer does (0.01)"
         shares = dict(zip(self.names(), map(share_of, twice.values), strict=True))
@@ -148,7 +147,7 @@ class LowDimension(SimExperiment):
         setting = ("mu", "factor", "sigma", "dim", "depth", "width", "norm", "init_scale", "origin", "bias", "rotate")
         return self.has_defaults(*setting, "learning_rate", "epochs", "batch", "activation")
 
-    def _judge_population(self, shares: xr.Dataset) -> Iterable[Claim]:
+    def _judge_population(self, shares: xr.Dataset) -> Claims:
         about: About = {"source": "Figure 14", "seeds": self.population_seeds}
         if self.as_reference():
             statement = "Population gradient: the shares are those of an independent program, every fifth step recorded"
@@ -175,7 +174,7 @@ class LowDimension(SimExperiment):
         statement = "Summed over coordinates (eq. 2.1) the loss swings forever exactly where rate × L max a exceeds 2"
         return every("sum-oscillates", statement, np.concatenate(right), source="Equation 2.1", seeds=self.sum_seeds)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Figures:
         figures = {}
         if predicted is not None:
             figures["low-dimension"] = self._draw_chosen(measured["chosen"].to_dataset(), predicted)

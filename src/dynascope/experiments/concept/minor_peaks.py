@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -12,8 +10,8 @@ from dynascope.curves import stages
 from dynascope.experiments.concept.stage_predictor import DATA
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
 from dynascope.experiments.seeds import start_seeds
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, agrees, falling, same_shares, share
+from dynascope.lab.experiment import Claims
 from dynascope.theory.concept import minor_entries
 from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.starts import gaussian_factor
@@ -79,7 +77,7 @@ def reduce_minors(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr
     return {"minors": table}
 
 
-def judge_minors(reduced: xr.DataTree) -> Iterable[Claim]:
+def judge_minors(reduced: xr.DataTree) -> Claims:
     """The minor entry: where it turns, how high it rises, how fast it decays."""
     minors = reduced["minors"].to_dataset()
     about = About(source="Section 4.2", seeds=minors.sizes["start"])

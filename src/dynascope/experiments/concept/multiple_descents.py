@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -17,9 +16,8 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, above, agrees, below, every, rising, same_shares
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.staged_path import predicted_runs
 from dynascope.theory.concept.starts import random_factor
 
@@ -102,7 +100,7 @@ class MultipleDescents(SymmetricExperiment):
         nodes["training"] = xr.Dataset({"rise": ("group", rises)}, {"group": ["chosen", *cases]})
         return xr.DataTree.from_dict(nodes)
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         count, shown = len(self.mu), reduced["shown"].to_dataset()
         turns, closed = ({"turns": each.dropna("turn").values} for each in (shown.turns, shown.predicted_turns))
         statement = f"From the shown start (NumPy seed {self.shown_seed}) the test loss has a descent for each concept"
@@ -134,7 +132,7 @@ class MultipleDescents(SymmetricExperiment):
         yield agrees("predicted", statement, found, often, absolute=0, source="Section 4.2", shown=closed)
         yield judge_overlay(shown.overlay)
 
-    def _judge_shares(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def _judge_shares(self, reduced: xr.DataTree) -> Claims:
         count = len(self.mu)
         descents = {case.name: reduced["occurrences"][case.name].descents for case in self.occurrences}
         statement = f"The shares of Gaussian and of nearly rank-one starts with {count} descents are those of an "
@@ -151,7 +149,7 @@ class MultipleDescents(SymmetricExperiment):
         statement = "The training loss never rises, in any run (largest rise over the first value)"
         yield below("training-monotone", statement, reduced["training"].rise, 1e-12, seeds=every_run.size)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
         figure, (left, middle, right) = panels(3, size=(4.6, 3.7))
         shown, closed = measured["chosen"].to_dataset().isel(start=0), predicted.isel(start=0)
         draw_test_loss(left, shown, closed, training=True, tolerance=self.tolerance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
@@ -22,9 +20,9 @@ from dynascope.experiments.concept import learning_order, one_layer_drawing as d
 from dynascope.experiments.concept.sim_experiment import SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import About, above, below, every, slope, within
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 from dynascope.probes.probe import probe
 from dynascope.theory.concept.one_layer import closed_forms, predicted_outputs
 
@@ -144,13 +142,13 @@ class OneLayerTheory(SimExperiment):
         )
         return xr.DataTree.from_dict({"exact": exact, "sgd": xr.Dataset({"deviation": sgd}), "small": starts})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         yield from self._judge_exact(reduced["exact"].to_dataset())
         statement = f"SGD on samples, d = {self.dim}, stays on the closed form (largest deviation of an output)"
         yield below("sgd", statement, reduced["sgd"].deviation, 0.1, median=0.03, source="Theorem 4.1, Figure 2")
         yield from self._judge_small(reduced["small"].to_dataset())
 
-    def _judge_exact(self, exact: xr.Dataset) -> Iterable[Claim]:
+    def _judge_exact(self, exact: xr.Dataset) -> Claims:
         n = self.exact_seeds
         statement = "Full-batch descent follows Theorem 4.1 with (1 - η a)ⁿ for e^(-a t), at any input: relative error"
         yield below("discrete-form", statement, exact.discrete_form, 1e-10, seeds=n)
@@ -181,7 +179,7 @@ class OneLayerTheory(SimExperiment):
         printed = "controlled by the coefficient a_k = (1/s)(σ_k² + μ_k²)"
         yield erratum(counter, kind="misprint", printed=printed, at="Section 4.1 (submission)")
 
-    def _judge_small(self, small: xr.Dataset) -> Iterable[Claim]:
+    def _judge_small(self, small: xr.Dataset) -> Claims:
         runs: About = {"seeds": self.small_seeds, "source": "Section 4.1"}
         bent = small.descents > 1
         statement = f"From a small start ({SMALL} against 1/(s max μ)) the test loss falls once"
@@ -193,7 +191,7 @@ class OneLayerTheory(SimExperiment):
         statement = "From starts of order one in two dimensions the noise term makes the test loss fall twice, rarely"
         yield within("noise-bends", statement, bent.isel(scale=0).mean(), 0.001, 0.06, **runs)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
         figure, ((terms, rate), (error, sgd)) = panels(2, rows=2, size=(5.0, 3.4))
         exact = measured["exact"].to_dataset(), predicted["exact"].to_dataset()
         drawing.draw_terms(terms, *exact)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from pydantic import Field, PositiveInt
 
@@ -22,9 +20,8 @@ from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, INK, THEORY, concept_plane, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.models.mlp import MLP
 from dynascope.tasks.structured_identity import StructuredIdentity, random_rotation
 from dynascope.theory.concept.nearest_point import nearest_point
@@ -104,7 +101,7 @@ class OutOfDistribution(SimExperiment):
             )
         return xr.DataTree.from_dict(tree)
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         narrow, wide = reduced["narrow"].to_dataset(), reduced["wide"].to_dataset()
         free = narrow.isel(truncate_radius=0)
         statement = f"No training point lies within {self.radius:g} of the test point, in any seed"
@@ -128,7 +125,7 @@ class OutOfDistribution(SimExperiment):
         statement = "Rotating the data and the network with them changes no loss (float64)"
         yield below("rotation", statement, reduced.rotation_error, 1e-12, source="Appendix F.1", seeds=1)
 
-    def _judge_wide(self, wide: xr.Dataset) -> Iterable[Claim]:
+    def _judge_wide(self, wide: xr.Dataset) -> Claims:
         twice = wide.descents >= 2
         statement = "All curves then differ, but the same seeds have two descents or more"
         same = (twice.isel(truncate_radius=0) == twice.isel(truncate_radius=1)) & wide.changed
@@ -140,7 +137,7 @@ class OutOfDistribution(SimExperiment):
             "wide-extrema", statement, shift / levels.isel(truncate_radius=0).std("seed"), 1, source="Figure 16"
         )
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
         low, high = measured["low"].to_dataset(), measured["high"].to_dataset()
         figure, grid = panels(3, 2)
         cases = ((low, 0, 0, self.low_dim), (high, 0, 0, self.dim), (low, 1, 1, self.low_dim))

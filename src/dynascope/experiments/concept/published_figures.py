@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.curves import stages
 from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import INK, PALETTE, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import About, above, agrees, below
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.concept.published_figures import PUBLISHED_FIGURES, Integrator, run_published_figure
 
 INTEGRATORS: tuple[Integrator, ...] = ("jacobian_euler", "factor_gd")
@@ -93,7 +91,7 @@ class PublishedFigures(Experiment):
         coords = {"figure": list(FIGURES), "integrator": list(INTEGRATORS), "form": list(FORMS)}
         return xr.Dataset(table | failure, coords | {"end": ["first", "last"]})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         total = reduced.rise.sum("turn").sel(figure=DESCENDING)
         factor = total.sel(form="A^2") / total.sel(form="A")
         statement = "The published program squares A. With the printed equation the same starts take the same kind of "
@@ -132,7 +130,7 @@ class PublishedFigures(Experiment):
         smallest = reduced.smallest_major.sel(integrator="factor_gd")
         yield above("majors-positive", statement, smallest, 0, source="W = UUᵀ")
 
-    def _figure_10(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _figure_10(self, reduced: xr.Dataset) -> Claims:
         statement = "The printed equation, from the published start, ends at W = I (largest difference): nothing fails"
         gap = below("no-failure", statement, reduced.printed_gap, 1e-8)
         printed = "the loss value converges to a non-zero value and the major entry w_{1,1} is suppressed at the very "
@@ -152,7 +150,7 @@ class PublishedFigures(Experiment):
         growth = above("plateau-not-failure", statement, reduced.weak_growth, 0, shown={"w_11": reduced.weak_major})
         yield erratum(growth, kind="program", printed="never grows, Appendix E.3", at=f"{PROGRAM}: Figure 10")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(len(FIGURES), 3, size=(3.1, 2.6), sharex="col", sharey="row")
         self._draw_losses(grid[0], measured, reduced, "jacobian_euler")
         for column, (name, published) in zip(grid[1:].T, FIGURES.items(), strict=True):

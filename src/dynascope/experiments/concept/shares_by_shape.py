@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,8 @@ from dynascope.experiments.concept import transients
 from dynascope.experiments.concept.sim_experiment import Signals, SimExperiment
 from dynascope.experiments.concept.transients import ReferenceShare
 from dynascope.figures import INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, below, falling, rising, same_shares
+from dynascope.lab.experiment import Claims
 
 
 class Shape(NamedTuple):
@@ -76,7 +76,7 @@ def outcomes(table: xr.Dataset, when: str) -> Outcomes:
     return {Shape(*map(int, shape)): np.arange(trials) < count for shape, count, trials in rows}
 
 
-def judge_shares(table: xr.Dataset, families: Families, as_reference: bool) -> Iterable[Claim]:
+def judge_shares(table: xr.Dataset, families: Families, as_reference: bool) -> Claims:
     found, starts = outcomes(table, "every_step"), int(table.trials.max())
 
     def shares(shapes: Sequence[Shape], field: str) -> xr.DataArray:

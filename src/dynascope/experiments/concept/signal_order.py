@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.curves import stages
 from dynascope.experiments.concept.learning_order import bulge, deviation, draw_bulge, draw_plane, lead, overlays
 from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, share
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 
 
 class SignalOrder(SimExperiment):
@@ -69,7 +65,7 @@ class SignalOrder(SimExperiment):
             reduced["deviation"] = deviation(measured, predicted.assign_coords(signal=mu.signal))
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         area, first, stronger = np.sign(reduced.bulge), np.sign(reduced.signal_gap), np.sign(reduced.strength_gap)
         in_order = (area == first).where(first != 0)
         yield share(
@@ -89,7 +85,7 @@ class SignalOrder(SimExperiment):
         if "deviation" in reduced:
             yield overlays(reduced.deviation)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure, (plane, first) = panels(2)
         draw_plane(plane, measured, predicted, "mu")
         plane.set_title("Output at the test point, seed 0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,8 @@ from matplotlib.figure import Figure
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, above, below, same_shares, share
+from dynascope.lab.experiment import Claims
 from dynascope.theory.concept.one_layer import strengths
 from dynascope.theory.concept.stage_times import half_steps
 from dynascope.theory.concept.starts import random_factor
@@ -110,7 +109,7 @@ def reduce_stages(measured: xr.DataTree, predicted: xr.DataTree) -> dict[str, xr
     return {"predictor": xr.Dataset(table, {**labels, "concepts": list(DATA)})}
 
 
-def judge_stages(reduced: xr.DataTree) -> Iterable[Claim]:
+def judge_stages(reduced: xr.DataTree) -> Claims:
     """The prediction of stages from pivots, beside the naive one."""
     found = reduced["predictor"].to_dataset()
     seeds, settled = found.sizes["start"], "The factor was settled after looking"

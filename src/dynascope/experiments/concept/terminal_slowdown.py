@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 import dynascope as ds
@@ -18,9 +15,8 @@ from dynascope.experiments.concept.learning_order import draw_speed, rate_betwee
 from dynascope.experiments.concept.sim_experiment import Optimizer, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import THEORY, legend_beside, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, within
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import probe
 from dynascope.theory.concept.terminal_rates import terminal_slopes
 
@@ -114,7 +110,7 @@ class TerminalSlowdown(SimExperiment):
             sgd_slope=settled_slopes(sgd, a, self.step_size, [(1.0, 0.0)]).isel(band=0),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         one_layer, symmetric, sgd = MODELS
         end = reduced.sel(model=[one_layer, symmetric])
         statement = "On the population the log speed of the output ends with the predicted slope: measured / predicted"
@@ -131,7 +127,7 @@ class TerminalSlowdown(SimExperiment):
             "sgd-rate", statement, reduced.sgd_slope.median("seed"), reduced.flow.sel(model=sgd), relative=0.02
         )
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, size=(3.9, 3.6))
         for panel, name in zip(axes, MODELS, strict=True):
             middle, values = speeds(measured[name].to_dataset().isel(seed=0))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.concept import painted_paths as paths
 from dynascope.experiments.concept.cube import deficits, draw_cube, out_of_order
 from dynascope.experiments.concept.diffusion_experiment import GPU, QUICK, DiffusionExperiment, Drawing
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, rising, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.image_concepts import ImageConcepts
 from dynascope.theory.concept.one_layer import strengths
 
@@ -74,7 +70,7 @@ class ThreeConcepts(DiffusionExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         gain, told = reduced.gain, reduced.strength.sel(space="told")
         first = gain.concept[gain.argmax("concept")] == "shape"
         shown = {"mean gains": gain.mean(("separation", "seed"))}
@@ -91,7 +87,7 @@ class ThreeConcepts(DiffusionExperiment):
         why = "0.2 was asked for first: at one seed of five it is 0.25, three of the twelve pairs."
         yield below("few-violations", statement, reduced.violated.mean(("separation", "seed")), 0.34, post_hoc=why)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (cube, times, plane) = panels(3, size=(3.9, 3.6))
         one = {"separation": 0}
         pictures = measured.concepts_pictures.isel(one | {"seed": 0, "step": -1, "picture": 0})

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
-from matplotlib.figure import Figure
 
 from dynascope.curves import order, stages
 from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import FAINT, INK, legend_beside, panels, settings_colors
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, below, share, within
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 
 LEARNED = 1.0
 """The loss below which a combination counts as learned, and at which the figure cuts its colors off."""
@@ -89,7 +86,7 @@ class TopologicalOrder(SimExperiment):
             table["biased_level_mean"] = levels, order.level_means(self.at_epochs(measured.biased_loss), nodes)
         return xr.Dataset(table, {"epoch": losses.epoch})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         means, violated = reduced.level_mean, reduced.violated
         epochs = ", ".join(map(str, reduced.epoch.values))
         statement = f"At epochs {epochs} the mean loss rises with the number of concepts combined"
@@ -113,7 +110,7 @@ class TopologicalOrder(SimExperiment):
             statement = "With biases the levels are out of order at the last of these epochs"
             yield share("biases-disorder", statement, ~rises(biased.isel(epoch=-1)), 0.5, source="Appendix B")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         nodes = order.hierarchy(len(self.mu))
         losses = self.at_epochs(measured.loss).values[0]
         diagrams, (axes,) = panels(len(losses), size=(3.5, 3.9), squeeze=False)

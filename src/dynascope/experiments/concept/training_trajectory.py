@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import stages
@@ -15,9 +12,8 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.staged_path import predicted_runs
 
 
@@ -70,7 +66,7 @@ class TrainingTrajectory(SymmetricExperiment):
             predicted_stage=predicted.half_step,
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"From the shown start (seed {self.shown_seed}, chosen) the test loss rises (share of its start)"
         yield above("training-falls-test-rises", statement, reduced.test_rise, self.tolerance, source="Figure 17")
         statement = "The training loss never rises, from the shown start and from random ones (share of its start)"
@@ -95,7 +91,7 @@ class TrainingTrajectory(SymmetricExperiment):
         W = measured.W.values[0]
         return np.stack([self.mu[p] * W[:, :, p] for p in range(len(self.mu))])
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         half, outputs = reduced.predicted_stage.values[0], self.outputs(measured)
         figure, (left, middle, right) = panels(3, size=(4.7, 3.8))
         first = measured.isel(start=0), predicted.isel(start=0)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -18,9 +15,8 @@ from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperimen
 from dynascope.experiments.concept.transients import ReferenceShare, Turn
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import concept_plane, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, same_shares, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 # Measured by an independent program, in the default setting.
 SGD_SHARE = ReferenceShare(9 / 16, 16)
@@ -144,7 +140,7 @@ class TransientMemorization(SimExperiment):
         }
         return xr.Dataset(table, {"seed": trace.seed, "when": ["minimum", "maximum", "end"]})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         low, high = reduced["low"].to_dataset(), reduced["high"].to_dataset()
         turns = low.descents >= 2
         statement = f"At d={self.low_dim} the test loss falls, rises and falls again in a large share of seeds"
@@ -167,7 +163,7 @@ class TransientMemorization(SimExperiment):
             if known and self.as_reference() and (self.low_dim, self.depth) == (2, 4):
                 yield from self._judge_chosen(chosen.sel(start=known))
 
-    def _judge_path(self, turning: xr.Dataset) -> Iterable[Claim]:
+    def _judge_path(self, turning: xr.Dataset) -> Claims:
         """Claims on the paths of the seeds that memorize."""
         n = turning.sizes["seed"]
         cluster = xr.DataArray([0.0, self.mu[1]], dims="concept")
@@ -180,7 +176,7 @@ class TransientMemorization(SimExperiment):
         statement = "It then converges to the test point: less than 1 % of the loss is left"
         yield share("path-ends", statement, turning.left < 0.01, 0.9, source="Figure 2c", seeds=n)
 
-    def _judge_reference(self, turns: xr.DataArray, slope: xr.DataArray) -> Iterable[Claim]:
+    def _judge_reference(self, turns: xr.DataArray, slope: xr.DataArray) -> Claims:
         statement = "SGD on samples: the share in low dimension is that of an independent program, 9 of 16"
         yield same_shares("sgd-share", statement, {"SGD": turns}, {"SGD": SGD_SHARE}, source="Figure 2c")
         if (self.dim, self.depth) == (64, 4) and self.high_seeds >= 10:
@@ -188,7 +184,7 @@ class TransientMemorization(SimExperiment):
             off = np.abs(slope.mean("seed") - list(SLOPES.values())) / slope.std("seed", ddof=1)
             yield below("slow-stretch-reference", statement, off, 4, source="Figure 3", seeds=self.high_seeds)
 
-    def _judge_chosen(self, chosen: xr.Dataset) -> Iterable[Claim]:
+    def _judge_chosen(self, chosen: xr.Dataset) -> Claims:
         starts = chosen.start.values.tolist()
         turns = {start: chosen.turn.sel(start=start).values for start in starts}
         yield transients.judge_turns(turns, {start: TURNS[start] for start in starts})
@@ -204,7 +200,7 @@ class TransientMemorization(SimExperiment):
             shown = {when: outputs.sel(when=when).values for when in OUTPUTS}
             yield below("outputs", statement, off, 1, source="Figure 2c", seeds=1, shown=shown)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.DataTree) -> Figures:
         low, high = (measured[name].to_dataset().isel(signal=0) for name in ("low", "high"))
         figure, (plane, left, right) = panels(3)
         self._draw_plane(plane, low, high)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.curves import stages
 from dynascope.experiments.concept import learning_order
 from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import INK, legend_beside, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, falling, share, within
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 
 NETWORKS = {"linear": "#00798c", "relu": "#d1495b"}
 """The networks of two layers, and their colors."""
@@ -83,7 +79,7 @@ class TwoLayerOrder(SimExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         two, a = reduced.sel(network=list(NETWORKS)), reduced.strength
         ratio, weak = a.max("concept") / a.min("concept"), np.isclose(reduced.mu.isel(concept=0), 0.5)
         right = np.sign(two.bulge) == np.sign(a.diff("concept").isel(concept=0, drop=True))
@@ -115,7 +111,7 @@ class TwoLayerOrder(SimExperiment):
             straight = linear.r_squared.values[linear.left.values < 1e-3]
             yield above("straight", statement, straight, 0.98)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         count = len(self.first_signals)
         planes, grid = panels(2, rows=2, size=(5.2, 3.5))
         scatter, axes = panels(1, size=(5.6, 3.6))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 NEAR, LAST = 10, 20
 """A run is at the edge if it exceeded 2 / rate in the `NEAR` steps before a drop; the end is a mean over `LAST`."""
@@ -72,7 +69,7 @@ class DecaySharpens(DigitExperiment):
             {"lowered_at": list(self.drops), "run": ["kept", "lowered"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         at_edge = reduced.before > 1
         first = reduced.isel(lowered_at=0)
         released = (first.end / first.kept)[at_edge.isel(lowered_at=0)]
@@ -89,7 +86,7 @@ class DecaySharpens(DigitExperiment):
             statement += f"{ARRIVED:g} of it"
             yield every(f"to-the-new-edge-{drop}", statement, arrived, shown={"of the new edge": end})
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, (loss, sharpness) = panels(2, size=(5.6, 3.8))
         names = ("kept", *(f"lowered at step {drop}" for drop in self.drops))
         for run, (name, begin) in enumerate(zip(names, (0, *self.drops), strict=True)):

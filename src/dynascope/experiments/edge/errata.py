@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -15,9 +13,9 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import example_losses, rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim, claim, erratum
+from dynascope.lab.claims import claim, erratum
 from dynascope.lab.criteria import above, agrees, below, every, within
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.scalar_losses import BASE_MODELS, compose, power_series, squared_loss
 from dynascope.tasks.single_neuron import reduced_step
 from dynascope.theory.edge.errata import COUNTER_OUTER, SLOPE, every_counter_example
@@ -80,12 +78,12 @@ class Errata(EdgeExperiment):
         beyond = (measured.height > measured.height_printed).mean()
         return numbers.assign(away=measured.away[-1].fillna(np.inf), height=measured.height.max(), beyond=beyond)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield from self._judge_statements(reduced)
         yield from self._judge_proofs(reduced)
         yield from self._judge_misprints(reduced)
 
-    def _judge_statements(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_statements(self, reduced: xr.Dataset) -> Claims:
         margins = [reduced[f"{name}_margin"].item() for name in ("inner", "outer", "composite")]
         statement = "Where p and q have positive margins 6 g''² - g' g''', q(p) may have a negative one"
         found = {"p": margins[0], "q": margins[1], "q(p)": margins[2]}
@@ -110,7 +108,7 @@ class Errata(EdgeExperiment):
         printed = "our experiments in Figure 3.2 have shown that GD will blow up once η σ_2 > 1"
         yield erratum(counter, kind="error", printed=printed, at="Section 3.6.2 (η σ_2² is meant)")
 
-    def _judge_proofs(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_proofs(self, reduced: xr.Dataset) -> Claims:
         statement = "(B.90) needs the inverse of its ratio: the largest wy after a step from random states of box I4 "
         statement += "lies between the printed and the valid bound (Theorem 3.5 stands every test)"
         bounds = reduced.height_printed.item(), reduced.height_valid.item()
@@ -129,7 +127,7 @@ class Errata(EdgeExperiment):
         printed = "One necessary condition for existence is μ ≥ ¾x_0² … and achieve the upper bound as ημ ≤ 3/2"
         yield erratum(counter, kind="gap", printed=printed, at="Appendix B.6, (B.17)")
 
-    def _judge_misprints(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_misprints(self, reduced: xr.Dataset) -> Claims:
         statement = "So it is among minimizers. As defined, M and M_c also contain x = y < 1/√2: the loss at (½, ½)"
         numbers = {"λ": reduced.manifold_sharpness, "2/η": reduced.manifold_limit}
         counter = above("literal-manifold", statement, reduced.manifold_loss, 0.0, shown=numbers)
@@ -165,7 +163,7 @@ class Errata(EdgeExperiment):
         printed = "Z = [α σ_1, 0; 0, diag([σ_i/α])] + O(ε)"
         yield erratum(counter, kind="misprint", printed=printed, at="Remark 4, Appendix B.10.2")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, (where, descent, enclosure) = panels(3, size=(4.7, 3.6))
         _where_composition_fails(figure, where, self.bend)
         _descent(descent, measured)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
@@ -18,9 +15,9 @@ from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
 from dynascope.geometry.hessian import dense_hessian
 from dynascope.geometry.orbits import has_diverged
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import below, every, rising
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.factorization import diagonal_step
 from dynascope.tasks.separable import ExtendedLoss
 from dynascope.theory.edge.factorization import extended_spectrum
@@ -132,7 +129,7 @@ class ExtendedModel(EdgeExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         two = reduced.isel(cell=(reduced.second >= ABOVE).values)
         statement = f"With separate factors few starts stay finite where two η σ_i² ≥ {ABOVE:g}: share in each cell"
         yield below("two-factors-restrict", statement, two.asymmetric, 0.05)
@@ -146,7 +143,7 @@ class ExtendedModel(EdgeExperiment):
         statement = "At X = diag √a the eigenvalues are 2 a_i, and a_i + a_j for the coupled pairs: largest error"
         yield below("spectrum", statement, reduced.spectrum_error, 1e-12, source="(3.12)")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (share, counts) = panels(2, size=(4.9, 3.9))
         label = "factors tied" if self.tied else "separate factors"
         products = measured.products.values

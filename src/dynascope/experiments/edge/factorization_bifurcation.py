@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.curves.orbits import APERIODIC, period
@@ -18,9 +17,8 @@ from dynascope.dynamics.bifurcation import bifurcation
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.factorization import Factorization, Factors, generic_starts
 from dynascope.theory.edge import quartic_orbit
 
@@ -117,7 +115,7 @@ class FactorizationBifurcation(EdgeExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         K = reduced.K
         judged = (reduced.from_doubling > NEAR) & (reduced.last_doubling > K)
         statement = "|uᵀY| has period 1 up to K = 1, 2 up to √5 - 1, 4 up to 1.2880, 8 up to 1.2992: rates and "
@@ -137,7 +135,7 @@ class FactorizationBifurcation(EdgeExperiment):
         first = reduced.coarse_K.where(differ).min(("seed", "coarse_K"))
         yield falling("largest-singular-value", statement, first, along="ratio")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(2, 2, size=(6.2, 3.2), sharex=True, sharey=True)
         for axes, name, title in (
             (grid[0, 0], "Y", "|uᵀY|, the component along the top direction"),

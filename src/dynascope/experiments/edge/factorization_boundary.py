@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -11,16 +10,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.bifurcation import escape_times
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.factorization import Factors, diagonal_step, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import largest_bulk, quasi_symmetric_condition
 from dynascope.theory.edge.factorization_stability import critical_bulk
@@ -114,7 +111,7 @@ class FactorizationBoundary(EdgeExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         finite, first, second = reduced.finite, reduced["first"], reduced.second
         judged = (abs(first + second - 2) >= BAND) & (first <= LINEAR_UNTIL) & (second <= first)
         agree = ((finite > 0.5) == (first + second < 2)).where(judged)
@@ -144,7 +141,7 @@ class FactorizationBoundary(EdgeExperiment):
         quiet = (finite.sel(start="quasi") == 1).where(below & (first <= STABILITY_LIMIT))
         yield every("quiet-below", statement, quiet, source=place)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(4, size=(3.7, 4.0), sharey=True)
         titles = {
             "generic": f"(a) generic, scale {self.scales[0]:g}",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
@@ -18,9 +15,8 @@ from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry.directional import as_vector, directional_derivatives, discriminant
 from dynascope.geometry.hessian import dense_hessian
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.factorization import Factorization, Factors
 from dynascope.theory.edge.factorization import flattest_sharpness, line_orbit, top_direction
 
@@ -128,7 +124,7 @@ class FactorizationMinima(EdgeExperiment):
             {"order": ["f''", "f3", "f4"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "D = 3 f3² - f'' f4 > 0 along the top eigenvector, at every minimum of every shape: D/f''"
         yield above("oscillation-possible", statement, reduced.D, PRECISION)
         statement = "The top eigenpair is (s_z u_y v_zᵀ, s_y u_z v_yᵀ)/√(s_y² + s_z²), s_y² + s_z²: relative residual"
@@ -146,7 +142,7 @@ class FactorizationMinima(EdgeExperiment):
         statement = "Its half-width is √(3 f''² ν/D) to leading order: ratio"
         yield agrees("half-width", statement, reduced.width_ratio, 1.0, absolute=0.01, source=place)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (sharp, flip, line) = panels(3, size=(4.5, 3.9))
         colors = settings_colors(measured.sizes["shape"])
         for axes, name in ((sharp, "sharpness"), (flip, "D")):

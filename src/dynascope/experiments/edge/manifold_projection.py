@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import constraint_manifolds, quartic_orbit
 
@@ -127,7 +123,7 @@ class ManifoldProjection(EdgeExperiment):
             {"path": ["trajectory", "onto M", "onto M_c"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"At η = {self.below:g} the projection onto M rests for t = 0 to {FROZEN}: length of its path"
         place = "Figure 3.4 (b)"
         yield below("projection-still", statement, reduced.moved.sel(path="onto M"), 1e-9, source=place)
@@ -155,7 +151,7 @@ class ManifoldProjection(EdgeExperiment):
         statement = "These are on the mirrored orbit: largest distance of |x|"
         yield below("mirrored-orbit", statement, reduced.off_mirrored, 1e-9, source=place)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (above, below, time) = panels(3, size=(4.8, 4.4))
         for axes, which, rate in ((above, 0, self.above), (below, 1, self.below)):
             _plane(axes, measured.factors.values[which])

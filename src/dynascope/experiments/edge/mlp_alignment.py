@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.digit_experiment import DigitExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every, share
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 RATES = {3: 0.5, 4: 0.4, 5: 0.35}
 """The document's learning rates, by depth."""
@@ -84,7 +80,7 @@ class MlpAlignment(DigitExperiment):
             }
         ).drop_vars("step", errors="ignore")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         long = reduced.edge_steps >= LONG
         statement = "At the edge the gradient is along the top eigenvector: a seed's median |cos| there is over 0.7"
         why = "0.9 was asked of two seeds, then 0.7 of all: in 20 runs of 5 seeds 4 are below it, two in one run."
@@ -112,7 +108,7 @@ class MlpAlignment(DigitExperiment):
             epochs = {"shares": reduced.same_epochs}
             yield share("same-epochs", statement, reduced.same_epochs >= 0.9, 0.5, source="Figure 3.6", shown=epochs)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         large, small = measured.isel(rate=0), measured.isel(rate=1)
         edge = large.sharpness.values > 2 / self._rate()
         shown = int(np.argmax(edge.sum(axis=1)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import diffrax
@@ -15,7 +14,6 @@ import xarray as xr
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -24,9 +22,8 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import CENTRAL_FLOWS
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.mlp_processes_drawing import draw_processes
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, within
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.supervised import mean_squared_error
 from dynascope.tasks.task import DataTask
@@ -211,7 +208,7 @@ class MlpProcesses(EdgeExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         last = reduced.isel(step=-1)
         ratio = last.central_distance / last.flow_distance
         statement = "The central flow ends much closer to the averaged iterates than gradient flow: ratio of distances"
@@ -231,7 +228,7 @@ class MlpProcesses(EdgeExperiment):
         mean = reduced.loss_ratio.mean(skipna=False)
         yield agrees("averaged-loss", statement, mean, 1.0, absolute=0.1, post_hoc=why)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return draw_processes(measured, predicted, reduced, 2 / self.learning_rate)
 
 

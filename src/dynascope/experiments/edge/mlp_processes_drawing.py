@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from dynascope.figures import INK, THEORY, panels, settings_colors
+from dynascope.lab.experiment import Figures
 
 RAW, AVERAGE, FLOW = "#b9c4d0", "#00798c", "#d1495b"
 """Colors of gradient descent, its time average, and gradient flow; the central flow is drawn as theory."""
 
 
-def draw_processes(
-    measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset, edge: float
-) -> Mapping[str, Figure]:
+def draw_processes(measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset, edge: float) -> Figures:
     """The four processes of the first seed; distances and accumulated variances of all seeds."""
     one, theory, numbers = (trace.isel(seed=0) for trace in (measured, predicted, reduced))
     return {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope import geometry
@@ -17,9 +16,8 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import example_losses, rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.one_dimensional_orbits_drawing import draw_orbits
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.scalar_losses import Function, Reals, ScalarLoss, quartic, sine
 from dynascope.theory.edge import period_two, quartic_orbit, squared_margins
 
@@ -155,7 +153,7 @@ class OneDimensionalOrbits(EdgeExperiment):
             {"figure": ["quartic", "sine"], "expansion": ["rate", "at 2/f''", "at the window's end"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"At η = {self.rate_factor:g} × 2/f'' every start on the quartic and on 2 sin x ends in an orbit "
         statement += f"of period two, |F(F(x)) - x| < {CLOSED:g}, away from the minimum"
         numbers = {"largest |F(F(x)) - x|": reduced.closing.max(), "least distance": reduced.away.min()}
@@ -189,7 +187,7 @@ class OneDimensionalOrbits(EdgeExperiment):
         statement = "They are positive"
         yield above("positive-margins", statement, reduced.margin, 0.0, source=place)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         return {"one-dimensional-orbits": draw_orbits(measured, predicted, self.rate_factor)}
 
 

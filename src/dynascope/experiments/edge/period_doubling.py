@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.curves import orbits
@@ -17,9 +14,8 @@ from dynascope.dynamics.bifurcation import bifurcation, escape_times
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.edge import quartic_orbit
 from dynascope.theory.edge.quartic_proof import closed_form_errors, proof_margins
 
@@ -115,7 +111,7 @@ class PeriodDoubling(EdgeExperiment):
             {"doubled": list(DOUBLED), "attracted": list(ATTRACTED), "side": ["inside", "outside"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"At η = {', '.join(map(str, self.rates))} gradient descent has period 2, 2 and 4"
         periods = {"periods": reduced.period.values}
         yield every("periods", statement, reduced.period == [2, 2, 4], source="Figure B.5", shown=periods)
@@ -151,7 +147,7 @@ class PeriodDoubling(EdgeExperiment):
         right = reduced.escaped == (reduced.side == "outside")
         yield every("outer-orbit", statement, right, source=place)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (diagram, paths, slope) = panels(3, size=(5.0, 4.0), width_ratios=(1.6, 1.2, 1.0))
         K = measured.K.values
         many = np.repeat(K, measured.sizes["kept"])

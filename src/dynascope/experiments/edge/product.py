@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -18,9 +15,8 @@ from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
 
@@ -119,7 +115,7 @@ class Product(EdgeExperiment):
             n=list(FACTORS),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = f"|x - y| after {self.steps} steps, over its initial value, at both rates"
         yield below("imbalance-dies", statement, reduced.imbalance, 1e-6)
         two = reduced.isel(rate=(reduced.period_predicted == 2).values)
@@ -159,7 +155,7 @@ class Product(EdgeExperiment):
         above, below_threshold = reduced.several_spread.T
         yield below("several-equal", statement, above, 1e-9, source=place, shown={"at η = 0.9": below_threshold})
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(3, 2, size=(4.6, 3.2))
         for row, rate in enumerate(self.rates):
             factors, color = measured.factors.isel(rate=row), PALETTE[row]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -17,9 +15,8 @@ from dynascope import geometry
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.quasi_symmetric_drawing import draw_noise, draw_runs, two_last
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, slope
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.factorization import Factorization, Factors, generic_starts, quasi_symmetric_start
 from dynascope.theory.edge.factorization import (
@@ -198,7 +195,7 @@ class QuasiSymmetric(EdgeExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         def cases(kind: str) -> xr.Dataset:
             return reduced.isel(case=reduced.kind.values == kind)
 
@@ -228,7 +225,7 @@ class QuasiSymmetric(EdgeExperiment):
         errors = xr.concat([quasi.lowered_size.max(), quasi.lowered_error.max()], "of")
         yield below("decay", statement, errors, CLOSE, source="Remark 6")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         deviation = reduced.deviation[reduced.kind.values == "noise"].groupby("noise").median()
         runs = draw_runs(measured, predicted, self.alphas, self.K)
         return {"quasi-symmetric": runs, "noise": draw_noise(deviation)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,6 @@ import optax
 import xarray as xr
 from jaxtyping import Array
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -20,9 +17,8 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.experiments.edge.rate_scans import run_at_rates
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import Probe, probe
 from dynascope.tasks.single_neuron import reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
@@ -121,7 +117,7 @@ class SingleNeuronOrbit(EdgeExperiment):
             {"variable": list(variables)},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         beyond, residue = reduced.isel(seed=(reduced.own_K > 1).values), self.samples**-0.5
         why = "Set after 55 samples: 2 have an own K below 1 and no orbit; wy is left at up to 1.2/√n."
         statement = f"After {self.steps} steps on {self.samples} samples v and wx are on the orbit of the sample's own "
@@ -138,7 +134,7 @@ class SingleNeuronOrbit(EdgeExperiment):
         statement = "On the population the map of three variables holds at all steps: largest error"
         yield below("reduction", statement, reduced.reduction_error, 1e-8, source="(B.58)-(B.61)", seeds=1)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (layers, residues, samples) = panels(3, size=(4.8, 3.8))
         self._draw_layers(layers, measured.isel(seed=0), predicted)
         self._draw_residues(residues, measured, predicted)

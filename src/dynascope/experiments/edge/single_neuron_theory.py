@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import neuron_sweep, rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.single_neuron import reduced_start, reduced_step
 from dynascope.theory.edge import single_neuron as theory
 from dynascope.theory.edge.neuron_intervals import printed_misses
@@ -109,7 +105,7 @@ class SingleNeuronTheory(EdgeExperiment):
             {"path_K": RATES, "what": ["wy", "v - wx"]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "From T1 + 4 on, T1 = ⌈log_2.56(1.35/(π β²))⌉, wy is below 0.1 (1 - 0.030 K)^(t - T1 - 4): ratio"
         runs = self.rates * self.sizes * self.angles
         yield below("bound", statement, reduced.bound_ratio, 1.0, source="Theorem 3.5", seeds=runs)
@@ -146,7 +142,7 @@ class SingleNeuronTheory(EdgeExperiment):
         statement = "Interval propagation gives the printed numbers for three boxes: errors, in units of the last digit"
         yield below("intervals", statement, reduced.box_miss, 1.0, source="Appendix B.9")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (decay, where, rates) = panels(3, size=(4.8, 3.9))
         for color, K, height in zip(settings_colors(len(RATES)), RATES, measured.path.values[2], strict=True):
             decay.plot(np.where(height > 1e-30, height, np.nan), color=color, label=f"wy, K = {K:g}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,6 @@ import optax
 import xarray as xr
 from jaxtyping import Array, Float, Int
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -20,9 +17,8 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.geometry import norm_ratio
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.axis_teacher import AxisTeacher
 from dynascope.theory.edge.axis_teacher import common_sharpness, expected_common_sharpness, flattest_square
@@ -140,7 +136,7 @@ class SixteenNeurons(EdgeExperiment):
             {"rate": [self.small_rate, self.large_rate]},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         small, large = reduced.sharpness
         statement = f"The rate {self.large_rate:g}, dropped at the end, leads to the flattest minimum: ratio to its "
         statement += "sharpness"
@@ -173,7 +169,7 @@ class SixteenNeurons(EdgeExperiment):
         statement = "The sharpness from Hessian-vector products is that of the dense Hessian: largest difference"
         yield below("well-measured", statement, reduced.dense_error, 1e-4, source="Figure 3.5 b")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, 2, size=(4.3, 3.3))
         shown = int(np.argsort(reduced.spread.values)[self.seeds // 2])
         for run, (color, rate) in enumerate(zip(COLORS, (self.small_rate, self.large_rate), strict=True)):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
-from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
@@ -23,9 +21,8 @@ from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_p
 from dynascope.experiments.features.feature_experiment import DATA, PILOT
 from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
 from dynascope.experiments.idle_fields import refuse_idle
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, falling, rising
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 NONE = 0.005
 """A share of super-critical steps below which they are taken to play no part."""
@@ -132,7 +129,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
             reduced["spike_share"] = ("spike", shares)
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found = with_results(reduced)
         small, large = found.isel(batch=0), found.isel(batch=-1)
         sizes = f"Batches of {self.batches[0]} rather than {self.batches[-1]}"
@@ -168,7 +165,7 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         return {
             "batch-size": draw_outcomes(reduced, "batch", "batch size"),
             "curves": draw_progress(measured["training"].to_dataset(), "batch", "batch"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import equinox as eqx
@@ -23,9 +22,8 @@ from dynascope.experiments.features.problems import REAL, Architecture, Name, Pr
 from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.geometry.agop import agop, alignment
 from dynascope.geometry.kernel_spectrum import critical_rate
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Claims, Experiment
 from dynascope.probes.probe import Probe, probe
 
 DATA = {
@@ -188,7 +186,7 @@ class FeatureExperiment(Experiment):
     def data_sets(self) -> tuple[str, ...]:
         return (self.data,) if self.data in REAL else ()
 
-    def on_the_reference(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def on_the_reference(self, reduced: xr.Dataset) -> Claims:
         """For a real set: whether the network that G* comes from is as good as the document's."""
         if self.data in REAL:
             statement = "The network that G* comes from has a higher test accuracy than the document's"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.curves import paired_difference
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_drawing import draw_curves, draw_outcomes
 from dynascope.experiments.features.feature_experiment import CatapultExperiment
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 FALLS = (
     "From 0.8 to 1.2 was asked first. In nine of ten quick runs it is 0.61 to 0.76: in 30 dimensions catapults, "
@@ -38,7 +34,7 @@ class NothingToAlign(CatapultExperiment):
 
     defaults = {"data": "full-rank", "samples": 128, "held_out": 2000, "steps": 600}
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found = with_results(reduced)
         first, last = found.isel(catapults=0), found.isel(catapults=-1)
         change = paired_difference(last.alignment, first.alignment)
@@ -54,7 +50,7 @@ class NothingToAlign(CatapultExperiment):
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {
             "full-rank": draw_outcomes(reduced, "catapults", "number of catapults"),
             "curves": draw_curves(measured, "catapults", "catapults"),

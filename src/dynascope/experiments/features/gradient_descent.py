@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.dynamics import rates
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_drawing import draw_corners, draw_curves, draw_outcomes
 from dynascope.experiments.features.feature_experiment import DATA, PILOT, CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, correlated, larger, outcomes, results, with_results
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every, falling, rising
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 
 class CatapultsTeachFeatures(CatapultExperiment):
@@ -57,7 +53,7 @@ class CatapultsTeachFeatures(CatapultExperiment):
         equal = {name: value.drop_vars(["step", "catapults"], errors="ignore") for name, value in equal.items()}
         return best_iterate(measured).assign(equal)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found = with_results(reduced)
         few, many = found.isel(catapults=0), found.isel(catapults=-1)
         counts = f"With {self.catapults[-1]} catapults rather than {self.catapults[0]}"
@@ -78,7 +74,7 @@ class CatapultsTeachFeatures(CatapultExperiment):
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {
             "catapults": draw_outcomes(reduced, "catapults", "number of catapults"),
             "curves": draw_curves(measured, "catapults", "catapults"),

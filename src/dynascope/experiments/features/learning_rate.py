@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from dynascope.curves import paired_difference
@@ -17,9 +15,8 @@ from dynascope.experiments.features.feature_experiment import DATA
 from dynascope.experiments.features.outcomes import outcomes, results, with_results
 from dynascope.experiments.idle_fields import refuse_idle
 from dynascope.figures import FAINT, INK, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 MEANS = "The means over seeds: in one of thirty runs the batch sizes happen to agree at the large rate too."
 
@@ -70,7 +67,7 @@ class SmallRatesForgetBatches(BatchExperiment):
         ratios = [float(np.mean(rate / critical)) for rate in (large, small)]
         return given.label(trace.assign_coords(ratio=ratios).assign(critical=("seed", critical)))
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found = with_results(reduced)
         spread = found[["alignment", "test"]].max("batch") - found[["alignment", "test"]].min("batch")
         for id, name, title in (("alignment", "alignment", "alignment"), ("test-loss", "test", "test loss")):
@@ -89,7 +86,7 @@ class SmallRatesForgetBatches(BatchExperiment):
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(2, size=(4.6, 3.7))
         places, titles = np.arange(len(self.batches)), {"alignment": "Alignment with the target", "test": "Test loss"}
         for where, (name, title) in zip(axes, titles.items(), strict=True):

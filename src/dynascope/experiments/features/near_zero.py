@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import paired_difference
@@ -14,9 +11,8 @@ from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_experiment import CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, larger, outcomes, results, with_results
 from dynascope.figures import FAINT, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 TIE = "The margin: asked to be strictly the best in every seed, it is not, for it ties with the most catapults."
 
@@ -56,7 +52,7 @@ class NearZero(CatapultExperiment):
         usual = usual.rename(catapults="start").drop_vars("start")
         return xr.concat([usual, small.expand_dims("start")], "start", data_vars="minimal").assign_coords(start=names)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found = with_results(reduced)
         usual, small = found.isel(start=slice(None, -1)), found.sel(start="near zero")
         first = usual.isel(start=0)
@@ -73,7 +69,7 @@ class NearZero(CatapultExperiment):
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, size=(4.2, 3.7))
         curves = measured["near_zero"]
         places, colors = np.arange(reduced.sizes["start"]), settings_colors(reduced.sizes["start"])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 from dynascope.curves import correlation
@@ -15,9 +13,8 @@ from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.features.feature_experiment import DATA, FeatureExperiment
 from dynascope.experiments.features.outcomes import best_iterate, outcomes, results
 from dynascope.figures import FAINT, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 GROUP = ("sgd", "gd", "momentum", "adadelta")
 TABLE = {
@@ -83,7 +80,7 @@ class OptimizersAlign(FeatureExperiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         return best_iterate(measured).drop_vars("alignment_corner")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         means = reduced[["test", "alignment"]].mean("seed", skipna=False)
         statement = "Over optimizers and seeds, a better alignment goes with a lower test loss: Pearson's correlation "
         statement += f"({reduced.attrs['data']})"
@@ -102,7 +99,7 @@ class OptimizersAlign(FeatureExperiment):
         yield results(reduced, 0.5)
         yield from self.on_the_reference(reduced)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(1, size=(5.6, 4.2))
         for place, name in enumerate(self.optimizers):
             one = reduced.isel(optimizer=place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,9 +13,8 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, tree_layout
 from dynascope.figures import INK, PALETTE, THEORY, panels
 from dynascope.graphs import Graph, GraphBatch, ball, color_refinement, full_tree, number_of_classes, operator_classes
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, rising
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.graphs import class_bounds, tree_counts
 
 FAMILIES = ("message passing", "operators")
@@ -123,7 +121,7 @@ class ClassGrowth(Experiment):
             doubling=np.log2(np.maximum(deep, 1e-9)).diff("depth").rename(depth="level"),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         deep = [not name.endswith("K=1") for name in reduced["shape"].values.tolist()]
         statement = "From depth 2 on message passing sees more classes of rooted trees than operators of the structure"
         yield above("more-classes", statement, reduced.excess[deep], 1.0)
@@ -145,7 +143,7 @@ class ClassGrowth(Experiment):
         statement = "The two bounds of the document cross late, at m = 3: depth 18, and 16 with exact walk types"
         yield every("bounds-cross", statement, reduced.overtakes.values == [18, 16], source="Corollary 2.5")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (trees, bounds) = panels(2, size=(4.6, 3.8))
         for m, style in ((2, ":"), (3, "-"), (4, "--")):
             for family, color in zip(FAMILIES, PALETTE, strict=False):

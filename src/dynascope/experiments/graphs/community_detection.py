@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.community_networks import Head, Spectral, spectrum, stacked
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, rising
-from dynascope.lab.experiment import Experiment, Source, Values
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source, Values
 from dynascope.tasks.block_model_features import propagated_features
 from dynascope.tasks.community_graphs import CommunityGraphs, block_model_graphs
 from dynascope.theory.graphs import block_model
@@ -154,7 +152,7 @@ class CommunityDetection(Experiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         found, ranks = reduced.overlap, reduced["rank"].values.tolist()
         lead = found.sel(model="H") - found.sel(model="A")
         statement = (
@@ -188,7 +186,7 @@ class CommunityDetection(Experiment):
             statement = "The overlaps with self-loops are those of Table A.2 (difference in standard errors)"
             yield below("table-a2", statement, away / np.hypot(own, printed), 3.0, median=2.0, source="Table A.2")
 
-    def spectral_claims(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def spectral_claims(self, reduced: xr.Dataset) -> Claims:
         signal, negative = reduced.signal_to_noise, reduced.negative
         far = negative.where((signal < 1) | (signal > 2), drop=True)
         statement = (
@@ -199,7 +197,7 @@ class CommunityDetection(Experiment):
         statement = "κ = 8 makes the wanted end of the spectrum the dominant one (share of graphs)"
         yield above("shift", statement, reduced.dominant, 0.85, seeds=self.spectra)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (models, spectra) = panels(2)
         for number, (name, label) in enumerate(NAMES.items()):
             one = reduced.sel(model=name).dropna("rank", subset=["overlap"])

@@ -8,16 +8,15 @@ from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, layout
 from dynascope.figures import INK, PALETTE, panels
 from dynascope.graphs import Graph, batch, color_refinement, erdos_renyi, graph_codes, number_of_classes
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import agrees, below, every, share
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import graph_sets
 from dynascope.theory.graphs import errata
 from dynascope.theory.graphs.degree_codes import (
@@ -103,7 +102,7 @@ class GraphErrata(Experiment):
         parts |= {name: part.to_dataset() for name, part in measured.children.items()}
         return xr.DataTree.from_dict(parts)
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         parts = {name: part.to_dataset() for name, part in reduced.children.items()}
         flags = parts["switch"].flags.isel(nodes=-1)
         partner, top, told = (flags.sel(flag=name).astype(bool) for name in flags.flag.values)
@@ -138,7 +137,7 @@ class GraphErrata(Experiment):
             printed = "induced by depth-K GNNs (equivalent to K-iterations of the WL test"
             yield erratum(counter, kind="misprint", printed=printed, at="Table A.1")
 
-    def _operators(self, parts: Mapping[str, xr.Dataset]) -> Iterable[Claim]:
+    def _operators(self, parts: Mapping[str, xr.Dataset]) -> Claims:
         rings = parts["power_graph_example"]
         statement = "min(A², 1) = A² - I on both graphs and sees no difference; A∘A² and min(A + A², 1) do"
         seen = [rings.remainder == 0, rings.printed == 0, rings.triangles == 1, rings.two_steps == 1]
@@ -186,7 +185,7 @@ class GraphErrata(Experiment):
         printed = "all of which are integers between 0 and n"
         yield erratum(every("zero-degree", statement, infinite), kind="misprint", printed=printed, at="Lemma A.4")
 
-    def _trees(self, parts: Mapping[str, xr.Dataset]) -> Iterable[Claim]:
+    def _trees(self, parts: Mapping[str, xr.Dataset]) -> Claims:
         trees = parts["aggregation_construction"]
         statement = (
             "At m = 3, K = 3 the proof constructs 256 trees, of which 64 are aggregation trees, fewer than the 128 "
@@ -222,7 +221,7 @@ class GraphErrata(Experiment):
         counter = every("one-more", statement, walk.choices == 4)
         yield erratum(counter, kind="misprint", printed=printed, at="Appendix A.9")
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
         graph, made = _example()
         changed = {tuple(edge) for edge in graph.edges.tolist()} ^ {tuple(edge) for edge in made.edges.tolist()}
         ends = sorted({node for edge in changed for node in edge})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -27,9 +26,8 @@ from dynascope.graphs import (
     operator_classes,
     random_regular,
 )
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import graph_sets
 
 PRINTED = {
@@ -118,7 +116,7 @@ class GraphClasses(Experiment):
             reduced["truth_difference"] = last.rename(set="printed_set")
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         shares = reduced.missed.sel(round=1) / reduced.isomorphism_classes
         statement = "One propagation tells apart all graphs but for a hundredth, in both families"
         missed = {"missed": reduced.missed.sel(round=1).values}
@@ -134,7 +132,7 @@ class GraphClasses(Experiment):
         yield every("bounds", statement, (reduced.missed >= 0) & (reduced.classes.diff("round") >= 0).all("round"))
         yield every("copies", "Shuffled copies are found to be isomorphic to their originals", reduced.copies_found)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         names = reduced.set.values.tolist()
         figure, axes = panels(len(names), size=(3.2, 3.2), squeeze=False)
         for axis, name in zip(axes[0], names, strict=True):

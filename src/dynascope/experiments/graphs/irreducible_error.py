@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import citation_graphs
 
 FAMILIES = ("powers", "powers without I", "powers with self-loops", "message passing")
@@ -102,7 +100,7 @@ class IrreducibleError(Experiment):
             doubled=measured.error.sel(order=2 * at, edges=at),
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         regular = reduced.sel(graph=[name for name in reduced.graph.values.tolist() if name != "cora"])
         shortest = regular.at_length.sel(edges=self.edges[0])
         statement = "With as many powers as the walk has edges, nodes of one class differ in their counts (error)"
@@ -125,9 +123,7 @@ class IrreducibleError(Experiment):
         if self.cora:
             yield from self.digits(reduced, "cora", "cora", CORA)
 
-    def digits(
-        self, reduced: xr.Dataset, graph: str, id: str, known: Mapping[Any, tuple[int, float, float]]
-    ) -> Iterable[Claim]:
+    def digits(self, reduced: xr.Dataset, graph: str, id: str, known: Mapping[Any, tuple[int, float, float]]) -> Claims:
         """Classes and errors are those found by an independent program, to its digits."""
         wanted = {key: value for key, value in known.items() if key[1] in self.edges}
         if not wanted or (self.degree, self.nodes) != (6, 1000):
@@ -147,7 +143,7 @@ class IrreducibleError(Experiment):
             f"{id}-errors", f"So are the errors of {graph}, to its last digit (difference over half a unit)", away, 1.05
         )
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(len(self.edges), squeeze=False)
         shown = {"powers": PALETTE[0], "powers without I": PALETTE[2], "message passing": PALETTE[1]}
         regular = reduced.error.sel(graph=[name for name in reduced.graph.values.tolist() if name != "cora"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
@@ -21,9 +19,8 @@ from dynascope.graphs import (
     random_regular,
     walk_counts,
 )
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import citation_graphs
 from dynascope.theory.graphs import level_vectors, walk_gap
 from dynascope.theory.graphs.exact_gin import apply_gin, exact_gin
@@ -120,7 +117,7 @@ class LevelVectors(Experiment):
         table = xr.Dataset({key: ("case", values) for key, values in rows.items()}, {"case": list(predicted.children)})
         return table.assign(network_error=measured["network"].to_dataset().error)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "Trees that all operators confuse take several values of the walk count: every integer of a range"
         yield every("many-values", statement, (reduced["values"] > 2) & (reduced.operator_classes == 1))
         statement = "They take m^(k-1) + 1 values, in each of (m - 2)m^(k-1) + 1 classes"
@@ -139,7 +136,7 @@ class LevelVectors(Experiment):
         statement = "A graph isomorphism network with weights set by hand counts walks of 2 and 3 edges without error"
         yield agrees("exact-network", statement, reduced.network_error, 0, absolute=0, source="Section 2.6.2")
 
-    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.Dataset) -> Figures:
         m, depth = self.cases[0]
         trees = walk_gap.confused_trees(m, self._walk(depth), walk_gap.level_totals(m, depth)[0])
         figure, axes = panels(min(4, len(trees)), size=(2.9, 2.5), squeeze=False)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
@@ -16,9 +15,8 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, joint_colors, layout, tree_layout
 from dynascope.figures import INK, panels
 from dynascope.graphs import Graph, Pair, batch, color_refinement, graph_codes, operator_classes, powers
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 
 PAIRS: dict[str, Callable[[], Pair]] = {
     "walk twins": graphs.walk_twins,
@@ -101,7 +99,7 @@ class Pairs(Experiment):
         since = measured.apart.argmax("depth").where(measured.apart.any("depth"), np.inf)
         return measured.assign(since=since, relative_root=measured.root_difference / measured.root_size)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         since = reduced.since
         told = since.sel(family=MESSAGES)
         statement = "Two rounds of color refinement tell the walk twins, the regular twins and the tree twins apart"
@@ -133,7 +131,7 @@ class Pairs(Experiment):
         seen = [np.isinf(rings.sel(family=MESSAGES)), *(rings.sel(family=["A∘A²", "min(A + A², 1)"]).values == 1)]
         yield every("beyond-refinement", statement, seen, source="Section 2.4")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(4, 2, size=(3.2, 3.3))
         for column, (name, make) in enumerate(PAIRS.items()):
             pair, trees = make(), name == "tree twins"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
@@ -25,9 +23,8 @@ from dynascope.graphs import (
     operator_classes,
     refines,
 )
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import citation_graphs
 
 PRINTED = {
@@ -100,7 +97,7 @@ class RootedClasses(Experiment):
             reduced["printed_difference"] = (found - predicted.classes).rename(graph="citation", depth="row")
         return reduced
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "At some depth message passing sees more classes of nodes than powers of A"
         yield every("more-classes", statement, reduced.gap.max("depth") > 0)
         if "printed_difference" in reduced:
@@ -114,7 +111,7 @@ class RootedClasses(Experiment):
         statement = "Classes of powers of A up to K are unions of the classes of K rounds of color refinement"
         yield every("refinement", statement, reduced.refines, source="Section 2.4")
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         shown = [name for name in reduced.graph.values if not name[-1].isdigit() or name.endswith(" 0")][:5]
         figure, axes = panels(len(shown), size=(3.1, 3.2), squeeze=False, sharey=True)
         for axis, name in zip(axes[0], shown, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import permutations
 from math import factorial
@@ -31,9 +30,8 @@ from dynascope.graphs import (
     refines,
     with_self_loops,
 )
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, every, falling
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.graphs.degree_codes import degree_codes, injective_above, power_sums
 
 ALL = {4: 11, 5: 34, 6: 156, 7: 1044}
@@ -128,7 +126,7 @@ class SmallGraphs(Experiment):
         table = xr.concat([found, kept.degree_classes.expand_dims("column")], "column").transpose("nodes", "column")
         return kept.assign(predicted.data_vars).assign(table=table, known_table=known)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "Powers of A tell apart as many graphs as color refinement does, at every depth"
         equal = reduced.classes.sel(family="powers") == reduced.classes.sel(family="refinement")
         yield every("as-many", statement, equal)
@@ -162,7 +160,7 @@ class SmallGraphs(Experiment):
         expected = [same[0].all(), same[2].all(), ~same[1, 0], ~same[3, 0]]
         yield every("one-more-round", statement, np.array([bool(each) for each in expected]))
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         n = max(self.sizes)
         figure, (table, share) = panels(2, size=(4.6, 3.6))
         part, total = reduced.sel(nodes=n), float(reduced.isomorphism_classes.sel(nodes=n))

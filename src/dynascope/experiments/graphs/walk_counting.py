@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope import graphs
@@ -23,9 +22,8 @@ from dynascope.experiments.graphs.walk_training import (
     problem,
     similar,
 )
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, within
-from dynascope.lab.experiment import ComposedExperiment, Source, Values
+from dynascope.lab.experiment import Claims, ComposedExperiment, Figures, Source, Values
 from dynascope.theory.graphs.smooth_fit import quadratic_fit
 
 BEHIND = ["Ã(1)", "Ã(1)+"]
@@ -178,7 +176,7 @@ class WalkCounting(ComposedExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         test = reduced.error.sel(split="test", drop=True).median("seed")
         gap = test.sel(model=list(OPERATORS)).min("model") / test.sel(model="GIN")
         statement = (
@@ -199,7 +197,7 @@ class WalkCounting(ComposedExperiment):
         statement = "No model's training error is below what the classes of its features allow (smallest excess)"
         yield above("floor", statement, (train - reduced.floor).sel(model=list(OPERATORS)), -1e-6)
 
-    def regular_claims(self, reduced: xr.Dataset, test: xr.DataArray) -> Iterable[Claim]:
+    def regular_claims(self, reduced: xr.Dataset, test: xr.DataArray) -> Claims:
         statement = "Twice the powers do not close the gap (their test error over that of A's)"
         yield above("more-powers", statement, test.sel(model="A+") / test.sel(model="A"), 0.5)
         statement = "A's test error is near that of the best smooth predictor, a quadratic fit (ratio)"
@@ -217,7 +215,7 @@ class WalkCounting(ComposedExperiment):
         statement = "On the regular graph, as in the table, Ã(1)'s powers are worse than A's (ratio)"
         yield above("normalized-behind", statement, test.sel(model="Ã(1)") / test.sel(model="A"), 2)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         epochs = {which: self.epochs(which) for which in self.which}
         return {
             "walk-counting": draw_errors({which: self.edges(which) for which in self.which}, reduced),

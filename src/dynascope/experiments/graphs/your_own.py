@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_two_nodes, egonet
 from dynascope.figures import PALETTE, panels
 from dynascope.graphs import Graph, expressivity, number_of_classes, refines, stable_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import graph_files
 
 MESSAGES, POWERS = "message passing", "powers of A"
@@ -84,7 +81,7 @@ class YourOwn(Experiment):
         counted = measured["graph"].to_dataset().data_vars
         return table.assign(counted).assign(gap=gap)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         names = ("nodes", "edges", "self_loops", "collapsed", "unlabeled", "most_classes")
         told = {name: int(reduced[name]) for name in names} | {"gap": reduced.gap.values}
         complete = reduced.classes.sel(family=POWERS).max() == reduced.most_classes
@@ -102,7 +99,7 @@ class YourOwn(Experiment):
                 shown={"last": reduced[cost].isel(depth=-1)},
             )
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         cost = next((name for name in ("mistakes", "error") if name in reduced), None)
         figure, axes = panels(1 if cost is None else 2, size=(4.6, 3.6), squeeze=False)
         for family, color in zip(reduced.family.values, PALETTE, strict=True):

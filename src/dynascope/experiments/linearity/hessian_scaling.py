@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, cast, get_args
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 import dynascope as ds
@@ -20,7 +18,7 @@ from dynascope.experiments.linearity.growing_networks import CASES, FIXED_SIZE, 
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, slope, within
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 
 FALLS, FLAT = {"low": -0.6, "high": -0.3}, -0.2
 """Slopes of networks that become linear, and the least of those that do not."""
@@ -115,7 +113,7 @@ class HessianScaling(Experiment):
         names = ("gap_norm", "gap_value", "gap_random", "gap_gradient", "gap_hessian", "in_degree")
         return measured[list(names)].assign(expected_norm=predicted.gap_norm)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         first, *others = self.networks
         yield self._slope(reduced, first, "norm-falls", linear=True)
         for name in others:
@@ -153,7 +151,7 @@ class HessianScaling(Experiment):
         value = scaling_exponent(one.width.values, norm.values)
         return above(id, statement + "does not fall with m: its slope", value, FLAT, source="Section 2.3", **about)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (left, right) = panels(2, size=(5.6, 4.2))
         falling = [name for name in self.networks if CASES[name].linear]
         colors = dict(zip(falling, settings_colors(len(falling)), strict=True))

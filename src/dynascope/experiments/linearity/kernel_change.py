@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves import scaling_exponent
@@ -16,9 +14,8 @@ from dynascope.dynamics.schedule import log_steps
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, share, slope
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slope
 
 Variant = Literal["densenet", "densenet without input"]
@@ -119,7 +116,7 @@ class KernelChange(Experiment):
         pairs = xr.merge([measured["pairs"].to_dataset(), expected])
         return xr.DataTree.from_dict({"densenets": measured["densenets"].to_dataset(), "pairs": pairs})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         densenets, pairs = reduced["densenets"].to_dataset(), reduced["pairs"].to_dataset()
         middle = densenets.change.median("seed").transpose("variant", "width")
         first, shown = self.variants[0], {"median change": middle.sel(variant=self.variants[0])}
@@ -153,7 +150,7 @@ class KernelChange(Experiment):
         about["post_hoc"] = "The prediction, after a claim of the slope -1 had failed; three standard errors."
         yield agrees("path-of-descent", statement, float(found), float(theory), relative=0.15, **about)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
         figure, (left, right) = panels(2, size=(5.4, 4.0))
         densenets, pairs = reduced["densenets"].to_dataset(), reduced["pairs"].to_dataset()
         width, pair_width = densenets.width.values, pairs.width.values

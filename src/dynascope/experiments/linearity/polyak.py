@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, cast
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from dynascope.curves import scaling_exponent
@@ -16,9 +14,8 @@ from dynascope.dynamics.schedule import log_steps
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.linearity.bounds import polyak_loss_bound
 
 OUTPUTS = {"linear": "linear output", "shifted tanh": "output tanh(f + 1)"}
@@ -97,7 +94,7 @@ class Polyak(Experiment):
             }
         ).drop_vars("step", errors="ignore")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         widest = reduced.sel(width=self.widths[-1])
         post_hoc = "What is asked of λ_min; the rate of the nonlinear output (at 1/λ_max of its own kernel descent "
         post_hoc += "diverged)."
@@ -123,7 +120,7 @@ class Polyak(Experiment):
         value, about = scaling_exponent(moved.width.values, moved.values), {"source": "Section 2.4.1"}
         yield below("eigenvalue-stands-still", statement, value, -0.3, shown={"median": moved}, **about)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, size=(4.5, 3.8))
         widest, step, width = self.widths[-1], measured.step.values + 1, reduced.width.values
         middle = reduced.moved.median("seed")

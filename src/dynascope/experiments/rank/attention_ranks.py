@@ -5,7 +5,7 @@ The measured quantity is what the products W_K W_Qᵀ and W_V W_Oᵀ of each hea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,6 +17,7 @@ import dynascope as ds
 from dynascope import curves
 from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import About, above, below, every
+from dynascope.lab.experiment import Claims
 from dynascope.probes.probe import Probe
 from dynascope.probes.spectra import HEADS, perturbation_spectrum, product_spectrum
 
@@ -124,7 +125,7 @@ def unlike_noise(reduced: xr.Dataset, **about: Unpack[About]) -> Claim:
     return above("unlike-noise", statement, one.null / one.late, 2.0, **about)
 
 
-def directions(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Iterable[Claim]:
+def directions(reduced: xr.Dataset, product: str, **about: Unpack[About]) -> Claims:
     """The number of singular values above a tenth of the largest grows, and stays below that at initialization."""
     one = reduced.sel(product=product)
     early, late = one.count_early.mean("layer"), one.count_late.mean("layer")

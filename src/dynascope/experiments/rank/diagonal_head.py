@@ -17,9 +17,8 @@ import dynascope as ds
 from dynascope.curves.plateaus import switches
 from dynascope.curves.stages import first_crossing
 from dynascope.dynamics.ensemble import member_seeds
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every
-from dynascope.lab.experiment import Experiment
+from dynascope.lab.experiment import Claims, Experiment
 from dynascope.models.diagonal import AttentionHead
 from dynascope.tasks.diagonal import DiagonalRegression, ToyHead, toy_head
 from dynascope.theory.rank.diagonal_flow import reduce_weights, reduced_process
@@ -161,7 +160,7 @@ def _signs(beta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
     return np.sign(np.where(np.abs(beta) > ACTIVE, beta, 0.0))
 
 
-def as_predicted(reduced: xr.Dataset) -> Iterable[Claim]:
+def as_predicted(reduced: xr.Dataset) -> Claims:
     """Claims about what `against_stages` returns, at one scale."""
     right = (reduced.wrong == 0).where(reduced.wrong.notnull())
     statement = "On every resolved plateau exactly the entries of Algorithm 1 are active, with its signs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import ACTIVE, Scale, against_stages, as_predicted, record_times
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import agrees, below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models.diagonal import DiagonalTransformer
 from dynascope.tasks.diagonal import DiagonalRegression
 from dynascope.theory.rank.diagonal_flow import reduced_flow
@@ -121,7 +120,7 @@ class DiagonalTransformerRank(Experiment):
         shares = {"share": both[0] / both.sum(), "start_share": start[0] / start.sum()}
         return {"gap": first.gap, "both": ("head", both), **shares}
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield from as_predicted(reduced)
         statement = "In each stage of Algorithm 1 at most one product of one layer gains rank, by one"
         yield every("rank-one", statement, reduced.gained <= 1)
@@ -137,7 +136,7 @@ class DiagonalTransformerRank(Experiment):
         both = agrees("heads-tie", statement, share, float(reduced.start_share), absolute=0.01, shown=shown)
         yield erratum(both, kind="error", printed=COROLLARY, at="Section 4, Application")
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (one, two) = panels(2, size=(5.6, 3.8))
         for axes, name, heads in ((one, "one_head", 1), (two, "two_heads", 2)):
             flow = measured[name].to_dataset()

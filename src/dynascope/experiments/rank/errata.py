@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.curves.stages import first_crossing
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import Scale
 from dynascope.figures import PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, agrees, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.diagonal import exit_and_return
 from dynascope.theory.rank import errata
 from dynascope.theory.rank.diagonal_flow import plain_flow, reduced_flow
@@ -84,7 +82,7 @@ class RankErrata(Experiment):
         numbers = {name: node for name, node in predicted.children.items() if name != "limit"}
         return xr.DataTree.from_dict({"times": times} | {name: node.to_dataset() for name, node in numbers.items()})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         zero, one = (_numbers(reduced, name) for name in ("printed_start", "right_start"))
         statement = "b starts at 1, as in Appendix C; from 0 all that is pushed up is learned at time 0"
         at_once = every("starts-at-one", statement, [time == 0 for time in zero.values()], shown=zero | {"from 1": one})
@@ -113,7 +111,7 @@ class RankErrata(Experiment):
         late = np.nan_to_num(abs(float(times.back_plain - times.returns)), nan=np.inf)
         yield above("float64-loses-exits", statement, late, 0.5, source="Appendix A")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.DataTree, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
         limit = predicted["limit"].to_dataset()
         figure, both = panels(2, size=(5.6, 3.8), sharey=True)
         titles = {"product": "Reduced coordinates", "plain_product": "u and v themselves, in float64"}

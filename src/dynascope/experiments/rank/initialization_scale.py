@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
@@ -15,9 +13,8 @@ from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.attention_ranks import NAMES, read_ranks
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.figures import panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, every
-from dynascope.lab.experiment import Source, Values
+from dynascope.lab.experiment import Claims, Figures, Source, Values
 
 RISEN, TOP = 0.2, 20
 """The share of the largest singular value above which a component has risen; the number of components drawn."""
@@ -76,7 +73,7 @@ class InitializationScale(VisionExperiment):
         interval = float(np.median(np.diff(measured.step)))
         return reduced.assign(order=order, risen=risen, apart=apart, accuracy=accuracy, interval=interval)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         smallest, largest = (reduced.isel(scale=int(place(self.scales))) for place in (np.argmin, np.argmax))
         for product, name in NAMES.items():
             statement = f"The smaller the initial scale, the lower the stable rank of the gain of {name} (every layer: "
@@ -103,7 +100,7 @@ class InitializationScale(VisionExperiment):
             statement = "The test accuracies at all scales are close: their range"
             yield below("as-accurate", statement, spread, 0.03, source="Figure 7")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"scales": self._scales(measured), "components": self._components(measured)}
 
     def _scales(self, measured: xr.Dataset) -> Figure:

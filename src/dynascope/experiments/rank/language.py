@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt, model_validator
 
 import dynascope as ds
@@ -30,8 +28,7 @@ from dynascope.experiments.rank.attention_ranks import (
     with_epochs,
 )
 from dynascope.figures import INK, panels
-from dynascope.lab.claims import Claim
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data.byte_pairs import pieces
 from dynascope.tasks.data.text import encode, read_text
 from dynascope.tasks.next_token import NextToken
@@ -143,7 +140,7 @@ class Language(Size, Experiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         return read_ranks(measured, since=f"step {self.since}")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield unlike_noise(reduced, source="Figure 20")
         for product in NAMES:
             yield low_rank(reduced, product, 1.0, source="Figure 20")
@@ -151,7 +148,7 @@ class Language(Size, Experiment):
         if self.depth > 1 and self.steps >= LONG:
             yield grows(reduced, "key-query", from_layer=2, post_hoc=LATER)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         steps = measured.assign_coords(epoch=measured.step)
         figure, axes = panels(1, size=(4.4, 3.0))
         axes.plot(measured.step, measured.loss.T, color=INK, alpha=0.7)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.perturbed_diagonal_head import PerturbedHeadExperiment, draw_events
 from dynascope.figures import FAINT, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.rank.greedy_ranks import LAG, resolved_plateaus
 
 
@@ -64,7 +60,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
         away = np.abs(measured["product"] - measured.plateau).max("coordinate")
         return xr.Dataset({"reached": away.min("time"), "units": measured.rate * self.window})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         long = reduced.units > 1.5 * LAG
         noisy = reduced.reached.sel(kind="perturbed")
         statement = f"With noise of {self.spread:g} at their beginning, transitions between resolved plateaus come to "
@@ -74,7 +70,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
         about = {"source": "Figure 11, Assumption 4.5", "shown": shown, "post_hoc": chosen}
         yield below("same-end", statement, noisy.values[long.values], self.spread, median=self.spread / 10, **about)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(3, 2, size=(3.8, 2.8), squeeze=False)
         shown = range(min(6, measured.sizes["event"]))
         for panel, event in zip(grid.flat, shown, strict=False):

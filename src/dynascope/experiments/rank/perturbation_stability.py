@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import PositiveInt
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import ACTIVE, regression
 from dynascope.experiments.rank.perturbed_diagonal_head import KINDS, PerturbedHeadExperiment, draw_events
 from dynascope.figures import FAINT, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.rank.stage_transition import least_curvature
 
 RETURNED = 0.05
@@ -89,7 +85,7 @@ class PerturbationStability(PerturbedHeadExperiment):
         left = away.isel(time=-1) / away.isel(time=0)
         return xr.Dataset({"left": left, "relaxation": ("event", rates), "curvature": ("plateau", curvatures)})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         fast = reduced.relaxation * self.window > -1.5 * np.log(RETURNED)
         for id, kind, place in (("returns", "perturbed", "Figures 3a, 10"), ("balanced", "balanced", "Assumption 4.4")):
             left = reduced.left.sel(kind=kind)
@@ -102,7 +98,7 @@ class PerturbationStability(PerturbedHeadExperiment):
         statement = "On every plateau of Algorithm 1 the loss is strictly convex in the active weights"
         yield above("strict-minima", statement, reduced.curvature, 0.0, source="Assumption 4.4")
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(3, 2, size=(3.8, 2.8), squeeze=False)
         *rest, last = grid.flat
         count = measured.sizes["event"]

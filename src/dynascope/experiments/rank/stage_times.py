@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales, activations, against_stages, record_times
 from dynascope.figures import FAINT, INK, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import agrees, below, every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.diagonal import exit_and_return
 from dynascope.theory.rank.diagonal_flow import reduced_flow
 from dynascope.theory.rank.greedy_ranks import LAG, Stage, greedy_stages, resolved_plateaus, staircase
@@ -91,7 +87,7 @@ class StageTimes(HeadExperiment):
         wrong += abs(len(learned) - len(expected))
         return joined.assign(gap=gap, misplaced=wrong, placed=len(expected))
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         paces = -np.log(reduced.scale)
         rows = np.maximum(reduced.error, FLOOR).stack(plateau=("system", "stage")).dropna("plateau", how="all")
         statement = "In the middle of every resolved plateau the error of beta falls with the scale (or is below 1e-4)"
@@ -117,7 +113,7 @@ class StageTimes(HeadExperiment):
             ratio = float(paces[-2] / paces[-1])
             yield agrees("halves", statement, last / before.values, ratio, relative=0.2, shown={"gap": reduced.gap})
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(2, 2, size=(5.4, 3.2))
         systems = list(self.paths(measured).values())
         titles = ("A linear network: one coordinate leaves and returns", "An attention head")

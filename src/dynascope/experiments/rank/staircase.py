@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
@@ -12,9 +12,8 @@ from dynascope.curves.plateaus import Jump, jumps
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.diagonal_head import HeadExperiment, Scales
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import below, every, falling, within
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.rank.greedy_ranks import LAG, Stage, resolved_plateaus, staircase, table
 
 FLAT = 0.02
@@ -78,7 +77,7 @@ class Staircase(HeadExperiment):
             {"jump": np.arange(len(seen)), "judged": np.arange(len(judged))},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         gap = reduced.gap.transpose("seed", "scale")
         statement = (
             "At the smallest scale the loss follows the staircase of Algorithm 1 (mean distance, over its start)"
@@ -112,7 +111,7 @@ class Staircase(HeadExperiment):
                 "early", statement, visible > 0, source="Figure 2a", shown={"jumps": reduced.jumps.mean("seed")}
             )
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         one, limit = measured.isel(seed=0), predicted.isel(seed=0)
         figure, axes = panels(1, size=(6.4, 4.0))
         for scale, color in zip(self.scales, settings_colors(len(self.scales)), strict=True):

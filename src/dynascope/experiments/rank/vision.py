@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import NAMES, directions, gradual, grows, low_rank, unlike_noise
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
-from dynascope.lab.claims import Claim
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 SEPARATE = (
     "Asked of the two products separately, and of quick at width 64, after a first run (at 32 three claims failed)."
@@ -56,7 +52,7 @@ class Vision(VisionExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         return self.train("adam", self.learning_rate, (1.0,), seed).squeeze("scale", drop=True)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         for product, limit in zip(NAMES, self.low, strict=True):
             yield low_rank(reduced, product, limit, source="Figures 5, 15, 17", post_hoc=SEPARATE)
         yield unlike_noise(reduced, source="Section 5")
@@ -66,7 +62,7 @@ class Vision(VisionExperiment):
         for product in NAMES:
             yield from directions(reduced, product, source="Figures 1, 14, 16", post_hoc=MEANS)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         layers = np.unique(np.linspace(1, self.depth, 3).round().astype(int)).tolist()
         return {
             "stable-rank": attention_figures.per_layer(measured, measured.attrs["data"]),

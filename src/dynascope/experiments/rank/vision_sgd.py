@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank import attention_figures
 from dynascope.experiments.rank.attention_ranks import NAMES, gradual, grows, low_rank
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
-from dynascope.lab.claims import Claim
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 
 LOOSER = "The limits of rank.vision, 0.5 and 0.8, are missed by 2 % in one of ten quick runs each."
 
@@ -39,14 +35,14 @@ class VisionSGD(VisionExperiment):
     def measure(self, seed: int) -> xr.Dataset:
         return self.train("sgd", self.learning_rate, (1.0,), seed).squeeze("scale", drop=True)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         for product in NAMES:
             yield low_rank(reduced, product, 0.6, post_hoc=LOOSER)
         for product in NAMES:
             yield grows(reduced, product)
             yield gradual(reduced, product, 0.7, post_hoc=LOOSER)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {
             "stable-rank": attention_figures.per_layer(measured, f"SGD, {measured.attrs['data']}"),
             "learning": attention_figures.learning(measured),

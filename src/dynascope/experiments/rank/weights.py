@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.curves.plateaus import support_size
 from dynascope.experiments.documents import GRADUAL_RANK
@@ -19,9 +16,8 @@ from dynascope.experiments.rank.diagonal_head import (
     as_predicted,
 )
 from dynascope.figures import FAINT, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import every
-from dynascope.lab.experiment import Source
+from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.rank.greedy_ranks import resolved_plateaus, staircase
 
 KQ, VO = PALETTE[1], PALETTE[0]
@@ -67,12 +63,12 @@ class RankWeights(HeadExperiment):
         joined = xr.concat(found, measured.seed, join="outer")
         return joined.assign(others=("seed", others))
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         yield from as_predicted(reduced)
         statement = "No entry becomes active that Algorithm 1 does not switch on with that sign"
         yield every("no-other", statement, reduced.others == 0, source="Theorem 4.1")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         one, limit = measured.isel(seed=0), predicted.isel(seed=0)
         figure, (entries, rank) = panels(2, size=(5.6, 3.8))
         for i in range(2 * self.dim):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.drawing import draw_seeds
 from dynascope.experiments.recall.readings import SCORES
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.figures import PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 FEEDS = {"mlp, mlp": ("mlp", "mlp"), "mlp, linear": ("mlp", "linear"), "linear, mlp": ("linear", "mlp")}
 
@@ -47,7 +45,7 @@ class Ablations(TrainedExperiment):
         )
         return joined.rename({f"without_{name}": name for name in SCORES})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         full, first, second = (reduced.sel(dropped=each) for each in ("nothing", "first", "second"))
         mlps, linear_second, linear_first = (dict(feeds=name) for name in FEEDS)
         gain = second.correct - full.correct
@@ -71,7 +69,7 @@ class Ablations(TrainedExperiment):
         ratio = (first.clean_loss / full.clean_loss).sel(linear_second)
         yield below("mlp-then-linear-first", statement, ratio, 1, source="Figure 4.10")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(3, 2, size=(3.8, 2.7), sharex=True)
         names = {"nothing": ("full", PALETTE[0]), "first": ("first dropped", PALETTE[2])}
         names |= {"second": ("second dropped", PALETTE[1])}

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained import has_matrix
 from dynascope.figures import FAINT, PALETTE, panels
-from dynascope.lab.claims import Claim, wilson_interval
+from dynascope.lab.claims import wilson_interval
 from dynascope.lab.criteria import above, every, share
-from dynascope.lab.experiment import OptionalExperiment, Source
+from dynascope.lab.experiment import Claims, Figures, OptionalExperiment, Source
 from dynascope.lm import load_lm, missing_model
 from dynascope.tasks.arithmetic import NEXT_QUESTION, Problem, answer_in, few_shot, make_problems
 from dynascope.tasks.data import gsm8k
@@ -102,7 +100,7 @@ class Arithmetic(OptionalExperiment):
         error = paired.std("problem") / np.sqrt(measured.sizes["problem"])
         return measured[["readable", "changed"]].assign(accuracy=accuracy, gain=gain, error=error)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "The truncation changes what the model writes (share of answers)"
         yield above("changes", statement, reduced.changed.mean(), 0)
         statement = "What the model writes has a number to read as its answer"
@@ -116,7 +114,7 @@ class Arithmetic(OptionalExperiment):
             statement = "After four or eight it is not"
             yield every("many-shots", statement, many.gain <= 0)
 
-    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axis = panels(1)
         of = measured.sizes["problem"]
         for offset, name, color in ((-0.2, "whole", FAINT), (0.2, "cut", PALETTE[1])):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.drawing import draw_seeds
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.experiments.recall.training_curves import crossing
 from dynascope.figures import FAINT, INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 EARLY = 20
 """Steps that count as early."""
@@ -56,7 +54,7 @@ class AssociationFirst(TrainedExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         full, second = reduced.sel(dropped="nothing"), reduced.sel(dropped="second")
         statement = "Without its second MLP the trained model gives the target a higher probability (gain)"
         why = "The median over seeds, chosen after one run; the original criterion required 0.15 of every seed."
@@ -76,7 +74,7 @@ class AssociationFirst(TrainedExperiment):
         statement += "of the steps at which its margin is positive, and the target has half of its probability)"
         yield above("association-first", statement, reduced.recall_step / reduced.margin_step, 5)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         trace = measured["trained"].to_dataset()
         figure, axes = panels(4, size=(3.6, 3.3))
         kept = [("full", PALETTE[0], trace.sel(dropped="nothing"), "without")]

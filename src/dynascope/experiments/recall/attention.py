@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.drawing import draw_seeds, show_example
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.experiments.recall.training_curves import crossing, late_mean
 from dynascope.figures import PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, within
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 
 class Attention(TrainedExperiment):
@@ -50,7 +48,7 @@ class Attention(TrainedExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "In the end the last token attends to targets after its trigger (their attention)"
         shown = {"at the start": reduced.first_on_target.values}
         late = "The medians over trainings, after 11 runs of 3: one training of the 33 is late, at seed 10."
@@ -71,7 +69,7 @@ class Attention(TrainedExperiment):
         statement += "noise has 0.8 alpha of the probability)"
         yield above("noise-first", statement, reduced.attention_step / reduced.noise_step, 10)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         trace = measured["trained"].to_dataset()
         figure, (example, curves) = panels(2, size=(5.6, 3.4), width_ratios=(1.6, 1))
         show_example(example, trace, self.tokens)

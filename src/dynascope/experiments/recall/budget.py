@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import jax
@@ -11,16 +10,14 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float, Int, PRNGKeyArray
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, every, falling
-from dynascope.lab.experiment import Experiment, Source, Values
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source, Values
 from dynascope.models import BudgetSplit
 from dynascope.probes import probe
 from dynascope.tasks import NoisyRecall, RecallBatch, SampledTask
@@ -119,7 +116,7 @@ class Budget(Experiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "At a fixed budget the loss falls with the share of parameters in MLPs (mean over seeds)"
         yield falling("falls-with-share", statement, reduced.loss.mean("seed"), along="share")
         gain = reduced.loss.isel(share=0) - reduced.loss.isel(share=-1)
@@ -138,7 +135,7 @@ class Budget(Experiment):
         inside = (reduced.place > 0) & (reduced.place < len(self.rates) - 1)
         yield every("rate-inside", statement, inside)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (ends, curves) = panels(2)
         for color, budget in zip(settings_colors(len(self.budgets)), self.budgets, strict=True):
             here = reduced.loss.sel(budget=budget)

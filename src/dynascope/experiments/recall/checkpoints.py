@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import jax
@@ -11,7 +10,6 @@ import numpy as np
 import optax
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
@@ -22,9 +20,8 @@ from dynascope.experiments.language_model import Size
 from dynascope.experiments.recall.pretrained_checkpoints import draw_objects, missing_checkpoints, read_checkpoints
 from dynascope.experiments.recall.text_questions import TextQuestions, shares_after, text_questions
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, within
-from dynascope.lab.experiment import OptionalExperiment, Source
+from dynascope.lab.experiment import Claims, Figures, OptionalExperiment, Source
 from dynascope.models import GPT
 from dynascope.probes import probe, truncations
 from dynascope.tasks.data.text import read_text
@@ -151,7 +148,7 @@ class Checkpoints(Size, OptionalExperiment):
             found["association_step"] = ("seed", _half(measured.association))
         return xr.Dataset(found)
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         contrast = reduced.contrast.isel(step=-1)
         statement = "In the end “the” is more probable after a preposition alone than after other words alone (ratio)"
         why = "2 was asked for first: at six seeds it is 1.8 to 4.6, and 1.005 in the control."
@@ -178,7 +175,7 @@ class Checkpoints(Size, OptionalExperiment):
         if reduced.step[-1] >= LONG:
             yield from self._judge_end(reduced)
 
-    def _judge_end(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def _judge_end(self, reduced: xr.Dataset) -> Claims:
         """Claims that only a long training can show."""
         if "copying_end" in reduced:
             statement = "Words that recur are copied: what the words before tell of them, more than of any word (nats)"
@@ -190,7 +187,7 @@ class Checkpoints(Size, OptionalExperiment):
         shown = {"layer": reduced.cut_layer, "rank": reduced.cut_rank, "whole": reduced.whole_ratio.isel(step=-1)}
         yield above("cutting-helps", statement, gain, 1, source="Figure 4.13", shown=shown)
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset | None, reduced: xr.Dataset) -> Figures:
         figure, (ranks, chances, gains, ratio) = panels(4, size=(3.7, 3.3))
         trace = measured.isel(step=slice(1, None)).mean("seed")
         for name, label, color in (("word", "a preposition", PALETTE[0]), ("other", "another word", FAINT)):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, agrees, below, every
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.recall import errata, phases
 from dynascope.theory.recall.contexts import contexts
 from dynascope.theory.recall.first_step import ENTRIES
@@ -94,7 +92,7 @@ class RecallErrata(Experiment):
         limits = predicted.rename({name: f"{name}_limit" for name in predicted.data_vars})
         return xr.merge([measured, limits], join="exact", compat="equals")
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "With the values of the proof and beta_1 = beta_2, one step of W_QK attends more to noise after a "
         statement += (
             "trigger than to the target: the terms dropped as o(T/N) add up over the N tokens (N² times the gap)"
@@ -175,7 +173,7 @@ class RecallErrata(Experiment):
         printed = r"For the rank-1 model (assuming $\beta_1 > \beta_2$)"
         yield erratum(counter, kind="gap", printed=printed, at="Proof of Theorem C.11")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (gaps, first, table) = panels(3)
         gaps.axhline(0, color=INK, linewidth=0.8)
         gaps.plot(reduced.alpha, reduced.learned_gap, "o-", color=PALETTE[0], label=f"exact, N = {self.tokens}")

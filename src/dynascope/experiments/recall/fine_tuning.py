@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
@@ -13,9 +12,8 @@ from dynascope.experiments.recall.drawing import draw_seeds, show_example
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.experiments.recall.training_curves import late_mean
 from dynascope.figures import FAINT, INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, within
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 
 class FineTuning(TrainedExperiment):
@@ -53,7 +51,7 @@ class FineTuning(TrainedExperiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         statement = "After fine-tuning, attention goes to targets after the trigger and not to noise there (ratio)"
         shown = {"before": (reduced.first_on_target / reduced.first_on_noise).values}
         why = "The bound, 5 at first, and the mean over the last recordings: attention to noise fluctuates along a run."
@@ -73,7 +71,7 @@ class FineTuning(TrainedExperiment):
         both = reduced.predicted_noise.mean()
         yield within("both-predictions", statement, both, 0.3, 0.9, source="Figure 4.7", post_hoc=why)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         trace = measured["tuned"].to_dataset()
         figure, (example, masses, predictions) = panels(3, size=(4.8, 3.4), width_ratios=(1.6, 1, 1))
         show_example(example, trace, self.tokens, "Second layer, last token, fine-tuning")

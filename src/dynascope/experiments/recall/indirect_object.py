@@ -3,7 +3,6 @@ MLP, which holds the noise."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import jax
@@ -11,16 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import RecallTransformer
 from dynascope.probes import truncations
 from dynascope.tasks import IndirectObject, IndirectObjectBatch
@@ -115,7 +112,7 @@ class IndirectObjects(Experiment):
             {name: each.where(each.step >= start, drop=True).mean("step") for name, each in late.items()}
         )
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         sgd, adam = (reduced[name].to_dataset() for name in ("sgd", "adam"))
         statement = "Trained by SGD, models of every depth name the target more often without their last MLP (gain in "
         statement += "accuracy, beyond the error of 512 tests)"
@@ -139,7 +136,7 @@ class IndirectObjects(Experiment):
         values = np.concatenate([each.mean("seed").values.ravel() for each in plain])
         yield above("no-better-than-silence", statement, values, -0.05, source="Appendix C.8")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Figures:
         figure, grid = panels(3, 2, size=(4.0, 2.9), sharex="row")
         looks = {
             "sgd": {"whole": INK, "dropped": PALETTE[1]},

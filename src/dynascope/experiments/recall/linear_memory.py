@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import jax
@@ -10,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
@@ -18,9 +16,8 @@ from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import PALETTE, THEORY, panels
 from dynascope.geometry import low_rank
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, share, slope
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.probes import Probe, probe
 from dynascope.tasks import AssociativeMemory
 from dynascope.theory.recall.linear_memory import memory_flow
@@ -124,7 +121,7 @@ class LinearMemory(Experiment):
         ).assign_coords(time=late.time)
         return xr.DataTree.from_dict({"ends": ends, "theorem": numbers})
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         ends, theorem = reduced["ends"].to_dataset(), reduced["theorem"].to_dataset()
         memory = self.inputs - 1
         lower = ends.cut_loss.sel(rank=memory) < ends.pure_loss
@@ -164,7 +161,7 @@ class LinearMemory(Experiment):
         whole = theorem.flow_full.values
         yield agrees("flow-whole", statement, theorem.full.values, whole, relative=0.02, source="Theorem 4.3", seeds=1)
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
         figure, axes = panels(len(self.dims) + 1)
         sphere = measured["sphere"].to_dataset().isel(step=slice(1, None))
         for axis, dim in zip(axes, self.dims, strict=False):

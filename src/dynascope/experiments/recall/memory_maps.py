@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.figures import panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below, share
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 
 class MemoryMaps(TrainedExperiment):
@@ -67,7 +65,7 @@ class MemoryMaps(TrainedExperiment):
             {"seed": trace.seed},
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         both = np.concatenate([reduced.one_matched, reduced.several_matched])
         statement = "The scores of the second layer are largest where a copied trigger meets the same trigger: as many "
         statement += "of the largest entries as there are triggers, with one trigger and with several (share of them)"
@@ -89,7 +87,7 @@ class MemoryMaps(TrainedExperiment):
         statement = "The first layer attends to the token before (mean)"
         yield above("previous-token", statement, reduced.previous, 0.4, source="Figure 4.6")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(5, size=(3.2, 3.3))
         one, several = (measured[name].to_dataset().isel(seed=0, maps_step=-1) for name in ("one", "several"))
         titles = (

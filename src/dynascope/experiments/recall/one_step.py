@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import jax
@@ -10,14 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import lax
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim, erratum
+from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import agrees, below, within
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import OneLayerRecall
 from dynascope.tasks import NoisyRecall
 from dynascope.theory.recall.first_step import ENTRIES, exact_value_entries, value_entries
@@ -120,7 +118,7 @@ class OneStep(Experiment):
             }
         )
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         forward, both, current = (reduced.margin.sel(part=part) for part in PARTS)
         expected = reduced.theorem.sel(part=list(PARTS))
         samples = self.samples * self.draws
@@ -147,7 +145,7 @@ class OneStep(Experiment):
         printed = "the attention gradient, which is dominated by noise unless the sample size is very large"
         yield erratum(same, kind="error", printed=printed, at="Section 4.4.1")
 
-    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, (cloud, entries) = panels(2)
         each = measured.draw_margin
         cloud.plot(

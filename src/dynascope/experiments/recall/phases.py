@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import equinox as eqx
@@ -12,7 +11,6 @@ import numpy as np
 import optax
 import xarray as xr
 from jaxtyping import Array, Float, PRNGKeyArray
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.curves.stages import first_crossing
@@ -20,9 +18,8 @@ from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below
-from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.models import OneLayerRecall
 from dynascope.probes import probe
 from dynascope.tasks import NoisyRecall, RecallBatch, SampledTask, informative
@@ -112,7 +109,7 @@ class Phases(Experiment):
             }
         )
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         ends, early, exact = (reduced[name].to_dataset() for name in ("ends", "early", "exact"))
         statement = "In the end attention goes to targets after triggers and not to noise after them (ratio)"
         yield above(
@@ -152,7 +149,7 @@ class Phases(Experiment):
         off = abs(exact.to_array("gap") - 1)
         yield below("gap-rate", statement, off.isel(tokens=-1) / off.isel(tokens=0), 0.6, source="Appendix C.4")
 
-    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
         figure, (learned, attended, exact) = panels(3)
         trace = measured["trained"].to_dataset().isel(step=slice(1, None))
         lines = {

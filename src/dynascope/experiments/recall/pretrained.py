@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import xarray as xr
-from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from dynascope.checks import InputError
 from dynascope.dynamics.monitor import current_monitor
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained_drawing import draw_effects, draw_layers
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, agrees, below, share
-from dynascope.lab.experiment import OptionalExperiment, Source
+from dynascope.lab.experiment import Claims, Figures, OptionalExperiment, Source
 from dynascope.lm import best_truncation, load_lm, missing_model, rank_of_token, ratio_gain, truncation_table
 from dynascope.tasks.prompts import (
     ASSOCIATION,
@@ -149,7 +147,7 @@ class Pretrained(OptionalExperiment):
             }
         )
 
-    def judge(self, reduced: xr.DataTree) -> Iterable[Claim]:
+    def judge(self, reduced: xr.DataTree) -> Claims:
         unseen, table = reduced["unseen"].to_dataset(), reduced["table"].to_dataset()
         low, value = unseen.gain.sel(end="low"), unseen.gain.sel(end="value")
         statement = 'The truncation that the search finds raises P(target)/P(" the") on prompts it has not seen: '
@@ -178,7 +176,7 @@ class Pretrained(OptionalExperiment):
                 found, wanted = [_row(table, place) for place in SMOLLM2], np.array(list(SMOLLM2.values()))
                 yield agrees("smollm2", statement, np.array(found), wanted, relative=0.02, source="measured apart")
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.DataTree) -> Figures:
         places = {task: measured["found"].place.sel(task=task).values.tolist() for task in TASKS}
         return {"layers": draw_layers(reduced, places), "effects": draw_effects(measured, SHARES, DEMO_WORDS)}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import xarray as xr
-from matplotlib.figure import Figure
 
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.drawing import draw_seeds
@@ -15,9 +14,8 @@ from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, Traine
 from dynascope.experiments.recall.training import Ranks
 from dynascope.experiments.recall.training_curves import late_mean
 from dynascope.figures import PALETTE, panels, settings_colors
-from dynascope.lab.claims import Claim
 from dynascope.lab.criteria import above, below
-from dynascope.lab.experiment import Measurement, Source
+from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 
 class ValueRank(TrainedExperiment):
@@ -55,7 +53,7 @@ class ValueRank(TrainedExperiment):
         full = {f"full_{name}": trace[f"without_{name}"].sel(dropped="nothing", drop=True) for name in SCORES}
         return xr.Dataset({name: late_mean(curves) for name, curves in (cut | full).items()})
 
-    def judge(self, reduced: xr.Dataset) -> Iterable[Claim]:
+    def judge(self, reduced: xr.Dataset) -> Claims:
         cut = reduced.sel(rank=self.dim // 8, method="nearest")
         why = "The rank, the size of quick and the mean over the last recordings, after runs at three sizes."
         statement = "Cut to an eighth of its rank, the model has a lower loss without noise than as it is (ratio)"
@@ -69,7 +67,7 @@ class ValueRank(TrainedExperiment):
         lowest = reduced.isel(rank=0)
         yield above("too-low", statement, lowest.clean_loss / cut.clean_loss, median=1, post_hoc=why)
 
-    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Mapping[str, Figure]:
+    def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         trace = measured["trained"].to_dataset()
         figure, (by_rank, losses, noise) = panels(3, size=(4.0, 3.4))
         for name, label, color in (("correct", "target", PALETTE[1]), ("noise", "noise", PALETTE[0])):
