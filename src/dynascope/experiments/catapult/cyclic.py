@@ -25,9 +25,7 @@ class Cyclic(StochasticExperiment):
     id = "catapult.cyclic"
     source = Source(OVER_PARAMETERIZED, "Figure C.12")
     cost = {"quick": 5, "full": 900}
-    presets = {
-        "quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3},
-    }
+    presets = {"quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3}}
     control = {"low": 0.02, "high": 0.08}
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the
     critical rate of the whole set at the start, with a period of 40 steps, batches of a quarter of the data. In the

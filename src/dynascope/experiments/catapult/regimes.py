@@ -126,10 +126,8 @@ class Regimes(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds, number = member_seeds(seed, self.seeds), np.dtype(self.precision)
-        member, axes = (
-            OneExample(self.dim, self.width, self.model),
-            {"product": self.grid().astype(number), "seed": seeds},
-        )
+        member = OneExample(self.dim, self.width, self.model)
+        axes = {"product": self.grid().astype(number), "seed": seeds}
         fixed: dict[str, Any] = {"width": np.int32(self.width)}
         runs = ds.ensemble(member, axes, fixed=fixed, steps=self.steps, record=1).trace
         member = OneExample(self.dim, max(self.widths), self.model)
@@ -241,10 +239,7 @@ class Regimes(Experiment):
         yield slope("peak", statement, high.highest.median("seed"), "width", low=0.7, high=1.3, **about)
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
-        return {
-            "regimes": draw_regimes(measured, predicted, reduced),
-            "widths": draw_widths(reduced),
-        }
+        return {"regimes": draw_regimes(measured, predicted, reduced), "widths": draw_widths(reduced)}
 
 
 def boundaries(products: Float[np.ndarray, " p"], found: Int[np.ndarray, "p s"]) -> Float[np.ndarray, "2 s"]:

@@ -20,11 +20,7 @@ from dynascope.models.mlp import Tap, no_tap
 Kind = Literal["quadratic", "linear", "network"]
 """The second-order Taylor model of the network at its start, the first-order one, or the ReLU network itself."""
 
-NAMES: dict[Kind, str] = {
-    "quadratic": "Quadratic model",
-    "network": "ReLU network",
-    "linear": "Linearized network",
-}
+NAMES: dict[Kind, str] = {"quadratic": "Quadratic model", "network": "ReLU network", "linear": "Linearized network"}
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
 EXACT = 1e-8
 """Within this, of the largest value so far, training does what an exact map says."""

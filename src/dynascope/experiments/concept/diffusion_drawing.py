@@ -36,10 +36,8 @@ def draw_paths(measured: xr.Dataset, predicted: xr.Dataset) -> Figure:
     plane.plot([1], [1], "*", color=INK, markersize=13, zorder=5)
     plane.set(xlabel="share of blue", ylabel="share of small", xlim=(-0.06, 1.06), ylim=(-0.06, 1.06))
     plane.set_title("a  Asked for blue and small")
-    errors.set(xlabel="step", ylabel="error in concept space", xscale="log")
-    errors.set_title("b  Error of the new class")
-    speeds.set(xlabel="step", ylabel="distance per step", yscale="log")
-    speeds.set_title("c  Speed in concept space")
+    errors.set(xlabel="step", ylabel="error in concept space", xscale="log", title="b  Error of the new class")
+    speeds.set(xlabel="step", ylabel="distance per step", yscale="log", title="c  Speed in concept space")
     handles, labels = plane.get_legend_handles_labels()
     speeds.legend(handles, labels, title="separation\nof colors", loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure

@@ -78,9 +78,8 @@ class DiversityOrder(SimExperiment):
         statement = "As σ₁ grows the order flips where σ₁² + μ₁²/s = a₂ (zero of the median area, interpolated)"
         yield agrees("order-flips", statement, reduced.flip, flip, absolute=0.1)
         right = (np.sign(reduced.bulge) == np.sign(gap)).where(np.abs(gap) > 0.1 * a.max("concept"))
-        yield share(
-            "order", "Concept 2 is first below the flip, concept 1 above it (strengths 10 % apart)", right, 0.95
-        )
+        statement = "Concept 2 is first below the flip, concept 1 above it (strengths 10 % apart)"
+        yield share("order", statement, right, 0.95)
         statement = "The largest lead of concept 2 over concept 1 (median over seeds) falls as σ₁ rises"
         yield falling("lead-falls", statement, reduced.lead.median("seed").sortby("signal"), along="signal")
         statement = "The signed area of the path (median over seeds) falls as σ₁ rises"

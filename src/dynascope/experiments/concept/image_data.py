@@ -51,9 +51,6 @@ class ImageData(Experiment):
             ImageConcepts(color, size)
         return self
 
-    def _process(self, color: float, size: float) -> ImageConcepts:
-        return ImageConcepts(color, size, pixels=self.pixels)
-
     def measure(self, seed: int) -> xr.Dataset:
         key = jax.random.key(seed)
 
@@ -96,7 +93,7 @@ class ImageData(Experiment):
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """The color signal from the chance that a big object covers each pixel, averaged over places and sizes."""
-        process = self._process(0.5, self.size_separations[1])
+        process = ImageConcepts(0.5, self.size_separations[1], pixels=self.pixels)
         middle = (np.arange(GRID) + 0.5) / GRID * 2 - 1
         across, down, radius = (grid.ravel() for grid in np.meshgrid(middle, middle, middle, indexing="ij"))
         mean = process.mean_scenes(np.zeros((len(across), 2), int))
@@ -153,7 +150,6 @@ class ImageData(Experiment):
         for name, color in zip(("color", "size"), PALETTE, strict=False):
             axes[2].plot(reduced.separation, reduced.scan.sel(concept=name), "o-", color=color, label=name)
         axes[2].plot(reduced.separation, reduced.predicted_scan, **THEORY, label="color, theory")
-        axes[2].set(xlabel="separation of colors", ylabel="distance of mean pictures")
-        axes[2].set_title("Signals in pixel space")
+        axes[2].set(xlabel="separation of colors", ylabel="distance of mean pictures", title="Signals in pixel space")
         axes[2].legend()
         return {"image-data": figure}

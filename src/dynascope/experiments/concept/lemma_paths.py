@@ -12,12 +12,7 @@ import xarray as xr
 from dynascope.lab.claims import erratum
 from dynascope.lab.criteria import above, agrees, below, every, within
 from dynascope.lab.experiment import Claims
-from dynascope.theory.concept.assumptions import (
-    Constants,
-    feasible_constants,
-    share_after_repair,
-    signal_difference,
-)
+from dynascope.theory.concept.assumptions import Constants, feasible_constants, share_after_repair, signal_difference
 from dynascope.theory.concept.jacobian_paths import factor_path, jacobian_euler_path
 from dynascope.theory.concept.lemmas import check_lemmas, diagonal_growth_times, exit_steps
 from dynascope.theory.concept.published_figures import PUBLISHED_FIGURES

@@ -154,7 +154,7 @@ class LowDimension(SimExperiment):
             fifth = {name: shares.every_fifth.sel(signal=name) for name in self.names()}
             yield same_shares("shares", statement, fifth, SHARES, seeds=self.population_seeds)
         missed = (shares.every_step & ~shares.every_fifth).mean("seed")
-        statement = "Schema every fifth step only misses turns, more of them where learning is faster: shares"
+        statement = "Recording every fifth step only misses turns, more of them where learning is faster: shares"
         yield rising("coarse-recording", statement, missed, along="signal", **about)
         same = shares.slow.isel(signal=0) == shares.slow.isel(signal=1)
         statement = "With steps ten times smaller the same starts memorize for both signals: the surplus is the step's"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from dynascope.curves import stages
 from dynascope.experiments.concept.learning_order import bulge, deviation, draw_bulge, draw_plane, lead, overlays
 from dynascope.experiments.concept.sim_experiment import PUBLISHED, SimExperiment
+from dynascope.experiments.concept.transients import count_descents
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.figures import panels
 from dynascope.lab.criteria import below, every, falling, share
@@ -20,10 +20,7 @@ class SignalOrder(SimExperiment):
     id = "concept.signal-order"
     source = Source(CONCEPTS, "Figure 2a")
     cost = {"quick": 8, "full": 60}
-    presets = {
-        "quick": {"seeds": 3},
-        "code": PUBLISHED | {"first_signals": (1.0, 2.0, 3.0), "sigma": (0.2236, 0.2236)},
-    }
+    presets = {"quick": {"seeds": 3}, "code": PUBLISHED | {"first_signals": (1.0, 2.0, 3.0), "sigma": (0.2236, 0.2236)}}
     control = {"sigma": (3.0, 0.05), "first_signals": (0.5, 1.0, 1.5)}
     notes = """A path that bulges to the upper left learns concept 2 first. The control gives the weaker signal so much
     diversity that it is still learned first: signal strength alone then orders nothing. Preset `code` is what the
@@ -55,10 +52,7 @@ class SignalOrder(SimExperiment):
                 "lead": lead(measured),
                 "signal_gap": mu.diff("concept").isel(concept=0, drop=True).round(6),
                 "strength_gap": strength.diff("concept").isel(concept=0, drop=True).round(6),
-                "descents": (
-                    ("signal", "seed"),
-                    stages.descents(measured.test_loss.transpose("signal", "seed", "step").values),
-                ),
+                "descents": count_descents(measured.test_loss),
             }
         )
         if predicted is not None:
@@ -68,9 +62,8 @@ class SignalOrder(SimExperiment):
     def judge(self, reduced: xr.Dataset) -> Claims:
         area, first, stronger = np.sign(reduced.bulge), np.sign(reduced.signal_gap), np.sign(reduced.strength_gap)
         in_order = (area == first).where(first != 0)
-        yield share(
-            "signal-first", "The concept with the larger μ is learned first (its side of the chord)", in_order, 0.95
-        )
+        statement = "The concept with the larger μ is learned first (its side of the chord)"
+        yield share("signal-first", statement, in_order, 0.95)
         in_order = (area == stronger).where(stronger != 0)
         statement = "The sign of the area is that of a₂ - a₁, a = σ² + μ²/s"
         yield share("strength-first", statement, in_order, 0.95, source="Section 4.1")

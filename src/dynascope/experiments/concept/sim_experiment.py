@@ -75,11 +75,7 @@ class ConceptLearner(ds.Member):
         kind = {"origin": own.origin, "norm": own.norm, "truncate_radius": truncate_radius}
         task = StructuredIdentity(mu, sigma, own.dim, rotation=rotation, **kind)
         if weights is None:
-            shape = {
-                "width": own.width or own.dim,
-                "activation": own.activation,
-                "bias": own.bias,
-            }
+            shape = {"width": own.width or own.dim, "activation": own.activation, "bias": own.bias}
             model = ds.models.MLP(own.dim, own.depth, key=init, scale=init_scale, **shape)
         else:
             model = ds.models.MLP.from_weights(weights, own.activation)

@@ -72,12 +72,7 @@ def mark_stages(axes: Axes, half_steps: Sequence[float] | np.ndarray) -> None:
 
 
 def draw_entries(
-    axes: Axes,
-    W: np.ndarray,
-    concepts: int,
-    *,
-    predicted: xr.Dataset | None = None,
-    legend: bool = True,
+    axes: Axes, W: np.ndarray, concepts: int, *, predicted: xr.Dataset | None = None, legend: bool = True
 ) -> None:
     """Majors in their concept's color, minors thin and between the colors of their two concepts."""
     for i in reversed(range(concepts)):

@@ -24,10 +24,7 @@ class ThreeConcepts(DiffusionExperiment):
     id = "concept.three-concepts"
     source = Source(CONCEPTS, "Figure 1b")
     cost = {"quick": 40, "full": 600000}
-    presets = {
-        "quick": QUICK | {"mean_size": 0.7, "size_spread": 0.1, "center": 0.0},
-        "gpu": GPU,
-    }
+    presets = {"quick": QUICK | {"mean_size": 0.7, "size_spread": 0.1, "center": 0.0}, "gpu": GPU}
     control = {"shape_separation": 0.1}
     notes = """Trained on the four corners of the cube with at most one concept at 1 (big red circles, and those with
     one change), asked for all eight. The gain of a concept is what asking for it beside the two others changes in its
@@ -102,8 +99,7 @@ class ThreeConcepts(DiffusionExperiment):
                 plane.plot(gains.sel(concept=leader), own, ".-", color=COLORS[name])
                 theory = predicted.path.isel(one).sel(space="told", concept=name)
                 plane.plot(theory.leader, theory, **(THEORY | {"color": COLORS[name]}))
-        times.set(xlabel="step", ylabel="what asking for it changes", ylim=(-0.3, 1.05))
-        times.set_title("b  Asked for all three")
+        times.set(xlabel="step", ylabel="what asking for it changes", ylim=(-0.3, 1.05), title="b  Asked for all three")
         times.legend()
         plane.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8)
         plane.set(xlabel=f"gain of {leader}", ylabel="gain of the others", xlim=(-0.05, 1.05), ylim=(-0.3, 1.05))

@@ -104,9 +104,8 @@ class TopologicalOrder(SimExperiment):
         if "biased_level_mean" in reduced:
             biased = reduced.biased_level_mean
             empty = biased.isel(level=0).median("seed")
-            yield within(
-                "biases", "With biases the input 0 keeps a loss of its own (median over seeds)", empty, 0.2, 0.5
-            )
+            statement = "With biases the input 0 keeps a loss of its own (median over seeds)"
+            yield within("biases", statement, empty, 0.2, 0.5)
             statement = "With biases the levels are out of order at the last of these epochs"
             yield share("biases-disorder", statement, ~rises(biased.isel(epoch=-1)), 0.5, source="Appendix B")
 

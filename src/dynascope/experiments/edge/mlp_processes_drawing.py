@@ -36,8 +36,7 @@ def _first_seed(one: xr.Dataset, theory: xr.Dataset, reduced: xr.Dataset, edge: 
     loss.plot(step, one.average_loss, color=AVERAGE, label="its time average")
     loss.plot(step, one.flow_loss, color=FLOW, label="gradient flow, time η × step")
     loss.plot(step, theory.average_loss, label="central flow: L + ½⟨H, Σ⟩", **THEORY)
-    loss.set_yscale("log")
-    loss.set_title("Loss")
+    loss.set(yscale="log", title="Loss")
     loss.legend(loc="lower left")
 
     beyond = float(one.flow_sharpness[-1])

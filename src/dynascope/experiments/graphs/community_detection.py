@@ -44,7 +44,7 @@ class CommunityDetection(Experiment):
             "spectral_ranks": (3,),
             "spectral_seeds": 1,
             "spectra": 40,
-        },
+        }
     }
     control = {"order": 1}
     notes = """Rank 1 is the hardest. The rates of the block model, its 250 nodes and the training are those of the

@@ -16,12 +16,7 @@ from dynascope.dynamics import Descent, Member
 from dynascope.models import GAMLP, SpectralGNN
 from dynascope.probes import probe
 from dynascope.tasks import Supervised
-from dynascope.tasks.community_graphs import (
-    CommunityGraphs,
-    adjacency_of,
-    overlap,
-    unnamed_cross_entropy,
-)
+from dynascope.tasks.community_graphs import CommunityGraphs, adjacency_of, overlap, unnamed_cross_entropy
 
 LARGEST_GRADIENT = 40.0
 """Gradients are cut to this norm."""

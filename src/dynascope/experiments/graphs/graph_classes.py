@@ -50,9 +50,7 @@ class GraphClasses(Experiment):
     cost = {"quick": 2, "full": 13}
     presets = {
         "quick": {"sets": (), "graphs": 300},
-        "table": {
-            "sets": ("tu_IMDBBINARY", "tu_IMDBMULTI", "tu_REDDIT-BINARY", "tu_REDDIT-MULTI-5K", "tu_COLLAB"),
-        },
+        "table": {"sets": ("tu_IMDBBINARY", "tu_IMDBMULTI", "tu_REDDIT-BINARY", "tu_REDDIT-MULTI-5K", "tu_COLLAB")},
     }
     control = {"family": "regular"}
     notes = """Nodes have no features. A graph's code is the multiset of its nodes' classes; isomorphism classes come
@@ -140,8 +138,7 @@ class GraphClasses(Experiment):
             for family, color, shift in zip(FAMILIES, PALETTE, (-0.2, 0.2), strict=False):
                 axis.bar(part["round"] + shift, part.classes.sel(family=family), 0.38, color=color, label=family)
             axis.axhline(float(part.isomorphism_classes), color="black", linewidth=1.1, linestyle=(0, (4, 2.5)))
-            axis.set_title(f"{name.removeprefix('tu_')}: {int(part.graphs)} graphs")
-            axis.set_xlabel("propagations")
+            axis.set(title=f"{name.removeprefix('tu_')}: {int(part.graphs)} graphs", xlabel="propagations")
             axis.set_xticks(part["round"])
         axes[0, 0].set_ylabel("classes of graphs (line: isomorphism)")
         axes[0, 0].legend(loc="lower right", facecolor="white", frameon=True, edgecolor=FAINT)

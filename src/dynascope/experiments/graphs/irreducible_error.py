@@ -96,8 +96,7 @@ class IrreducibleError(Experiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         at = xr.DataArray(list(self.edges), dims="edges", coords={"edges": list(self.edges)})
         return measured.assign(
-            at_length=measured.error.sel(order=at, edges=at),
-            doubled=measured.error.sel(order=2 * at, edges=at),
+            at_length=measured.error.sel(order=at, edges=at), doubled=measured.error.sel(order=2 * at, edges=at)
         )
 
     def judge(self, reduced: xr.Dataset) -> Claims:
@@ -116,9 +115,8 @@ class IrreducibleError(Experiment):
         statement = "Twice the powers leave a fraction of the error: classes become single nodes"
         yield below("more-powers", statement, regular.doubled.sel(family="powers") / alone, 0.1)
         same = regular.classes.sel(family="powers") == regular.classes.sel(family="powers with self-loops")
-        yield every(
-            "same-classes", "On regular graphs A and the normalized Ã(1) have equally many classes at every order", same
-        )
+        statement = "On regular graphs A and the normalized Ã(1) have equally many classes at every order"
+        yield every("same-classes", statement, same)
         yield from self.digits(reduced, "regular 0", "document-graph", PRINTED)
         if self.cora:
             yield from self.digits(reduced, "cora", "cora", CORA)
@@ -139,9 +137,8 @@ class IrreducibleError(Experiment):
         away = [
             abs(float(each.error) - value[1]) / value[2] for each, value in zip(found, wanted.values(), strict=True)
         ]
-        yield below(
-            f"{id}-errors", f"So are the errors of {graph}, to its last digit (difference over half a unit)", away, 1.05
-        )
+        statement = f"So are the errors of {graph}, to its last digit (difference over half a unit)"
+        yield below(f"{id}-errors", statement, away, 1.05)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(len(self.edges), squeeze=False)

@@ -11,14 +11,7 @@ from pydantic import Field
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.graphs.drawing import draw_graph, tree_layout
 from dynascope.figures import INK, PALETTE, THEORY, panels
-from dynascope.graphs import (
-    batch,
-    color_refinement,
-    number_of_classes,
-    operator_classes,
-    random_regular,
-    walk_counts,
-)
+from dynascope.graphs import batch, color_refinement, number_of_classes, operator_classes, random_regular, walk_counts
 from dynascope.lab.criteria import agrees, every
 from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.tasks.data import citation_graphs

@@ -108,9 +108,8 @@ class Pairs(Experiment):
         yield every("two-rounds", statement, told.sel(pair="walk twins") == 2, source="Proposition 2.1")
         statement = "The walk twins have as many walks of every length from each node: no power of A tells them apart"
         yield every("walks", statement, reduced.same_walks, cases=self.orders + 1, source="Lemma A.9")
-        yield every(
-            "lemma", "The three equalities of Lemma A.9 hold for every length", reduced.lemma, source="Lemma A.9"
-        )
+        statement = "The three equalities of Lemma A.9 hold for every length"
+        yield every("lemma", statement, reduced.lemma, source="Lemma A.9")
         statement = "Powers of A see nothing on the walk twins, averaging operators nothing on the regular twins"
         averaging = [name for name in OPERATORS if name.startswith("D^")]
         blind = [np.isinf(since.sel(pair="walk twins", family="A"))]

@@ -188,9 +188,8 @@ class WalkCounting(ComposedExperiment):
         if "cora" in self.which:
             yield above("messages-count-cora", f"{statement}, on Cora", gap.sel(graph="cora"), 10)
             one = test.sel(graph="cora")
-            yield above(
-                "normalized-on-cora", "With Ã(1) much of the count stays unseen on Cora", one.sel(model=BEHIND), 0.4
-            )
+            statement = "With Ã(1) much of the count stays unseen on Cora"
+            yield above("normalized-on-cora", statement, one.sel(model=BEHIND), 0.4)
             statement = "There A's powers are better (test error of Ã(1)'s over theirs)"
             yield above("plain-on-cora", statement, one.sel(model="Ã(1)") / one.sel(model="A"), 3)
         train = reduced.error.sel(split="train", drop=True)

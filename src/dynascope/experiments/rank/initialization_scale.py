@@ -66,8 +66,7 @@ class InitializationScale(VisionExperiment):
             lambda y: spearman(self.scales, y), reduced.late, input_core_dims=[["scale"]], vectorize=True
         )
         steps = curves.rise_steps(measured.spectrum, RISEN)
-        pairs = steps.diff("singular").stack(pair=("layer", "head", "singular"))
-        apart = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
+        apart = steps.diff("singular").median(["layer", "head", "singular"])
         risen = steps.notnull().sum("singular").mean(["layer", "head"])
         accuracy = measured.accuracy.isel(accuracy_step=-1, drop=True)
         interval = float(np.median(np.diff(measured.step)))

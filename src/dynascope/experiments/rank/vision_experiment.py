@@ -92,14 +92,7 @@ class VisionMember(ds.Member):
     """The largest norm of a gradient, if bounded."""
 
     def __call__(
-        self,
-        seed: Array,
-        scale: Array,
-        rate: Array,
-        random: Array,
-        task: Classification,
-        train: Labeled,
-        test: Labeled,
+        self, seed: Array, scale: Array, rate: Array, random: Array, task: Classification, train: Labeled, test: Labeled
     ) -> ds.Descent:
         init, order, noise = jax.random.split(jax.random.key(seed), 3)
         _, height, width, channels = train.x.shape
@@ -181,10 +174,8 @@ class VisionExperiment(Size, Experiment):
             Labeled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
         )
         over = {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)}
-        task, record = (
-            classification(found.x, 4 if changed else 0, changed),
-            record_steps(steps, per_epoch, self.recorded),
-        )
+        task = classification(found.x, 4 if changed else 0, changed)
+        record = record_steps(steps, per_epoch, self.recorded)
         fixed = {"rate": number.type(rate), "random": self.perturbation == "random", "task": task}
         fixed |= {"train": train, "test": test}
         trace = ds.ensemble(member, over, steps=steps, record=record, fixed=fixed, width=1).trace

@@ -124,8 +124,7 @@ class Arithmetic(OptionalExperiment):
             axis.bar(places, 100 * accuracy, 0.38, color=color, label="whole model" if name == "whole" else "cut")
             axis.errorbar(places, 100 * accuracy, 100 * np.abs(ends - accuracy), fmt="none", color="black", linewidth=1)
         axis.set_xticks(range(len(self.shots)), [str(shots) for shots in self.shots])
-        axis.set(xlabel="worked examples", ylabel="right answers, %", ylim=(0, 100))
-        axis.set_title(f"{of} problems")
+        axis.set(xlabel="worked examples", ylabel="right answers, %", ylim=(0, 100), title=f"{of} problems")
         axis.legend()
         return {"arithmetic": figure}
 

@@ -87,6 +87,5 @@ def _bars(axis: Any, madrid: xr.Dataset) -> None:
         values = madrid.probability.sel(model=model)
         axis.bar(places + offset, values, 0.38, color=color, label={"full": "whole model", "cut": "cut"}[model])
     axis.set_xticks(places, [f"“{token.strip() or '␣'}”" for token in madrid.token.values])
-    axis.set_ylabel("probability")
-    axis.set_title("“Madrid is located in”")
+    axis.set(ylabel="probability", title="“Madrid is located in”")
     axis.legend()

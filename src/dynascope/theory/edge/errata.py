@@ -119,10 +119,7 @@ def _log_derivative(x: float = 0.7) -> Found:
 
 def _height_bounds() -> Found:
     """The height of the box to which I4 is mapped: by (B.90) as printed, and by a valid bound."""
-    return {
-        "height_printed": propagate(I4, "printed").height,
-        "height_valid": propagate(I4, "valid").height,
-    }
+    return {"height_printed": propagate(I4, "printed").height, "height_valid": propagate(I4, "valid").height}
 
 
 @check_arguments
