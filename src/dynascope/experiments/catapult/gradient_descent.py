@@ -110,15 +110,8 @@ class GradientDescent(DeepExperiment):
         statement = "When the loss is back where it was before the spike, the critical rate is above the rate in use"
         post_hoc = "In most runs: every one was asked first, and a few come back a step or two before."
         passed = reduced.critical_then > 1
-        about = {"source": "Section 4.3", "post_hoc": post_hoc}
-        yield share(
-            "critical-rate-passes",
-            statement,
-            passed & spiked,
-            0.6,
-            **about,
-            shown={"critical / rate": reduced.critical_then},
-        )
+        about = {"source": "Section 4.3", "post_hoc": post_hoc, "shown": {"critical / rate": reduced.critical_then}}
+        yield share("critical-rate-passes", statement, passed & spiked, 0.6, **about)
         statement = f"Of the steps that raise the loss by {NOTABLE:.0%} of its start, at either rate, nearly all are "
         statement += "taken at a rate above the critical rate of that step: their share"
         count, part = reduced.notable.sum(), reduced.notable_above.sum() / reduced.notable.sum()

@@ -87,14 +87,8 @@ class Regimes(Experiment):
     source = Source(OVER_PARAMETERIZED, "Figures 3.1 and 3.2a; Theorems B.3.1, 3.3.1, B.7.1")
     cost = {"quick": 11, "full": 400}
     presets = {
-        "quick": {
-            "width": 4000,
-            "seeds": 3,
-            "steps": 150,
-            "widths": (500, 2000, 8000),
-            "draws": 10,
-            "draw_widths": (1000, 10_000),
-        }
+        "quick": {"width": 4000, "seeds": 3, "steps": 150, "widths": (500, 2000, 8000)}
+        | {"draws": 10, "draw_widths": (1000, 10_000)}
     }
     control = {"model": "linear"}
     notes = """One example x ~ N(0, I), label N(0, 1), loss (g - y)²/2. The document draws both figures as schemes and

@@ -124,24 +124,15 @@ def judge_lemmas(reduced: xr.Dataset) -> Claims:
     yield within("exit-times", statement, late, 1, round(kappa**2, 4), source="Lemma D.3", seeds=paths)
     first, squared = (regular.broken_at.sel(lemma=name) for name in (PRINTED, CORRECTED))
     statement = "Corollary D.1 lacks a factor P: |N_ij| exceeds the bound on every path; the bound that follows from "
-    shown = {"first broken at step": first}
-    false = every(
-        "corollary-d1",
-        statement + "Assertion D.1, with P², holds",
-        (first >= 0) & (squared == -1),
-        shown=shown,
-        seeds=paths,
-    )
+    statement += "Assertion D.1, with P², holds"
+    shown, broken_once = {"first broken at step": first}, (first >= 0) & (squared == -1)
+    false = every("corollary-d1", statement, broken_once, shown=shown, seeds=paths)
     printed = "For all t ∈ N and all i, j, |N_{i,j}(t)| ≤ 2Pγαdβ²ω²"
     yield erratum(false, kind="error", printed=printed, at="Corollary D.1")
-    statement = (
-        "A nearly singular start, W(0) = ω [[1.05, 1], [1, 1.05]], breaks the lemma for the weak major: its noise "
-    )
-    statement += "is as large as its growth when the strong one saturates (first step)"
-    at = broken.sel(lemma="D.3")
-    false = agrees(
-        "near-singular-start", statement, at, np.array([13843, 13993]), absolute=5, shown={"D.3 broken at": at.values}
-    )
+    statement = "A nearly singular start, W(0) = ω [[1.05, 1], [1, 1.05]], breaks the lemma for the weak major: its "
+    statement += "noise is as large as its growth when the strong one saturates (first step)"
+    at, known = broken.sel(lemma="D.3"), np.array([13843, 13993])
+    false = agrees("near-singular-start", statement, at, known, absolute=5, shown={"D.3 broken at": at.values})
     printed = "for all t ∈ [T_1^(i)], at timepoint t the entry (i, i) is in the initial phase, and [it] satisfies"
     yield erratum(false, kind="error", printed=printed, at="Lemma D.3")
     statement = "The system (D.1) is not gradient descent on U and does not keep W PSD: from that start it drives w_11 "

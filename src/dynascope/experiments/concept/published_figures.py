@@ -135,10 +135,8 @@ class PublishedFigures(Experiment):
         gap = below("no-failure", statement, reduced.printed_gap, 1e-8)
         printed = "the loss value converges to a non-zero value and the major entry w_{1,1} is suppressed at the very "
         yield erratum(gap, kind="error", printed=printed + "beginning and never grows", at="Appendix E.3, Figure 10")
-        statement = (
-            "The program's failure of Figure 10 has w_11 < 0, which no W = UUᵀ can have: it comes from iterating "
-        )
-        statement += "W instead of U, in addition to the square (the diagonal at the end)"
+        statement = "The program's failure of Figure 10 has w_11 < 0, which no W = UUᵀ can have: it comes from "
+        statement += "iterating W instead of U, in addition to the square (the diagonal at the end)"
         wanted = np.array([-0.019, 1, 1])
         negative = agrees("negative-major", statement, reduced.coded_diagonal, wanted, absolute=1e-3)
         printed = "since W(t) is PSD, its diagonal entry w_{i,i}(t) should always be non-negative, proof of Lemma D.5"

@@ -125,10 +125,8 @@ def judge_stages(reduced: xr.DataTree) -> Claims:
         )
         about = About(shown={"median error": naive}, source="Section 4.2", seeds=seeds, post_hoc=settled)
         yield above(f"naive-predictor-{family}", statement, naive / pivots, 10, **about)
-    statement = (
-        "At learning rate 0.002 every major of every start (NumPy seeds 0 to 59, τ = 0.01) comes at its predicted "
-    )
-    statement += "step (largest relative error)"
+    statement = "At learning rate 0.002 every major of every start (NumPy seeds 0 to 59, τ = 0.01) comes at its "
+    statement += "predicted step (largest relative error)"
     yield below("predictor-every-entry", statement, found.largest, 0.02, source="Section 4.2", seeds=60)
     small, large = (found.in_order.sel(size=size) for size in ("small", "large"))
     statement = "Majors reach 1/2 in the order of descending a, small starts (τ = 0.01)"

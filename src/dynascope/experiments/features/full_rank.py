@@ -39,10 +39,8 @@ class NothingToAlign(CatapultExperiment):
         first, last = found.isel(catapults=0), found.isel(catapults=-1)
         change = paired_difference(last.alignment, first.alignment)
         lowest = change["interval"][0] if change["of"] > 1 else np.nan  # one seed shows no spread
-        statement = (
-            f"From {self.catapults[0]} to {self.catapults[-1]} catapults the alignment does not rise by more than the "
-            f"seeds vary: the lower end of the 95 % interval of the change ({reduced.attrs['data']})"
-        )
+        statement = f"From {self.catapults[0]} to {self.catapults[-1]} catapults the alignment does not rise by more "
+        statement += f"than the seeds vary: the lower end of the 95 % interval of the change ({reduced.attrs['data']})"
         yield below("alignment", statement, lowest, 0.0, shown={"change": change} | outcomes(found))
         statement = "The test loss keeps more than half of what it is without catapults (ratio of the means over seeds)"
         ratio = float(last.test.mean() / first.test.mean())

@@ -34,17 +34,8 @@ class CommunityDetection(Experiment):
     source = Source(SIMPLE_STRUCTURES, "Section 2.6, Figure 2.4, Table A.2")
     cost = {"quick": 40, "full": 3000}
     presets = {
-        "quick": {
-            "graphs": 600,
-            "test_graphs": 100,
-            "seeds": 2,
-            "learning_rate": 0.003,
-            "layers": 30,
-            "spectral_rate": 0.004,
-            "spectral_ranks": (3,),
-            "spectral_seeds": 1,
-            "spectra": 40,
-        }
+        "quick": {"graphs": 600, "test_graphs": 100, "seeds": 2, "learning_rate": 0.003, "layers": 30}
+        | {"spectral_rate": 0.004, "spectral_ranks": (3,), "spectral_seeds": 1, "spectra": 40}
     }
     control = {"order": 1}
     notes = """Rank 1 is the hardest. The rates of the block model, its 250 nodes and the training are those of the
@@ -201,16 +192,8 @@ class CommunityDetection(Experiment):
         figure, (models, spectra) = panels(2)
         for number, (name, label) in enumerate(NAMES.items()):
             one = reduced.sel(model=name).dropna("rank", subset=["overlap"])
-            models.errorbar(
-                one["rank"] + 0.04 * (number - 1.5),
-                one.overlap,
-                2 * one.error,
-                fmt="o-",
-                capsize=2,
-                color=PALETTE[number],
-                label=label,
-                markersize=4,
-            )
+            x, style = one["rank"] + 0.04 * (number - 1.5), {"fmt": "o-", "capsize": 2, "markersize": 4}
+            models.errorbar(x, one.overlap, 2 * one.error, color=PALETTE[number], label=label, **style)
         if self.within == RATES:
             models.plot(reduced["rank"], TABLE_A2, "x", color=PALETTE[2], markersize=8, label="Ã(1), Table A.2")
         models.axhline(float(reduced.chance), **THEORY, label="chance")

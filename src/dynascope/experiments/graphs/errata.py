@@ -114,13 +114,8 @@ class GraphErrata(Experiment):
         counter = share("switch", statement, partner & told, 0.5)
         yield erratum(counter, kind="error", printed=printed, at="Proposition 2.2")
         statement = "The partners have the same code F(G); and there are fewer codes than graphs of 100 nodes (log2)"
-        bits = parts["bits"]
-        counter = every(
-            "top-degrees",
-            statement,
-            top.where(partner & told),
-            shown={"bits": [float(bits.codes), float(bits.classes)]},
-        )
+        shown = {"bits": [float(parts["bits"].codes), float(parts["bits"].classes)]}
+        counter = every("top-degrees", statement, top.where(partner & told), shown=shown)
         printed = "G and G' are isomorphic if and only if F(G) = F(G') as multisets"
         yield erratum(counter, kind="error", printed=printed, at="Lemma A.5")
         statement = "What is meant is o(1): degrees alone fail to tell apart few pairs of the largest random graphs"
@@ -144,10 +139,8 @@ class GraphErrata(Experiment):
         printed = "the GA-MLP can distinguish between a hexagon and a pair of triangles, which WL cannot distinguish"
         yield erratum(every("power-graph", statement, _flags(seen)), kind="error", printed=printed, at="Section 2.4")
         swap = parts["equivariant_operators"]
-        statement = (
-            "Swapping two nodes of a level changes A, and the equivariant operator A(X∘AX) tells the roots of Figure "
-            "2.3 apart: nonlinear operators can see what message passing sees"
-        )
+        statement = "Swapping two nodes of a level changes A, and the equivariant operator A(X∘AX) tells the roots of "
+        statement += "Figure 2.3 apart: nonlinear operators can see what message passing sees"
         seen = [swap.changed > 0, swap.root_one == 1, swap.root_other == 0]
         printed = "if π is the permutation of a pair of nodes in some V_k for 1 ≤ k ≤ K, then π ⋆ A = A"
         at = "Propositions A.2 and A.3"
@@ -162,21 +155,12 @@ class GraphErrata(Experiment):
             "At m = 2, k = 1 with two features one operator sees more classes than the bound; C(m^k + N, N) holds"
         )
         printed = "upper-bounded by C(m^k + |X|m(k + m - 2)^(m-1) - 1, |X|m(k + m - 2)^(m-1))"
-        counter = every(
-            "class-bound",
-            statement,
-            bound.classes > bound.printed,
-            shown={"classes": bound.classes, "bound": bound.printed},
-        )
+        shown = {"classes": bound.classes, "bound": bound.printed}
+        counter = every("class-bound", statement, bound.classes > bound.printed, shown=shown)
         yield erratum(counter, kind="gap", printed=printed, at="Appendix A.7")
         walks = parts["printed_neighbor"]
         statement = "Node 7 is a neighbor of 14: with 13, (A.32) fails at k = 2 and the walk counts differ at k = 4"
-        seen = [
-            walks.printed_sum == 2,
-            walks.printed_walks == 4,
-            np.isinf(walks.right_sum),
-            np.isinf(walks.right_walks),
-        ]
+        seen = [walks.printed_sum == 2, walks.printed_walks == 4, *map(np.isinf, (walks.right_sum, walks.right_walks))]
         printed = "w_(k+1)(7) = w_k(1) + w_k(13)"
         yield erratum(every("neighbor", statement, _flags(seen)), kind="misprint", printed=printed, at="(A.39)")
         with np.errstate(divide="ignore"):
@@ -206,10 +190,8 @@ class GraphErrata(Experiment):
         counter = every("inner-degree", statement, levels.inner_degree == 4)
         yield erratum(counter, kind="gap", printed="all nodes have degree at most m", at="Section 2.5")
         walk = parts["walk_count_construction"]
-        statement = (
-            "It needs two features and m ≥ 3: with one feature f_k is A^k 1, which powers of A compute, and with m = 2 "
-            "the construction gives a single class"
-        )
+        statement = "It needs two features and m ≥ 3: with one feature f_k is A^k 1, which powers of A compute, and "
+        statement += "with m = 2 the construction gives a single class"
         counter = every("two-features", statement, _flags([walk.one_feature == 1, walk.binary_choices == 1]))
         yield erratum(counter, kind="gap", printed="For any sequence of node features", at="Proposition 2.7")
         statement = "f_k also counts walks that turn back: at m = 3, k = 2 its values are 1 to 4, not 0 to 3"

@@ -128,12 +128,9 @@ class IrreducibleError(Experiment):
             return
         found = [reduced.sel(graph=graph, family=f, edges=e, order=k) for f, e, k in wanted]
         counts = [int(each.classes) for each in found]
-        yield every(
-            f"{id}-classes",
-            f"The classes of {graph} are those of an independent program",
-            [a == b[0] for a, b in zip(counts, wanted.values(), strict=True)],
-            shown={"classes": counts},
-        )
+        same = [a == b[0] for a, b in zip(counts, wanted.values(), strict=True)]
+        statement = f"The classes of {graph} are those of an independent program"
+        yield every(f"{id}-classes", statement, same, shown={"classes": counts})
         away = [
             abs(float(each.error) - value[1]) / value[2] for each, value in zip(found, wanted.values(), strict=True)
         ]
@@ -149,20 +146,15 @@ class IrreducibleError(Experiment):
             for name, color in shown.items():
                 rows = regular.sel(family=name, edges=length)
                 panel.plot(rows.order, np.maximum(rows, lowest).T, color=color, alpha=0.25, linewidth=0.8)
-                panel.plot(
-                    rows.order, np.maximum(rows.median("graph"), lowest), "o-", color=color, label=f"regular, {name}"
-                )
+                middle = np.maximum(rows.median("graph"), lowest)
+                panel.plot(rows.order, middle, "o-", color=color, label=f"regular, {name}")
                 if self.cora:
                     cora = np.maximum(reduced.error.sel(graph="cora", family=name, edges=length), lowest)
                     panel.plot(cora.order, cora, "s--", color=color, markersize=4, linewidth=1, label=f"Cora, {name}")
             panel.axvline(length, color=FAINT, linewidth=0.8)
             panel.text(length, 1.6, " order = edges", color=INK, fontsize=8, va="bottom")
-            panel.set(
-                yscale="log",
-                ylim=(lowest / 2, 1.5),
-                xlabel="order of the powers, or depth",
-                xticks=reduced.order.values,
-            )
+            panel.set(xlabel="order of the powers, or depth", xticks=reduced.order.values)
+            panel.set(yscale="log", ylim=(lowest / 2, 1.5))
             panel.set_title(f"Walks of {length} edge{'s' if length > 1 else ''}", pad=16)
         axes[0][0].set_ylabel("irreducible error / variance (0 drawn at 1e-6)")
         legend_beside(axes[0][-1])

@@ -31,24 +31,15 @@ def draw_errors(lengths: Mapping[str, int], reduced: xr.Dataset) -> Figure:
         for place, name in enumerate(rows):
             color = PALETTE[1] if name == "GIN" else PALETTE[0]
             errors = reduced.error.sel(graph=name_of_graph, model=name)
-            panel.plot(
-                errors.sel(split="test"),
-                np.full(errors.sizes["seed"], place),
-                "o",
-                color=color,
-                alpha=0.7,
-                markersize=6,
-            )
-            panel.plot(
-                errors.sel(split="train"), np.full(errors.sizes["seed"], place + 0.22), "|", color=FAINT, markersize=8
-            )
+            height = np.full(errors.sizes["seed"], place)
+            panel.plot(errors.sel(split="test"), height, "o", color=color, alpha=0.7, markersize=6)
+            panel.plot(errors.sel(split="train"), height + 0.22, "|", color=FAINT, markersize=8)
             if name in TABLE and lengths[name_of_graph] == LENGTHS[name_of_graph]:
                 panel.plot(TABLE[name][name_of_graph], place, "x", color="black", markersize=7)
         if name_of_graph == "regular":
             panel.axvline(float(reduced.smooth.sel(graph=name_of_graph, split="test")), **THEORY)
-        panel.set(
-            xscale="log", yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5), xlabel="error / variance of the labels"
-        )
+        panel.set(xscale="log", xlabel="error / variance of the labels")
+        panel.set(yticks=range(len(rows)), ylim=(len(rows) - 0.5, -0.5))
         panel.set_yticklabels(rows if panel is axes[0] else [])
         panel.set_title(f"{NAMES[name_of_graph]}, {lengths[name_of_graph]} edges")
     handles = [

@@ -92,12 +92,8 @@ class YourOwn(Experiment):
         cost = next((name for name in ("mistakes", "error") if name in reduced), None)
         if cost is not None:
             statement = "The least error of the labels does not rise with the depth, in any family"
-            yield every(
-                "errors-fall",
-                statement,
-                reduced[cost].diff("depth") <= 1e-12,
-                shown={"last": reduced[cost].isel(depth=-1)},
-            )
+            last = {"last": reduced[cost].isel(depth=-1)}
+            yield every("errors-fall", statement, reduced[cost].diff("depth") <= 1e-12, shown=last)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         cost = next((name for name in ("mistakes", "error") if name in reduced), None)

@@ -92,10 +92,8 @@ def rises(values: xr.DataArray, skip: float = 0.05) -> xr.DataArray:
 def low_rank(reduced: xr.Dataset, product: str, limit: float, **about: Unpack[About]) -> Claim:
     """At the end every layer's gain has a stable rank (mean over heads) below this share of the product's own."""
     one = reduced.sel(product=product)
-    statement = (
-        f"The gain of {NAMES[product]} ends with a low stable rank, as a share of the product's own at the start "
-    )
-    statement += f"(every layer, mean over heads; {reduced.attrs['data']})"
+    statement = f"The gain of {NAMES[product]} ends with a low stable rank, as a share of the product's own at the "
+    statement += f"start (every layer, mean over heads; {reduced.attrs['data']})"
     return below(f"low-rank-{product}", statement, one.late / one.initial, limit, **about)
 
 

@@ -134,9 +134,3 @@ class InitializationScale(VisionExperiment):
 def spearman(x: tuple[float, ...], y: np.ndarray) -> float:
     """The rank correlation; 0 if there is nothing to order."""
     return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y))[0])
-
-
-def finite_median(values: np.ndarray) -> float:
-    """The median of the finite values; NaN if there are none."""
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else float("nan")

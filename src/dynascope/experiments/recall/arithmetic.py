@@ -31,15 +31,8 @@ class Arithmetic(OptionalExperiment):
     source = Source(SIMPLE_STRUCTURES, "Table 4.2")
     cost = {"quick": 33, "full": 14400}
     presets = {
-        "quick": {
-            "model": "smollm2",
-            "layer": 29,
-            "dtype": "float32",
-            "problems": "made",
-            "count": 4,
-            "shots": (1,),
-            "tokens": 40,
-        }
+        "quick": {"model": "smollm2", "layer": 29, "dtype": "float32"}
+        | {"problems": "made", "count": 4, "shots": (1,), "tokens": 40}
     }
     control = {"share": 1.0}
     notes = """The document's setting is Phi-3 on the 1,319 problems of GSM8K, for a GPU; its prompt is not stated, so

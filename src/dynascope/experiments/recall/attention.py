@@ -63,10 +63,8 @@ class Attention(TrainedExperiment):
         statement = "which it does not at the start (attention over an even one)"
         even = reduced.first_previous / _even(self.length)
         yield within("even-start", statement, even, 0.5, 2, source="Figure 4.6")
-        statement = (
-            "Attention is learned long after the noise (ratio of the steps at which targets have 0.4 of it, and "
-        )
-        statement += "noise has 0.8 alpha of the probability)"
+        statement = "Attention is learned long after the noise (ratio of the steps at which targets have 0.4 of it, "
+        statement += "and noise has 0.8 alpha of the probability)"
         yield above("noise-first", statement, reduced.attention_step / reduced.noise_step, 10)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:

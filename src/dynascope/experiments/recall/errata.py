@@ -131,10 +131,8 @@ class RecallErrata(Experiment):
         counter = agrees("trigger-counts", statement, right, 1, relative=10 / self.tokens, shown=ratios)
         printed = r"\frac{T}{\alpha N} \left(-1+\frac{2}{\alpha^2}\right) + \frac{T^2}{\alpha^2 N^2}"
         yield erratum(counter, kind="error", printed=printed, at="Lemma C.4, (C.9)")
-        statement = (
-            "For j ≤ N the proof has 1/(N + 1) where its square belongs: the variances are upper bounds only, so "
-        )
-        statement += "that the lemma stands (exact variances over printed ones)"
+        statement = "For j ≤ N the proof has 1/(N + 1) where its square belongs: the variances are upper bounds only, "
+        statement += "so that the lemma stands (exact variances over printed ones)"
         below_print = reduced.printed_variance.isel(entry=slice(3, None))
         shown = {"over the corrected ones": reduced.corrected_variance.values.round(3).tolist()}
         counter = below("table-variances", statement, below_print, 0.95, shown=shown)
@@ -143,32 +141,20 @@ class RecallErrata(Experiment):
         statement = "The context q, noise, q, noise, ... with the target as the label attains 1/2"
         counter = above("table-range", statement, reduced.alternating, 0.45)
         yield erratum(counter, kind="error", printed=r"\frac{1}{3}", at="Table C.1, range in the row ([N]\\{q}, N + 1)")
-        statement = (
-            "(C.38) as printed tends to 1/(t e^a) = 3.6 (1 - alpha); the lemma's constant is that at alpha = 0.2 "
-        )
-        statement += "only. The rates of the theorem stand"
+        statement = "(C.38) as printed tends to 1/(t e^a) = 3.6 (1 - alpha); the lemma's constant is that at alpha = "
+        statement += "0.2 only. The rates of the theorem stand"
         shown = {"printed": float(reduced.memory_printed)}
-        counter = agrees(
-            "memory-constant",
-            statement,
-            reduced.memory_integrated,
-            float(reduced.memory_right),
-            relative=1e-3,
-            shown=shown,
-        )
+        right = float(reduced.memory_right)
+        counter = agrees("memory-constant", statement, reduced.memory_integrated, right, relative=1e-3, shown=shown)
         printed = r"a \to -\log(t) - \log(1 - \alpha)(4 - 2\alpha)"
         yield erratum(counter, kind="error", printed=printed, at="Proof of Theorem C.11, Lemma C.14")
-        statement = (
-            "The second equation moves three times too fast, since the basis is not normalized: gradient flow of "
-        )
-        statement += "the summed loss has 1/(t e^a) = 1.5 (1 - alpha)"
+        statement = "The second equation moves three times too fast, since the basis is not normalized: gradient flow "
+        statement += "of the summed loss has 1/(t e^a) = 1.5 (1 - alpha)"
         counter = agrees("memory-flow", statement, reduced.memory_flow, 1.5 * (1 - self.alpha), relative=1e-3)
         printed = r"\dot{\beta}_{2} = -\gamma_{2} = \frac{3\exp(-2\beta_{2})}"
         yield erratum(counter, kind="error", printed=printed, at="(C.37)")
-        statement = (
-            "The rank-1 model is the memory's where 2 beta_1 > 2 sqrt 3 |beta_2|, which holds at late times; with "
-        )
-        statement += "beta_1 = 1 and beta_2 = 0.8 it is that of the noise (share of the memory in it)"
+        statement = "The rank-1 model is the memory's where 2 beta_1 > 2 sqrt 3 |beta_2|, which holds at late times; "
+        statement += "with beta_1 = 1 and beta_2 = 0.8 it is that of the noise (share of the memory in it)"
         counter = below("rank-one-choice", statement, reduced.rank_share, 1e-6)
         printed = r"For the rank-1 model (assuming $\beta_1 > \beta_2$)"
         yield erratum(counter, kind="gap", printed=printed, at="Proof of Theorem C.11")

@@ -135,14 +135,8 @@ class LinearMemory(Experiment):
         longer = "Quick's 8,000 steps: after 4,000 the loss in 8 dimensions was 3.5 % off."
         yield agrees("predicts-noise", statement, ends.pure_loss.median("seed"), level, relative=0.05, post_hoc=longer)
         statement = f"One direction more than the {memory} of the memory is enough for that (median over seeds)"
-        yield agrees(
-            "noise-is-one-direction",
-            statement,
-            ends.cut_loss.sel(rank=self.inputs).median("seed"),
-            level,
-            relative=0.05,
-            post_hoc=longer,
-        )
+        loss = ends.cut_loss.sel(rank=self.inputs).median("seed")
+        yield agrees("noise-is-one-direction", statement, loss, level, relative=0.05, post_hoc=longer)
         statement = "Rank 1 forgets: its loss, over that of the whole memory (median over seeds)"
         factor = (ends.cut_loss.sel(rank=1) / ends.pure_loss).median("seed")
         yield above("rank-one-forgets", statement, factor, 3)

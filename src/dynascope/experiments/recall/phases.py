@@ -132,15 +132,8 @@ class Phases(Experiment):
         )
         yield above("gap-in-the-end", statement, ends.noise_gap, 0, source="Theorem 4.2, (4.4)")
         statement = f"For {FIRST} steps the probability of noise follows the recursion of one logit"
-        spread = 0.1
-        yield agrees(
-            "recursion",
-            statement,
-            early.noise.values,
-            early.recursion.values,
-            absolute=spread,
-            source="Section 4.4.4.3",
-        )
+        noise, recursion = early.noise.values, early.recursion.values
+        yield agrees("recursion", statement, noise, recursion, absolute=0.1, source="Section 4.4.4.3")
         statement = "Exact gap (4.3) after one step, over its limit for many tokens: at the most tokens"
         yield agrees(
             "gap-limit", statement, exact.trigger.isel(tokens=-1), 1, relative=6 / self.sizes[-1], source="(4.3)"
