@@ -120,8 +120,10 @@ class Regimes(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         seeds, number = member_seeds(seed, self.seeds), np.dtype(self.precision)
-        member = OneExample(self.dim, self.width, self.model)
-        axes = {"product": self.grid().astype(number), "seed": seeds}
+        member, axes = (
+            OneExample(self.dim, self.width, self.model),
+            {"product": self.grid().astype(number), "seed": seeds},
+        )
         fixed: dict[str, Any] = {"width": np.int32(self.width)}
         runs = ds.ensemble(member, axes, fixed=fixed, steps=self.steps, record=1).trace
         member = OneExample(self.dim, max(self.widths), self.model)

@@ -66,7 +66,8 @@ class InitializationScale(VisionExperiment):
             lambda y: spearman(self.scales, y), reduced.late, input_core_dims=[["scale"]], vectorize=True
         )
         steps = curves.rise_steps(measured.spectrum, RISEN)
-        apart = steps.diff("singular").median(["layer", "head", "singular"])
+        pairs = steps.diff("singular").stack(pair=("layer", "head", "singular"))
+        apart = xr.apply_ufunc(finite_median, pairs, input_core_dims=[["pair"]], vectorize=True)
         risen = steps.notnull().sum("singular").mean(["layer", "head"])
         accuracy = measured.accuracy.isel(accuracy_step=-1, drop=True)
         interval = float(np.median(np.diff(measured.step)))
@@ -134,3 +135,9 @@ class InitializationScale(VisionExperiment):
 def spearman(x: tuple[float, ...], y: np.ndarray) -> float:
     """The rank correlation; 0 if there is nothing to order."""
     return 0.0 if len(set(x)) < 2 else float(np.asarray(spearmanr(x, y))[0])
+
+
+def finite_median(values: np.ndarray) -> float:
+    """The median of the finite values; NaN if there are none."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else float("nan")

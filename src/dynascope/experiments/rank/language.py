@@ -122,8 +122,10 @@ class Language(Size, Experiment):
         text = encode(written) if self.vocabulary is None else pieces(written, self.vocabulary)
         unit = "characters" if self.vocabulary is None else "byte-pair tokens"
         member = LanguageMember(Size.of(self), len(text.alphabet), self.steps, self.warmup, self.decay, self.batch)
-        rate = np.dtype(self.precision).type(self.learning_rate)
-        task = NextToken(jnp.asarray(text.tokens), self.context)
+        rate, task = (
+            np.dtype(self.precision).type(self.learning_rate),
+            NextToken(jnp.asarray(text.tokens), self.context),
+        )
         fixed = {"rate": rate, "random": self.perturbation == "random", "task": task}
         over = {"seed": member_seeds(seed, self.seeds, block=1000)}
         record = np.union1d(record_steps(self.steps, self.since, self.recorded), [self.since])

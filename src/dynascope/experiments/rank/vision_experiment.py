@@ -174,8 +174,10 @@ class VisionExperiment(Size, Experiment):
             Labeled(jnp.asarray(x), jnp.asarray(y)) for x, y in ((found.x, found.y), (found.x_test, found.y_test))
         )
         over = {"scale": np.asarray(scales, number), "seed": member_seeds(seed, self.seeds, block=1000)}
-        task = classification(found.x, 4 if changed else 0, changed)
-        record = record_steps(steps, per_epoch, self.recorded)
+        task, record = (
+            classification(found.x, 4 if changed else 0, changed),
+            record_steps(steps, per_epoch, self.recorded),
+        )
         fixed = {"rate": number.type(rate), "random": self.perturbation == "random", "task": task}
         fixed |= {"train": train, "test": test}
         trace = ds.ensemble(member, over, steps=steps, record=record, fixed=fixed, width=1).trace
