@@ -38,13 +38,13 @@ def draw_outcomes(best: xr.Dataset, dim: str, label: str) -> Figure:
     return figure
 
 
-def draw_curves(measured: xr.Dataset, dim: str, label: str, seed: int = 0) -> Figure:
-    """Training and validation loss, alignment and rate of one seed, in time."""
+def draw_curves(measured: xr.Dataset, dim: str, label: str) -> Figure:
+    """Training and validation loss, alignment and rate of the first seed, in time."""
     figure, axes = panels(3, size=(4.4, 3.6))
     loss, aligned, rate = axes
     colors = settings_colors(measured.sizes[dim])
     for place, color in enumerate(colors):
-        one = measured.isel({dim: place, "seed": seed})
+        one = measured.isel({dim: place, "seed": 0})
         name = f"{float(measured[dim][place]):g} {label}"
         loss.semilogy(one.step, one.train, color=color, linewidth=1.0, alpha=0.6)
         loss.semilogy(one.step, one.validation, color=color, linewidth=1.6, label=name)

@@ -50,9 +50,9 @@ def per_layer(trace: xr.Dataset, title: str = "", clock: str = "epoch") -> Figur
     return figure
 
 
-def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -> Figure:
+def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int]) -> Figure:
     """Normalized spectra of one head in some layers: of the product at initialization, and of its gain over time."""
-    trace = trace.isel(seed=0, head=head)
+    trace = trace.isel(seed=0, head=0)
     figure, axes = panels(len(layers), 2, size=(3.3, 2.6), sharex=True, sharey=True, squeeze=False)
     epochs = [1, *np.geomspace(2, float(trace.epoch[-1]), 4)[1:]]
     chosen = [int(np.argmin(np.abs(trace.epoch.values - epoch))) for epoch in epochs]
@@ -66,7 +66,7 @@ def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -
                 values = curves.spectra.relative_spectrum(one.spectrum.isel(step=place).values)[: start.size]
                 label = f"gain, epoch {float(trace.epoch[place]):.3g}"
                 axis.plot(np.arange(1, values.size + 1), values, color=color, label=label)
-            axis.set_title(f"{NAMES[product]}, layer {layer}, head {head + 1}", fontsize=9)
+            axis.set_title(f"{NAMES[product]}, layer {layer}, head 1", fontsize=9)
         row[0].set_ylabel(r"$\sigma_i / \sigma_1$")
     for axis in axes[-1]:
         axis.set(xlabel="i", ylim=(0, 1.02), xscale="log")
@@ -75,22 +75,19 @@ def stages_of_spectra(trace: xr.Dataset, layers: Sequence[int], head: int = 0) -
     return figure
 
 
-def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
+def ends_of_spectra(trace: xr.Dataset) -> Figure:
     """Spectra of W_K W_Qᵀ at initialization and of its gain after training, in heads of different layers."""
     trace = trace.isel(seed=0, step=-1).sel(product="key-query")
-    layers = np.unique(np.linspace(1, trace.sizes["layer"], count).round().astype(int))
+    layers = np.unique(np.linspace(1, trace.sizes["layer"], 4).round().astype(int))
     figure, axes = panels(len(layers), size=(2.9, 2.7), sharey=True, squeeze=False)
     for place, (axis, layer) in enumerate(zip(axes[0], layers, strict=True)):
         head = place * 3 % trace.sizes["head"]
         one = trace.sel(layer=layer).isel(head=head)
-        values = {
-            "start": one.initial.values,
-            "gain": one.spectrum.values[: one.initial.size],
-            "noise": one.null.values,
-        }
-        for name, color in (("start", START), ("gain", COLORS["key-query"]), ("noise", FAINT)):
-            sizes = curves.spectra.relative_spectrum(values[name])[: one.initial.size]
-            rank = float(curves.stable_rank(one.null.values if name == "noise" else values[name]))
+        gain = one.spectrum.values[: one.initial.size]
+        spectra = {"start": (one.initial.values, START), "gain": (gain, COLORS["key-query"])}
+        for name, (values, color) in (spectra | {"noise": (one.null.values, FAINT)}).items():
+            sizes = curves.spectra.relative_spectrum(values)[: one.initial.size]
+            rank = float(curves.stable_rank(values))
             axis.plot(np.arange(1, sizes.size + 1), sizes, color=color, label=f"{name}, rank {rank:.1f}")
         axis.set(xlabel="i", title=f"layer {layer}, head {head + 1}", xscale="log")
         axis.legend(fontsize=7, loc="lower left")
@@ -101,9 +98,8 @@ def ends_of_spectra(trace: xr.Dataset, count: int = 4) -> Figure:
 def learning(trace: xr.Dataset) -> Figure:
     """The training loss and the test accuracy of every seed."""
     figure, (loss, accuracy) = panels(2, size=(3.6, 2.8))
-    for seed in range(trace.sizes["seed"]):
-        loss.plot(trace.loss_step, trace.loss.isel(seed=seed), color=INK, alpha=0.7)
-        accuracy.plot(trace.accuracy_step, trace.accuracy.isel(seed=seed), color=INK, alpha=0.7)
+    loss.plot(trace.loss_step, trace.loss.T, color=INK, alpha=0.7)
+    accuracy.plot(trace.accuracy_step, trace.accuracy.T, color=INK, alpha=0.7)
     loss.set(xlabel="step", ylabel="training loss")
     accuracy.set(xlabel="step", ylabel="test accuracy", ylim=(0, 1))
     return figure
