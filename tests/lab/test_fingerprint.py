@@ -119,7 +119,7 @@ def test_words_notes_annotations_and_presets_do_not_count(mine, old: str, new: s
         ("dynascope/probes/order.py", "LIMIT = 4", "LIMIT = 5", [*STEPS]),
         ("dynascope/probes/order.py", "{1: 2}", "{1: 3}", [*STEPS]),
         ("dynascope/probes/order.py", "TABLE[0] = 4", "TABLE[0] = 5", [*STEPS]),
-        ("dynascope/probes/order.py", "    return x\n" if False else "def second(x):", "def third(x):", []),
+        ("dynascope/probes/order.py", "def second(x):", "def third(x):", []),
         ("dynascope/theory/deep.py", "return 1", "return 4", [*STEPS]),
         ("dynascope/theory/deep.py", "return 2", "return 4", ["predict", "reduce", "judge", "draw"]),
         ("dynascope/theory/deep.py", "return 3", "return 4", []),
