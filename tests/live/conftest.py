@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
@@ -57,11 +62,11 @@ def stored(filled: Store) -> StoredRun:
 
 
 class Client:
-    """Requests with these headers; cookies that the server sets are sent from then on. There is no worker."""
+    """Requests with these headers. There is no worker."""
 
-    def __init__(self, store: Store, **headers: str):
+    def __init__(self, store: Store, **headers: str | bytes):
         self.transport = httpx.ASGITransport(app(store, token=TOKEN, port=PORT))
-        self.headers, self.cookies = headers, httpx.Cookies()
+        self.headers = headers
 
     def get(self, path: str, **options: Any) -> httpx.Response:
         return asyncio.run(self._ask("GET", path, **options))
@@ -92,12 +97,8 @@ class Client:
 
     async def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         base = f"http://127.0.0.1:{PORT}"
-        async with httpx.AsyncClient(
-            transport=self.transport, base_url=base, headers=self.headers, cookies=self.cookies
-        ) as client:
-            answer = await client.request(method, path, **options)
-        self.cookies.update(answer.cookies)
-        return answer
+        async with httpx.AsyncClient(transport=self.transport, base_url=base, headers=self.headers) as client:
+            return await client.request(method, path, **options)
 
 
 @pytest.fixture
@@ -110,3 +111,50 @@ def client(filled: Store) -> Client:
 def stranger(filled: Store) -> Callable[..., Client]:
     """Makes clients that have the given headers only."""
     return lambda **headers: Client(filled, **headers)
+
+
+class Server:
+    """`dynascope live` in a process of its own."""
+
+    def __init__(self, store: Store, *options: str, **variables: str):
+        command = [sys.executable, "-m", "dynascope", "live", "--runs", str(store.root), *options]
+        environment = {**os.environ, **variables}
+        self.store = store
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        self.port = urlsplit(self.address).port
+        self.token = self.address.partition("#token=")[2]
+
+    @contextmanager
+    def ask(self, path: str) -> Iterator[HTTPResponse]:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request("GET", path, headers={"x-dynascope-token": self.token})
+            yield connection.getresponse()
+
+    def status(self, path: str) -> int:
+        with self.ask(path) as answer:
+            return answer.status
+
+    def end(self, sign: int = signal.SIGINT) -> str:
+        """End it; what it has said but the address."""
+        if self.process.poll() is None:
+            self.process.send_signal(sign)
+        return "".join(self.process.communicate(timeout=60))
+
+
+@pytest.fixture(scope="module")
+def start(found_by_id: None) -> Iterator[Callable[..., Server]]:
+    """Starts servers, which end with the tests of the file."""
+    servers: list[Server] = []
+
+    def started(store: Store, *options: str, **variables: str) -> Server:
+        servers.append(Server(store, *options, **variables))
+        return servers[-1]
+
+    yield started
+    for server in servers:
+        if server.process.stdout and not server.process.stdout.closed:
+            server.end()

@@ -6,17 +6,16 @@ nothing is printed on the console as an error, and no request leaves the machine
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,33 +32,11 @@ ID, LONG = "tiny.spiral", "200000000"
 SECONDS = 60_000  # how long to wait for something, in ms: for a busy machine
 
 
-class Server:
-    """`dynascope live` in a process of its own."""
-
-    def __init__(self, store: Store):
-        command = [sys.executable, "-m", "dynascope", "live", "--runs", str(store.root)]
-        self.store = store
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().strip()
-        self.port = urlsplit(self.address).port
-        self.token = self.address.partition("token=")[2]
-
-    def end(self, sign: int = signal.SIGINT) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(sign)
-        self.process.wait(30)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
 @pytest.fixture(scope="module")
-def server(filled: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(filled: Store, start: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     root = tmp_path_factory.mktemp("browser") / "runs"
     shutil.copytree(filled.root, root)
-    server = Server(Store(root))
-    yield server
-    server.end()
+    return start(Store(root))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +48,7 @@ def browser() -> Iterator:
 
 
 @pytest.fixture
-def open_page(server: Server, browser) -> Iterator[Callable]:
+def open_page(server: Any, browser) -> Iterator[Callable]:
     """Opens pages of one visitor, and looks at what they print and ask for."""
     problems: list[str] = []
     contexts = []
@@ -96,7 +73,7 @@ def open_page(server: Server, browser) -> Iterator[Callable]:
                 else None
             ),
         )
-        page.goto(f"{server.address}{place}")
+        page.goto(f"{server.address}{place.removeprefix('#')}")
         page.wait_for_selector("html[data-ready=true]")
         return page
 
@@ -232,6 +209,79 @@ def test_turning_a_knob_runs_at_once_where_that_is_asked_for(open_page):
     assert page.input_value("#field-rate") != "0.99"
 
 
+def test_knobs_that_are_turned_fast_keep_running(open_page, server):
+    page = on_tiny(open_page)
+    set_field(page, "steps", LONG)
+    begun = []
+    page.on("request", lambda request: begun.append(request.post_data) if request.url.endswith("/api/run") else None)
+    page.check("#as-i-turn")
+    for rate in ("0.81", "0.82", "0.83", "0.84"):  # each while the one before is being stopped or is beginning
+        page.fill("#field-rate", rate)
+        page.wait_for_timeout(150)
+    wait_for_points(page)
+    until(page, "document.getElementById('panels').dataset.run !== '0'")
+    page.wait_for_timeout(1500)
+    assert len(begun) > 1
+    assert page.is_checked("#as-i-turn")
+    assert page.input_value("#field-rate") == "0.84"
+    page.fill("#field-rate", "0.85")
+    page.wait_for_timeout(500)
+    assert '"rate":"0.85"' in begun[-1], "it still runs as I turn"
+    stop(page)
+
+
+def test_a_run_of_another_tab_is_shown_and_leaves_the_box_ticked(open_page):
+    first = on_tiny(open_page)
+    second = on_tiny(open_page, context=first.context)
+    first.check("#as-i-turn")
+    second.fill("#field-rate", "0.79")
+    second.click("#run")
+    ended(first, "done")
+    assert first.input_value("#field-rate") == "0.79"
+    assert first.is_checked("#as-i-turn")
+
+
+def test_cookies_of_other_programs_do_not_matter_and_the_page_sets_none(open_page, browser, server):
+    context = browser.new_context()
+    names = {"prefs": '{"a":1}', "quoted": 'a"b', "words": "größe", "dynascope-1": "x"}
+    context.add_cookies([{"name": name, "value": value, "url": "http://127.0.0.1"} for name, value in names.items()])
+    page = on_tiny(open_page, context=context)
+    page.wait_for_selector("#connection:has-text('connected')")
+    page.fill("#field-rate", "0.78")
+    page.click("#run")
+    ended(page, "done")
+    assert {cookie["name"] for cookie in context.cookies()} == set(names)
+    context.close()
+
+
+def test_a_page_without_the_token_says_how_to_get_in_and_a_reload_keeps_it(open_page, browser, server):
+    page = on_tiny(open_page)
+    assert server.token not in page.url
+    page.reload()
+    page.wait_for_selector("#run")
+    with browser.new_context() as other:
+        stranger = other.new_page()
+        stranger.goto(f"http://127.0.0.1:{server.port}/")
+        stranger.wait_for_selector("#notice:has-text('open the address that `dynascope live` printed')")
+        stranger.evaluate(f"location.hash = '#token={server.token}/run/{ID}'")
+        stranger.wait_for_selector("#run")
+        assert server.token not in stranger.url
+
+
+def test_a_figure_is_opened_by_itself_and_saved(open_page):
+    page = on_tiny(open_page)
+    page.click("tr[data-digest] button:has-text('Show')")
+    until(page, "document.querySelector('#figures img')?.naturalWidth > 0")
+    with page.context.expect_page() as found:
+        page.click("#figures a")
+    found.value.wait_for_selector("svg")
+    for kind, start in (("SVG", b"<?xml"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as saved:
+            page.click(f"#figures button:has-text('{kind}')")
+        assert saved.value.suggested_filename == f"spiral.{kind.lower()}"
+        assert Path(saved.value.path()).read_bytes().startswith(start)
+
+
 def test_stored_runs_are_overlaid(open_page):
     page = on_tiny(open_page)
     page.click("tr[data-digest] >> nth=-1 >> button:has-text('Show')")
@@ -352,32 +402,20 @@ def test_everything_is_reached_by_keyboard_alone(open_page):
     page.wait_for_selector("#code:has-text('rate=0.93')")
 
 
-def ask(server: Server, path: str) -> int:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    connection.request("GET", path, headers={"x-dynascope-token": server.token})
-    status = connection.getresponse().status
-    connection.close()
-    return status
-
-
 def test_two_hundred_requests_at_once_and_fifty_streams_are_served(open_page, server):
     page = on_tiny(open_page)
-    streams = []
-    for _ in range(50):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        connection.request("GET", "/api/events", headers={"x-dynascope-token": server.token})
-        streams.append((connection, connection.getresponse()))
-    with ThreadPoolExecutor(50) as pool:
-        paths = ["/", f"/api/runs/{ID}", "/assets/main.js", f"/api/experiments/{ID}"] * 50
-        assert set(pool.map(lambda path: ask(server, path), paths)) == {200}
-    page.fill("#field-rate", "0.91")
-    page.click("#run")
-    ended(page, "done")
-    for connection, response in streams:
-        text = b""
-        while b"event: ended" not in text:
-            text += response.read1()
-        connection.close()
+    with ExitStack() as stack:
+        streams = [stack.enter_context(server.ask("/api/events")) for _ in range(50)]
+        with ThreadPoolExecutor(50) as pool:
+            paths = ["/", f"/api/runs/{ID}", "/assets/main.js", f"/api/experiments/{ID}"] * 50
+            assert set(pool.map(server.status, paths)) == {200}
+        page.fill("#field-rate", "0.91")
+        page.click("#run")
+        ended(page, "done")
+        for stream in streams:
+            text = b""
+            while b"event: ended" not in text:
+                text += stream.read1()
 
 
 def test_a_server_that_is_killed_in_the_middle_of_a_run_loses_nothing(open_page, server):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
-from contextlib import suppress
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -47,24 +45,7 @@ def live(
             raise UsageError(
                 f"--port {port} cannot be used ({error.strerror}): choose another, or 0 for a free one"
             ) from None
-        _serve(listening, store, open_page)
+        from dynascope.live.serving import serve
 
-
-def _serve(listening: socket.socket, store: object, open_page: bool) -> None:
-    import uvicorn
-
-    from dynascope.live.server import app
-
-    os.environ.setdefault("MPLBACKEND", "Agg")
-    token, port = secrets.token_urlsafe(24), listening.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/?token={token}"
-    options = {"log_level": "warning", "server_header": False, "timeout_graceful_shutdown": 1, "lifespan": "on"}
-    server = uvicorn.Server(uvicorn.Config(app(store, token=token, port=port), **options))  # pyright: ignore
-    print(address, flush=True)
-    say("Ctrl-C ends it")
-    if open_page:
-        import webbrowser
-
-        webbrowser.open(address)
-    with suppress(KeyboardInterrupt):
-        server.run(sockets=[listening])
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        serve(listening, store, open_page=open_page, say=say)

@@ -23,6 +23,7 @@ class Log:
         """A name for this server process: if a page sees another one, the server was restarted."""
         self.run, self.over = 0, True
         self._events: list[str] = []
+        self._closed = False
         self._news = asyncio.Event()
 
     def begin(self, run: int) -> None:
@@ -36,6 +37,11 @@ class Log:
             return
         self.over = self.over or kind == "ended"
         self._events.append(f"id: {self.server}-{run}-{len(self._events)}\nevent: {kind}\ndata: {text}\n\n")
+        self._tell()
+
+    def close(self) -> None:
+        """End what follows the log, as the server ends."""
+        self._closed = True
         self._tell()
 
     def _tell(self) -> None:
@@ -52,7 +58,7 @@ class Log:
         else:
             place = len(self._events) if self.over and not after else 0
             yield f'event: hello\ndata: {{"server": "{self.server}", "run": {run}}}\n\n'
-        while True:
+        while not self._closed:
             if run != self.run:
                 run, place = self.run, 0
             if place < len(self._events):

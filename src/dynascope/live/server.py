@@ -44,8 +44,8 @@ DRAWING_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 Handler = Callable[[HttpRequest], Awaitable[Response]]
 
 
-def app(store: Store, *, token: str, port: int) -> Starlette:
-    """The server's application, for one store."""
+def app(store: Store, *, token: str, port: int, on_use: Callable[[], object] = lambda: None) -> Starlette:
+    """The server's application, for one store; the other arguments are those of its `Guard`."""
     live = Live(store)
     routes = [
         Route("/", live.page),
@@ -70,9 +70,10 @@ def app(store: Store, *, token: str, port: int) -> Starlette:
         Route("/api/sweeps/{id}/{digest}", reads(live.maps)),
         Route("/api/sweeps/{id}/{digest}/run", reads(live.cell)),
     ]
-    guard = Middleware(Guard, token=token, port=port)
+    guard = Middleware(Guard, token=token, port=port, on_use=on_use)
     application = Starlette(routes=routes, middleware=[guard], lifespan=live.lifespan)
     application.router.redirect_slashes = False
+    application.state.close = live.close
     return application
 
 
@@ -128,7 +129,10 @@ class Live:
         try:
             yield
         finally:
-            await self.session.close()
+            await self.close()
+
+    async def close(self) -> None:
+        await self.session.close()
 
     async def page(self, request: HttpRequest) -> Response:
         return Response((ASSETS / "index.html").read_bytes(), media_type="text/html")
@@ -147,22 +151,20 @@ class Live:
         return form(experiment(request.path_params["id"]))
 
     async def check(self, request: HttpRequest) -> Response:
-        setting = await self._setting(request)
+        setting = await self._setting(await _json(request))
         return plain(await run_sync(lambda: {"command": setting.command, "python": setting.python}))
 
     async def run(self, request: HttpRequest) -> Response:
-        setting = await self._setting(request)
+        given = await _json(request)
+        setting = await self._setting(given)
         facts = {"id": setting.id, "preset": setting.preset or "full", "control": setting.control, "seed": setting.seed}
         facts |= {"changes": {name: format_value(value) for name, value in setting.changes.items()}}
         facts |= {"command": setting.command, "python": setting.python, "title": setting.experiment.title()}
+        facts |= {"page": str(given.get("page", ""))[:100]}
         return plain({"number": await self.session.run(setting, facts)})
 
-    async def _setting(self, request: HttpRequest) -> Setting:
+    async def _setting(self, given: Any) -> Setting:
         """The setting that a page asks for, which checks all of it."""
-        try:
-            given = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            raise UsageError("a request has a form as JSON") from None
         form = read_form(given)
         form["experiment"] = await run_sync(experiment, form["experiment"])
         return await run_sync(lambda: Setting.parse(**form))
@@ -242,6 +244,13 @@ class Live:
 
     def _trace(self, request: HttpRequest) -> Any:
         return stored.trace(self._opened(request), request.path_params["trace"])
+
+
+async def _json(request: HttpRequest) -> Any:
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise UsageError("a request has a form as JSON") from None
 
 
 def experiment(id: str) -> type[Experiment]:

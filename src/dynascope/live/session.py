@@ -75,7 +75,8 @@ class Session:
             self._worker.going.set()
 
     async def close(self) -> None:
-        """Stop the run and end the worker."""
+        """Stop the run, end the worker and the streams of events."""
+        self.log.close()
         await self.stop()
         if self._worker:
             self._worker.end()

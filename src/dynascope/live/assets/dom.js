@@ -1,4 +1,4 @@
-// Small helpers: elements, requests, numbers that came as text.
+// Small helpers: elements, numbers that came as text.
 
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -22,29 +22,15 @@ export function prose(tag, html, attributes = {}) {
 
 export const byId = (id) => document.getElementById(id);
 
+// Show an error above the page.
+export function problem(error) {
+  byId("notice").hidden = false;
+  byId("notice").textContent = error.message;
+}
+
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter(Boolean));
   return element;
-}
-
-// What the server answered, or an error with its line, its status and a line for each field.
-export async function ask(path, body = undefined) {
-  const options = body === undefined ? {} : {
-    method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" },
-  };
-  let response;
-  try {
-    response = await fetch(path, options);
-  } catch {
-    throw Object.assign(new Error("The server does not answer."), { status: 0, fields: {} });
-  }
-  if (!response.ok) {
-    const text = await response.text();
-    let said = {};
-    try { said = JSON.parse(text); } catch { said = { error: text }; }
-    throw Object.assign(new Error(said.error || response.statusText), { status: response.status, fields: said.fields || {} });
-  }
-  return response.json();
 }
 
 // 32-bit floats from base64.
@@ -61,8 +47,6 @@ export function number(value) {
   const size = Math.abs(value);
   return (size >= 1e-3 && size < 1e6 ? String(Number(value.toPrecision(4))) : value.toExponential(2)).replace("-", "−");
 }
-
-export const pathOf = (...parts) => "/api/" + parts.map(encodeURIComponent).join("/");
 
 export function copyButton(text) {
   const button = h("button", { type: "button", class: "plain", onclick: async () => {

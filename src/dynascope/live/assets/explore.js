@@ -1,8 +1,9 @@
 // The explorer: any variable of any stored trace, over the axes that are chosen.
 
-import { ask, byId, choice, decoded, fill, h, pathOf } from "./dom.js";
+import { byId, choice, decoded, fill, h, problem } from "./dom.js";
 import { config, groupColor, ink, layout, onThemeChange } from "./colors.js";
 import { sample } from "./panels.js";
+import { ask, download, pathOf } from "./server.js";
 
 export class Explorer {
   constructor() {
@@ -138,8 +139,9 @@ export class Explorer {
     const image = (format) => h("button", { type: "button", onclick: () => plots.forEach((plot, k) => Plotly.downloadImage(plot, {
       format, filename: `${this.id}-${this.digest.slice(0, 8)}-${variable}${plots.length > 1 ? `-${k + 1}` : ""}`.replaceAll("/", "-"), width: 900, height: 560, scale: format === "png" ? 2 : 1,
     })) }, format.toUpperCase());
-    const file = pathOf("runs", this.id, this.digest, `${trace}`);
+    const data = (path, label) => h("button", { type: "button", onclick: () => download(path).catch(problem) }, label);
+    const file = pathOf("runs", this.id, this.digest, trace);
     fill(byId("downloads"), h("span", { class: "soft" }, "Download"), image("png"), image("svg"),
-      h("a", { href: `${file}.csv?${new URLSearchParams({ variable })}`, download: true }, "CSV"), h("a", { href: `${file}.nc`, download: true }, "netCDF"));
+      data(`${file}.csv?${new URLSearchParams({ variable })}`, "CSV"), data(`${file}.nc`, "netCDF"));
   }
 }

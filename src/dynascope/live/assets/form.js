@@ -1,6 +1,7 @@
 // The form of an experiment: presets, control, seed and a control for each field; errors beside the field.
 
-import { ask, fill, h } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { ask } from "./server.js";
 
 const shown = () => (window.matchMedia("(max-width: 60rem)").matches ? 3 : 9); // fields that are seen at once; the rest is folded
 
@@ -17,6 +18,7 @@ export class Form {
   }
 
   show(experiment, set = {}) {
+    const live = this.experiment?.id === experiment.id && this.live.checked;
     this.experiment = experiment;
     this.rows = new Map();
     const names = Object.keys(experiment.presets);
@@ -24,7 +26,7 @@ export class Form {
     this.preset.value = set.preset ?? (names.includes("quick") ? "quick" : names[0]);
     this.control = h("input", { type: "checkbox", id: "control", checked: Boolean(set.control), onchange: () => this.reset() });
     this.seed = h("input", { type: "text", id: "field-seed-run", inputmode: "numeric", value: String(set.seed ?? 0), oninput: () => this.changed(), "aria-describedby": "error-seed-run" });
-    this.live = h("input", { type: "checkbox", id: "as-i-turn" });
+    this.live = h("input", { type: "checkbox", id: "as-i-turn", checked: live });
     this.general = h("p", { class: "error", id: "error-general", role: "alert" });
     this.seedError = h("div", { class: "error", id: "error-seed-run" });
     const rows = experiment.fields.map((field) => this.row(field));

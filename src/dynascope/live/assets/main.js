@@ -1,24 +1,20 @@
 // Where everything begins: the pages by their addresses, and the events of the server.
 
-import { byId } from "./dom.js";
+import { byId, problem } from "./dom.js";
 import { Explorer } from "./explore.js";
 import { Picker } from "./picker.js";
 import { Runner } from "./runner.js";
+import { takeToken } from "./server.js";
 import { listen } from "./stream.js";
 import { Sweeps } from "./sweeps.js";
 import { welcome } from "./welcome.js";
 
-history.replaceState(null, "", `${location.pathname}${location.hash}`); // the token is in the cookie now
+takeToken();
 
 const picker = new Picker();
 const runner = new Runner();
 const explorer = new Explorer();
 const sweeps = new Sweeps();
-
-function problem(error) {
-  byId("notice").hidden = false;
-  byId("notice").textContent = error.message;
-}
 
 async function route() {
   const [page = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
@@ -44,7 +40,7 @@ async function route() {
 }
 
 await picker.load().then(() => welcome(picker.experiments)).catch(problem);
-window.addEventListener("hashchange", route);
+window.addEventListener("hashchange", () => (takeToken() ? location.reload() : route())); // the address of a server that was started again
 await route();
 listen(runner.handlers());
 document.documentElement.dataset.ready = "true";

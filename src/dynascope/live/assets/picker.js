@@ -1,7 +1,8 @@
 // The list of experiments, with a search over ids, questions and places.
 
-import { ask, byId, fill, h } from "./dom.js";
+import { byId, fill, h } from "./dom.js";
 import { mark } from "./results.js";
+import { ask } from "./server.js";
 
 export class Picker {
   async load() {

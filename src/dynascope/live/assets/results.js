@@ -1,6 +1,7 @@
 // What a run gives: verdicts as the claims are judged, and the experiment's own figures.
 
-import { byId, fill, h, pathOf, prose } from "./dom.js";
+import { byId, fill, h, problem, prose } from "./dom.js";
+import { download, fileAddress, pathOf } from "./server.js";
 
 const SIGNS = { holds: "M2.5 8.6l3.6 3.6 7.4-8.2", fails: "M3.5 3.5l9 9m0-9l-9 9", erratum: "M11.2 1.9l2.9 2.9-8.6 8.6-3.7.8.8-3.7z" };
 
@@ -40,10 +41,16 @@ export function showClaims(claims) {
 
 export function showFigures(run) {
   const section = byId("figures");
+  for (const image of section.querySelectorAll("img")) URL.revokeObjectURL(image.src);
   section.hidden = !run?.figures.length;
-  if (section.hidden) return;
-  const file = (name, kind) => pathOf("runs", run.id, run.digest, "figures", `${name}.${kind}`);
-  fill(section, h("h2", {}, "Figures"), run.figures.map((name) => h("figure", {},
-    h("a", { class: "sheet", href: file(name, "svg"), target: "_blank" }, h("img", { src: file(name, "svg"), alt: `Figure ${name}: ${run.title}` })),
-    h("figcaption", {}, h("b", {}, name.replaceAll("-", " ")), h("span", {}, h("a", { href: file(name, "svg"), download: true }, "SVG"), h("a", { href: file(name, "png"), download: true }, "PNG"))))));
+  fill(section, section.hidden ? [] : [h("h2", {}, "Figures"), run.figures.map((name) => figure(run, name))].flat());
+}
+
+function figure(run, name) {
+  const file = (kind) => pathOf("runs", run.id, run.digest, "figures", `${name}.${kind}`);
+  const image = h("img", { alt: `Figure ${name}: ${run.title}` });
+  const sheet = h("a", { class: "sheet", target: "_blank" }, image);
+  fileAddress(file("svg")).then((address) => { image.src = sheet.href = address; }, problem);
+  const save = (kind) => h("button", { type: "button", onclick: () => download(file(kind)).catch(problem) }, kind.toUpperCase());
+  return h("figure", {}, sheet, h("figcaption", {}, h("b", {}, name.replaceAll("-", " ")), h("span", {}, save("svg"), save("png"))));
 }

@@ -1,14 +1,16 @@
 // The run page: an experiment, its form, the run under way or one that is stored, and everything that shows it.
 
-import { ask, byId, copyButton, fill, h, number, pathOf, prose } from "./dom.js";
+import { byId, copyButton, fill, h, number, prose } from "./dom.js";
 import { Clock } from "./clock.js";
 import { onThemeChange } from "./colors.js";
 import { Form } from "./form.js";
 import { Panels } from "./panels.js";
 import { showClaims, showFigures } from "./results.js";
 import { Runs } from "./runs.js";
+import { ask, pathOf } from "./server.js";
 import { View, viewsOf } from "./views.js";
 
+const PAGE = crypto.randomUUID(); // tells the runs of this page from those of other tabs
 const fresh = (number = 0) => ({ number, views: new Map(), theory: new Map(), others: [], measured: false });
 
 export class Runner {
@@ -128,9 +130,8 @@ export class Runner {
   }
 
   async run() {
-    this.own = true;
     try {
-      await ask("/api/run", this.form.asked());
+      await ask("/api/run", { ...this.form.asked(), page: PAGE });
       this.form.refuse({});
     } catch (error) {
       this.form.refuse(error.fields, error.message);
@@ -164,10 +165,9 @@ export class Runner {
         if (!this.id) {
           if (!location.hash.replace(/^#\/?/, "")) history.replaceState(null, "", `#/run/${facts.id}`);
           this.pick(facts.id, facts);
-        } else if (this.id === facts.id && !this.own && this.experiment?.id === facts.id) {
+        } else if (this.id === facts.id && facts.page !== PAGE && this.experiment?.id === facts.id) {
           this.form.show(this.experiment, facts); // begun in another tab, or before this page was loaded
         }
-        this.own = false;
         if (this.id !== facts.id) { this.say(`${facts.id} is running`); return; }
         this.address();
         this.next = fresh(facts.number); // what was shown stays until there is something new: the plots are used again

@@ -1,7 +1,8 @@
 // The stored runs of an experiment, with what differs; any of them can be shown, overlaid or explored.
 
-import { ask, byId, fill, h, pathOf } from "./dom.js";
+import { byId, fill, h } from "./dom.js";
 import { mark } from "./results.js";
+import { ask, pathOf } from "./server.js";
 import { viewsOf } from "./views.js";
 
 export class Runs {

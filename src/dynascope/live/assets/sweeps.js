@@ -1,7 +1,8 @@
 // Stored sweeps: each claim and each number over the grid; a cell leads to its run.
 
-import { ask, byId, choice, fill, h, number, pathOf } from "./dom.js";
+import { byId, choice, fill, h, number } from "./dom.js";
 import { config, layout, onThemeChange, SCALE, SHARES } from "./colors.js";
+import { ask, pathOf } from "./server.js";
 
 export class Sweeps {
   constructor() { onThemeChange(() => this.sweep && this.draw()); }
