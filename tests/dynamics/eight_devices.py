@@ -91,19 +91,24 @@ def interrupted(run: Callable[[], Any], folder: Path, at: float = 0.6) -> None:
 
 def taken_up(run: Callable[[], ds.Trajectory], folder: Path) -> tuple[ds.Trajectory, list[int]]:
     """Go on from what is in the folder; and for each batch how many recordings were done (-1: it begins anew)."""
-    real, done = Checkpoint.restore, []
+    real, done = Checkpoint.read, []
 
-    def restore(*arguments: Any) -> Any:
+    class Listener(LabMonitor):
+        def restore(self, name: str) -> Any:
+            kept = super().restore(name)
+            return kept if kept is not None else done.append(-1)
+
+    def read(*arguments: Any) -> Any:
         found = real(*arguments)
         done.append(-1 if found is None else found[0])
         return found
 
-    Checkpoint.restore = restore
+    Checkpoint.read = read
     try:
-        with ds.monitored_by(LabMonitor(folder, keep_every=0.0)):
+        with ds.monitored_by(Listener(folder, keep_every=0.0)):
             return run(), done
     finally:
-        Checkpoint.restore = real
+        Checkpoint.read = real
 
 
 @contextmanager
@@ -111,12 +116,11 @@ def small_devices(members: int) -> Iterator[list[int]]:
     """No more than so many members fit on one device; the sizes that were tried are told."""
     real, tried = Program.begin, []
 
-    def begin(program: Program, settings: Any) -> Any:
-        size = jax.tree.leaves(settings)[0].shape[0]
-        tried.append(size)
-        if size > members * (1 if program.mesh is None else program.mesh.size):
+    def begin(program: Program, settings: Any, rows: np.ndarray, state: Any) -> Any:
+        tried.append(len(rows))
+        if len(rows) > members * len(program.devices):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
-        return real(program, settings)
+        return real(program, settings, rows, state)
 
     Program.begin = begin
     try:

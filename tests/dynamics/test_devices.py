@@ -16,7 +16,7 @@ import pytest
 import dynascope as ds
 from dynascope.dynamics import driver
 from dynascope.dynamics.checkpoint import kept_rows
-from dynascope.dynamics.devices import spread, usable_devices
+from dynascope.dynamics.driver import spread, usable_devices
 
 SCRIPT = Path(__file__).with_name("eight_devices.py")
 SPEC = importlib.util.spec_from_file_location("eight_devices", SCRIPT)

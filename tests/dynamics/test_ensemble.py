@@ -102,12 +102,11 @@ def test_a_module_as_member_is_compiled_once_per_shape(monkeypatch):
 def test_what_does_not_fit_is_split(monkeypatch):
     real, tried = Program.begin, []
 
-    def small_device(program, settings):
-        width = jax.tree.leaves(settings)[0].shape[0]
-        tried.append(width)
-        if width > 4:
+    def small_device(program, settings, rows, state):
+        tried.append(len(rows))
+        if len(rows) > 4:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
-        return real(program, settings)
+        return real(program, settings, rows, state)
 
     monkeypatch.setattr(Program, "begin", small_device)
     trace = ds.ensemble(member, OVER, steps=20, record=10).trace

@@ -294,7 +294,7 @@ def test_a_nan_is_kept_although_the_kernel_language_passes_over_it(monkeypatch):
 def test_a_kernel_takes_the_steps_of_a_usual_interval_also_after_a_resume():
     def made(steps, record, since=None):
         schedule = make_schedule(Request(steps, record), "step", {"x": ds.probes.loss()}, stop=None, since=since)
-        return first_kernel(Footprint(size=100, drawn=4), schedule, 8, required=False)
+        return first_kernel(Footprint(size=100, drawn=4), schedule, 8, required=False, interpret=False)
 
     fresh, later = made(100, 10), made(1100, 10, since=1000)
     assert fresh == later

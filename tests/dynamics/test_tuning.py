@@ -65,7 +65,7 @@ def members(error=None):
 
 
 def tuned(kernel, given):
-    program = Trial(lambda: None, {}, SCHEDULE.ticks, {}, None, batched=True, backend=kernel)
+    program = Trial(lambda: None, {}, SCHEDULE.ticks, {}, None, True, tuple(jax.devices()), 3, kernel)
     return tuning.tune(program, given, PROGRESS, SCHEDULE, 1).backend
 
 
@@ -73,7 +73,7 @@ def test_a_kernel_that_does_not_compile_gives_way_to_the_ordinary_loop(kept):
     broken = members(NotImplementedError("no rule for this operation\nsecond line"))
     backend = tuned(Kernel(4), broken)
     assert backend == Ordinary()
-    assert backend.describe() == "ordinary: the kernel does not compile (no rule for this operation)"
+    assert backend.description == "ordinary: the kernel does not compile (no rule for this operation)"
     with pytest.raises(ValueError, match="no rule for this operation"):
         tuned(Kernel(4, required=True), broken)
 
@@ -91,7 +91,7 @@ def test_the_fastest_kernel_is_found_once(kept, long_run, monkeypatch):
 def test_if_the_ordinary_loop_is_faster_it_runs_unless_the_chip_is_required(kept, long_run, monkeypatch):
     given = members()
     seconds_by(lambda each: 1 / each.warps if isinstance(each, Kernel) else 0.01, monkeypatch, given)
-    assert tuned(Kernel(4), given).describe() == "ordinary: measured to be faster than the kernel"
+    assert tuned(Kernel(4), given).description == "ordinary: measured to be faster than the kernel"
     assert tuned(Kernel(4, required=True), given) == Kernel(4, warps=16, required=True)
 
 
@@ -99,7 +99,7 @@ def test_if_no_kernel_runs_none_is_tried_again_in_this_process(kept, long_run, m
     given = members()
     seconds_by(lambda each: RuntimeError("too much shared memory"), monkeypatch, given)
     for _ in range(2):
-        reason = tuned(Kernel(4, warps=16), given).describe()
+        reason = tuned(Kernel(4, warps=16), given).description
         assert reason == "ordinary: the kernel does not compile (too much shared memory)"
         assert len(given.settings.tried) == 4  # 8 and 16 warps, both kinds of products
     assert not kept.exists()  # another process, with more memory, may do better

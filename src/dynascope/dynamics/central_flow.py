@@ -30,15 +30,15 @@ from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import run_single
-from dynascope.dynamics.objective import Loss, Objective, check_model
-from dynascope.dynamics.process import Probes, Process, name_probes
+from dynascope.dynamics.objective import Loss, Objective
+from dynascope.dynamics.process import Process
 from dynascope.dynamics.schedule import Record
 from dynascope.dynamics.stopping import Stop
 from dynascope.dynamics.trajectory import Trajectory
 from dynascope.geometry.eigenpairs import top_eigenpairs
 from dynascope.geometry.hessian import Vector
 from dynascope.probes import basic
-from dynascope.probes.probe import Probe, Snapshot
+from dynascope.probes.probe import Probe, Probes, Snapshot, name_probes
 
 DENSE = 64
 """Up to so many parameters the whole Hessian is diagonalized at each substep; with more, a warm search is cheaper."""
@@ -122,12 +122,11 @@ class CentralFlow(Process[CentralState]):
         substeps: int = 4,
         dense: int = DENSE,
     ) -> None:
-        check_model(model)
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         size = sum(leaf.size for leaf in leaves)
         self.model, self.objective = model, Objective(task, model, data=data)
         self.learning_rate = jnp.asarray(checks.real("learning_rate", learning_rate, above=0), leaves[0].dtype)
-        self.probes = name_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes({"loss": basic.loss()} if probes is None else probes)
         self.critical = min(checks.whole("critical", critical, at_least=1), size)
         self.substeps, self.dense = (
             checks.whole("substeps", substeps, at_least=1, at_most=10_000),

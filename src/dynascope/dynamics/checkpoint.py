@@ -7,9 +7,8 @@ member. So a run goes on where it was on another number of devices too, with the
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -17,8 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, PyTree, UInt32
-
-from dynascope.dynamics.monitor import Monitor
 
 
 class Kept(NamedTuple):
@@ -47,7 +44,6 @@ def kept_rows(names: Iterable[str], name: str, first: int) -> Kept | None:
 class Checkpoint(NamedTuple):
     """Where a batch of members is kept, and the table in which it may have been kept before."""
 
-    monitor: Monitor
     name: str
     members: int
     """How many, without those that only fill the batch up."""
@@ -58,19 +54,16 @@ class Checkpoint(NamedTuple):
     usual: bool
     """Whether the batch would be the same without the source."""
 
-    def keep(self, progress: PyTree, done: int, label: Callable[[], np.ndarray]) -> None:
-        """Keep the members' progress after `done` recordings, where somebody does."""
-        if math.isinf(self.monitor.keep_every):
-            return
+    def write(self, progress: PyTree, done: int, label: np.ndarray) -> dict[str, np.ndarray]:
+        """The table of the members' progress after `done` recordings."""
         rows = slice(self.members) if self.batched else ...
         leaves = {f"leaf{i}": as_numpy(leaf)[rows] for i, leaf in enumerate(jax.tree.leaves(progress))}
-        self.monitor.keep(self.name, {"done": np.asarray(done), "label": label(), **leaves})
+        return {"done": np.asarray(done), "label": label, **leaves}
 
-    def restore(self, label: Callable[[], np.ndarray], fresh: PyTree) -> tuple[int, PyTree] | None:
-        """Recordings done, and the progress after them; None where nothing is kept of this very run."""
-        kept = self.monitor.restore(self.source)
-        if kept is None:
-            return None
+    def read(
+        self, kept: Mapping[str, np.ndarray], label: Callable[[], np.ndarray], fresh: PyTree
+    ) -> tuple[int, PyTree] | None:
+        """Recordings done, and the progress after them; None if the table belongs to another run."""
         here = slice(self.row, self.row + self.members)
         if not np.array_equal(np.atleast_1d(kept.get("label", ""))[here], label()):
             return None

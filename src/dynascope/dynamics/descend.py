@@ -14,13 +14,13 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree, UInt32
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import run_single
-from dynascope.dynamics.objective import Loss, Objective, check_model
-from dynascope.dynamics.process import Probes, SteppedProcess, name_probes
+from dynascope.dynamics.objective import Loss, Objective
+from dynascope.dynamics.process import SteppedProcess
 from dynascope.dynamics.schedule import Record
 from dynascope.dynamics.stopping import Stop
 from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
-from dynascope.probes.probe import Batch, Probe, Snapshot
+from dynascope.probes.probe import Batch, Probe, Probes, Snapshot, name_probes
 from dynascope.tasks.task import AugmentedTask
 
 ROUNDS = 8
@@ -79,14 +79,13 @@ class Descent(SteppedProcess[DescentState]):
         reshuffle: bool = True,
         probes: Probes | None = None,
     ) -> None:
-        check_model(model)
         if not isinstance(optimizer, optax.GradientTransformation):
             got = checks.shown(optimizer)
             raise TypeError(f"optimizer must be an optax transformation, such as optax.sgd(0.1); got {got}")
         checks.flags(reshuffle=reshuffle)
         self.model, self.optimizer, self.reshuffle = model, optimizer, reshuffle
         self.objective = Objective(task, model, data=data, batch=batch, key=key)
-        self.probes = name_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes({"loss": basic.loss()} if probes is None else probes)
 
     def check(self) -> None:
         self.objective.check(self.model)

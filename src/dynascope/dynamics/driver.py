@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import time
@@ -13,16 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from dynascope.dynamics.backends.choice import Support, choose, find_support
+from dynascope.dynamics.backends.choice import choose
 from dynascope.dynamics.backends.kernel import Kernel
+from dynascope.dynamics.backends.ordinary import Ordinary
 from dynascope.dynamics.backends.tuning import tune
 from dynascope.dynamics.checkpoint import Checkpoint, as_jax, as_numpy, kept_rows
-from dynascope.dynamics.devices import Layout, spread, usable_devices
-from dynascope.dynamics.monitor import Monitor, current_monitor
-from dynascope.dynamics.program import Program, Progress, compiler_options
+from dynascope.dynamics.monitor import Session
+from dynascope.dynamics.program import Program, Progress
 from dynascope.dynamics.schedule import Record, Schedule
 from dynascope.dynamics.schema import MemberLike, Outline, Schema
-from dynascope.dynamics.watching import Watch
 from dynascope.probes.probe import Probe
 
 SLICE_SECONDS = 1.0
@@ -74,6 +74,19 @@ class Outcome(NamedTuple):
     """How the first batch was advanced: on the chip, or by the ordinary loop."""
 
 
+class Layout(NamedTuple):
+    """How a batch of members lies on the devices."""
+
+    width: int
+    """Members side by side on each device."""
+    devices: tuple[jax.Device, ...]
+
+    @property
+    def size(self) -> int:
+        """Members side by side on all devices."""
+        return self.width * len(self.devices)
+
+
 class Batch(NamedTuple):
     """Members that run at the same time."""
 
@@ -82,6 +95,11 @@ class Batch(NamedTuple):
     """How many, without those that only fill it up."""
     layout: Layout
     checkpoint: Checkpoint
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The members' numbers; the last one is repeated to fill up the devices."""
+        return self.first + np.minimum(np.arange(self.layout.size), self.size - 1)
 
 
 def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = None) -> Outcome:
@@ -93,68 +111,46 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
         schema: What they record.
         state: Where they begin, the state of an earlier outcome; None for their start.
     """
-    monitor, batched = current_monitor(), bool(run.dims)
-    wanted = monitor.watch(schema)
-    watch = Watch(schema, schedule, wanted, monitor.watched) if wanted else None
+    batched = bool(run.dims)
     devices = usable_devices((run.member, run.fixed, run.stop))[: None if batched else 1]
-    kernel = Support("a single run")
-    if batched:
-        kernel = find_support(run.member, run.settings, run.fixed, device=devices[0], on_chip=run.on_chip)
-    ticks = jax.tree.map(jnp.asarray, schedule.ticks)
-    options = compiler_options(devices[0].platform, run.outline.size)
-    program = Program(run.member, run.fixed, ticks, schedule.sizes, run.stop, batched=batched, options=options)
-    if len(devices) > 1 and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
+    ticks = jax.device_put(schedule.ticks)
+    size, backend = run.outline.size, Ordinary("ordinary: a single run")
+    program = Program(run.member, run.fixed, ticks, schedule.sizes, run.stop, batched, devices, size, backend)
+    if devices[1:] and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
         devices = devices[:1] if program.uses_lapack(run.settings) else devices
     width = run.width or _choose_width(run.outline, schedule, devices)
-    name, kept_names, outcomes, first = monitor.next_name(), set(monitor.kept_names()), [], 0
+    if batched:
+        most = spread(run.members, width, devices).width
+        given = run.member, run.settings, run.fixed, schedule
+        backend = choose(*given, device=devices[0], width=most, on_chip=run.on_chip)
+    session, outcomes, first = Session(schema, schedule), [], 0
     while first < run.members:
-        batch = _next_batch(monitor, kept_names, name, first, run, spread(run.members, width, devices))
-        part = program.on(batch.layout.mesh, choose(kernel, schedule, batch.layout.width))
+        batch = _next_batch(session, first, run, spread(run.members, width, devices))
+        part = dataclasses.replace(program, devices=batch.layout.devices, backend=backend)
         try:
-            outcome = _run_batch(part, batch, run, schedule, _Report(monitor, watch, batch, schedule, run), state)
+            outcome = _run_batch(part, batch, run, schedule, session, state)
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error) or batch.layout.width == 1:
                 raise
             width = math.ceil(batch.layout.width / 2)
             continue
         if outcome is None:  # it was cut to fit a checkpoint that belongs to another run
-            kept_names.remove(batch.checkpoint.source)
+            session.kept_names.remove(batch.checkpoint.source)
             continue
         outcomes.append(outcome)
         first += batch.size
     return _join(outcomes) if batched else outcomes[0]
 
 
-class _Report(NamedTuple):
-    """Tells the monitor, after each slice of a batch, how far the run is and what is new."""
-
-    monitor: Monitor
-    watch: Watch | None
-    batch: Batch
-    schedule: Schedule
-    run: Run
-
-    def slice_done(self, now: float, progress: Progress) -> None:
-        batch, span = self.batch, self.schedule.span or 1.0
-        if self.watch is not None:
-            self.watch.update(progress, now, batch.first, batch.size, bool(self.run.dims))
-        done = batch.first * span + (now - float(self.schedule.ticks.since)) * batch.size
-        self.monitor.progress(done, self.run.members * span, "steps" if self.run.outline.axis == "step" else "time")
-
-
 def _run_batch(
-    program: Program, batch: Batch, run: Run, schedule: Schedule, report: _Report, state: PyTree
+    program: Program, batch: Batch, run: Run, schedule: Schedule, session: Session, state: PyTree
 ) -> Outcome | None:
     """Run one batch to its end; None if there is no checkpoint of it, although it was cut for one.
 
     After a kill it goes on from the checkpoint: to the same bits, on the same number of devices.
     """
-    clock, checkpoint = time.perf_counter(), batch.checkpoint
-    settings = batch.layout.place(run.settings, batch.first, batch.size) if run.dims else {}
-    members, progress = program.begin(settings)
-    if state is not None:
-        begin_state, probe_states = batch.layout.place(state, batch.first, batch.size) if run.dims else state
-        progress = progress._replace(state=begin_state, probe_states=probe_states)
+    clock, checkpoint, monitor = time.perf_counter(), batch.checkpoint, session.monitor
+    members, progress = program.begin(run.settings, batch.rows, state)
     if isinstance(program.backend, Kernel):
         batches = math.ceil((run.members - batch.first) / batch.size)
         program = tune(program, members, progress, schedule, batches)
@@ -164,16 +160,21 @@ def _run_batch(
 
     @functools.cache
     def label() -> np.ndarray:  # only when it is asked for: the data may be large
-        return checkpoint.label((settings, members.arrays, begun), (run.fixed, schedule.ticks, schedule.sizes))
+        return checkpoint.label((*members, begun), (run.fixed, schedule.ticks, schedule.sizes))
 
-    restored = checkpoint.restore(label, progress)
+    def keep(done: int, progress: Progress) -> None:
+        if not math.isinf(monitor.keep_every):
+            monitor.keep(checkpoint.name, checkpoint.write(progress, done, label()))
+
+    kept = monitor.restore(checkpoint.source)
+    restored = None if kept is None else checkpoint.read(kept, label, progress)
     if restored is None and not checkpoint.usual:
         return None
     done, progress = restored or (0, progress)
     _, diverged_at = program.advance(members, progress, done, done)
     reached = done, progress  # what a checkpoint holds: both change at once, wherever an interrupt comes
     kept_at = time.perf_counter()
-    slices = _Slices(schedule, report.monitor)
+    slices = _Slices(schedule, min(SLICE_SECONDS, monitor.watch_every))
     try:
         while reached[0] < slices.count:
             done, progress = reached
@@ -183,26 +184,23 @@ def _run_batch(
             if run.stop is not None and np.all(np.asarray(progress.stopped_at) >= 0):
                 end = slices.count
             reached = end, progress
-            report.slice_done(float(schedule.ticks.times[end - 1]), progress)
-            last = end == slices.count
-            interval = report.monitor.keep_every / 10 if last else report.monitor.keep_every  # finished: keep sooner
+            session.report(progress, float(schedule.ticks.times[end - 1]), batch.first, batch.size)
+            interval = monitor.keep_every / 10 if end == slices.count else monitor.keep_every  # finished: keep sooner
             if time.perf_counter() - kept_at > interval:
-                checkpoint.keep(progress, end, label)
+                keep(*reached)
                 kept_at = time.perf_counter()
     except KeyboardInterrupt:
-        done, progress = reached
-        checkpoint.keep(progress, done, label)
+        keep(*reached)
         raise
     seconds = compile_seconds, time.perf_counter() - clock
     return _outcome(program, batch, run, reached[1], np.asarray(diverged_at), seconds)
 
 
 class _Slices:
-    """Cuts a schedule into slices that last about a second each."""
+    """Cuts a schedule into slices that last about so many seconds each."""
 
-    def __init__(self, schedule: Schedule, monitor: Monitor):
-        self._times, self._since = schedule.ticks.times, float(schedule.ticks.since)
-        self._seconds = min(SLICE_SECONDS, monitor.watch_every)
+    def __init__(self, schedule: Schedule, seconds: float):
+        self._times, self._since, self._seconds = schedule.ticks.times, float(schedule.ticks.since), seconds
         self._budget = 64.0 if self._times.dtype.kind == "i" else schedule.span / 64
         """Steps, or units of time, of the next slice."""
         self._clock = 0.0
@@ -235,7 +233,7 @@ def _outcome(
         ends = ends[0][: batch.size], ends[1][: batch.size]
         state = jax.tree.map(lambda leaf: _on_host(leaf)[: batch.size], state) if run.keep else None
     devices = len(batch.layout.devices)
-    return Outcome(records, *ends, state if run.keep else None, *seconds, devices, program.backend.describe())
+    return Outcome(records, *ends, state if run.keep else None, *seconds, devices, program.backend.description)
 
 
 def _join(outcomes: list[Outcome]) -> Outcome:
@@ -259,19 +257,42 @@ def _join(outcomes: list[Outcome]) -> Outcome:
     )
 
 
-def _next_batch(monitor: Monitor, kept_names: set[str], name: str, first: int, run: Run, usual: Layout) -> Batch:
+def _next_batch(session: Session, first: int, run: Run, usual: Layout) -> Batch:
     """The members from `first` on that run next: as many as can, or those that were kept together.
 
     Batches have the same size, so that one program serves all; the last one may have to be filled up.
     """
-    table = kept_rows(kept_names, name, first) if kept_names else None
+    name = session.name
+    table = kept_rows(session.kept_names, name, first) if session.kept_names else None
     end = first + usual.size if table is None else table.end
     layout = usual if table is None else spread(end - first, usual.width, usual.devices)
     count = min(layout.size, end - first, run.members - first)
     size = layout.size if first + count == run.members else count
     source, row = (f"{name}-{first}-{usual.size}", 0) if table is None else (table.name, first - table.first)
-    place = Checkpoint(monitor, f"{name}-{first}-{size}", count, bool(run.dims), source, row, layout == usual)
+    place = Checkpoint(f"{name}-{first}-{size}", count, bool(run.dims), source, row, layout == usual)
     return Batch(first, count, layout, place)
+
+
+def usable_devices(held: PyTree) -> tuple[jax.Device, ...]:
+    """The devices of this machine, all of the first one's kind, on which an ensemble may run.
+
+    Who says where to compute is obeyed: `jax.default_device` names the one device, arrays in `held` that are committed
+    to a device stay there, and who has set a mesh shards by it.
+    """
+    default = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(default, jax.Device):
+        return (default,)
+    first, *others = jax.local_devices(backend=default)
+    committed = any(isinstance(leaf, jax.Array) and leaf.committed for leaf in jax.tree.leaves(held))
+    if committed or not jax.sharding.get_abstract_mesh().empty:
+        return (first,)
+    return (first, *(other for other in others if other.device_kind == first.device_kind))
+
+
+def spread(members: int, width: int, devices: tuple[jax.Device, ...]) -> Layout:
+    """As few members on each device as it takes, at most `width`; and as few devices as hold them so."""
+    width = min(width, math.ceil(members / len(devices)))
+    return Layout(width, devices[: math.ceil(members / width)])
 
 
 def _choose_width(outline: Outline, schedule: Schedule, devices: tuple[jax.Device, ...]) -> int:

@@ -15,12 +15,12 @@ from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import run_single
-from dynascope.dynamics.objective import Loss, Objective, check_model
-from dynascope.dynamics.process import Probes, Process, name_probes
+from dynascope.dynamics.objective import Loss, Objective
+from dynascope.dynamics.process import Process
 from dynascope.dynamics.stopping import Stop
 from dynascope.dynamics.trajectory import Trajectory
 from dynascope.probes import basic
-from dynascope.probes.probe import Probe, Snapshot
+from dynascope.probes.probe import Probe, Probes, Snapshot, name_probes
 from dynascope.tasks.task import VelocityTask
 
 RealScalarLike = float | int | Array | np.ndarray
@@ -72,7 +72,6 @@ class Flow(Process[FlowState]):
         tolerance: float | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
-        check_model(model)
         if not isinstance(solver, diffrax.AbstractSolver | None):
             raise TypeError(f"solver must be one of diffrax, such as diffrax.Tsit5(); got {checks.shown(solver)}")
         if tolerance is not None:
@@ -80,7 +79,7 @@ class Flow(Process[FlowState]):
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         self.model, self.max_steps = model, checks.whole("max_steps", max_steps, at_least=1, at_most=2**31 - 1)
         self.objective = Objective(task, model, data=data)
-        self.probes = name_probes(probes, {"loss": basic.loss()})
+        self.probes = name_probes({"loss": basic.loss()} if probes is None else probes)
         double = leaves[0].dtype == jnp.float64
         implicit = double and sum(leaf.size for leaf in leaves) <= IMPLICIT_UP_TO
         self.solver = solver or (diffrax.Kvaerno5() if implicit else diffrax.Dopri5())

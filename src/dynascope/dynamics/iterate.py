@@ -13,11 +13,11 @@ from jaxtyping import Array, PyTree
 
 from dynascope import checks
 from dynascope.dynamics.ensemble import run_single
-from dynascope.dynamics.process import Probes, SteppedProcess, name_probes
+from dynascope.dynamics.process import SteppedProcess
 from dynascope.dynamics.schedule import Record
 from dynascope.dynamics.stopping import Stop
 from dynascope.dynamics.trajectory import Trajectory
-from dynascope.probes.probe import Probe, Snapshot, as_probe
+from dynascope.probes.probe import Probe, Probes, Snapshot, as_probe, name_probes
 
 
 def _no_loss(model: PyTree) -> Array:
@@ -61,7 +61,7 @@ class Map(SteppedProcess[MapState]):
             raise ValueError(f"initial must hold numbers or arrays; got {checks.shown(initial)}")
         names = initial if isinstance(initial, Mapping) else {"state": None}
         usual = {name: as_probe(_part(name if isinstance(initial, Mapping) else None)) for name in names}
-        self.probes = name_probes(probes, usual)
+        self.probes = name_probes(usual if probes is None else probes)
 
     def check(self) -> None:
         there = self.rule(self.initial)

@@ -9,8 +9,10 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from dynascope.dynamics.program import Progress
+from dynascope.dynamics.schedule import Schedule
 from dynascope.dynamics.schema import Schema
-from dynascope.dynamics.watching import Rows, Wanted
+from dynascope.dynamics.watching import Rows, Wanted, Watch
 
 
 class Monitor:
@@ -113,3 +115,25 @@ def monitored_by(monitor: Monitor) -> Iterator[Monitor]:
         yield monitor
     finally:
         _current.reset(token)
+
+
+class Session:
+    """The part of the monitor in force in one run, which begins now."""
+
+    def __init__(self, schema: Schema, schedule: Schedule):
+        self.monitor = current_monitor()
+        self.name = self.monitor.next_name()
+        self.kept_names = set(self.monitor.kept_names())
+        """The checkpoints that may belong to this run."""
+        wanted = self.monitor.watch(schema)
+        self._watch = Watch(schema, schedule, wanted, self.monitor.watched) if wanted else None
+        self._schema, self._schedule = schema, schedule
+
+    def report(self, progress: Progress, now: float, first: int, count: int) -> None:
+        """Tell the monitor that members `first` to `first + count` have come to step (time) `now`."""
+        dims, span, ticks = self._schema.dims, self._schedule.span or 1.0, self._schedule.ticks
+        if self._watch is not None:
+            self._watch.update(progress, now, first, count, bool(dims))
+        done = first * span + (now - float(ticks.since)) * count
+        members = math.prod(map(len, dims.values()))
+        self.monitor.progress(done, members * span, "steps" if ticks.times.dtype.kind == "i" else "time")

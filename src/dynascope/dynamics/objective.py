@@ -22,7 +22,7 @@ class Objective(eqx.Module):
 
     Args:
         task: A `Task`, or a function `loss(model)`, or `loss(model, batch)` if there is data or a batch.
-        model: A model to check the function's arguments against.
+        model: The model that is trained: it is checked, and the function's arguments against it.
         data: Arrays with one row for each example; None for the population.
         batch: Rows in a minibatch; None for all of them.
         key: Draws the minibatches; required with `batch`.
@@ -42,6 +42,9 @@ class Objective(eqx.Module):
         batch: int | None = None,
         key: PRNGKeyArray | None = None,
     ) -> None:
+        trained = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
+        if sum(leaf.size for leaf in trained) == 0:
+            raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")
         if data is not None:
             checks.rows(data=data)
         if batch is not None:
@@ -97,13 +100,6 @@ class Objective(eqx.Module):
             raise TypeError(f"the loss must return a JAX array; got {checks.shown(value)} of {type(value).__name__}")
         if value.shape != () or not jnp.issubdtype(value.dtype, jnp.floating):
             raise TypeError(f"the loss must return one real number, shape (); got {value.shape} of {value.dtype}")
-
-
-def check_model(model: PyTree) -> None:
-    """Refuse a model without anything to train."""
-    leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
-    if not leaves or sum(leaf.size for leaf in leaves) == 0:
-        raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")
 
 
 def _check_batch(task: Loss, data: PyTree, batch: int, key: PRNGKeyArray | None) -> int:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree
 
-from dynascope import checks
-from dynascope.probes.probe import Probe, Snapshot, as_probe
+from dynascope.probes.probe import Probe, Snapshot
 
 State = TypeVar("State")
-Probes = Mapping[str, Probe | Callable[[PyTree], PyTree]]
-"""Probes by name; a plain function is a function of the model."""
 
 
 class Process(eqx.Module, Generic[State]):
@@ -79,12 +76,3 @@ class SteppedProcess(Process[State]):
     def settle(self, state: State, last: Array) -> State:
         """The state as `advance` leaves it after step `last`, if it holds more than steps change."""
         return state
-
-
-def name_probes(probes: Probes | None, usual: Mapping[str, Probe]) -> dict[str, Probe]:
-    """Check a user's probes and make plain functions of the model into probes; `usual` if None are given."""
-    if not isinstance(probes, Mapping | None):
-        raise TypeError(f"probes must be a dict of probes by name; got {checks.shown(probes)}")
-    if any(not isinstance(name, str) for name in probes or {}):
-        raise TypeError(f"probes must be named by strings; got {checks.shown(list(probes or {}))}")
-    return {name: as_probe(thing, name) for name, thing in (usual if probes is None else probes).items()}

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
 from dynascope.dynamics.backends.ordinary import Backend, Ordinary
 from dynascope.dynamics.convolutions import channels_last
-from dynascope.dynamics.devices import on_each_device
 from dynascope.dynamics.process import Process
 from dynascope.dynamics.schedule import Ticks
 from dynascope.dynamics.schema import MemberLike
@@ -33,12 +33,8 @@ TRITON_FROM = 16_000_000
 takes to tune them. On an H200 they save a ViT (28 million numbers) 1.2 % of a step in float32 and nothing in bfloat16,
 and cost a recall transformer (3 million) 3 %; programs of up to 6 million compile thirteen times faster without."""
 
+ALONG_MEMBERS = PartitionSpec("member")
 Options = tuple[tuple[str, bool], ...]
-
-
-def compiler_options(platform: str, size: int) -> Options:
-    """XLA's options for members whose state has so many numbers."""
-    return (("xla_gpu_enable_triton_gemm", False),) if platform == "gpu" and size < TRITON_FROM else ()
 
 
 class Members(NamedTuple):
@@ -73,15 +69,25 @@ class Program(eqx.Module):
     """For each probe the number of its recordings."""
     stop: Probe | None
     batched: bool = eqx.field(static=True)
-    mesh: Mesh | None = eqx.field(static=True, default=None)
-    """The devices over which members are spread; None for one device."""
+    devices: tuple[jax.Device, ...] = eqx.field(static=True)
+    """Where members run, spread over all of them."""
+    size: int = eqx.field(static=True)
+    """Numbers in one member's state."""
     backend: Backend = eqx.field(static=True, default=Ordinary())
-    options: Options = eqx.field(static=True, default=())
-    """XLA's options."""
 
-    def begin(self, settings: PyTree) -> tuple[Members, Progress]:
-        """Make the members, at their start."""
-        return _compiled(_begin, self.options)(self, settings)
+    def begin(self, settings: PyTree, rows: np.ndarray, state: PyTree = None) -> tuple[Members, Progress]:
+        """Make members, at their start or in a given state.
+
+        Args:
+            settings: The settings of all members; none for a single one.
+            rows: The numbers of the members to make.
+            state: The states of all members and of their probes at the end of an earlier run, if they go on from there.
+        """
+        members, progress = _compiled(_begin, self.options)(self, self._place(settings, rows))
+        if state is not None:
+            own, probes = self._place(state, rows)
+            progress = progress._replace(state=own, probe_states=probes)
+        return members, progress
 
     def advance(self, members: Members, progress: Progress, first: int, end: int) -> tuple[Progress, Array]:
         """Carry out recordings `first` to `end` (not included) for members that have not stopped.
@@ -104,17 +110,31 @@ class Program(eqx.Module):
 
     def uses_lapack(self, settings: PyTree) -> bool:
         """Whether a member calls LAPACK, on a CPU: eigenvalues and factorizations do."""
-        alone = Program(self.member, self.fixed, self.ticks, self.sizes, self.stop, batched=False)
+        alone = dataclasses.replace(self, batched=False, devices=self.devices[:1])
         setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), settings)
         return "lapack_" in _compiled(_whole, ()).lower(alone, setting).as_text()
 
-    def on(self, mesh: Mesh | None, backend: Backend) -> Program:
-        """The same program on other devices, by another backend."""
-        return dataclasses.replace(self, mesh=mesh, backend=backend)
-
     def with_backend(self, backend: Backend) -> Program:
         """The same program by another backend."""
-        return self.on(self.mesh, backend)
+        return dataclasses.replace(self, backend=backend)
+
+    @property
+    def options(self) -> Options:
+        """XLA's options."""
+        without_triton = self.devices[0].platform == "gpu" and self.size < TRITON_FROM
+        return (("xla_gpu_enable_triton_gemm", False),) if without_triton else ()
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices, if they are several: then members are sharded."""
+        return Mesh(np.array(self.devices), tuple(ALONG_MEMBERS)) if len(self.devices) > 1 else None
+
+    def _place(self, tree: PyTree, rows: np.ndarray) -> PyTree:
+        """These rows of a tree on the devices; all of it for a single member."""
+        if not self.batched:
+            return tree
+        chosen = jax.tree.map(lambda leaf: leaf[rows], tree)
+        return jax.device_put(chosen, None if self.mesh is None else NamedSharding(self.mesh, ALONG_MEMBERS))
 
 
 @functools.cache
@@ -213,8 +233,11 @@ def _process(program: Program, member: Members) -> Process:
 
 
 def _per_member(function: Callable, program: Program) -> Callable:
-    """For all members side by side, on each device of the mesh its share; a single one without the batch axis, which
-    would cost large networks time. Convolutions are written channels-last, as loops on CPUs need them."""
+    """For all members side by side; a single one without the batch axis, which would cost large networks time.
+
+    Members know nothing of one another, so each device runs the program of one device on its share of them, and at its
+    own pace. Convolutions are written channels-last, as loops on CPUs need them.
+    """
     if not program.batched:
         return channels_last(function)
 
@@ -224,4 +247,7 @@ def _per_member(function: Callable, program: Program) -> Callable:
         alone = jax.tree.map(lambda leaf: leaf[0], members)
         return jax.tree.map(lambda leaf: leaf[None], function(*alone))
 
-    return on_each_device(channels_last(run), program.mesh)
+    if program.mesh is None:
+        return channels_last(run)
+    along = {"in_specs": ALONG_MEMBERS, "out_specs": ALONG_MEMBERS, "check_vma": False}
+    return jax.shard_map(channels_last(run), mesh=program.mesh, **along)

@@ -46,11 +46,8 @@ class Schedule(NamedTuple):
     """For each probe the number of its recordings."""
     record: Record
     """The run's cadence: None for a flow."""
-
-    @property
-    def span(self) -> float:
-        """Steps, or units of time, from the beginning to the end."""
-        return float(self.ticks.times[-1] - self.ticks.since)
+    span: float
+    """Steps, or units of time, from the beginning to the end."""
 
     @property
     def intervals(self) -> np.ndarray:
@@ -122,7 +119,8 @@ def make_schedule(
             last_rows[name] = rows[name] if listed else np.searchsorted(at.astype(number), stops).astype(np.int32)
     is_tested = np.isin(stops, tested.astype(stops.dtype))
     ticks = Ticks(stops, rows, last_rows, is_tested, np.asarray(begin, number))
-    return Schedule(ticks, recorded, {name: len(times) for name, times in recorded.items()}, request.record)
+    sizes = {name: len(times) for name, times in recorded.items()}
+    return Schedule(ticks, recorded, sizes, request.record, span=float(stops[-1] - ticks.since))
 
 
 def linear_steps(steps: int, every: int = 1) -> np.ndarray:

@@ -138,3 +138,16 @@ def as_probe(thing: Probe | Callable[[PyTree], Value], name: str = "") -> Probe:
     if not callable(thing):
         raise TypeError(f"probe {name!r} must be a Probe or a function of the model; got {checks.shown(thing)}")
     return probe(lambda snapshot: thing(snapshot.model))
+
+
+Probes = Mapping[str, Probe | Callable[[PyTree], Value]]
+"""Probes by name; a plain function is a function of the model."""
+
+
+def name_probes(probes: Probes) -> dict[str, Probe]:
+    """Check a user's probes and make plain functions of the model into probes."""
+    if not isinstance(probes, Mapping):
+        raise TypeError(f"probes must be a dict of probes by name; got {checks.shown(probes)}")
+    if any(not isinstance(name, str) for name in probes):
+        raise TypeError(f"probes must be named by strings; got {checks.shown(list(probes))}")
+    return {name: as_probe(thing, name) for name, thing in probes.items()}

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -82,6 +80,11 @@ class Kernel(Backend):
     """Whether the ordinary loop may not take its place."""
     interpret: bool = False
     """Run it as ordinary operations, for tests without a GPU."""
+    description: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        text = f"on chip, {self.warps} warp{'s' * (self.warps > 1)}{', split products' * self.split}"
+        object.__setattr__(self, "description", text)
 
     def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
         assert isinstance(process, SteppedProcess)  # a kernel is chosen for no others
@@ -98,21 +101,6 @@ class Kernel(Backend):
             return some((now, state))[1]
         return lax.while_loop(lambda carry: carry[0] < until, some, (now, state))[1]
 
-    def describe(self) -> str:
-        return f"on chip, {self.warps} warp{'s' * (self.warps > 1)}{', split products' * self.split}"
-
-
-def interpreted() -> bool:
-    """Whether kernels run as ordinary operations, for tests without a GPU ($DYNASCOPE_INTERPRET_KERNELS)."""
-    return os.environ.get("DYNASCOPE_INTERPRET_KERNELS", "") not in ("", "0")
-
-
-def device_lacks(device: jax.Device) -> str:
-    """What a kernel needs and is not there; empty if nothing is missing."""
-    if not interpreted() and "NVIDIA" not in device.device_kind:
-        return "it needs an NVIDIA GPU"
-    return "" if find_spec("jax.experimental.pallas.triton") else f"JAX {jax.__version__} has no Pallas for Triton"
-
 
 def footprint(process: SteppedProcess[State], state: State) -> Footprint:
     """What a member takes on the chip; called on abstract values. Raises `NotInKernel` if the kernel does not have an
@@ -124,7 +112,7 @@ def footprint(process: SteppedProcess[State], state: State) -> Footprint:
     return Footprint(sum(_bytes(leaf) for each in step.arrays() for leaf in each), sum(map(_bytes, step.drawn)))
 
 
-def first_kernel(member: Footprint, schedule: Schedule, width: int, required: bool) -> Kernel:
+def first_kernel(member: Footprint, schedule: Schedule, width: int, *, required: bool, interpret: bool) -> Kernel:
     """The kernel for so many members side by side, by rules of thumb, before anything is measured.
 
     On an H200 twice as many warps as hold a member in their registers were the fastest for networks of 16 and 64
@@ -136,7 +124,7 @@ def first_kernel(member: Footprint, schedule: Schedule, width: int, required: bo
     steps = max(1, min(longest if longest <= 2 * usual else usual, MOST_STEPS, most))
     warps = min(2 * next(each for each in WARPS if member.size <= each * REGISTERS), WARPS[-1])
     split = matmul_precision() == "highest"
-    return Kernel(steps, steps >= longest, warps, split, required, interpreted())
+    return Kernel(steps, steps >= longest, warps, split, required, interpret)
 
 
 class _Step:

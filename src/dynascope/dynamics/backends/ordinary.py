@@ -13,24 +13,20 @@ from dynascope.dynamics.process import Process, State
 class Backend(ABC):
     """How a member gets from one recording to the next. Hashable: a compiled program depends on it."""
 
+    description: str
+    """One line for the trace's attribute `loop`."""
+
     @abstractmethod
     def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
         """The state at `until`, from the one at `now`, for one member; `jax.vmap` makes it many."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """One line for the trace's attribute `loop`."""
 
 
 @dataclass(frozen=True)
 class Ordinary(Backend):
     """The process's own loop, which XLA compiles."""
 
-    reason: str = field(default="", compare=False)
-    """Why no other backend is used."""
+    description: str = field(default="ordinary", compare=False)
+    """With the reason why no other backend is used."""
 
     def advance(self, process: Process[State], state: State, now: Array, until: Array) -> State:
         return process.advance(state, now, until)
-
-    def describe(self) -> str:
-        return f"ordinary: {self.reason}"

@@ -61,7 +61,7 @@ def _candidates(first: Kernel) -> list[Backend]:
     ways = (False,) if matmul_precision() == "bfloat16" else (False, True)
     least = max(1, first.warps // 2)
     kernels = [replace(first, warps=warps, split=split) for split in ways for warps in WARPS if warps >= least]
-    ordinary = Ordinary("measured to be faster than the kernel")
+    ordinary = Ordinary("ordinary: measured to be faster than the kernel")
     return [*kernels] if first.required else [*kernels, ordinary]
 
 
@@ -150,7 +150,7 @@ def _without_kernel(program: Program, kernel: Kernel, error: str) -> Program:
     reason = f"the kernel does not compile ({error.partition(chr(10))[0][:120]})"
     if kernel.required:
         raise ValueError(f"on_chip: the members cannot run on a chip: {reason}")
-    return program.with_backend(Ordinary(reason))
+    return program.with_backend(Ordinary(f"ordinary: {reason}"))
 
 
 _FOUND: dict[str, Found] = {}
