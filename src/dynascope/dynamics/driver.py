@@ -154,7 +154,7 @@ def _run_batch(
     if isinstance(program.backend, Kernel):
         batches = math.ceil((run.members - batch.first) / batch.size)
         program = tune(program, members, progress, schedule, batches)
-    program.advance(members, progress, 0, 0)  # nothing to do yet: this compiles
+    _, diverged_at = program.advance(members, progress, 0, 0)  # nothing to do yet: this compiles
     compile_seconds, clock = time.perf_counter() - clock, time.perf_counter()
     begun = progress.state, progress.probe_states
 
@@ -170,9 +170,9 @@ def _run_batch(
     restored = None if kept is None else checkpoint.read(kept, label, progress)
     if restored is None and not checkpoint.usual:
         return None
-    done, progress = restored or (0, progress)
-    _, diverged_at = program.advance(members, progress, done, done)
-    reached = done, progress  # what a checkpoint holds: both change at once, wherever an interrupt comes
+    reached = restored or (0, progress)  # what a checkpoint holds: both change at once, wherever an interrupt comes
+    if restored is not None:
+        _, diverged_at = program.advance(members, restored[1], restored[0], restored[0])  # perhaps all is done
     kept_at = time.perf_counter()
     slices = _Slices(schedule, min(SLICE_SECONDS, monitor.watch_every))
     try:

@@ -95,7 +95,7 @@ class Program(eqx.Module):
         Returns:
             The progress, and when each member diverged (-1: it did not), once they are computed.
         """
-        limits = jnp.asarray(first, jnp.int32), jnp.asarray(end, jnp.int32)
+        limits = jax.device_put((np.int32(first), np.int32(end)))
         return jax.block_until_ready(_compiled(_advance, self.options)(self, members, progress, *limits))
 
     def take_steps(self, members: Members, state: PyTree, steps: int) -> PyTree:
