@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 import xarray as xr
@@ -42,9 +45,17 @@ def test_the_optimizer_may_draw_random_numbers(tmp_path, network, same_bits, dat
     assert same_bits(back.model, run(20).model)
 
 
+def add_bomb(file: Path) -> None:
+    """Add an array that is a thousand times larger than its part of the file."""
+    with np.load(file) as kept:
+        arrays = dict(kept)
+    np.savez_compressed(file, **arrays, more=np.zeros(10_000_000))  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (add_bomb, "is damaged, or not a trajectory"),
         (lambda file: file.write_bytes(file.read_bytes()[:-40]), "is damaged, or not a trajectory"),
         (lambda file: file.write_bytes(b"PK"), "is damaged, or not a trajectory"),
         (lambda file: file.unlink(), "there is no trajectory"),

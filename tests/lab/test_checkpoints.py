@@ -46,6 +46,11 @@ def test_a_damaged_checkpoint_is_left_aside_with_a_line(tmp_path: Path, keep: in
     assert str(path) in lines[0]
 
 
+def test_a_checkpoint_larger_than_its_file_is_not_read(tmp_path: Path):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(10_000_000))
+    assert LabMonitor(tmp_path).restore("a") is None
+
+
 def test_pickles_are_never_read(tmp_path: Path):
     np.savez(tmp_path / "a.npz", x=np.array([{"a": 1}], dtype=object))
     assert LabMonitor(tmp_path).restore("a") is None

