@@ -8,6 +8,7 @@ import optax
 import xarray as xr
 
 import dynascope as ds
+from dynascope.dynamics.checkpoint import _checksums
 
 OVER = {"seed": [0, 3, 5], "rate": [0.01, 0.1]}
 
@@ -82,3 +83,10 @@ def test_a_resumed_trajectory_says_how_its_steps_were_taken(train):
     longer = train(10).resume(steps=10)
     assert longer.trace.attrs["loop"].startswith("ordinary")
     assert all(isinstance(value, int | float) for value in longer.statistics.values())
+
+
+def test_checksums_tell_rows_apart_by_every_bit_and_its_place():
+    rows = jnp.asarray([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [1.0, 2.0, -0.0], [1.0, 2.0, 0.0]])
+    first, swapped, signed, same = (tuple(row) for row in _checksums(rows).tolist())
+    assert len({first, swapped, signed}) == 3
+    assert same == first

@@ -79,7 +79,7 @@ class Checkpoint(NamedTuple):
 
     def label(self, made_of: PyTree, shared: PyTree) -> np.ndarray:
         """For each member a fingerprint of what it is made of and of what all share, so that a checkpoint of another
-        run is not taken for this one's. Large arrays enter by a checksum that is made where they lie."""
+        run is not taken for this one's. Arrays on an accelerator enter by a checksum that is made there."""
         common = hashlib.sha256()
         for place, leaf in jax.tree_util.tree_leaves_with_path(shared):
             array = as_numpy(leaf) if isinstance(leaf, jax.Array) else np.asarray(leaf)
@@ -89,11 +89,19 @@ class Checkpoint(NamedTuple):
         for place, leaf in jax.tree_util.tree_leaves_with_path(made_of):
             shape = leaf.shape[1:] if self.batched else leaf.shape
             name = f"{jax.tree_util.keystr(place)} {leaf.dtype} {shape}".encode()
-            sums = np.asarray(_checksums(as_words(leaf) if self.batched else as_words(leaf)[None]))
-            for digest, row in zip(digests, sums[: self.members], strict=True):
+            for digest, row in zip(digests, _fingerprints(leaf, self.batched)[: self.members], strict=True):
                 digest.update(name)
-                digest.update(row.tobytes())
+                digest.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8))
         return np.asarray([digest.hexdigest() for digest in digests])
+
+
+def _fingerprints(leaf: jax.Array | np.ndarray, batched: bool) -> np.ndarray:
+    """What tells members apart, a row for each: their arrays if these lie in the host's memory, else two checksums. On
+    a CPU it takes longer to compile the checksums, once for each shape, than to read the arrays."""
+    words = as_words(leaf)
+    if isinstance(leaf, jax.Array) and any(device.platform != "cpu" for device in leaf.devices()):
+        return np.asarray(_checksums(words if batched else words[None]))
+    return np.asarray(words) if batched else np.asarray(words)[None]
 
 
 @jax.jit
