@@ -36,7 +36,7 @@ class Learner(ds.Member):
         )
 
 
-ds.ensemble(Learner(width=4), {"seed": range(3)}, steps=50).trace["at"][:, -1].values
+ds.ensemble(Learner(width=4), {"seed": range(3)}, steps=50).trace["loss"][:, -1].values
 
 # %% with_average
 optimizer = ds.dynamics.with_average(optax.sgd(0.1), decay=0.9)

@@ -123,6 +123,9 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
 }
 """Further changes to the full setting and to every preset of an experiment, or to one preset."""
 
+AT_FULL_SIZE: frozenset[str] = frozenset({"edge.mlp-alignment/same-epochs"})
+"""Claims that are judged only at the document's own size."""
+
 
 def tiny(kind: type[Experiment], preset: str = "full") -> Experiment:
     """The experiment at the shape of a setting, in small sizes. A folder of pictures is one of `write_noise`."""
@@ -131,6 +134,8 @@ def tiny(kind: type[Experiment], preset: str = "full") -> Experiment:
     idle = {"dim"} if kind.id.startswith("features.") and "rank" not in given.data else set()
     names = [name for name in SMALL if name in kind.model_fields and name not in idle]
     small = {name: _shrunk(kind, name, given) for name in names}
+    if kind.id.startswith("features.") and "dim" in small:
+        small["dim"] = 12  # targets of rank 3 and 4 need ten
     besides = {**BESIDES.get(kind.id, {}), **BESIDES.get(f"{kind.id}/{preset}", {})}
     return kind(**{**fields, **small, **besides})
 

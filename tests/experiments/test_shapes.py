@@ -21,7 +21,7 @@ from dynascope.lab.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))
 from noise_data import write_noise
-from shapes import tiny
+from shapes import AT_FULL_SIZE, tiny
 
 SOON = {
     "catapult.general-quadratic",
@@ -76,7 +76,9 @@ def test_a_setting_of_this_shape_is_judged_and_drawn(experiment: Experiment, pre
     stored = run(experiment, store=store, draw=False)
     claims = {claim.id for claim in stored.claims}
     known = [key.rpartition("/") for key in experiment.known_failures]
-    assert {claim for setting, _, claim in known if setting in ("", preset)} <= claims, "known to fail, but not judged"
+    expected = {claim for setting, _, claim in known if setting in ("", preset)}
+    expected -= {claim for claim in expected if f"{experiment.id}/{claim}" in AT_FULL_SIZE}
+    assert expected <= claims, "known to fail, but not judged"
 
     files = (stored.folder / name for name in ("measured.nc", "predicted.nc", "reduced.nc"))
     data = [load(file) if file.exists() else None for file in files]

@@ -61,7 +61,7 @@ class Trajectory:
         now = jnp.asarray(self.at, jnp.int32 if self.run.outline.axis == "step" else None)
         return process.snapshot(self.state[0], now)
 
-    def member(self, **labels: float | int) -> Trajectory:
+    def member(self, **labels: float | np.number) -> Trajectory:
         """Take one member of an ensemble, such as `many.member(seed=3, learning_rate=0.1)`.
 
         Args:
@@ -166,7 +166,7 @@ def carry_out(run: Run, request: Request, *, since: int | float | None = None, s
     return Trajectory(trace, statistics, outcome.state, at, run)
 
 
-def _place(trace: xr.Dataset, name: str, label: float | int) -> int:
+def _place(trace: xr.Dataset, name: str, label: float | np.number) -> int:
     """Where a label lies along a dimension; a label read off another precision counts."""
     values = trace[name].values
     if np.ndim(label) or (isinstance(label, str | bool) and values.dtype.kind != "b"):

@@ -133,12 +133,14 @@ class Batches(StochasticExperiment):
         high = runs.isel(ratio=0)
         own, total, critical, counted = rises_of(high)
         steps = high.hessian_rate_step.values.astype(int)
+        with np.errstate(invalid="ignore"):  # a network whose neurons are all dead has no critical rate
+            hessian_ratio = high.hessian_rate.values / high.batch_rate.values[:, steps]
         return spikes_of(high, 1.3)[["share"]].assign(
             own=("own_rise", critical[own]),
             total=("total_rise", critical[total]),
             base_rate=critical.sum() / counted.sum(),
             least=(runs.batch_rate / runs.rate.isel(rate_step=0)).min("step"),
-            hessian_ratio=(("seed", "sample"), high.hessian_rate.values / high.batch_rate.values[:, steps]),
+            hessian_ratio=(("seed", "sample"), hessian_ratio),
         )
 
     def judge(self, reduced: xr.Dataset) -> Claims:
@@ -190,7 +192,7 @@ class Batches(StochasticExperiment):
             axis.set_minor_formatter("{x:.2g}")
         both.tick_params(which="both", labelsize=8)
         critical.set(xlabel="step", ylabel="learning rate", title="Batches, one seed")
-        critical.set_ylim(0, 1.35 * float(above.batch_rate.max()))
+        critical.set_ylim(0, 1.35 * float(above.batch_rate.where(np.isfinite).max()))
         loss.set(xlabel="step", ylabel="loss on all the data", title="Loss, one seed")
         critical.legend(loc="upper left", fontsize=7, ncols=2)
         loss.legend(loc="upper right", fontsize=7)
