@@ -91,7 +91,7 @@ class Checkpoint(NamedTuple):
             name = f"{jax.tree_util.keystr(place)} {leaf.dtype} {shape}".encode()
             for digest, row in zip(digests, _fingerprints(leaf, self.batched)[: self.members], strict=True):
                 digest.update(name)
-                digest.update(np.ascontiguousarray(row).reshape(-1).view(np.uint8))
+                digest.update(np.ascontiguousarray(row).tobytes())
         return np.asarray([digest.hexdigest() for digest in digests])
 
 
