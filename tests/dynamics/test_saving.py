@@ -105,3 +105,44 @@ def test_short_floats_are_kept_bit_by_bit(tmp_path, same_bits):
     run = lambda steps: ds.descend(jnp.ones(3, jnp.bfloat16), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=steps)  # noqa: E731
     run(3).save(tmp_path / "short")
     assert same_bits(ds.load_trajectory(tmp_path / "short", like=run(0)).resume(steps=3).model, run(6).model)
+
+
+def mlp(activation=jax.nn.tanh, seed: int = 0):
+    return eqx.nn.MLP(3, 1, 8, 1, activation=activation, key=jax.random.key(seed))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": mlp(jax.nn.relu)},
+        {"model": mlp(seed=1)},
+        {"task": lambda model, batch: jnp.mean(jnp.abs(jax.vmap(model)(batch[0]) - batch[1]))},
+        {"optimizer": optax.adam(0.2)},
+        {"batch": 4},
+    ],
+    ids=["activation", "start", "loss", "learning rate", "batch"],
+)
+def test_a_file_of_another_rule_is_refused(tmp_path, data, other):
+    call = {"model": mlp(), "task": TASK, "optimizer": optax.adam(0.1), "batch": 8, "key": jax.random.key(2)}
+    ds.descend(**call, data=data, steps=5).save(tmp_path / "mine")
+    assert ds.load_trajectory(tmp_path / "mine", like=ds.descend(**call, data=data, steps=0)).at == 5
+    with pytest.raises(ValueError, match="belongs to another call"):
+        ds.load_trajectory(tmp_path / "mine", like=ds.descend(**{**call, **other}, data=data, steps=0))
+
+
+def test_a_flow_of_another_rule_is_refused(tmp_path):
+    def run(rate, times):
+        return ds.flow(jnp.ones(2), lambda w: rate * jnp.sum(w**2), times=times)
+
+    run(1.0, [0.0, 1.0]).save(tmp_path / "mine")
+    assert ds.load_trajectory(tmp_path / "mine", like=run(1.0, [0.0])).at == 1
+    with pytest.raises(ValueError, match="belongs to another call"):
+        ds.load_trajectory(tmp_path / "mine", like=run(2.0, [0.0]))
+
+
+def test_a_file_of_another_version_of_jax_is_a_warning(tmp_path, train, monkeypatch):
+    monkeypatch.setattr(jax, "__version__", "0.9")
+    train(5).save(tmp_path / "mine")
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match="is not known"):
+        ds.load_trajectory(tmp_path / "mine", like=train(0))

@@ -47,6 +47,7 @@ class Objective(eqx.Module):
             raise ValueError(f"the model has no floating-point arrays to train; got {checks.shown(model)}")
         if data is not None:
             checks.rows(data=data)
+            data = checks.numbers("data", data)  # NumPy's cannot be indexed by traced numbers
         if batch is not None:
             batch = _check_batch(task, data, batch, key)
         elif key is not None:

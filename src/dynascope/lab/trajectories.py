@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -20,7 +23,7 @@ from dynascope.dynamics.trajectory import Trajectory
 from dynascope.lab.arrays import read_arrays, write_arrays
 from dynascope.lab.netcdf import pack, unpack
 
-FORMAT = "dynascope-trajectory-2"
+FORMAT = "dynascope-trajectory-3"
 
 
 def save(trajectory: Trajectory, path: str | Path) -> Path:
@@ -34,6 +37,8 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
         "statistics": dict(trajectory.statistics),
         "record": np.asarray(record).tolist() if (record := trajectory.run.record) is not None else None,
         "made_of": _inputs_checksum(trajectory.run),
+        "rule": _rule_checksum(trajectory.run),
+        "jax": jax.__version__,
         "leaves": [jax.tree_util.keystr(place) for place, _ in leaves],
     }
     arrays = {f"leaf{i}": as_numpy(leaf) for i, (_, leaf) in enumerate(leaves)}
@@ -54,7 +59,9 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is damaged, or belongs to another call than `like`.
+        ValueError: If the file is damaged, or belongs to another call than `like`: other data, settings or members, or
+            a model, task, optimizer or start that moves otherwise. The rule of a file that another version of JAX
+            wrote cannot be compared, which is a warning.
     """
     if not isinstance(like, Trajectory):
         raise TypeError(f"like must be a Trajectory of the same call, steps=0 is enough; got {shown(like)}")
@@ -87,6 +94,13 @@ def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
             raise ValueError(f"{source} belongs to another call than `like`: {name} is {was}")
     if about["made_of"] != _inputs_checksum(like.run):
         raise ValueError(f"{source} belongs to another call than `like`: the data, the key or the settings differ")
+    if about["jax"] != jax.__version__:
+        warnings.warn(
+            f"JAX {about['jax']} wrote {source}: whether `like` moves by the same rule is not known", stacklevel=2
+        )
+    elif about["rule"] != _rule_checksum(like.run):
+        differ = "the model, the task, the optimizer or the start differ"
+        raise ValueError(f"{source} belongs to another call than `like`: {differ}")
     state = jax.tree.unflatten(structure, list(map(as_jax, found, leaves)))
     return Trajectory(trace, about["statistics"], state, about["at"], like.run._replace(record=about["record"]))
 
@@ -99,6 +113,20 @@ def _inputs_checksum(run: Run) -> str:
     for leaf in jax.tree.leaves(eqx.filter((objective, dict(run.settings), dict(run.fixed)), eqx.is_array_like)):
         array = as_numpy(leaf) if eqx.is_array(leaf) else np.asarray(leaf)
         digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _rule_checksum(run: Run) -> str:
+    """A checksum of how a run moves, in an ensemble its first member: the program of a step and the state at 0."""
+    setting = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), dict(run.settings))
+    process = run.member(**setting, **run.fixed)
+    start = process.start()
+    clock = jnp.arange(2, dtype=jnp.int32 if process.axis == "step" else None)
+    program = jax.make_jaxpr(lambda state: process.advance(state, clock[0], clock[1]))(start)
+    digest = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", str(program.jaxpr)).encode())
+    for leaf in jax.tree.leaves((start, program.consts)):
+        array = as_numpy(leaf) if eqx.is_array(leaf) else np.asarray(leaf)
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 

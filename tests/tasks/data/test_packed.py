@@ -101,7 +101,11 @@ def test_an_array_whose_header_states_more_than_there_is_is_damaged(limit):
         packed.read_arrays(limit / "a.npz")
 
 
-@pytest.mark.parametrize("content", [b"nonsense", gzip.compress(b"words")[:-6], gzip.compress(b"words") + b"x"])
+@pytest.mark.parametrize(
+    "content",
+    [b"nonsense", gzip.compress(b"words")[:-6], gzip.compress(b"words") + b"x"],
+    ids=["nonsense", "cut off", "with more behind it"],
+)
 def test_a_damaged_gzip_file_is_told_in_one_line(tmp_path, content):
     path = tmp_path / "a.gz"
     path.write_bytes(content)
