@@ -23,7 +23,8 @@ def estimate_noise(curve: Float[np.ndarray, "... step"], times: np.ndarray | Non
     """The standard deviation of white noise on a smooth curve, from the third differences of neighboring values.
 
     In them a smooth curve leaves next to nothing, and what it leaves is least where it moves least: the median is taken
-    in eight blocks, and the quietest one counts. 0 if the curve has fewer than 32 values, too few to tell.
+    in eight blocks, and the quietest one counts. 0 if the curve has fewer than 32 values, too few to tell; NaN if it
+    is not finite to its end.
     """
     steps = curve.shape[-1]
     if steps < 32:
@@ -33,9 +34,11 @@ def estimate_noise(curve: Float[np.ndarray, "... step"], times: np.ndarray | Non
     gaps = places[:, :, None] - places[:, None, :] + np.eye(4)
     weights = 1 / gaps.prod(axis=-1)  # of divided differences
     weights /= np.linalg.norm(weights, axis=-1, keepdims=True)
+    curve = np.where(np.isfinite(curve), curve, np.nan)
     size = np.abs(np.sum(np.lib.stride_tricks.sliding_window_view(curve, 4, axis=-1) * weights, axis=-1))
     blocks = np.array_split(size, min(8, size.shape[-1] // 16), axis=-1)
-    quietest = np.min([np.median(block, axis=-1) for block in blocks], axis=0)
+    with np.errstate(invalid="ignore"):  # of a curve that is not finite to its end nothing is known
+        quietest = np.min([np.median(block, axis=-1) for block in blocks], axis=0)
     return np.asarray(quietest / 0.6745)  # the median of a normal variable's size
 
 

@@ -9,7 +9,8 @@ from valid_calls.shared import ARRAYS, CURVE, NODES, NOT_NEGATIVE, PAIRS, POSITI
 
 
 def calls() -> Calls:
-    reading = {"curve": ARRAYS, "loss": ARRAYS, "level": REAL, "tolerance": NOT_NEGATIVE, "values": ARRAYS}
+    reading = {"curve": ARRAYS, "loss": ARRAYS, "level": REAL, "values": ARRAYS}
+    reading |= dict.fromkeys(("tolerance", "noise"), NOT_NEGATIVE)
     shares = {"share": SHARE, "values": ARRAYS, "curve": ARRAYS}
     flat = dict.fromkeys(("flat", "shortest", "window", "smallest"), NOT_NEGATIVE) | {"size": POSITIVE}
     spectrum = xr.DataArray(np.ones((3, 2)), dims=("step", "singular"), coords={"step": [0, 1, 2]})
