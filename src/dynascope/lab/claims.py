@@ -58,7 +58,7 @@ class Claim(BaseModel):
     kind: Kind | None = None
     """The kind of an erratum; None for other claims."""
     printed: str = ""
-    """The words of the document that an erratum refutes."""
+    """The words of the document that the claim judges, or that an erratum refutes."""
 
     @property
     def is_news(self) -> bool:
@@ -76,6 +76,7 @@ def claim(
     source: str = "",
     seeds: int = 0,
     post_hoc: str = "",
+    printed: str = "",
     shown: Mapping[str, object] | None = None,
 ) -> Claim:
     """A claim that holds or fails.
@@ -89,6 +90,7 @@ def claim(
         source: The place in the document. Default: the experiment's.
         seeds: The number of random repetitions behind it. Default: the experiment's.
         post_hoc: The threshold, setting or statistic that was chosen after seeing results, and why.
+        printed: The words of the document that the claim judges, if it judges them as they stand.
         shown: Further numbers by name, added to `measured` for the reader.
     """
     numbers = plain(measured)
@@ -103,6 +105,7 @@ def claim(
         verdict="holds" if bool(holds) else "fails",
         seeds=int(seeds),
         post_hoc=post_hoc,
+        printed=flowed(printed),
     )
 
 

@@ -2,8 +2,9 @@
 `measured`.
 
 Values may be numbers, arrays or labeled arrays. A comparison with NaN is false, so a NaN makes a claim fail; no values
-at all make it fail too. Every criterion also takes `source` (the place in the document), `shown` (further numbers for
-the reader), `post_hoc` (what was chosen after seeing results, and why) and `seeds`.
+at all make it fail too. Every criterion also takes `source` (the place in the document), `printed` (the words of the
+document, if they are judged as they stand), `shown` (further numbers for the reader), `post_hoc` (what was chosen after
+seeing results, and why) and `seeds`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class About(TypedDict, total=False):
     """The arguments that every criterion takes besides its numbers."""
 
     source: str
+    printed: str
     shown: Mapping[str, object]
     post_hoc: str
     seeds: int
