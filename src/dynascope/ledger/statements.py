@@ -4,6 +4,7 @@ The rows stand in the TOML files beside this one, one file for each document or 
 
     document = "Transformers learn through gradual rank increase"   # its title in experiments.documents
     part = ""                                                       # "Chapter 3", if the file is for one chapter
+    covers = ["rank.*"]             # experiments whose every claim on record has a row; once all rows are there
 
     [[statement]]
     place = "Figure 2"              # as a reader would type it, with panels: "Figure 6b", "Theorem 4.1", "Section 5.2"
@@ -12,6 +13,8 @@ The rows stand in the TOML files beside this one, one file for each document or 
     claims = ["rank.weights/main"]  # the claims that judge it as printed; "experiment-id/claim-id"
     instead = []                    # claims that say what is true instead, if it does not hold as printed
     errata = []                     # errata whose counter-example refutes it
+    support = []                    # claims that check the measurement or say more than is printed; they do not judge it
+    nothing_instead = ""            # why nothing is true instead, if a claim is known to fail and `instead` is empty
     not_judged = ""                 # the reason, if there are no claims and no errata
 
 A claim that exists in one preset only is named `"experiment-id@preset/claim-id"`.
@@ -52,6 +55,10 @@ class Statement:
     """The claims that say what is true instead."""
     errata: tuple[str, ...] = ()
     """The errata whose counter-example refutes it."""
+    support: tuple[str, ...] = ()
+    """The claims that check its measurement or say more than it does; they do not judge it."""
+    nothing_instead: str = ""
+    """Why nothing is true instead, if it fails and no claim says what is."""
     not_judged: str = ""
     """The reason why nothing judges it."""
 
@@ -98,7 +105,7 @@ def _statement(row: dict[str, Any], head: dict[str, str], where: str) -> Stateme
         raise ValueError(f"{where}: {missing[0]!r} is missing")
     if row["kind"] not in KINDS:
         raise ValueError(f"{where}: kind must be one of {', '.join(KINDS)}; got {row['kind']!r}")
-    lists = {key: tuple(row.get(key, ())) for key in ("claims", "instead", "errata")}
+    lists = {key: tuple(row.get(key, ())) for key in ("claims", "instead", "errata", "support")}
     found = Statement(**head | row | lists)
     if bool(found.judges) == bool(found.not_judged):
         raise ValueError(f"{where} ({found.place}): give either claims or errata, or the reason in not_judged")
