@@ -45,8 +45,8 @@ docs: $(VENV)/.installed-docs  ## the documentation site, in site/, with a galle
 audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour on two cores)
 	$(BIN)/dynascope audit --seeds 10 --jobs 2
 
-evidence: $(STAMP)  ## write the numbers on the pages from stored runs (run the quick presets and the audit first)
-	$(BIN)/python docs/make_evidence.py runs
+evidence: $(STAMP)  ## judge the evidence, with what is in runs, by today's claims, and write the numbers on the pages
+	$(BIN)/python docs/make_evidence.py $(RUNS)
 
 mutate: $(STAMP)  ## break the science on purpose: each break must be seen by a claim or a test
 	$(BIN)/python tests/mutations/mutate.py

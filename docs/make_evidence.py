@@ -1,76 +1,94 @@
-"""Numbers on the pages come from stored runs. `make evidence` runs this script.
+"""Numbers on the pages come from runs. `make evidence` runs this script.
 
-It reads the quick runs (seed 0) of a run store, and its audit if it has one, into `evidence.json`, and writes what is
-between two marks on the pages again. `python docs/make_evidence.py` alone writes the pages from the evidence that is
-there. The marks:
+    python docs/make_evidence.py RUNS    take the runs of a store: quick ones at seed 0 and the audit into
+                                         `evidence.json`, other whole settings into `evidence/`
+    python docs/make_evidence.py         judge what is in `evidence/` by today's claims, and write the pages
+    python docs/make_evidence.py pages   write the pages from the `evidence.json` that is there
 
-    <!-- results: edge -->      the main claim of each experiment, what was measured, and over how many seeds it holds
-    <!-- failures: edge -->     what does not reproduce, and why
+What a store lacks stays as it is. The marks on the pages, each closed by `<!-- end -->`:
+
+    <!-- results: edge -->      the main claim of each experiment at every size that was run
+    <!-- failures: edge -->     what does not reproduce, at which size, and why
     <!-- errata: edge -->       what is printed and what is right, by kind
-    <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it
-    <!-- number: concept.diffusion@gpu flip -->      of the run with this preset, or full; kept where the
-                                                    store has none
+    <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it, or
+                                                     `smallest`, `median`, `largest`, `range` of the numbers in it
+    <!-- number: concept.diffusion@gpu flip -->      of the run with this preset, or full
+    <!-- cost: concept.diffusion@gpu -->             how long a run took, and on which device
     <!-- references: edge -->   the documents, with links
     <!-- audit -->              the claims that do not hold at every seed
-    <!-- end -->
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
+import kept_evidence
 from dynascope.lab import formatting, registry
-from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
+from dynascope.lab.store import Store
 
 HERE = Path(__file__).resolve().parent
 EVIDENCE = HERE / "evidence.json"
 MARKED = re.compile(
-    r"<!-- (results|failures|errata|number|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
+    r"<!-- (results|failures|errata|number|cost|references|audit)(?:: ([^>]*?))? -->(.*?)<!-- end -->", re.DOTALL
 )
-OF_PRESET = re.compile(r"<!-- number: ([^ >]+)@([^ >]+) ")
 KINDS = {"error": "false as meant", "gap": "step of a proof", "misprint": "misprint", "program": "published program"}
-NOTHING = "Nothing."
+NOTHING = "Nothing, at the sizes above."
+UNEXPLAINED = "Not explained yet."
+OF_NUMBERS = {
+    "smallest": min,
+    "median": statistics.median,
+    "largest": max,
+    "range": lambda numbers: f"{formatting.number(min(numbers))} to {formatting.number(max(numbers))}",
+}
+"""What a mark may ask for beside the entries of what was measured."""
+LEGEND = """\
+The main claim of each experiment at every size that was run, at seed 0: what was measured, and how many of the
+experiment's claims do not fail. *Seeds* says at how many seeds of the [audit](claims-and-store.md#the-audit) the main
+claim holds in quick. † The code that measures has changed since; ‡ so have the claims: these are the verdicts of that
+day. The runs are in [evidence](../evidence/README.md).
+"""
+Evidence = dict[str, Any]
 
 
-def collect(root: Path) -> dict[str, Any]:
-    """The claims of the quick runs at seed 0, and the audit, of a run store."""
-    from dynascope.lab.store import Store
-
-    named = {pair for page in pages() for pair in OF_PRESET.findall(page.read_text(encoding="utf-8"))}
-    found: dict[str, Any] = {}
-    before = json.loads(EVIDENCE.read_text(encoding="utf-8")) if EVIDENCE.exists() else {}
-    before, kept = before.get("presets", {}), before.get("claims", {})
-    presets = {name: claims for name, claims in before.items() if tuple(name.split("@")) in named}
+def collect(root: Path, before: Evidence) -> Evidence:
+    """The evidence with the quick runs at seed 0 and the audit of a run store."""
     runs, _ = Store(root).runs()
-    for run in runs:
-        if run.seed or "--set" in run.manifest["command"]:
-            continue
-        if run.preset == "quick":
-            found[run.id] = [claim.model_dump(mode="json") for claim in run.claims]
-        if (run.id, run.preset or "full") in named:
-            presets[f"{run.id}@{run.preset or 'full'}"] = [claim.model_dump(mode="json") for claim in run.claims]
-    for id in optional() - found.keys():
-        found |= {id: kept[id]} if id in kept else {}
-    if missing := [entry.id for entry in registry.entries() if entry.id not in found]:
-        raise SystemExit(f"no quick run at seed 0 of {', '.join(missing)} in {root}")
-    audit = root / "audit.json"
-    nothing = {"rows": [], "seeds": [], "agreement": 1.0}
-    given = json.loads(audit.read_text(encoding="utf-8")) if audit.exists() else nothing
+    kept_evidence.keep(runs)
+    quick = [run for run in runs if run.manifest.get("kind") == "quick" and not run.seed]
+    given = root / "audit.json"
+    audit = shortened(json.loads(given.read_text(encoding="utf-8"))) if given.exists() else before["audit"]
+    claims = before["claims"] | {run.id: [claim.model_dump(mode="json") for claim in run.claims] for run in quick}
+    return {**before, "claims": claims, "audit": audit}
+
+
+def shortened(audit: Evidence) -> Evidence:
+    """What the pages need of an audit."""
     keys = ("id", "claim", "main", "holds", "agrees", "of", "failing_seeds", "known")
-    rows = [{key: row[key] for key in keys} for row in given["rows"]]
-    shown = {"seeds": given["seeds"], "agreement": given["agreement"], "rows": rows}
-    return {"claims": dict(sorted(found.items())), "presets": dict(sorted(presets.items())), "audit": shown}
+    rows = [{key: row[key] for key in keys} for row in audit["rows"]]
+    return {"seeds": audit["seeds"], "agreement": audit["agreement"], "rows": rows}
 
 
-def optional() -> set[str]:
-    """The experiments that need more than the package carries: their evidence is kept where the store has none."""
-    found = [(entry.id, registry.load(entry)) for entry in registry.entries()]
-    return {id for id, kind in found if issubclass(kind, OptionalExperiment)}
+def judged(before: Evidence) -> Evidence:
+    """The evidence with the claims of everything in `evidence/`, and only of experiments that there are."""
+    ids = {entry.id for entry in registry.entries()}
+    if missing := sorted(ids - before["claims"].keys()):
+        raise SystemExit(f"no quick run at seed 0 of {', '.join(missing)}")
+    presets, runs = {}, {}
+    for place in kept_evidence.places():
+        name = kept_evidence.name_of(place)
+        claims, problem = kept_evidence.claims_of(place)
+        presets[name] = [claim.model_dump(mode="json") for claim in claims]
+        runs[name] = {**kept_evidence.facts_of(place), "judged": not problem}
+        if problem:
+            print(f"{name} keeps its claims: {problem}")
+    claims = {id: before["claims"][id] for id in sorted(ids)}
+    return {"claims": claims, "presets": presets, "runs": runs, "audit": before["audit"]}
 
 
 def pages() -> list[Path]:
@@ -78,54 +96,59 @@ def pages() -> list[Path]:
     return [*sorted(HERE.glob("*.md")), HERE.parent / "README.md"]
 
 
-def written(text: str, evidence: dict[str, Any]) -> str:
+def written(text: str, evidence: Evidence) -> str:
     """The page with all that is between marks written again."""
 
     def write(found: re.Match[str]) -> str:
         kind, argument = found[1], found[2] or ""
-        bodies = (results, failures, errata, number, references, audit)
+        bodies = (results, failures, errata, number, cost, references, audit)
         body = next(body for body in bodies if body.__name__ == kind)
         content = body(evidence, argument)
-        space = "" if kind == "number" else "\n"
+        space = "" if kind in ("number", "cost") else "\n"
         mark = f"{kind}: {argument}" if argument else kind
         return f"<!-- {mark} -->{space}{content}{space}<!-- end -->"
 
     return MARKED.sub(write, text)
 
 
-def results(evidence: dict[str, Any], system: str) -> str:
-    """A row for each experiment of the system."""
+def results(evidence: Evidence, system: str) -> str:
+    """A row for each experiment of the system, with its main claim at every size."""
     seeds = {(row["id"], row["claim"]): row for row in evidence["audit"]["rows"]}
-    lines = ["| experiment | main claim | measured | expected | seeds | claims |", "|---|---|---|---|---|---|"]
+    head = ["experiment", "main claim", "expected", "quick", "seeds", "full", "other presets"]
+    lines = [LEGEND, _row(head), "|" + "---|" * len(head)]
     for id, claims in _of(evidence, system):
-        main = claims[0]
-        row = seeds.get((id, main["id"]))
-        good = sum(claim["verdict"] != "fails" for claim in claims)
-        cells = (
-            f"`{id}`",
-            main["statement"],
-            _main_number(main["measured"]),
-            formatting.text(main["expected"]),
-            f"{row['holds']} of {row['of']}" if row else "–",
-            f"{good} of {len(claims)}",
-        )
-        lines.append(_row(cells))
+        row = seeds.get((id, claims[0]["id"]))
+        sizes = {size: _cell(evidence, id, size) for size in _sizes(evidence, id)}
+        others = "; ".join(f"`{size}`: {cell}" for size, cell in sizes.items() if size not in ("quick", "full"))
+        share = f"{row['holds']} of {row['of']}" if row else "–"
+        expected = formatting.text(claims[0]["expected"])
+        cells = (claims[0]["statement"], expected, sizes["quick"], share, sizes.get("full", "–"), others or "–")
+        lines.append(_row([f"`{id}`", *cells]))
     return "\n".join(lines)
 
 
-def failures(evidence: dict[str, Any], system: str) -> str:
-    """A row for each claim that is known to fail."""
+def failures(evidence: Evidence, system: str) -> str:
+    """A row for each claim that fails at some size."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for id, _ in _of(evidence, system):
+        for size in _sizes(evidence, id):
+            for claim in _claims(evidence, id, size):
+                if claim["verdict"] == "fails":
+                    rows.setdefault((id, claim["id"]), {})[size] = claim
     lines = []
-    for id, claims in _of(evidence, system):
-        for claim in claims:
-            if claim["known"]:
-                cells = (f"`{id}`", claim["statement"], formatting.text(claim["measured"]), claim["known"])
-                lines.append(_row(cells))
-    head = ["| experiment | claim | measured | why it fails |", "|---|---|---|---|"]
+    for (id, name), found in rows.items():
+        held = [size for size in _sizes(evidence, id) if size not in found and _has(evidence, id, size, name)]
+        where = ", ".join(found) + (f"; holds in {', '.join(held)}" if held else "")
+        numbers = [formatting.text(claim["measured"]) for claim in found.values()]
+        labels = [f"{size}: " if len(found) > 1 else "" for size in found]
+        measured = "; ".join(label + number for label, number in zip(labels, numbers, strict=True))
+        why = " ".join(dict.fromkeys(claim["known"] for claim in found.values() if claim["known"]))
+        lines.append(_row((f"`{id}`", next(iter(found.values()))["statement"], where, measured, why or UNEXPLAINED)))
+    head = ["| experiment | claim | fails in | measured | why it fails |", "|---|---|---|---|---|"]
     return "\n".join([*head, *lines]) if lines else NOTHING
 
 
-def errata(evidence: dict[str, Any], system: str) -> str:
+def errata(evidence: Evidence, system: str) -> str:
     """A row for each erratum, errors first."""
     rows = []
     for id, claims in _of(evidence, system):
@@ -141,22 +164,35 @@ def errata(evidence: dict[str, Any], system: str) -> str:
                 )
                 rows.append(([*KINDS].index(claim["kind"]), _row(cells)))
     if not rows:
-        return NOTHING
+        return "None."
     head = ["| kind | printed | what is right | measured | experiment |", "|---|---|---|---|---|"]
     return "\n".join([*head, *(row for _, row in sorted(rows, key=lambda row: row[0]))])
 
 
-def number(evidence: dict[str, Any], argument: str) -> str:
+def number(evidence: Evidence, argument: str) -> str:
     """One number of a claim."""
     place, _, key = argument.partition(": ")
-    id, name = place.split()
-    claims = evidence["presets" if "@" in id else "claims"][id]
-    claim = next(claim for claim in claims if claim["id"] == name)
-    measured = claim["measured"]
-    return formatting.text(measured[key] if key else measured)
+    name, claim = place.split()
+    id, _, size = name.partition("@")
+    measured = next(each for each in _claims(evidence, id, size or "quick") if each["id"] == claim)["measured"]
+    if not key:
+        return formatting.text(measured)
+    if isinstance(measured, dict) and key in measured:
+        return formatting.text(measured[key])
+    values = measured.values() if isinstance(measured, dict) else measured
+    found = OF_NUMBERS[key]([value for value in values if isinstance(value, int | float)])
+    return formatting.text(found)
 
 
-def references(_: dict[str, Any], system: str) -> str:
+def cost(evidence: Evidence, name: str) -> str:
+    """How long a run took, on which device."""
+    facts = evidence["runs"][name]
+    device = facts["device"]
+    where = device[device.index("(") + 1 : -1] if device.startswith("gpu") else "CPU"
+    return f"{formatting.duration(facts['seconds'])} on one {where.removeprefix('NVIDIA ')}"
+
+
+def references(_: Evidence, system: str) -> str:
     """The documents of the system's experiments."""
     titles = dict.fromkeys(entry.document for entry in registry.entries(f"{system}.*"))
     lines = []
@@ -167,7 +203,7 @@ def references(_: dict[str, Any], system: str) -> str:
     return "\n".join(lines)
 
 
-def audit(evidence: dict[str, Any], _: str) -> str:
+def audit(evidence: Evidence, _: str) -> str:
     """The claims that do not hold at every seed."""
     found = evidence["audit"]
     if not found["rows"]:
@@ -189,6 +225,30 @@ def audit(evidence: dict[str, Any], _: str) -> str:
     return "\n".join([head, *lines])
 
 
+def _sizes(evidence: Evidence, id: str) -> list[str]:
+    """The settings in which there is a run: quick, full, then the others."""
+    names = [name.partition("@")[2] for name in sorted(evidence.get("presets", {})) if name.partition("@")[0] == id]
+    return ["quick", *sorted(names, key=lambda name: name != "full")]
+
+
+def _claims(evidence: Evidence, id: str, size: str) -> list[dict[str, Any]]:
+    return evidence["claims"][id] if size == "quick" else evidence["presets"][f"{id}@{size}"]
+
+
+def _has(evidence: Evidence, id: str, size: str, name: str) -> bool:
+    return any(claim["id"] == name for claim in _claims(evidence, id, size))
+
+
+def _cell(evidence: Evidence, id: str, size: str) -> str:
+    """What the main claim measured in a setting, whether it fails, how many claims do not, and how old the run is."""
+    claims = _claims(evidence, id, size)
+    good = sum(claim["verdict"] != "fails" for claim in claims)
+    fails = "**fails**: " if claims[0]["verdict"] == "fails" else ""
+    facts = evidence.get("runs", {}).get(f"{id}@{size}") or {"changed": False, "judged": True}
+    old = "" if not facts["changed"] else "†" if facts["judged"] else "‡"
+    return f"{fails}{_main_number(claims[0]['measured'])}; {good} of {len(claims)}{old}"
+
+
 def _main_number(measured: Any) -> str:
     """What decides the verdict, without the numbers beside it."""
     if isinstance(measured, dict) and "share" in measured:
@@ -196,19 +256,19 @@ def _main_number(measured: Any) -> str:
     return formatting.text(measured["measured"] if isinstance(measured, dict) and "measured" in measured else measured)
 
 
-def _of(evidence: dict[str, Any], system: str) -> list[tuple[str, list[dict[str, Any]]]]:
+def _of(evidence: Evidence, system: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(id, claims) for id, claims in sorted(evidence["claims"].items()) if id.partition(".")[0] == system]
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def _row(cells: list[str] | tuple[str, ...]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 def main(arguments: list[str]) -> None:
-    if arguments:
-        evidence = collect(Path(arguments[0]))
-        EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     evidence = json.loads(EVIDENCE.read_text(encoding="utf-8"))
+    if arguments != ["pages"]:
+        evidence = judged(collect(Path(arguments[0]), evidence) if arguments else evidence)
+        EVIDENCE.write_text(json.dumps(evidence, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     for page in pages():
         text = page.read_text(encoding="utf-8")
         page.write_text(written(text, evidence), encoding="utf-8")

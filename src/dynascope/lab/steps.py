@@ -133,13 +133,7 @@ class Steps:
         return {"reduced.nc": pack(reduced)}
 
     def _judge(self) -> dict[str, bytes]:
-        claims = _checked_claims(self.experiment.judge(self.read("reduced.nc")))
-        known = self.setting.on_record(claims)
-        place, seeds = self.experiment.source.place, getattr(self.experiment, "seeds", 1)
-        rows = []
-        for item in claims:
-            given = {"source": item.source or place, "seeds": item.seeds or seeds, "known": known.get(item.id, "")}
-            rows.append(item.model_copy(update=given).model_dump(mode="json"))
+        rows = [item.model_dump(mode="json") for item in judge(self.setting, self.read("reduced.nc"))]
         return {"claims.json": pretty(rows).encode()}
 
     def _draw(self) -> dict[str, bytes]:
@@ -174,6 +168,16 @@ class Steps:
                 "code": state["code"],
             }
         )
+
+
+def judge(setting: Setting, reduced: Any) -> list[Claim]:
+    """The claims of a run, with their places, seeds and what is on record for them."""
+    experiment = setting.experiment
+    claims = _checked_claims(experiment.judge(reduced))
+    known = setting.on_record(claims)
+    place, seeds = experiment.source.place, getattr(experiment, "seeds", 1)
+    given = [{"source": c.source or place, "seeds": c.seeds or seeds, "known": known.get(c.id, "")} for c in claims]
+    return [item.model_copy(update=facts) for item, facts in zip(claims, given, strict=True)]
 
 
 def _take_timings(data: Any, method: str) -> dict[str, float]:
