@@ -10,8 +10,9 @@ What a store lacks stays as it is. The marks on the pages, each closed by `<!-- 
     <!-- results: edge -->      the main claim of each experiment at every size that was run
     <!-- failures: edge -->     what does not reproduce, at which size, and why
     <!-- errata: edge -->       what is printed and what is right, by kind
-    <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, or an entry of it, or
-                                                     `smallest`, `median`, `largest`, `range` of the numbers in it
+    <!-- number: edge.product balance: largest -->   one number of a claim: its `measured`, an entry of that (of an
+                                                     entry, ...), or `smallest`, `median`, `largest`, `range` of
+                                                     the numbers in it
     <!-- number: concept.diffusion@gpu flip -->      of the run with this preset, or full
     <!-- cost: concept.diffusion@gpu -->             how long a run took, and on which device
     <!-- references: edge -->   the documents, with links
@@ -171,16 +172,16 @@ def errata(evidence: Evidence, system: str) -> str:
 
 def number(evidence: Evidence, argument: str) -> str:
     """One number of a claim."""
-    place, _, key = argument.partition(": ")
+    place, *keys = argument.split(": ")
     name, claim = place.split()
     id, _, size = name.partition("@")
-    measured = next(each for each in _claims(evidence, id, size or "quick") if each["id"] == claim)["measured"]
-    if not key:
-        return formatting.text(measured)
-    if isinstance(measured, dict) and key in measured:
-        return formatting.text(measured[key])
-    values = measured.values() if isinstance(measured, dict) else measured
-    found = OF_NUMBERS[key]([value for value in values if isinstance(value, int | float)])
+    found = next(each for each in _claims(evidence, id, size or "quick") if each["id"] == claim)["measured"]
+    for key in keys:
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+        else:
+            values = found.values() if isinstance(found, dict) else found
+            found = OF_NUMBERS[key]([value for value in values if isinstance(value, int | float)])
     return formatting.text(found)
 
 

@@ -54,8 +54,8 @@ def test_a_number_may_be_of_a_run_with_another_preset():
 
 @pytest.mark.parametrize(("key", "text"), [("smallest", "1"), ("median", "2"), ("largest", "4"), ("range", "1 to 4")])
 def test_a_mark_may_ask_for_a_statistic_of_what_was_measured(key: str, text: str):
-    evidence = {"claims": {"a.b": [{"id": "c", "measured": [2, 1, 4]}]}}
-    assert make_evidence.number(evidence, f"a.b c: {key}") == text
+    evidence = {"claims": {"a.b": [{"id": "c", "measured": {"of": {"each": [2, 1, 4]}}}]}}
+    assert make_evidence.number(evidence, f"a.b c: of: each: {key}") == text
 
 
 def test_a_cost_names_the_device():
