@@ -25,7 +25,7 @@ def list_(
 ) -> None:
     """List the experiments: question, source, cost, last verdict.
 
-    Costs are for two CPU cores; GPU means more than a day of that. Your own experiments are included: those in the
+    Costs are for two CPU cores; what takes more than a day of that is for a GPU. Your own experiments are included: those in the
     folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
     """
     from dynascope.lab import registry

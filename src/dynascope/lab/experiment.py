@@ -94,7 +94,7 @@ class Experiment(Fields, ABC):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     control: ClassVar[Mapping[str, Any]]
     cost: ClassVar[Mapping[str, float]] = {}
-    """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}."""
+    """Seconds on two CPU cores, measured: {"quick": ..., "full": ...}; with "H200", those of full on one such GPU."""
     known_failures: ClassVar[Mapping[str, str]] = {}
     """Claims that do not reproduce: the claim's id, and why it fails. "PRESET/ID" is for one preset only, "full/ID" for
     the full setting. The tests hold the list to be exact; a run whose verdicts differ from it exits with status 1."""

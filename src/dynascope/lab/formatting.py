@@ -20,6 +20,8 @@ SYSTEMS = {
 }
 """The systems by the prefix of their experiments' ids; any other system is named after its prefix."""
 
+GPU = "H200"
+"""The key under which a cost has the seconds of the full setting on one such GPU."""
 LONGEST_LIST = 8
 DAY = 24 * 60 * 60
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -131,12 +133,14 @@ def needs_gpu(seconds: object) -> bool:
 
 
 def costs(cost: Mapping[str, int | float]) -> str:
-    """The stated costs of an experiment: quick 12 s, full 116 days on two CPU cores; full is for a GPU."""
+    """The stated costs of an experiment: quick 12 s, full 116 days on two CPU cores; full 7 min on one H200."""
     if not cost:
         return "not stated"
-    times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in cost.items())
-    large = " and ".join(name for name, seconds in cost.items() if needs_gpu(seconds))
-    return f"{times} on two CPU cores" + (f"; {large} is for a GPU" if large else "")
+    on_cpu = {name: seconds for name, seconds in cost.items() if name != GPU}
+    times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in on_cpu.items())
+    large = " and ".join(name for name, seconds in on_cpu.items() if needs_gpu(seconds))
+    on_gpu = f"full {duration(cost[GPU])} on one {GPU}" if GPU in cost else f"{large} is for a GPU" if large else ""
+    return f"{times} on two CPU cores" + (f"; {on_gpu}" if on_gpu else "")
 
 
 def timestamp(stamp: str | None) -> str:

@@ -46,8 +46,13 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
     for entry in entries:
         run = last.get(entry.id)
         verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
+        on_gpu = (
+            f"{formatting.duration(entry.cost[formatting.GPU])} on {formatting.GPU}"
+            if formatting.GPU in entry.cost
+            else "GPU"
+        )
         stated = [entry.cost.get(name) for name in ("quick", "full")]
-        costs = ["GPU" if formatting.needs_gpu(cost) else formatting.duration(cost) for cost in stated]
+        costs = [on_gpu if formatting.needs_gpu(cost) else formatting.duration(cost) for cost in stated]
         question = escape(entry.title) + (f"\n[dim]from {escape(entry.origin)}[/]" if entry.origin else "")
         source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
         table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)

@@ -92,7 +92,7 @@ class Batches(StochasticExperiment):
     id = "catapult.batches"
     source = Source(OVER_PARAMETERIZED, "Figure 4.6, Table 4.2, Figure C.1")
     card = ("batches", 1)
-    cost = {"quick": 11, "full": 300}
+    cost = {"quick": 11, "full": 300, "H200": 80}
     presets = {
         "quick": {**DIGITS, "batch": 16, "seeds": 6, "high": 1.2},
         "fcn5": {"depth": 5, "high": 1.67},

@@ -24,7 +24,7 @@ class Cyclic(StochasticExperiment):
 
     id = "catapult.cyclic"
     source = Source(OVER_PARAMETERIZED, "Figure C.12")
-    cost = {"quick": 5, "full": 900}
+    cost = {"quick": 5, "full": 900, "H200": 270}
     presets = {"quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3}}
     control = {"low": 0.02, "high": 0.08}
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the

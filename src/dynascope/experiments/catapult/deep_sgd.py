@@ -25,7 +25,7 @@ class DeepSgd(StochasticExperiment):
 
     id = "catapult.deep-sgd"
     source = Source(OVER_PARAMETERIZED, "Figures 4.7, C.8-C.11")
-    cost = {"quick": 5, "full": 400}
+    cost = {"quick": 5, "full": 400, "H200": 52}
     presets = {
         "quick": {**DIGITS, "batch": 16, "steps": 100},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},

@@ -73,7 +73,7 @@ class GeneralQuadratic(TwoClasses):
 
     id = "catapult.general-quadratic"
     source = Source(OVER_PARAMETERIZED, "Figure B.4")
-    cost = {"quick": 6, "full": 600}
+    cost = {"quick": 6, "full": 600, "H200": 47}
     presets = {
         "quick": {"seeds": 3, "data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
     }

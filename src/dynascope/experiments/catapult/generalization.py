@@ -78,7 +78,7 @@ class Generalization(TwoClassImages):
 
     id = "catapult.generalization"
     source = Source(OVER_PARAMETERIZED, "Figures 3.2b, 3.4, B.5 to B.13")
-    cost = {"quick": 9, "full": 20000}
+    cost = {"quick": 9, "full": 20000, "H200": 110}
     presets = {
         "quick": {**DIGITS, "test_samples": 200, "width": 500, "steps": 100, "ratios": (0.4, 0.8, 1.2, 1.6, 2.2)},
         "news": {"data": "ag_news"},

@@ -32,7 +32,7 @@ class GradientDescent(DeepExperiment):
 
     id = "catapult.gradient-descent"
     source = Source(OVER_PARAMETERIZED, "Figures 4.2, 4.3, C.2-C.5")
-    cost = {"quick": 8, "full": 280}
+    cost = {"quick": 8, "full": 280, "H200": 10}
     presets = {
         "quick": {"data": "digits", "pool": 4, "width": 512, "below": 0.25, "steps": 40, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},

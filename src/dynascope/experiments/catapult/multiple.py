@@ -61,7 +61,7 @@ class Multiple(DeepExperiment):
 
     id = "catapult.multiple"
     source = Source(OVER_PARAMETERIZED, "Figures 4.4, C.6, C.7")
-    cost = {"quick": 7, "full": 240}
+    cost = {"quick": 7, "full": 96}
     presets = {
         "quick": {**DIGITS, "warm": 20, "steps": 150, "seeds": 3},
         "cnn": {"architecture": "cnn", "width": 512, "printed": 8.9, "final": 4.4},

@@ -85,7 +85,7 @@ class Regimes(Experiment):
 
     id = "catapult.regimes"
     source = Source(OVER_PARAMETERIZED, "Figures 3.1 and 3.2a; Theorems B.3.1, 3.3.1, B.7.1")
-    cost = {"quick": 11, "full": 400}
+    cost = {"quick": 11, "full": 140}
     presets = {
         "quick": {"width": 4000, "seeds": 3, "steps": 150, "widths": (500, 2000, 8000)}
         | {"draws": 10, "draw_widths": (1000, 10_000)}

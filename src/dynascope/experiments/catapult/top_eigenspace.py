@@ -80,7 +80,7 @@ class TopEigenspace(TwoClassImages):
 
     id = "catapult.top-eigenspace"
     source = Source(OVER_PARAMETERIZED, "Figures B.2 and B.3")
-    cost = {"quick": 6, "full": 200}
+    cost = {"quick": 6, "full": 200, "H200": 30}
     presets = {
         "quick": {**DIGITS, "width": 256, "steps": 40, "seeds": 2},
         "svhn": {"data": "svhn"},

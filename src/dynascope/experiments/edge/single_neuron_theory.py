@@ -29,7 +29,7 @@ class SingleNeuronTheory(EdgeExperiment):
 
     id = "edge.single-neuron-theory"
     source = Source(SIMPLE_STRUCTURES, "Theorem 3.5, Proposition 4, Appendix B.9")
-    cost = {"quick": 3, "full": 12}
+    cost = {"quick": 3, "full": 6}
     presets = {"quick": {"angles": 46, "steps": 300}}
     control = {"slowest": 0.02, "fastest": 0.1}
     notes = """The map of three variables (v, wx, wy) at η = K d for a unit teacher: 12 values of K in (1, 1.1], 8 sizes

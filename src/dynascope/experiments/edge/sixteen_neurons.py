@@ -68,7 +68,7 @@ class SixteenNeurons(EdgeExperiment):
 
     id = "edge.sixteen-neurons"
     source = Source(SIMPLE_STRUCTURES, "Figure 3.5")
-    cost = {"quick": 9, "full": 112}
+    cost = {"quick": 9, "full": 23}
     presets = {"quick": {"seeds": 3}}
     control = {"large_rate": 1.0}
     notes = """At a minimum w_i = k_i e_i, v_i = 1/k_i, so |w_i|/v_i = k_i². The start has k_i from 1 to 1.94. Both

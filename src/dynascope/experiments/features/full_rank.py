@@ -24,7 +24,7 @@ class NothingToAlign(CatapultExperiment):
 
     id = "features.full-rank"
     source = Source(OVER_PARAMETERIZED, "Figure C.17")
-    cost = {"quick": 5, "full": 60}
+    cost = {"quick": 5, "full": 60, "H200": 9}
     presets = {"quick": {"dim": 30, "width": 160, "held_out": 500, "steps": 240}}
     control = {"data": "rank-2"}
     notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the controller of features.gradient-descent in

@@ -18,7 +18,7 @@ class CatapultsTeachFeatures(CatapultExperiment):
 
     id = "features.gradient-descent"
     source = Source(OVER_PARAMETERIZED, "Figures 4.8, C.13, C.15, C.16")
-    cost = {"quick": 7, "full": 2400}
+    cost = {"quick": 7, "full": 2400, "H200": 110}
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "steps": 260},
         "middle": {"dim": 30, "samples": 400, "held_out": 2000, "width": 256, "steps": 1000},

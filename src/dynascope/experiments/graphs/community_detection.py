@@ -32,7 +32,7 @@ class CommunityDetection(Experiment):
 
     id = "graphs.community-detection"
     source = Source(SIMPLE_STRUCTURES, "Section 2.6, Figure 2.4, Table A.2")
-    cost = {"quick": 40, "full": 3000}
+    cost = {"quick": 40, "full": 3000, "H200": 220}
     presets = {
         "quick": {"graphs": 600, "test_graphs": 100, "seeds": 2, "learning_rate": 0.003, "layers": 30}
         | {"spectral_rate": 0.004, "spectral_ranks": (3,), "spectral_seeds": 1, "spectra": 40}

@@ -39,7 +39,7 @@ class IrreducibleError(Experiment):
 
     id = "graphs.irreducible-error"
     source = Source(SIMPLE_STRUCTURES, "Section 2.5, Proposition 2.7; Section 2.6")
-    cost = {"quick": 5, "full": 10}
+    cost = {"quick": 5, "full": 4}
     presets = {"quick": {"drawn": 10}}
     control = {"edges": (1,)}
     notes = """Nodes that every operator of a family gives the same features are one class, and a function of them is

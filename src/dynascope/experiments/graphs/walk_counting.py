@@ -34,7 +34,7 @@ class WalkCounting(ComposedExperiment):
 
     id = "graphs.walk-counting"
     source = Source(SIMPLE_STRUCTURES, "Section 2.6, Table 2.2")
-    cost = {"quick": 25, "full": 40000}
+    cost = {"quick": 25, "full": 40000, "H200": 450}
     presets = {
         "quick": {
             "regular_edges": 2,

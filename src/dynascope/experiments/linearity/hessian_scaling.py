@@ -45,7 +45,7 @@ class HessianScaling(Experiment):
 
     id = "linearity.hessian-scaling"
     source = Source(OVER_PARAMETERIZED, "Section 2.3, Figure 2.3, Remarks")
-    cost = {"quick": 13, "full": 600}
+    cost = {"quick": 13, "full": 600, "H200": 280}
     presets = {
         "quick": {
             "widths": (32, 64, 128, 256),

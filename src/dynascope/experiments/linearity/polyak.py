@@ -28,7 +28,7 @@ class Polyak(Experiment):
 
     id = "linearity.polyak"
     source = Source(OVER_PARAMETERIZED, "Section 2.4, (2.16), Section 2.3")
-    cost = {"quick": 11, "full": 300}
+    cost = {"quick": 11, "full": 300, "H200": 77}
     presets = {"quick": {"data": "digits", "widths": (16, 128), "steps": 300, "seeds": 6}}
     control = {"repeated": 1}
     notes = """A fully connected tanh network of three layers of weights, ten points with labels ±0.5, full-batch

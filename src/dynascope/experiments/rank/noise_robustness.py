@@ -18,7 +18,7 @@ class NoiseRobustness(PerturbedHeadExperiment):
 
     id = "rank.noise-robustness"
     source = Source(GRADUAL_RANK, "Figures 3b and 11, Assumption 4.5")
-    cost = {"quick": 14, "full": 1500}
+    cost = {"quick": 14, "full": 440}
     presets = {
         "quick": {"dim": 6, "tokens": 5, "samples": 150, "kept": None, "horizon": 4.5, "points": 400, "seeds": 4}
     }

@@ -23,7 +23,7 @@ class Ablations(TrainedExperiment):
 
     id = "recall.ablations"
     source = Source(SIMPLE_STRUCTURES, "Figures 4.9-4.11")
-    cost = {"quick": 60, "full": 300_000}
+    cost = {"quick": 60, "full": 300_000, "H200": 730}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"alpha": 0.0}
     notes = """Three trainings, with an MLP or a linear map after attention; that of two MLPs is the one of

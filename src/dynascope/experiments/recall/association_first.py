@@ -23,7 +23,7 @@ class AssociationFirst(TrainedExperiment):
 
     id = "recall.association-first"
     source = Source(SIMPLE_STRUCTURES, "Figures 4.3, 4.7")
-    cost = {"quick": 20, "full": 100_000}
+    cost = {"quick": 20, "full": 100_000, "H200": 140}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"alpha": 0.0}
     notes = """Sequences have the statistics of characters in a text; quick has the 20 most frequent ones, short

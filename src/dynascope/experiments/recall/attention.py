@@ -20,7 +20,7 @@ class Attention(TrainedExperiment):
 
     id = "recall.attention"
     source = Source(SIMPLE_STRUCTURES, "Figure 4.4")
-    cost = {"quick": 20, "full": 100_000}
+    cost = {"quick": 20, "full": 100_000, "H200": 140}
     presets = {"quick": QUICK, "small": SMALL}
     control = {"shuffled": True}
     notes = """The same training as recall.association-first, whose stored measurement it takes. Attention is read on

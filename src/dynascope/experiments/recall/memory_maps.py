@@ -21,7 +21,7 @@ class MemoryMaps(TrainedExperiment):
 
     id = "recall.memory-maps"
     source = Source(SIMPLE_STRUCTURES, "Figures 4.6, 4.8")
-    cost = {"quick": 40, "full": 200_000}
+    cost = {"quick": 40, "full": 200_000, "H200": 520}
     presets = {"quick": QUICK | {"several": 3}, "small": SMALL}
     control = {"shuffled": True}
     notes = """The training of recall.association-first, and one with several triggers, the most frequent characters,

@@ -32,7 +32,7 @@ class OneStep(Experiment):
 
     id = "recall.one-step"
     source = Source(SIMPLE_STRUCTURES, "Theorem 4.1, Lemmas C.1 and C.2, Table C.1")
-    cost = {"quick": 10, "full": 90}
+    cost = {"quick": 10, "full": 31}
     presets = {"quick": {"tokens": 100, "length": 200, "draws": 100}}
     control = {"alpha": 0.01}
     notes = """The one-layer model at zero, and one gradient of each of many draws of samples, by automatic

@@ -23,7 +23,7 @@ class ValueRank(TrainedExperiment):
 
     id = "recall.value-rank"
     source = Source(SIMPLE_STRUCTURES, "Figure 4.12")
-    cost = {"quick": 26, "full": 100_000}
+    cost = {"quick": 26, "full": 100_000, "H200": 100}
     presets = {
         "quick": QUICK | {"dim": 64, "ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "learning_rate": 0.03, "steps": 700},
         "small": SMALL | {"ranks": (1, 2, 3, 4, 6, 8, 12, 16, 24), "steps": 2000},
