@@ -15,8 +15,10 @@ from dynascope.lab import formatting, registry
 from dynascope.lab.claims import Claim, claim, erratum, share_of
 from dynascope.lab.errors import LabError, UsageError
 from dynascope.lab.experiment import Experiment, Source
+from dynascope.lab.files import checksum
 from dynascope.lab.json_text import pretty
 from dynascope.lab.report import atlas, write
+from dynascope.lab.report.about import find_registered
 from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
@@ -100,7 +102,7 @@ def keep(
                 "preset": preset,
                 "command": f"dynascope run concept.pair --seed {seed}",
                 "figures": ["second look", "a_first"],
-                "claims": {},
+                "claims": {"holds": 1, "fails": 0, "erratum": 0, "main": "holds", "news": []},
                 "versions": {"jax": "0.10.2"},
                 "device": "cpu",
                 "run_seconds": 83.4,
@@ -242,6 +244,43 @@ def test_a_damaged_run_is_named_and_the_others_are_shown(store: Store):
     assert headless.digest in html
     assert str(store.root) not in html
     assert not (report(store) / damaged.id / damaged.digest).exists()
+
+
+def test_a_run_whose_names_lead_out_of_the_folder_writes_nothing_there(store: Store, tmp_path: Path):
+    """A store may come from somebody else, with checksums that are right."""
+    keep(store)
+    hostile = keep(store, seed=1)
+    name = "../../../../escaped"
+    for kind in ("png", "svg"):
+        outside = (hostile.folder / "figures" / f"{name}.{kind}").resolve()
+        outside.write_bytes(b"anything")
+    files = {f"figures/{name}.{kind}": checksum(b"anything") for kind in ("png", "svg")}
+    manifest = {**hostile.manifest, "figures": [name], "files": {**hostile.manifest["files"], **files}}
+    (hostile.folder / "manifest.json").write_text(pretty(manifest))
+    before = set(tmp_path.rglob("*"))
+    folder = tmp_path / "a" / "b" / "c" / "site"
+    html = write(store, folder, find=lambda _: Pair, data=True).read_text(encoding="utf-8")
+    assert "1 run folder is left out" in html
+    written = set(tmp_path.rglob("*")) - before
+    assert {path for path in written if not path.is_relative_to(folder)} <= set(folder.parents)
+
+
+def test_a_command_that_is_none_leaves_the_pictures_as_stored(store: Store):
+    for seed, command in enumerate(("", "dynascope", 'dynascope run "')):
+        stored = keep(store, seed=seed)
+        (stored.folder / "manifest.json").write_text(pretty({**stored.manifest, "command": command}))
+    assert write(store, store.root.parent / "site", find=lambda _: None).is_file()
+
+
+def test_a_file_of_experiments_beside_the_runs_is_not_loaded(store: Store):
+    trap = store.root / "trap.py"
+    trap.parent.mkdir(parents=True, exist_ok=True)
+    trap.write_text(f"open({str(store.root / 'sprung')!r}, 'w')\nclass A:\n    id = 'concept.other'\n")
+    stored = keep(store)
+    command = f"dynascope run {trap}::concept.other"
+    (stored.folder / "manifest.json").write_text(pretty({**stored.manifest, "command": command}))
+    write(store, store.root.parent / "site", find=find_registered)
+    assert not (store.root / "sprung").exists()
 
 
 def chosen(store: Store) -> str:

@@ -99,6 +99,7 @@ def test_the_address_holds_the_filter_and_back_goes_back(site: Path):
         tab = browser.new_page()
         errors: list[str] = []
         tab.on("pageerror", lambda error: errors.append(str(error)))
+        tab.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
         tab.goto((site / "index.html").as_uri())
         card = tab.locator("[data-text]")
         tab.get_by_role("searchbox").fill("nothing like it")

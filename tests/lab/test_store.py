@@ -10,6 +10,8 @@ import pytest
 from pydantic import Field
 
 from dynascope.lab.errors import StoreError, UsageError
+from dynascope.lab.files import checksum
+from dynascope.lab.inventory import inventory
 from dynascope.lab.run import run
 from dynascope.lab.store import Store
 from dynascope.lab.stored_run import StoredRun
@@ -138,3 +140,66 @@ def test_infinite_fields_are_kept_as_strict_json(walk, store: Store):
     text = (done.folder / "config.json").read_text()
     assert json.loads(text, parse_constant=lambda word: pytest.fail(word))["fields"]["drift"] == "inf"
     assert Endless(**done.config).drift == float("inf")
+
+
+def rewrite(stored: StoredRun, **entries: object) -> None:
+    """Give entries of the manifest other values; None removes one."""
+    manifest = {name: value for name, value in ({**stored.manifest, **entries}).items() if value is not None}
+    (stored.folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("figures", ["../../x"]),
+        ("figures", ["/tmp/x"]),
+        ("figures", [".x"]),
+        ("figures", ["a\\b"]),
+        ("figures", ["a\nb"]),
+        ("figures", [""]),
+        ("figures", "walk"),
+        ("figures", [1]),
+        ("files", {"../x": "0" * 64}),
+        ("files", {"/etc/passwd": "0" * 64}),
+        ("files", {"measured.nc": 5}),
+        ("files", {"measured.nc": "abc"}),
+        ("files", ["measured.nc"]),
+        ("seed", "0"),
+        ("seed", -1),
+        ("seed", True),
+        ("claims", {"holds": 1}),
+        ("claims", [1]),
+        ("command", ["dynascope"]),
+        ("finished", 5),
+        ("data", ["digits"]),
+        ("versions", {"jax": 0}),
+        ("code", "abc"),
+        ("run_seconds", "long"),
+        ("shared", {"a": "b"}),
+        ("preset", 3),
+        ("dynascope", None),
+        ("figures", None),
+    ],
+)
+def test_a_manifest_that_no_run_would_write_is_damaged(
+    stored: StoredRun, store: Store, walk, entry: str, value: object
+):
+    rewrite(stored, **{entry: value})
+    intact = run(walk(), seed=1, store=store)
+    runs, problems = store.runs()
+    assert [found.digest for found in runs] == [intact.digest]
+    (line,) = problems
+    assert f"manifest.json is damaged (the entry {entry}" in line
+    assert "\n" not in line
+    assert sorted(item.state for item in inventory(store)) == ["complete", "damaged"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("config.json", '{"fields": 5}'), ("config.json", "[]"), ("claims.json", "5")]
+)
+def test_a_file_whose_checksum_is_right_is_still_read_with_care(stored: StoredRun, name: str, text: str):
+    (stored.folder / name).write_text(text)
+    rewrite(stored, files={**stored.manifest["files"], name: checksum(stored.folder / name)})
+    changed = StoredRun.open(stored.folder)
+    with pytest.raises(StoreError, match=f"{name} holds no (fields|claims): run again with --force"):
+        _ = changed.config, changed.claims

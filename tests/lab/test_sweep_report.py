@@ -145,3 +145,25 @@ def test_a_damaged_or_older_summary_is_named_and_an_unfinished_one_is_not(walk, 
     assert "claims.csv is damaged" in html
     assert "sweeps/old was written by an earlier version of dynascope: repeat the sweep" in html
     assert "half" not in html
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"figures": [{"name": "../../../../../x", "title": "", "width": 1, "height": 1}]},
+        {"figures": [{"name": "x", "title": "", "width": "1", "height": 1}]},
+        {"files": {"../../x": "0" * 64}},
+        {"id": "../../x"},
+        {"seeds": 0},
+        {"grid": ["drift"]},
+    ],
+)
+def test_a_sweep_whose_names_lead_out_of_its_folder_is_left_out(walk, store: Store, monkeypatch, entries):
+    monkeypatch.setattr(sweep_figures, "draw", lambda _: ())
+    folder = Path(sweep(walk, {"drift": [1.0]}, base={"steps": 10}, store=store).attrs["folder"])
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    (folder / "manifest.json").write_text(json.dumps(manifest | entries))
+    (where,) = entries
+    (line,) = [line for line in sweeps.read_sweeps(store.root / "toy.walk") if isinstance(line, str)]
+    assert where in line or "belongs to" in line
+    assert "\n" not in line

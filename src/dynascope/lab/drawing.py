@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynascope.lab.manifest import file_name
+
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.figure import Figure
 
@@ -59,8 +61,10 @@ def open_figures(draw: Callable[[], Mapping[str, Figure]]) -> Iterator[Mapping[s
             raise TypeError(f"draw returned {type(figures).__name__}, not a dict of figures by name")
         try:
             for name, figure in figures.items():
-                if "/" in name or name.startswith("."):
-                    raise ValueError(f"a figure's name is a file name without a leading dot; got {name!r}")
+                try:
+                    file_name(name)
+                except ValueError as error:
+                    raise ValueError(f"the name of a figure {error}") from None
                 _keep_in_range(figure)
             yield figures
         finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynascope.lab.errors import StoreError
 from dynascope.lab.files import checksum
+from dynascope.lab.manifest import RunManifest, check_manifest
 
 if TYPE_CHECKING:  # listing must not wait for them
     import xarray as xr
@@ -63,9 +64,10 @@ class StoredRun:
             raise OldRunError(f"{path} was written by an earlier version of dynascope: run it again, or remove it")
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT or manifest.get("status") != "complete":
             raise StoreError(f"{path} is not the manifest of a complete run: run again with --force to replace it")
-        missing = {"id", "digest", "seed", "files", "figures", "claims", "command", "finished"} - manifest.keys()
-        if missing:
-            raise StoreError(f"{path} lacks {', '.join(sorted(missing))}: run again with --force to replace the run")
+        try:
+            check_manifest(RunManifest, manifest)
+        except StoreError as error:
+            raise StoreError(f"{path} is damaged ({error}): run again with --force to replace the run") from None
         if (manifest["id"], manifest["digest"]) != (folder.parent.name, folder.name.partition(".")[0]):
             raise StoreError(
                 f"{path} belongs to another run ({manifest['id']}/{manifest['digest']}): remove the folder"
@@ -96,7 +98,14 @@ class StoredRun:
     @cached_property
     def config(self) -> dict[str, Any]:
         """The experiment's fields."""
-        return json.loads(self._check("config.json").read_text(encoding="utf-8"))["fields"]
+        path = self._check("config.json")
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))["fields"]
+        except (ValueError, KeyError, TypeError):
+            fields = None
+        if not isinstance(fields, dict):
+            raise StoreError(f"{path} holds no fields: run again with --force to replace the run")
+        return fields
 
     @cached_property
     def claims(self) -> list[Claim]:
@@ -147,7 +156,10 @@ def read_claims(path: Path) -> list[Claim]:
     """The claims of a file that a run wrote."""
     from dynascope.lab.claims import Claim
 
-    return [Claim.model_validate(claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        return [Claim.model_validate(claim) for claim in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError) as error:
+        raise StoreError(f"{path} holds no claims: run again with --force to replace the run") from error
 
 
 def _load(path: Path) -> xr.Dataset | xr.DataTree:

@@ -84,18 +84,29 @@ def answers(right: float, cut: float, count: int) -> xr.Dataset:
     draw = np.random.default_rng(0)
     values = np.stack([draw.random((4, count)) < right, draw.random((4, count)) < cut], 1)
     values[2:, 1] = values[2:, 0] & (draw.random((2, count)) < 0.5)
-    dims = ("shots", "model", "problem")
-    found = {"right": (dims, values), "readable": (dims, np.ones_like(values))}
-    changed = (("shots", "problem"), np.ones((4, count), bool))
-    return xr.Dataset({**found, "changed": changed}, {"shots": [1, 2, 4, 8], "model": ["whole", "cut"]})
+    found = np.where(values, 7.0, draw.integers(10, 99, values.shape))
+    answer = (("shots", "model", "problem"), found)
+    coords = {"shots": [1, 2, 4, 8], "model": ["whole", "cut"]}
+    return xr.Dataset({"answer": answer, "wanted": ("problem", np.full(count, 7.0))}, coords)
+
+
+def judged(measured: xr.Dataset) -> dict[str, str]:
+    experiment = Arithmetic()
+    return {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(measured, None))}
 
 
 @pytest.mark.parametrize(("cut", "verdict"), [(0.7, "holds"), (0.4, "fails")])
 def test_accuracies_are_compared_from_a_hundred_problems_on(cut, verdict):
-    experiment = Arithmetic()
-    few = experiment.judge(experiment.reduce(answers(0.4, cut, 50), None))
-    assert [claim.id for claim in few] == ["changes", "readable"]
+    assert list(judged(answers(0.4, cut, 50))) == ["changes", "readable"]
     measured = answers(0.4, cut, 400)
-    many = {claim.id: claim.verdict for claim in experiment.judge(experiment.reduce(measured, None))}
-    assert many == {"changes": "holds", "readable": "holds", "few-shots": verdict, "many-shots": "holds"}
-    assert experiment.draw(measured, None, experiment.reduce(measured, None))
+    found = judged(measured)
+    assert found == {"few-shots": verdict, "many-shots": "holds", "changes": "holds", "readable": "holds"}
+    assert Arithmetic().draw(measured, None, Arithmetic().reduce(measured, None))
+
+
+def test_a_truncation_without_effect_or_with_nothing_left_to_read_is_seen():
+    measured = answers(0.4, 0.4, 400)
+    same = measured.assign(answer=measured.answer.sel(model=["whole", "whole"]).assign_coords(model=["whole", "cut"]))
+    assert judged(same) == {"few-shots": "fails", "many-shots": "fails", "changes": "fails", "readable": "holds"}
+    silent = measured.assign(answer=measured.answer.where(measured.model == "whole"))
+    assert judged(silent)["readable"] == "fails"

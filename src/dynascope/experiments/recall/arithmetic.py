@@ -14,10 +14,10 @@ from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.pretrained import has_matrix
 from dynascope.figures import FAINT, PALETTE, panels
 from dynascope.lab.claims import wilson_interval
-from dynascope.lab.criteria import above, every, share
+from dynascope.lab.criteria import above, below, share
 from dynascope.lab.experiment import Claims, Figures, OptionalExperiment, Source
 from dynascope.lm import load_lm, missing_model
-from dynascope.tasks.arithmetic import NEXT_QUESTION, Problem, answer_in, few_shot, make_problems
+from dynascope.tasks.arithmetic import NEXT_QUESTION, answer_in, few_shot, make_problems
 from dynascope.tasks.data import gsm8k
 
 ENOUGH = 100
@@ -38,7 +38,7 @@ class Arithmetic(OptionalExperiment):
     notes = """The document's setting is Phi-3 on the 1,319 problems of GSM8K, for a GPU; its prompt is not stated, so
     the worked examples are the library's own. Name any other model with its layer. Quick runs the whole pipeline with
     SmolLM2 on four simple problems: so few say nothing about accuracy, and no claim is made about it. From 100 problems
-    on one is. The control keeps the whole matrix."""
+    on the main claim is about it. The control keeps the whole matrix."""
 
     model: str = Field("microsoft/Phi-3-mini-4k-instruct", min_length=1)
     """`smollm2`, a folder, a .gguf file, or a name in the cache of a hub."""
@@ -65,7 +65,7 @@ class Arithmetic(OptionalExperiment):
         asked = make_problems(self.count, seed=seed) if self.problems == "made" else gsm8k.problems()[: self.count]
         model = load_lm(self.model, revision=self.revision or None, dtype=self.dtype)
         has_matrix(model, self.layer, self.matrix)
-        right, readable, changed = [], [], []
+        answers = []
         for number, shots in enumerate(self.shots):
             prompts = [few_shot(problem.question, shots) for problem in asked]
             whole = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
@@ -73,39 +73,47 @@ class Arithmetic(OptionalExperiment):
             with model.truncate(self.layer, self.matrix, share=self.share):
                 cut = model.continuations(prompts, tokens=self.tokens, until=NEXT_QUESTION, batch=self.batch)
             current_monitor().progress(number + 1.0, float(len(self.shots)), "evaluations")
-            right.append([_right(whole, asked), _right(cut, asked)])
-            readable.append([[answer_in(text) is not None for text in written] for written in (whole, cut)])
-            changed.append([one != other for one, other in zip(whole, cut, strict=True)])
-        dims = ("shots", "model", "problem")
+            answers.append([[answer_in(text) for text in written] for written in (whole, cut)])
         return xr.Dataset(
             {
-                "right": (dims, np.array(right)),
-                "readable": (dims, np.array(readable)),
-                "changed": (("shots", "problem"), np.array(changed)),
+                "answer": (("shots", "model", "problem"), np.array(answers, float)),  # NaN where there is none
+                "wanted": ("problem", [problem.answer for problem in asked]),
             },
             {"shots": list(self.shots), "model": ["whole", "cut"]},
         )
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
-        accuracy = measured.right.mean("problem")
-        gain = accuracy.sel(model="cut") - accuracy.sel(model="whole")
-        paired = measured.right.sel(model="cut").astype(float) - measured.right.sel(model="whole").astype(float)
-        error = paired.std("problem") / np.sqrt(measured.sizes["problem"])
-        return measured[["readable", "changed"]].assign(accuracy=accuracy, gain=gain, error=error)
+        answer, right = measured.answer.fillna(np.inf), measured.answer == measured.wanted
+        paired = right.sel(model="cut").astype(float) - right.sel(model="whole").astype(float)
+        return xr.Dataset(
+            {
+                "readable": measured.answer.notnull(),
+                "changed": answer.sel(model="cut") != answer.sel(model="whole"),
+                "accuracy": right.mean("problem"),
+                "gain": paired.mean("problem"),
+                "error": paired.std("problem") / np.sqrt(measured.sizes["problem"]),
+            }
+        )
 
     def judge(self, reduced: xr.Dataset) -> Claims:
-        statement = "The truncation changes what the model writes (share of answers)"
-        yield above("changes", statement, reduced.changed.mean(), 0)
-        statement = "What the model writes has a number to read as its answer"
-        yield share("readable", statement, reduced.readable, 0.5)
         if reduced.sizes["problem"] >= ENOUGH:
-            few = reduced.sel(shots=[shots for shots in self.shots if shots <= 2])
             shown = {f"{shots} shots": reduced.accuracy.sel(shots=shots).values for shots in self.shots}
+            few = reduced.sel(shots=[shots for shots in self.shots if shots <= 2])
             statement = "After one or two examples the truncation raises accuracy (the lower end of a 95 % interval)"
-            yield above("few-shots", statement, few.gain - 1.96 * few.error, 0, shown=shown)
-            many = reduced.sel(shots=[shots for shots in self.shots if shots >= 4])
-            statement = "After four or eight it is not"
-            yield every("many-shots", statement, many.gain <= 0)
+            printed = (
+                "LASER improves the few-shot Chain-of-Thought [...] performance on GSM8K when only using 1 or 2 shots"
+            )
+            yield above("few-shots", statement, few.gain - 1.96 * few.error, 0, printed=printed, shown=shown)
+            many = reduced.sel(shots=[shots for shots in self.shots if shots >= 8])
+            statement, printed = (
+                "After eight it lowers accuracy",
+                "the performance is worse in the standard 8-shot setting",
+            )
+            yield below("many-shots", statement, many.gain, 0, printed=printed)
+        statement = "The truncation changes the number that is answered, in most problems"
+        yield share("changes", statement, reduced.changed, 0.5)
+        statement = "The truncated model still answers with a number"
+        yield share("readable", statement, reduced.readable.sel(model="cut"), 0.5)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axis = panels(1)
@@ -120,7 +128,3 @@ class Arithmetic(OptionalExperiment):
         axis.set(xlabel="worked examples", ylabel="right answers, %", ylim=(0, 100), title=f"{of} problems")
         axis.legend()
         return {"arithmetic": figure}
-
-
-def _right(written: list[str], asked: list[Problem]) -> list[bool]:
-    return [answer_in(text) == problem.answer for text, problem in zip(written, asked, strict=True)]

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 from dynascope.lab.drawing import card_panel, lay_out, open_figures
 from dynascope.lab.errors import WorkerLost, one_line
@@ -84,9 +85,9 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
 
     files: dict[str, bytes] = {}
     for name, png in run.figures.items():
-        with suppress(OSError):  # not a picture
+        with suppress(OSError, Image.DecompressionBombError):  # not a picture, or not one of ours
             files[f"{name}.wide.webp"] = wide(png)
-    kind = find(run.id) or find(shlex.split(run.manifest["command"])[2])
+    kind = find(run.id) or find(_address(run))
     if kind is None:
         return files, [f"{run.folder} cannot be drawn again: {run.id} is not known here"]
     problems: list[str] = []
@@ -103,6 +104,15 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
     except Exception as error:  # the experiment may have changed since it was run
         problems.append(f"{run.folder} cannot be drawn by this version of {run.id} ({one_line(error)})")
     return files, problems
+
+
+def _address(run: StoredRun) -> str:
+    """The experiment in the run's command, such as `mine.py::my.thing`; a file beside the runs is data, and not loaded."""
+    with suppress(ValueError, IndexError):
+        address = shlex.split(run.manifest["command"])[2]
+        if not Path(address.partition("::")[0]).resolve().is_relative_to(run.folder.resolve().parents[1]):
+            return address
+    return run.id
 
 
 def _web_files(name: str, figures: Mapping[str, Figure], panel: int | None) -> dict[str, bytes]:

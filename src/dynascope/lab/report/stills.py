@@ -80,6 +80,6 @@ def _still(folder: Path, path: Path, scale: float = 1.0) -> Still:
     try:
         with Image.open(path) as picture:
             width, height = (round(scale * pixels) for pixels in picture.size)
-    except UnidentifiedImageError:
+    except (UnidentifiedImageError, Image.DecompressionBombError):
         width, height = 1200, 750
     return Still(path.relative_to(folder).as_posix(), width, height)

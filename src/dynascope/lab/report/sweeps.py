@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dynascope.lab import formatting
-from dynascope.lab.errors import StoreError
+from dynascope.lab.errors import StoreError, plain
 from dynascope.lab.files import checksum
+from dynascope.lab.manifest import SweepManifest, check_manifest
 from dynascope.lab.run_folders import OLD, SWEEPS, UNFINISHED
 from dynascope.lab.sweeps.summary import FORMAT
 
@@ -112,11 +113,16 @@ def read_sweeps(folder: Path, data: bool = False) -> Iterator[SweepPage | str]:
             if manifest.get("format") != FORMAT:
                 yield f"{path} was written by an earlier version of dynascope: repeat the sweep; its runs are stored"
                 continue
+            check_manifest(SweepManifest, manifest)
+            if manifest["id"] != folder.name:
+                raise StoreError(f"it belongs to {plain(manifest['id'])}")
             for name, sum in manifest["files"].items():
                 if checksum(path / name) != sum:
                     raise StoreError(f"{name} is damaged")
             summary = json.loads((path / "sweep.json").read_text(encoding="utf-8"))
-            yield SweepPage(path, manifest, summary, data)
+            page = SweepPage(path, manifest, summary, data)
+            _ = page.table  # so that whoever shows it can rely on it
+            yield page
         except FileNotFoundError:
             continue  # unfinished, or not a sweep of ours
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StoreError) as error:
