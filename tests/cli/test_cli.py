@@ -215,7 +215,7 @@ def test_a_cost_beyond_a_day_is_one_for_a_gpu(dynascope):
     assert "full 12 days on two CPU cores; full is for a GPU" in dynascope("show", "rank.vision")[1]
     assert " GPU " in dynascope("list", "rank.vision")[1]
     attention = " ".join(dynascope("show", "recall.attention")[1].split())
-    assert "full 27 h 47 min on two CPU cores; full 2 min 20 s on one H200" in attention
+    assert "full 27 h 46 min on two CPU cores; full 2 min 20 s on one H200" in attention
     assert "2 min 20 s on H200" in dynascope("list", "recall.attention")[1]
     small = " ".join(dynascope("show", "concept.signal-order")[1].split())
     assert "cost quick 8.0 s, full 1 min on two CPU cores preset quick" in small

@@ -25,8 +25,8 @@ def list_(
 ) -> None:
     """List the experiments: question, source, cost, last verdict.
 
-    Costs are for two CPU cores; what takes more than a day of that is for a GPU. Your own experiments are included: those in the
-    folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
+    Costs are for two CPU cores; what takes more than a day of that is for a GPU. Your own experiments are included:
+    those in the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
     """
     from dynascope.lab import registry
     from dynascope.lab.places import experiments_on
