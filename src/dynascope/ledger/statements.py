@@ -13,7 +13,7 @@ The rows stand in the TOML files beside this one, one file for each document or 
     claims = ["rank.weights/main"]  # the claims that judge it as printed; "experiment-id/claim-id"
     instead = []                    # claims that say what is true instead, if it does not hold as printed
     errata = []                     # errata whose counter-example refutes it
-    support = []                    # claims that check the measurement or say more than is printed; they do not judge it
+    support = []                    # claims that check the measurement or say more than is printed, and do not judge it
     nothing_instead = ""            # why nothing is true instead, if a claim is known to fail and `instead` is empty
     not_judged = ""                 # the reason, if there are no claims and no errata
 
