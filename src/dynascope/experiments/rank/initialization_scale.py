@@ -39,6 +39,10 @@ class InitializationScale(VisionExperiment):
         "gpu": GPU | {"recorded": 60, "scales": (1.0, 0.6, 0.3, 0.1)},
     }
     control = {"scales": (1.0, 1.0)}
+    known_failures = {
+        "small/as-accurate": """At one seed of three the smallest start ends 0.06 below the others; at the other two the
+        range is about the limit."""
+    }
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor, but not
     the patch map, the positions, the extra token and the layer norms. The paper does not state its factors. Components
     are singular values, since the gain of a product is not symmetric. In the control all factors are 1, so that there
