@@ -220,7 +220,7 @@ def _draw_gains(axes: Axes, trace: xr.Dataset) -> None:
     for name, label, color in (
         ("association", "by the last word", PALETTE[0]),
         ("context", "by the words before", PALETTE[1]),
-        ("copying", "the same, words that recur", PALETTE[2]),
+        ("copying", "the same, words that recur", PALETTE[3]),
     ):
         axes.plot(trace.step, trace[name], color=color, label=label)
     axes.set(ylabel="nats gained over frequency", title="Last word and context", ylim=(-0.15, None))
