@@ -38,6 +38,7 @@ if _TYPE_CHECKING:
         linear_steps as linear_steps,
         log_steps as log_steps,
         monitored_by as monitored_by,
+        observe as observe,
     )
     from dynascope.lab.trajectories import load_trajectory as load_trajectory
 
@@ -60,6 +61,7 @@ _DYNAMICS = (
     "linear_steps",
     "log_steps",
     "monitored_by",
+    "observe",
 )
 _ROOMS = (
     "curves",

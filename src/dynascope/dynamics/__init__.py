@@ -18,5 +18,6 @@ from dynascope.dynamics.flow import Flow as Flow, dense_flow as dense_flow, flow
 from dynascope.dynamics.iterate import Map as Map, iterate as iterate
 from dynascope.dynamics.member import Member as Member
 from dynascope.dynamics.monitor import Monitor as Monitor, monitored_by as monitored_by
+from dynascope.dynamics.observe import observe as observe
 from dynascope.dynamics.schedule import linear_steps as linear_steps, log_steps as log_steps
 from dynascope.dynamics.trajectory import Trajectory as Trajectory

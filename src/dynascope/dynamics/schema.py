@@ -17,9 +17,8 @@ from jaxtyping import PyTree
 
 from dynascope import checks
 from dynascope.dynamics.process import Process
-from dynascope.dynamics.schedule import Schedule
 from dynascope.dynamics.stopping import condition_met
-from dynascope.probes.probe import Probe, Snapshot, Value
+from dynascope.probes.probe import Coords, Probe, Snapshot, Value
 
 MemberLike = Callable[..., Process]
 """A `ds.Member`, or any function of settings that returns a process."""
@@ -38,6 +37,8 @@ class Outline(NamedTuple):
     probes: dict[str, Probe]
     values: dict[str, PyTree]
     """Shapes of what each probe returns."""
+    coords: dict[str, Coords]
+    """The labels along each probe's own dimensions."""
     work: int
     """Multiplications per step of one member, about."""
     size: int
@@ -100,15 +101,20 @@ class Schema(NamedTuple):
         return xr.Dataset(variables, coords)
 
 
-def make_schema(outline: Outline, schedule: Schedule, dims: Mapping[str, np.ndarray]) -> Schema:
+def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapping[str, np.ndarray]) -> Schema:
     """Name everything that a run records.
 
     Probes that follow the run share the dimension `step` (or `time`); one with a cadence of its own has `<probe>_step`.
+
+    Args:
+        outline: What an abstract evaluation told.
+        recorded: For each probe the steps (times) at which it records.
+        dims: The dimensions of the ensemble with their labels.
     """
-    common = next((at for name, at in schedule.recorded.items() if outline.probes[name].every is None), None)
+    common = next((at for name, at in recorded.items() if outline.probes[name].every is None), None)
     variables = {}
     for name, probe in outline.probes.items():
-        times = schedule.recorded[name]
+        times, labels = recorded[name], outline.coords[name]
         shares = common is not None and np.array_equal(times, common)
         axis = outline.axis if shares else f"{name}_{outline.axis}"
         for variable, entry, leaf in _entries(name, outline.values[name]):
@@ -117,7 +123,7 @@ def make_schema(outline: Outline, schedule: Schedule, dims: Mapping[str, np.ndar
             if len(own) != len(leaf.shape):
                 has = f"{len(leaf.shape)} dimensions in its value '{entry}', but {len(own)} names: {own}"
                 raise ValueError(f"probe '{name}': {has}")
-            coords = {dim: np.asarray(probe.coords[dim]) for dim in own if dim in probe.coords}
+            coords = {dim: np.asarray(labels[dim]) for dim in own if dim in labels}
             variables[variable] = Variable(name, entry, axis, times, own, tuple(leaf.shape), coords)
     return Schema(dims, variables)
 
@@ -131,7 +137,7 @@ def examine(
     except TypeError:
         given = ", ".join(f"{name}=..." for name in [*setting, *fixed])
         raise TypeError(f"the member is called as member({given}), but it takes {inspect.signature(member)}") from None
-    seen: list[tuple[str, dict[str, Probe], int]] = []
+    seen: list[tuple[str, dict[str, Probe], dict[str, Coords], int]] = []
 
     def evaluate(setting: Mapping[str, PyTree], fixed: Mapping[str, PyTree]) -> tuple[PyTree, PyTree, PyTree]:
         process = _call(member, setting, fixed)
@@ -141,14 +147,16 @@ def examine(
         values = {name: _measure(name, probe, snapshot) for name, probe in process.probes.items()}
         if stop is not None:
             condition_met(stop, snapshot)
-        seen.append((process.axis, dict(process.probes), process.work(state)))
+        probes = dict(process.probes)
+        coords = {name: own(snapshot) if callable(own := probe.coords) else own for name, probe in probes.items()}
+        seen.append((process.axis, probes, coords, process.work(state)))
         return eqx.filter(process, eqx.is_array), state, values
 
     arrays, state, values = eqx.filter_eval_shape(evaluate, setting, fixed)
-    axis, probes, work = seen[0]
+    axis, probes, coords, work = seen[0]
     _check_names(values, axis, [*setting])
     size = sum(leaf.size for leaf in jax.tree.leaves(state))
-    return Outline(axis, probes, values, work, size, _nbytes((arrays, state, values)))
+    return Outline(axis, probes, values, coords, work, size, _nbytes((arrays, state, values)))
 
 
 def recording_axis(trace: xr.Dataset, name: str, dims: Sequence[str]) -> str | None:

@@ -149,7 +149,7 @@ def carry_out(run: Run, request: Request, *, since: int | float | None = None, s
     outline, dims = run.outline, tuple(run.dims)
     schedule = make_schedule(request, outline.axis, outline.probes, stop=run.stop, since=since)
     run = run._replace(record=schedule.record)
-    schema = make_schema(outline, schedule, run.dims)
+    schema = make_schema(outline, schedule.recorded, run.dims)
     outcome = run_members(run, schedule, schema, state)
     each = {"diverged_at": outcome.diverged_at}
     if run.stop is not None:

@@ -57,6 +57,7 @@ Value = Array | Mapping[str, Array]
 Memory = TypeVar("Memory")
 """What a probe carries from one recording to the next."""
 Dims = tuple[str, ...]
+Coords = Mapping[str, Sequence[Any] | np.ndarray]
 Names = Mapping[str, Dims]
 Every = int | Sequence[int] | np.ndarray | None
 """A cadence: every so many steps, or exactly these steps; None follows the run's."""
@@ -76,8 +77,8 @@ class Probe(Generic[Memory]):
     estimate can carry its uncertainty."""
     dims: Dims | Names = ()
     """Names of the value's own dimensions; a mapping of entries to names if the value is a mapping."""
-    coords: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
-    """Labels along those dimensions."""
+    coords: Coords | Callable[[Snapshot], Coords] = field(default_factory=dict)
+    """Labels along those dimensions; a function of the snapshot, if they are known from the model only."""
     every: Every = None
     """The cadence: every so many steps, or exactly the listed steps. None follows the run's."""
     initial_state: Callable[[Snapshot], Memory] = _no_state
@@ -90,7 +91,7 @@ class Probe(Generic[Memory]):
         for names in self.dims.values() if isinstance(self.dims, Mapping) else (self.dims,):
             if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
                 raise TypeError(f"dims must be a tuple of names, one for each axis; got {checks.shown(names)}")
-        if not isinstance(self.coords, Mapping):
+        if not isinstance(self.coords, Mapping) and not callable(self.coords):
             raise TypeError(f"coords must map names of dimensions to labels; got {checks.shown(self.coords)}")
         _check_cadence(self.every)
 
@@ -110,7 +111,7 @@ def probe(
     function: Callable[[Snapshot], Value],
     dims: Dims | Names = (),
     *,
-    coords: Mapping[str, Sequence[Any] | np.ndarray] | None = None,
+    coords: Coords | Callable[[Snapshot], Coords] | None = None,
     every: Every = None,
 ) -> Probe:
     """A probe without a state.
@@ -118,7 +119,7 @@ def probe(
     Args:
         function: From the snapshot to an array of any shape, or to a mapping of arrays; see `Probe`.
         dims: Names of the value's own dimensions; a mapping of entries to names if the value is a mapping.
-        coords: Labels along those dimensions.
+        coords: Labels along those dimensions, or a function of the snapshot that gives them.
         every: The cadence, in steps; see `Probe`.
 
     Returns:
