@@ -187,7 +187,8 @@ class CentralFlow(Process[CentralState]):
 
     def snapshot(self, state: CentralState, now: Array) -> CentralSnapshot:
         model = eqx.combine(state.parameters, self.model)
-        return CentralSnapshot(model, now, self.objective, oscillation=state.oscillation)
+        data, on = self.objective.data, self.objective.on
+        return CentralSnapshot(model, now, self.objective, data=data, loss_on=on, oscillation=state.oscillation)
 
     def diverged_at(self, state: CentralState) -> Array:
         return state.diverged_at

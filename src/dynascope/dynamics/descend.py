@@ -177,7 +177,8 @@ class Descent(SteppedProcess[DescentState]):
             return self._batch(drawn, self.read(drawn))
 
         model = eqx.combine(state.parameters, self.model)
-        return Snapshot(model, now, self.objective, state.optimizer, batch)
+        data, on = self.objective.data, self.objective.on
+        return Snapshot(model, now, self.objective, state.optimizer, batch, data, on)
 
     def diverged_at(self, state: DescentState) -> Array:
         return state.diverged_at

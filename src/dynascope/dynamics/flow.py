@@ -143,7 +143,8 @@ class Flow(Process[FlowState]):
         return lax.cond(until > now, move, lambda state: state, state)
 
     def snapshot(self, state: FlowState, now: Array) -> Snapshot:
-        return Snapshot(eqx.combine(state.parameters, self.model), now, self.objective)
+        model = eqx.combine(state.parameters, self.model)
+        return Snapshot(model, now, self.objective, data=self.objective.data, loss_on=self.objective.on)
 
     def diverged_at(self, state: FlowState) -> Array:
         return state.diverged_at

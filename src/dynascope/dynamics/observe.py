@@ -45,7 +45,10 @@ class _Observed(Process[PyTree]):
         return state
 
     def snapshot(self, state: PyTree, now: Array) -> Snapshot:
-        return Snapshot(eqx.combine(state, self.model), now, self.objective)
+        model = eqx.combine(state, self.model)
+        if not isinstance(self.objective, Objective):
+            return Snapshot(model, now, self.objective)
+        return Snapshot(model, now, self.objective, data=self.objective.data, loss_on=self.objective.on)
 
     def diverged_at(self, state: PyTree) -> Array:
         return jnp.asarray(-1, jnp.int32)

@@ -25,6 +25,12 @@ from dynascope.geometry.linearity import (
     hessian_norm as hessian_norm,
     linearity_gap as linearity_gap,
 )
+from dynascope.geometry.noise import (
+    BatchSharpness as BatchSharpness,
+    GradientNoise as GradientNoise,
+    batch_sharpness as batch_sharpness,
+    gradient_noise as gradient_noise,
+)
 from dynascope.geometry.orbits import (
     gram_imbalance as gram_imbalance,
     imbalance as imbalance,
@@ -34,6 +40,7 @@ from dynascope.geometry.orbits import (
     norm_ratio as norm_ratio,
     residual as residual,
 )
+from dynascope.geometry.similarity import linear_cka as linear_cka
 from dynascope.geometry.spectra import (
     perturbation_singular_values as perturbation_singular_values,
     product_singular_values as product_singular_values,

@@ -23,6 +23,7 @@ from dynascope.probes.kernel import (
     kernel_distance as kernel_distance,
     kernel_norm as kernel_norm,
 )
+from dynascope.probes.noise import batch_sharpness as batch_sharpness, gradient_noise as gradient_noise
 from dynascope.probes.polyak import polyak as polyak
 from dynascope.probes.probe import Batch as Batch, Probe as Probe, Snapshot as Snapshot, probe as probe
 from dynascope.probes.spectra import (
@@ -30,3 +31,4 @@ from dynascope.probes.spectra import (
     product_spectrum as product_spectrum,
 )
 from dynascope.probes.truncation import truncations as truncations
+from dynascope.probes.weights import cka as cka, weight_ranks as weight_ranks

@@ -39,6 +39,10 @@ class Snapshot:
     """The state of a descent's optimizer after the last step; None if there is no optimizer."""
     batch: Callable[[], Batch] = _no_batch
     """The batch of the next step, drawn when it is called."""
+    data: PyTree = None
+    """The data that the objective is evaluated on, one row for each example; None if there is none."""
+    loss_on: Callable[[PyTree, PyTree], Array] | None = None
+    """`loss_on(model, rows)`: the loss on some rows of the data; None if the loss takes no data."""
 
     def loss(self, model: PyTree = None) -> Array:
         """The objective on all the data.
