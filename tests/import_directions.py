@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
     "dynamics.watching": {"dynamics", "probes"},
     "dynamics.schema": {"dynamics", "probes"},
-    "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # a trajectory is saved by the lab
+    "dynamics.trajectory": {"dynamics", "probes", "figures", "lab.trajectories"},  # it is saved by the lab, and drawn
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,

@@ -140,3 +140,7 @@ type(monitor).__name__
 trained = ds.descend(start, valley, optax.sgd(0.1), steps=50)
 longer = trained.resume(steps=50)
 print(trained.at, longer.at, longer.model)
+
+# %% observe
+checkpoints = {step: ds.descend(start, valley, optax.sgd(0.1), steps=step).model for step in (1, 10, 100)}
+ds.observe(checkpoints, valley, probes={"loss": ds.probes.loss(), "sharpness": ds.probes.sharpness()})

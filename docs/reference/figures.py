@@ -18,6 +18,19 @@ figures.legend_beside(axes)
 figure, (left, right) = figures.panels(2)
 figure.get_size_inches()
 
+# %% plot_trace
+import jax.numpy as jnp
+import optax
+
+import dynascope as ds
+
+probes = {"loss": ds.probes.loss(), "weights": lambda w: w}
+trace = ds.descend(jnp.ones(3), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=40, probes=probes).trace
+figures.plot_trace(trace)
+
+# %% sparkline
+figures.sparkline(trace.loss.values)[:60]
+
 # %% settings_colors
 len(figures.settings_colors(3))
 

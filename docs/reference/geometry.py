@@ -148,3 +148,27 @@ ds.geometry.low_rank(jnp.diag(jnp.array([3.0, 2.0, 1.0])), rank=1)
 # %% truncate
 cut = ds.geometry.truncate({"w": jnp.diag(jnp.array([3.0, 2.0, 1.0]))}, lambda model: model["w"], rank=2)
 jnp.linalg.matrix_rank(cut["w"])
+
+
+# %% gradient_noise
+def on_rows(net, rows):
+    """The mean squared error on some rows."""
+    inputs, targets = rows
+    return jnp.mean((jax.vmap(net)(inputs)[:, 0] - targets) ** 2)
+
+
+ds.geometry.gradient_noise(on_rows, net, (x, y))
+
+# %% GradientNoise
+noise = ds.geometry.gradient_noise(on_rows, net, (x, y), rows=4)
+float(noise.scale), float(noise.error)
+
+# %% batch_sharpness
+ds.geometry.batch_sharpness(on_rows, net, (x, y), batch=4, key=jax.random.key(2))
+
+# %% BatchSharpness
+curvature = ds.geometry.batch_sharpness(on_rows, net, (x, y), batch=20, key=jax.random.key(2), draws=4)
+float(curvature.value), float(curvature.error)
+
+# %% linear_cka
+ds.geometry.linear_cka(x, jax.vmap(net)(x))

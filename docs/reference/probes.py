@@ -110,3 +110,15 @@ trace(ds.probes.product_spectrum(pairs, dims=("singular",))).it.values
 # %% truncations
 weights = {"inner": lambda net: net.weights[0]}
 dict(trace(ds.probes.truncations(weights, (1, 3), lambda net: jnp.mean(jax.vmap(net)(x) ** 2))).it.sizes)
+
+# %% gradient_noise
+trace(ds.probes.gradient_noise())[["it", "it_error"]].isel(step=0)
+
+# %% batch_sharpness
+trace(ds.probes.batch_sharpness(4))[["it", "it_error"]].isel(step=0)
+
+# %% weight_ranks
+trace(ds.probes.weight_ranks()).it.isel(step=-1)
+
+# %% cka
+trace(ds.probes.cka(lambda net: jax.vmap(net)(x))).it.values

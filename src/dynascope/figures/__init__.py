@@ -6,6 +6,7 @@ import matplotlib.
 
 from dynascope.figures.forms import concept_plane, legend_beside, panels, settings_colors
 from dynascope.figures.style import FAINT, HOUSE_STYLE, INK, PALETTE, THEORY
+from dynascope.figures.trace import plot_trace, sparkline
 
 __all__ = [
     "FAINT",
@@ -16,5 +17,7 @@ __all__ = [
     "concept_plane",
     "legend_beside",
     "panels",
+    "plot_trace",
     "settings_colors",
+    "sparkline",
 ]

@@ -22,6 +22,7 @@ def calls() -> Calls:
         "descend": (at | {"optimizer": optax.sgd(0.1), "steps": 2, "record": 1}, steps),
         "flow": (at | {"times": [0.0, 0.1]}, steps),
         "dense_flow": (at | {"until": 0.1}, {"until": "2.5"}),
+        "observe": ({"models": [PARAMS], "task": loss}, {"probes": "{}", "steps": "None", "task": "None"}),
         "iterate": ({"rule": half, "initial": VECTOR, "steps": 2}, steps | state),
         "central_flow": (at | {"learning_rate": 0.1, "steps": 2}, steps | {"learning_rate": POSITIVE}),
         "ensemble": (

@@ -29,6 +29,10 @@ def first(model: Any) -> Any:
     return model["a"]
 
 
+def on_rows(params: Any, rows: Any) -> Any:
+    return jnp.mean((rows @ params - 1) ** 2)
+
+
 def calls() -> Calls:
     at = {"loss": loss, "params": PARAMS}
     kernel = {"model": PARAMS, "x": X, "apply": apply}
@@ -72,6 +76,12 @@ def calls() -> Calls:
         "random_perturbation": ({"key": KEY, "now": FACTORS, "then": FACTORS}, {}),
         "low_rank": ({"matrix": jnp.eye(3), "rank": 1}, {"matrix": ARRAYS, "rank": "0"}),
         "truncate": ({"model": {"a": jnp.eye(3)}, "where": first, "rank": 1}, {"rank": "0"}),
+        "gradient_noise": ({"loss": on_rows, "params": jnp.ones(2), "data": X}, {"rows": ""}),
+        "batch_sharpness": (
+            {"loss": on_rows, "params": jnp.ones(2), "data": X, "batch": 2, "key": KEY, "draws": 2},
+            {"batch": "", "draws": ""},
+        ),
+        "linear_cka": ({"x": X, "y": X}, {"x": "shaped", "y": "shaped"}),
         "spectral_density": (at | {"key": KEY, "draws": 2, "degree": 2}, {}),
         "kernel_product": (kernel, rows),
         "tangent_kernel": (kernel, rows),

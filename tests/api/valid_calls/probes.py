@@ -37,5 +37,9 @@ def calls() -> Calls:
             {"weights": {"a": pairs}, "ranks": (0, 1), "measure": loss},
             dims | {"dims": "[]"},
         ),
+        "gradient_noise": ({}, every | {"rows": "2**62"}),
+        "batch_sharpness": ({"batch": 2}, every | {"batch": "2**62", "draws": "2**62", "seed": "0"}),
+        "weight_ranks": ({}, every | {"change": "True"}),
+        "cka": ({"features": loss}, every),
         "product_spectrum": ({"pairs": pairs}, dims),
     }

@@ -1,0 +1,140 @@
+"""A trace at a glance: a panel for each thing that was recorded."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from dynascope.figures.forms import legend_beside, panels, settings_colors
+from dynascope.figures.style import HOUSE_STYLE, PALETTE
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 3
+MOST_LINES = 12
+"""Curves in one panel; of more, the median and the middle 80 % are drawn."""
+MOST_NAMED = 6
+FEW = 20
+"""Recordings below which each one is marked."""
+DECADES = 2
+"""From this range of positive values on, the axis is logarithmic."""
+
+
+def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
+    """Draw what probes recorded, a panel for each.
+
+    An estimate has a band of its error if the trace has one (`sharpness_error` of `sharpness`). Curves of several
+    members, layers or indices share a panel. Positive values over two decades or more have a logarithmic axis.
+
+    Args:
+        trace: A trace, as `descend`, `ensemble` and `observe` return it.
+        names: The variables to draw. Default: all that were recorded, without the further entries of a probe.
+
+    Returns:
+        The figure.
+    """
+    from matplotlib import rc_context
+
+    if not isinstance(trace, xr.Dataset):
+        raise TypeError(f"trace must be an xarray.Dataset, such as a trajectory's trace; got {type(trace).__name__}")
+    recorded = {str(name): axis for name in trace.data_vars if (axis := _recording_axis(trace[name])) is not None}
+    if names is None:
+        names = [name for name in recorded if not any(name.startswith(f"{base}_") for base in recorded)]
+    if wrong := [name for name in names if name not in recorded]:
+        raise ValueError(
+            f"names must be variables of the trace, {', '.join(recorded) or 'which has none'}; got {wrong[0]!r}"
+        )
+    if not names:
+        raise ValueError("trace must hold something that was recorded along step or time")
+    columns = min(COLUMNS, len(names))
+    with rc_context(HOUSE_STYLE):  # pyright: ignore[reportArgumentType]
+        figure, grid = panels(columns, math.ceil(len(names) / columns), squeeze=False)
+        for axes, name in zip(grid.flat, names, strict=False):
+            _draw(axes, trace, name, recorded[name])
+        for axes in grid.flat[len(names) :]:
+            axes.remove()
+    return figure
+
+
+def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
+    """A small curve as SVG, without axes; logarithmic under the same rule as panels.
+
+    Args:
+        values: The curve, `(n,)`; what is not finite is left out.
+        width: Width in pixels.
+        height: Height in pixels.
+
+    Returns:
+        The text of an `svg` element; empty if fewer than two values are finite.
+    """
+    x, y = np.flatnonzero(np.isfinite(values)), np.asarray(values, float)[np.isfinite(values)]
+    if len(y) < 2:
+        return ""
+    y = np.log(y) if _spans_decades(y) else y
+    across = (x - x[0]) / (x[-1] - x[0]) * (width - 2) + 1
+    up = (height - 2) * (1 - (y - y.min()) / (np.ptp(y) or 1)) + 1
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+    line = f'<polyline points="{points}" fill="none" stroke="{PALETTE[1]}" stroke-width="1.5"/>'
+    return f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}">{line}</svg>'
+
+
+def _spans_decades(values: np.ndarray) -> bool:
+    return bool(values.size and values.min() > 0 and values.max() > 10**DECADES * values.min())
+
+
+def _recording_axis(variable: xr.DataArray) -> str | None:
+    dims = [str(dim) for dim in variable.dims]
+    found = [dim for dim in dims if dim in ("step", "time") or dim.endswith(("_step", "_time"))]
+    return found[0] if found and np.issubdtype(variable.dtype, np.number) else None
+
+
+def _draw(axes: Axes, trace: xr.Dataset, name: str, along: str) -> None:
+    variable = trace[name]
+    x, curves = variable[along].values, _curves(variable, along)
+    if len(curves) > MOST_LINES:
+        seen = ~np.all(np.isnan(curves), axis=0)
+        low, middle, high = np.nanquantile(curves[:, seen], (0.1, 0.5, 0.9), axis=0)
+        axes.fill_between(x[seen], low, high, color=PALETTE[1], alpha=0.2, linewidth=0, label="middle 80 %")
+        axes.plot(x[seen], middle, color=PALETTE[1], label=f"median of {len(curves)}")
+        axes.legend()
+    else:
+        colors = [PALETTE[1]] if len(curves) == 1 else settings_colors(len(curves))
+        error = trace.get(f"{name}_error")
+        widths = _curves(error, along) if error is not None and error.dims == variable.dims else 0 * curves
+        style = {"marker": "o", "markersize": 3} if len(x) < FEW else {}
+        for curve, width, color, label in zip(curves, widths, colors, _labels(variable, along), strict=True):
+            axes.plot(x, curve, color=color, label=label, **style)
+            if np.any(width > 0):
+                axes.fill_between(x, curve - width, curve + width, color=color, alpha=0.2, linewidth=0)
+        if 1 < len(curves) <= MOST_NAMED:
+            legend_beside(axes)
+    if _spans_decades(curves[np.isfinite(curves)]):
+        axes.set_yscale("log")
+    title = variable.attrs.get("long_name", name.replace("_", " "))
+    axes.set(title=title, xlabel=along.removeprefix(f"{name}_"), ylabel=variable.attrs.get("units", ""))
+
+
+def _curves(variable: xr.DataArray, along: str) -> np.ndarray:
+    """All curves of a variable, `(curve, step)`."""
+    return np.asarray(variable.transpose(..., along).values, float).reshape(-1, variable.sizes[along])
+
+
+def _labels(variable: xr.DataArray, along: str) -> list[str]:
+    """A label for each curve: its place along the dimensions that have several."""
+    own = [dim for dim in variable.dims if dim != along]
+    places = itertools.product(*(variable[dim].values.tolist() for dim in own))
+    named = [dim for dim in own if variable.sizes[dim] > 1]
+    return [
+        ", ".join(f"{dim} {_short(at)}" for dim, at in zip(own, place, strict=True) if dim in named) for place in places
+    ]
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
