@@ -25,8 +25,9 @@ def weight_ranks(*, change: bool = False, every: Every = None) -> Probe:
         every: The cadence, in steps; see `Probe`.
 
     Returns:
-        A probe with the dimension `weight`, shape (weights,), whose labels are the places in the model: the stable rank, Σσ²/σ₁²; further
-        entries: `effective`, exp of the entropy of the shares σ²/Σσ², and `norm`, the largest singular value σ₁.
+        A probe with the dimension `weight`, shape (weights,), whose labels are the places in the model: the stable
+        rank, Σσ²/σ₁²; further entries: `effective`, exp of the entropy of the shares σ²/Σσ², and `norm`, the largest
+        singular value σ₁.
     """
     checks.one_of("change", change, (True, False))
 
