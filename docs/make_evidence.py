@@ -30,6 +30,7 @@ from typing import Any
 
 import kept_evidence
 from dynascope.lab import formatting, registry
+from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
 from dynascope.lab.store import Store
 
@@ -123,9 +124,20 @@ def results(evidence: Evidence, system: str) -> str:
         others = "; ".join(f"`{size}`: {cell}" for size, cell in sizes.items() if size not in ("quick", "full"))
         share = f"{row['holds']} of {row['of']}" if row else "–"
         expected = formatting.text(claims[0]["expected"])
-        cells = (claims[0]["statement"], expected, sizes["quick"], share, sizes.get("full", "–"), others or "–")
+        full = sizes.get("full") or not_run(id)
+        cells = (claims[0]["statement"], expected, sizes["quick"], share, full, others or "–")
         lines.append(_row([f"`{id}`", *cells]))
     return "\n".join(lines)
+
+
+def not_run(id: str) -> str:
+    """Why there is no run at an experiment's defaults: what it would cost, or need."""
+    cost = {entry.id: entry.cost for entry in registry.entries()}.get(id, {}).get("full")
+    if cost is None:
+        return "–"
+    if issubclass(registry.load(id), OptionalExperiment):
+        return "not run: it needs a language model"
+    return f"not run: {formatting.duration(cost)} on two CPU cores"
 
 
 def failures(evidence: Evidence, system: str) -> str:
