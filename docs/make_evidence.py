@@ -135,7 +135,7 @@ def not_run(id: str) -> str:
     cost = {entry.id: entry.cost for entry in registry.entries()}.get(id, {}).get("full")
     if cost is None:
         return "–"
-    if issubclass(registry.load(id), OptionalExperiment):
+    if not formatting.needs_gpu(cost) and issubclass(registry.load(id), OptionalExperiment):
         return "not run: it needs a language model"
     return f"not run: {formatting.duration(cost)} on two CPU cores"
 
