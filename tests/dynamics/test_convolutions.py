@@ -132,7 +132,7 @@ def test_without_convolutions_the_operations_stay_as_they_are():
         return {"a": jnp.tanh(tree["a"] @ tree["a"].T), "key": jax.random.split(tree["key"])[0], "none": None}
 
     given = {"a": normal(0, (3, 3)), "key": jax.random.key(1), "none": None}
-    traced = jax.make_jaxpr(step)(given)
+    traced = jax.make_jaxpr(jax.jit(step))(given)
     assert str(jax.make_jaxpr(channels_last(step))(given)) == str(traced)
 
 

@@ -33,7 +33,7 @@ def channels_last(function: Callable[..., Out]) -> Callable[..., Out]:
     """
 
     def rewritten(*arguments: Any) -> Out:
-        traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        traced, shapes = jax.make_jaxpr(jax.jit(function), return_shape=True)(*arguments)
         values = eval_jaxpr(_rewrite(traced.jaxpr, {}), traced.consts, *jax.tree.leaves(arguments))
         return jax.tree.unflatten(jax.tree.structure(shapes), values)
 

@@ -114,8 +114,9 @@ def run_members(run: Run, schedule: Schedule, schema: Schema, state: PyTree = No
     batched = bool(run.dims)
     devices = usable_devices((run.member, run.fixed, run.stop))[: None if batched else 1]
     ticks = jax.device_put(schedule.ticks)
-    size, backend = run.outline.size, Ordinary("ordinary: a single run")
-    program = Program(run.member, run.fixed, ticks, schedule.sizes, run.stop, batched, devices, size, backend)
+    recorded, backend = (schedule.sizes, run.outline.values), Ordinary("ordinary: a single run")
+    given = run.member, run.fixed, ticks, *recorded, run.stop
+    program = Program(*given, batched, devices, run.outline.size, backend)
     if devices[1:] and devices[0].platform == "cpu" and jax.__version_info__ < LAPACK_WAITS_FOR_ITSELF_UNTIL:
         devices = devices[:1] if program.uses_lapack(run.settings) else devices
     width = run.width or _choose_width(run.outline, schedule, devices)

@@ -20,6 +20,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 import dynascope as ds
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.program import jit_once
 from dynascope.lab.experiment import Fields, JoinableExperiment, Values
 from dynascope.probes.probe import Snapshot, probe
 from dynascope.tasks.concept_labels import ConceptLabels
@@ -275,7 +276,7 @@ class DiffusionExperiment(Painting, Network, Drawing, JoinableExperiment):
     def _signals(self, seed: int) -> dict[str, Any]:
         """The signal and the diversity of each concept in pixel space, at each separation."""
         key, found = jax.random.fold_in(jax.random.key(seed), 1), []
-        measure = eqx.filter_jit(lambda sep: ImageConcepts(sep, **dict(Drawing.of(self))).signals(key, SIGNAL_PICTURES))
+        measure = jit_once(lambda sep: ImageConcepts(sep, **dict(Drawing.of(self))).signals(key, SIGNAL_PICTURES))
         for separation in self.separations:
             found.append(jax.tree.map(np.asarray, measure(jnp.asarray(separation, self.precision))))
         signal, spread = (np.stack(part) for part in zip(*found, strict=True))

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.program import jit_once
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, THEORY, panels, settings_colors
 from dynascope.lab.criteria import above, agrees, every, falling
@@ -77,7 +78,7 @@ class Budget(Experiment):
 
     def measure(self, seed: int) -> xr.Dataset:
         task = self.task()
-        tests = jax.jit(lambda key: task.sample(key, TESTS))(jax.random.key(1))
+        tests = jit_once(lambda key: task.sample(key, TESTS))(jax.random.key(1))
         rows = [xr.concat([self._train(task, tests, seed, b, s) for s in self.shares], "share") for b in self.budgets]
         found = xr.concat(rows, xr.IndexVariable("budget", list(self.budgets)))
         entropy = task.entropy(np.asarray(tests.tokens), character_frequencies(TEXT))

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, ensemble
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.program import jit_once
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.criteria import above, agrees, below
@@ -88,7 +89,8 @@ class IndirectObjects(Experiment):
 
     def _train(self, seed: int, rule: optax.GradientTransformation, depth: int) -> xr.Dataset:
         task = IndirectObject(self.tokens, self.length, self.alpha)
-        tests = jax.jit(lambda key: IndirectObject(self.tokens, self.length, 0.0).sample(key, TESTS))(jax.random.key(1))
+        clean = IndirectObject(self.tokens, self.length, 0.0)
+        tests = jit_once(lambda key: clean.sample(key, TESTS))(jax.random.key(1))
         ranks = (0, self.rank, self.dim)
         seen = truncations({"last": lambda m: m.blocks[-1].feed.into}, ranks, lambda m: _look(task, m, tests))
 

@@ -16,6 +16,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.dynamics import Descent, Trajectory, ensemble
 from dynascope.dynamics.ensemble import member_seeds
+from dynascope.dynamics.program import jit_once
 from dynascope.experiments.recall.readings import (
     DROPPED,
     MAPS,
@@ -90,7 +91,8 @@ class RecallTraining(Training, Measurement):
     def measure(self, seed: int) -> xr.Dataset:
         keys, seeds = jax.random.split(jax.random.key(seed), 2), member_seeds(seed, self.seeds)
         task = self.task(CONTEXT_NOISE)
-        tests = self.task(0.0).sample(keys[0], self.tests), task.sample(keys[1], self.tests)
+        clean = self.task(0.0)
+        tests = jit_once(lambda keys: (clean.sample(keys[0], self.tests), task.sample(keys[1], self.tests)))(keys)
         probes = self.probes(task, *tests)
 
         def start(number: Any) -> RecallTransformer:
@@ -108,7 +110,7 @@ class RecallTraining(Training, Measurement):
             over, more = {"seed": (seeds, tuple(jax.tree.leaves(models)))}, {"shuffled": self.shuffled}
             return ensemble(member, over, steps=self.steps, record=recorded(self.steps), fixed=fixed | more)
 
-        models = jax.jit(jax.vmap(start))(seeds)
+        models = jit_once(jax.vmap(start))(seeds)
         structure = jax.tree.structure(models)
         if self.clean_first:
             before = train(models, alpha=0.0, rate=self.clean_rate)
