@@ -21,7 +21,6 @@ WIDTH, FRAMES, ZOOM, COLORS = 1300, 13, 2, 16
 
 def main(folder: str) -> None:
     run = StoredRun.open(Path(folder))
-    (PICTURES / "concept-diffusion-manifest.json").write_bytes((run.folder / "manifest.json").read_bytes())
     for name in FIGURES:
         figure = Image.open(run.figures[name]).convert("RGB")
         small = figure.resize((WIDTH, round(WIDTH * figure.height / figure.width)), Image.Resampling.LANCZOS)
