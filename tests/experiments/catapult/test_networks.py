@@ -13,7 +13,7 @@ from dynascope.experiments.catapult.cyclic import cycles_of
 from dynascope.experiments.catapult.deep_experiment import DIVERGED, Network
 from dynascope.experiments.catapult.gradient_descent import GradientDescent
 from dynascope.experiments.catapult.multiple import Multiple, catapults_of
-from dynascope.experiments.catapult.sgd_experiment import spikes_of
+from dynascope.experiments.catapult.sgd_experiment import between_spikes, spikes_of
 from dynascope.lab.errors import UsageError
 from dynascope.lab.fields import build
 from dynascope.tasks.data.files import DataNotFoundError
@@ -44,6 +44,7 @@ def test_the_first_spike_is_measured_from_the_lowest_loss_before_it():
     np.testing.assert_allclose([found.height, found.part, found.end], [[8], [0.9], [0.2]])
     assert found.rest_rise.values == pytest.approx([0.2 / 0.6], rel=1e-5)
     assert found.critical_then.values == [2]
+    assert found.critical_at_turn.values == [2]
     assert (found.notable.values.tolist(), found.notable_above.values.tolist()) == ([[2], [2]], [[0], [0]])
     assert found.largest_rise.values[0] == pytest.approx([3])
 
@@ -85,6 +86,16 @@ def test_spikes_of_sgd_are_counted_until_the_run_is_trained():
     assert not spikes_of(run(loss, top), factor=3.1).height.size
 
 
+def test_steps_beside_the_spikes_are_counted_until_the_run_is_trained():
+    loss = [1.0, 0.9, 3.0, *[0.5] * 6, 0.4, 0.3, 1e-4, 9.0]
+    top = [0.5, 0.5, 2.5, 0.1, 0.2, *[0.1] * 7, 0.0]
+    norm = [9, 9, 9, 1, 1, 1, 1, 1, 1, 1, 2, 2, 9]
+    found = between_spikes(run(loss, top, norm=norm)).isel(seed=0)
+    assert found.rest_rise == pytest.approx(0.2), "from 0.4 to 0.5 beside the spike, of 0.5 at the start; not the last"
+    assert found.norm_kept == 1, "the drop is within five steps of the spike"
+    assert between_spikes(run(loss, top, norm=norm), factor=4).norm_kept.item() == pytest.approx(10 / 11)
+
+
 def test_a_cycle_is_judged_by_its_own_trough():
     loss = [1.0, 0.5, 0.9, 0.4, 0.4, 0.3, 0.35, 0.2, 0.1]
     found = cycles_of(run(loss, [0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1], norm=range(9)), 4, 1).isel(seed=0)
@@ -111,6 +122,7 @@ def sgd_trace():
     tops = np.stack([np.where(loss == 2.8, part, 0.1) for part in (1.7, 2.1)], axis=-1)
     found = {name: (("ratio", "seed", "step"), np.tile(values, (2, 1, 1))) for name, values in steps.items()}
     found["kernel_top"] = ("ratio", "seed", "step", "split"), np.tile(tops, (2, 1, 1, 1))
+    found["kernel_rest"] = ("ratio", "seed", "step", "split"), np.tile(loss[:, None] - tops, (2, 1, 1, 1))
     found["rate"] = ("ratio", "seed", "rate_step"), np.ones((2, 1, 1))
     found["hessian_rate"] = ("ratio", "seed", "hessian_rate_step"), np.ones((2, 1, 1))
     return xr.Dataset(found, {"split": [1, 5], "hessian_rate_step": [0]}, {"data": "made by hand"})

@@ -15,7 +15,14 @@ import dynascope as ds
 from dynascope.dynamics import rates
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, Network
-from dynascope.experiments.catapult.sgd_experiment import TRAINED, StochasticExperiment, spikes_of
+from dynascope.experiments.catapult.sgd_experiment import (
+    MEDIAN,
+    OSCILLATION,
+    TRAINED,
+    StochasticExperiment,
+    between_spikes,
+    spikes_of,
+)
 from dynascope.experiments.catapult.spikes_drawing import NORM, REST, TOP, stamp
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.figures import FAINT, INK, THEORY, panels
@@ -29,6 +36,8 @@ MATCH = 0.9
 """The least match rate that counts as the printed one."""
 RISES = 10
 """A match rate needs at least this many rises over all seeds."""
+SPIKE = 1.3
+"""A spike multiplies the loss on all the data by more than this."""
 HESSIAN_EVERY = 10
 """Steps between measurements of the Hessian of a batch."""
 TASK = ds.tasks.Supervised("mse")
@@ -100,8 +109,14 @@ class Batches(StochasticExperiment):
     }
     control = {"high": 0.1}
     known_failures = {
-        "quick/total-loss-match": "A step for one batch often raises the loss of the others, at any rate: the printed "
-        "match rates do not come out for the loss on all the data."
+        "total-loss-match": "A step for one batch often raises the loss of the others, at any rate: the printed match "
+        "rates do not come out for the loss on all the data. On digits and on CIFAR-10 the rate is above the critical "
+        "one in 6 % of the rises, hardly more than by chance.",
+        "monotone-below": "For the same reason: also at a rate below all critical ones steps raise the loss on all the "
+        "data, by up to a seventh.",
+        "full/batch-loss-match": "There is no case: at 0.8 times the mean critical rate 4 % of the steps are above "
+        "their batch's, by a fifth at most, and none raises the loss of its batch: the top eigenvector carries too "
+        "little of it.",
     }
     notes = """Table 4.2 counts the steps at which "the loss" rises and says in how many of them the rate is above the
     critical rate of the batch, b / ‖K(batch)‖. Three numbers are reported: the match if the loss is that of the
@@ -135,7 +150,11 @@ class Batches(StochasticExperiment):
         steps = high.hessian_rate_step.values.astype(int)
         with np.errstate(invalid="ignore"):  # a network whose neurons are all dead has no critical rate
             hessian_ratio = high.hessian_rate.values / high.batch_rate.values[:, steps]
-        return spikes_of(high, 1.3)[["share"]].assign(
+        low = runs.isel(ratio=1).loss.values
+        growth = np.where(np.logical_and.accumulate(low > TRAINED, axis=1)[:, :-1], low[:, 1:] / low[:, :-1], 0)
+        return spikes_of(high, SPIKE)[["share"]].assign(
+            low_growth=("seed", growth.max(axis=1)),
+            rest_rise=between_spikes(high, factor=SPIKE).rest_rise,
             own=("own_rise", critical[own]),
             total=("total_rise", critical[total]),
             base_rate=critical.sum() / counted.sum(),
@@ -152,14 +171,30 @@ class Batches(StochasticExperiment):
         post_hoc = "The rate of quick: at 0.8 and 1 times the mean there are ten rises at some seeds only."
         yield share("batch-loss-match", statement, reduced.own, MATCH, cases=RISES, post_hoc=post_hoc, **about)
         statement = "Where a step raises the loss on all the data, the rate is above the critical rate of the batch"
+        about["printed"] = (
+            "whenever the (total) training loss increases, the algorithmic learning rate η is larger than the critical "
+            "learning rate η_crit(X_batch) for the current batch; 97.32, 96.17 and 94.67 % (Table 4.2)"
+        )
         yield share("total-loss-match", statement, reduced.total, MATCH, cases=RISES, **about)
         statement = f"At {self.low:g} times the mean critical rate no batch is ever above its own: the least critical "
         statement += "rate over the rate"
         about = {"source": "Figure 4.6a", "shown": {"at the higher": reduced.least.isel(ratio=0)}}
         yield above("below-all", statement, reduced.least.isel(ratio=1), 1, **about)
+        statement = f"At {self.low:g} times the mean critical rate the loss on all the data never rises: its largest "
+        statement += "growth in a step"
+        about = {"source": "Figure 4.6a"}
+        printed = "the training loss of mini-batch SGD monotonically decreases until convergence without any spike"
+        yield below("monotone-below", statement, reduced.low_growth, 1, printed=printed, **about)
+        statement = "There it has no spike, only small rises: its largest growth in a step"
+        yield below("no-spike-below", statement, reduced.low_growth, SPIKE, **about)
+        statement = "At the higher rate the loss beside the top eigenvector hardly rises: its largest rise in a step, "
+        statement += "over its start"
+        printed = "the decrease of L>1 is nearly monotonic, with only small oscillations present"
+        about |= {"source": "Figure 4.6b", "post_hoc": MEDIAN}
+        yield below("rest-nearly-monotone", statement, reduced.rest_rise, median=OSCILLATION, printed=printed, **about)
         for top, where in ((5, "in the top 5 eigenvectors"), (1, "along the top eigenvector")):
-            statement = "Of the spikes of the loss on all the data (more than 1.3 times) nearly all of the rise lies "
-            statement += f"{where}"
+            statement = f"Of the spikes of the loss on all the data (more than {SPIKE:g} times) nearly all of the rise "
+            statement += f"lies {where}"
             part = reduced.share.sel(split=top)
             shown = {"spikes": part.size}
             yield above(f"spikes-in-the-top-{top}", statement, part, median=0.9, source="Figure 4.6b", shown=shown)

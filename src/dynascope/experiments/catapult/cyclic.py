@@ -15,6 +15,8 @@ from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.criteria import above, every, share
 from dynascope.lab.experiment import Claims, Figures, Source
 
+ONLY = 0.9
+"""The part of a rise along the top eigenvector of a spike that occurs there."""
 RISE = 1.5
 """A cycle has a spike if the loss exceeds this multiple of its lowest value earlier in the cycle."""
 
@@ -24,9 +26,17 @@ class Cyclic(StochasticExperiment):
 
     id = "catapult.cyclic"
     source = Source(OVER_PARAMETERIZED, "Figure C.12")
-    cost = {"quick": 5, "full": 900, "H200": 270}
-    presets = {"quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "cycles": 3}}
+    cost = {"quick": 10, "full": 900, "H200": 270}
+    presets = {"quick": {**DIGITS, "batch": 16, "architecture": "fcn", "depth": 5, "seeds": 8}}
     control = {"low": 0.02, "high": 0.08}
+    known_failures = {
+        "spike-in-each-cycle": "After a catapult the critical rate is higher, and a cycle can pass without a spike.",
+        "norm-falls-with-each": "Between spikes the kernel grows again, by more than small spikes take from it.",
+        "spikes-in-the-top": "At twice the critical rate several directions are unstable.",
+        "full/spike-and-smaller-kernel": "In the residual network the first rises are small, 1.25 to 2.3 times the "
+        "lowest loss: two of five stay below the 1.5 that count as a spike. The kernel ends smaller in all, and there "
+        "are spikes in later cycles.",
+    }
     notes = """The document states neither bounds nor period; here the rate is a triangle between half and twice the
     critical rate of the whole set at the start, with a period of 40 steps, batches of a quarter of the data. In the
     control the whole triangle is far below the critical rate. The full setting, WRN-10-10 on images of 32 x 32 pixels,
@@ -63,11 +73,21 @@ class Cyclic(StochasticExperiment):
         post_hoc = "Most cycles, not every one: after a catapult the critical rate is higher, and a cycle can pass "
         post_hoc += "without a spike."
         yield share("spikes-in-most-cycles", statement, spiked, 0.6, source="Remark 4.3.3", post_hoc=post_hoc)
+        statement = f"In every cycle the loss goes above {RISE:g} times its lowest earlier in it"
+        printed = "there is a spike in the training loss when the learning rate is increased"
+        yield every("spike-in-each-cycle", statement, spiked, source="Remark 4.3.3", printed=printed)
+        statement = "Over every cycle with a spike the norm of the kernel falls"
+        fell = (norm.diff("edge").values < 0)[spiked.transpose("seed", "cycle").values]
+        printed = "there is a decrease in the spectral norm of the tangent kernel according to each loss spike"
+        yield every("norm-falls-with-each", statement, fell, source="Appendix C.3", printed=printed)
         statement = "In the median over cycles with a spike, most of the rise lies along the top eigenvector"
         post_hoc = "Two thirds. Nine tenths, asked first, hold at some seeds only: at twice the critical rate several "
         post_hoc += "directions are unstable."
         part = reduced.share.values[spiked.values]
         yield above("along-the-top", statement, part, median=2 / 3, post_hoc=post_hoc)
+        statement = f"In every cycle with a spike at least {ONLY:.0%} of the rise lies along the top eigenvector"
+        printed = "loss spikes occur in the top eigenspace of the tangent kernel"
+        yield every("spikes-in-the-top", statement, part >= ONLY, source="Appendix C.3", printed=printed)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"cyclic": draw_sgd(measured, 1)}

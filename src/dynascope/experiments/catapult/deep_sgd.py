@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from pydantic import Field, PositiveInt
 
 from dynascope.dynamics.ensemble import member_seeds
 from dynascope.experiments.catapult.deep_experiment import DIGITS, TEN, Learner
-from dynascope.experiments.catapult.sgd_experiment import SPIKE, StochasticExperiment, spikes_of
+from dynascope.experiments.catapult.sgd_experiment import (
+    MEDIAN,
+    OSCILLATION,
+    SPIKE,
+    StochasticExperiment,
+    between_spikes,
+    spikes_of,
+)
 from dynascope.experiments.catapult.spikes_drawing import draw_sgd
 from dynascope.experiments.documents import OVER_PARAMETERIZED
-from dynascope.lab.criteria import below, every, share
+from dynascope.lab.criteria import above, below, every, share
 from dynascope.lab.experiment import Claims, Figures, Source
 
 FEW = 5
 """The claims need at least this many spikes in all runs together."""
-SHARE = 0.8
-"""The part of the rise that should lie along the top eigenvector, in the median over spikes."""
+SHARE, ONLY = 0.8, 0.9
+"""The part of the rise along the top eigenvector: of most spikes, and of a spike that is only there."""
+DROP = 0.95
+"""The norm of the kernel after a spike over that before, if it has dropped significantly."""
 
 
 class DeepSgd(StochasticExperiment):
@@ -38,8 +49,11 @@ class DeepSgd(StochasticExperiment):
     }
     control = {"ratio": 0.05}
     known_failures = {
-        "quick/drops-at-each": "What a spike takes from the kernel grows with the loss it carries: small spikes leave "
-        "the kernel as it is or larger."
+        "drops-at-each": "What a spike takes from the kernel grows with the loss it carries: small spikes leave the "
+        "kernel as it is or larger. On CIFAR-10 it is lower after each spike, but after four of ten by less than 5 %.",
+        "quick/only-in-the-top": "On digits half of the spikes lie partly along further eigenvectors, whose critical "
+        "rates are exceeded too. On CIFAR-10, where the first eigenvalue is far above the others, all lie along it.",
+        "quick/rest-nearly-monotone": "On digits further eigenvectors take part in the spikes.",
     }
     notes = """Learning rates are multiples of the critical one of the whole set at the start. A spike is a loss (on all
     the data) that is the highest within 5 steps before and after, and more than twice the lowest in the 5 steps before;
@@ -59,7 +73,8 @@ class DeepSgd(StochasticExperiment):
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         ends = measured.kernel.isel(step=[0, -1]).values
-        return spikes_of(measured).assign(kernel_change=("seed", ends[:, 1] / ends[:, 0]))
+        found = spikes_of(measured).assign(kernel_change=("seed", ends[:, 1] / ends[:, 0]))
+        return found.merge(between_spikes(measured))
 
     def judge(self, reduced: xr.Dataset) -> Claims:
         along = reduced.share.sel(split=1)
@@ -68,10 +83,23 @@ class DeepSgd(StochasticExperiment):
         shown = {"median": along.median() if along.size else "none"}
         post_hoc = "The number of spikes that it takes; and the part, which was 0.9: at one seed the median is 0.904."
         yield share("spikes-along-the-top", statement, along >= SHARE, 0.5, cases=FEW, shown=shown, post_hoc=post_hoc)
+        statement = f"In every spike at least {ONLY:.0%} of the rise lies along the top eigenvector"
+        printed = "we consistently observe that for SGD, catapults occur only in the top-1 eigendirection"
+        about: dict[str, Any] = {"source": "Section 4.3, Figure 4.7", "printed": printed}
+        yield every("only-in-the-top", statement, along >= ONLY, cases=FEW, **about)
+        statement = "The loss beside the top eigenvector hardly rises: its largest rise in a step, over its start"
+        about["printed"] = "the decrease of L>1 is nearly monotonic, with only small oscillations present"
+        yield below("rest-nearly-monotone", statement, reduced.rest_rise, median=OSCILLATION, post_hoc=MEDIAN, **about)
         statement = "The norm of the kernel ends lower than it starts (end over start)"
         yield below("falls-over-the-run", statement, reduced.kernel_change, 1)
-        statement = "At every spike the norm of the kernel is lower after it than before"
-        yield every("drops-at-each", statement, reduced.norm_ratio < 1, source="Section 4.4")
+        statement = f"At every spike the norm of the kernel is lower after it than before, by {1 - DROP:.0%} at least"
+        about["printed"] = "at each spike of the training loss, there is a significant drop in the spectral norm of NTK"
+        yield every("drops-at-each", statement, reduced.norm_ratio < DROP, **about)
+        statement = "More than five steps away from every spike, most steps do not lower the norm: their share, mean "
+        statement += "over seeds"
+        about["printed"] = "while ‖K‖ are mostly increasing or staying unchanged at other steps"
+        kept, shown = reduced.norm_kept.mean(), {"by seed": reduced.norm_kept}
+        yield above("norm-kept-elsewhere", statement, kept, 0.5, shown=shown, post_hoc=MEDIAN, **about)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"deep-sgd": draw_sgd(measured, 1)}

@@ -27,8 +27,9 @@ from dynascope.theory.catapult import critical_rates
 
 NEAR = 0.02
 """Rates nearer than this to a boundary between regimes are not judged."""
-ORDERED = slice(1.05, 1.6)
-"""Critical rates up to which a larger rate leaves a smaller kernel."""
+FIRST, ORDERED, LAST = 1.05, 1.6, 1.98
+"""Critical rates from which on there are catapults, up to which a larger rate leaves a smaller kernel, and up to which
+there are catapults."""
 
 
 class OneExample(ds.Member):
@@ -74,10 +75,12 @@ class GeneralQuadratic(TwoClasses):
     id = "catapult.general-quadratic"
     source = Source(OVER_PARAMETERIZED, "Figure B.4")
     cost = {"quick": 6, "full": 600, "H200": 47}
-    presets = {
-        "quick": {"seeds": 3, "data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}
-    }
+    presets = {"quick": {"data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}}
     control = {"rate": 1.8, "ratios": (0.5, 0.7)}
+    known_failures = {
+        "kernel-by-every-rate": "Near twice the critical rate the kernel oscillates before it settles, and ends at any "
+        "value below the critical one, not at a smaller one than at lower rates."
+    }
     notes = """g = w·x/|x| + γ/2 wᵀΣw with Σ a diagonal of random signs (one draw for each seed), w ~ N(0, I) in 100
     dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
     y)²/2, so that the critical rate is about 2. Networks: two layers, 20 images, rates in critical rates of their own
@@ -135,10 +138,10 @@ class GeneralQuadratic(TwoClasses):
         yield slope("peak-by-gamma", statement, gammas.peak, "gamma", low=-2.2, high=-1.8, **about)
         statement = f"At rate {self.rate:g} every γ gives a catapult"
         yield every("catapults", statement, gammas.regime == two_layers.CATAPULT, **about)
-        ends = gammas.end.sel(gamma=gammas.gamma < 0.005).median("seed")
-        statement = "The kernel at the end does not depend on γ below 0.005: spread over the mean, of medians over "
-        statement += "seeds"
-        yield below("kernel-not-by-gamma", statement, np.ptp(ends.values) / ends.mean(), 0.25, **about)
+        ends, printed = gammas.end.median("seed"), "width or γ seems to have no effect on the tangent kernel norm"
+        statement = "The kernel at the end does not depend on γ: spread over the mean, of medians over seeds"
+        value = np.ptp(ends.values) / ends.mean()
+        yield below("kernel-not-by-gamma", statement, value, 0.25, printed=printed, source="Figure B.4")
         expected = xr.where(
             rates.over < 1, two_layers.MONOTONE, xr.where(rates.over < 2, two_layers.CATAPULT, two_layers.DIVERGENT)
         )
@@ -146,11 +149,18 @@ class GeneralQuadratic(TwoClasses):
         statement = f"γ = {self.gamma:g}: monotone below the critical rate, a catapult up to twice it, divergent beyond"
         right, shown = (rates.regime == expected).where(off_edge), {"rate over critical": rates.over.median("seed")}
         yield every("by-rate", statement, right, cases=3, shown=shown, **about)
-        ordered = rates.sel(rate=slice(2 * ORDERED.start, 2 * ORDERED.stop)).median("seed")
-        statement = f"Up to {ORDERED.stop:g} critical rates a larger rate has a higher peak (median over seeds)"
-        yield rising("peak-by-rate", statement, ordered.peak, along="rate", **about)
-        statement = "There a larger rate leaves a smaller kernel at the end (median over seeds)"
-        yield falling("kernel-by-rate", statement, ordered.end, along="rate", **about)
+        catapults = rates.sel(rate=slice(2 * FIRST, 2 * LAST)).median("seed")
+        statement = "At every rate that brings a catapult a larger rate has a higher peak (median over seeds)"
+        printed = "Smaller γ or larger learning rates lead to larger training loss at the peak"
+        yield rising("peak-by-rate", statement, catapults.peak, along="rate", printed=printed, **about)
+        statement = "At every such rate a larger rate leaves a smaller kernel at the end (median over seeds)"
+        printed = "Larger learning rates make tangent kernel decrease more"
+        yield falling("kernel-by-every-rate", statement, catapults.end, along="rate", printed=printed, **about)
+        statement = (
+            f"Up to {ORDERED:g} critical rates a larger rate leaves a smaller kernel at the end (median over seeds)"
+        )
+        ordered = catapults.end.sel(rate=slice(None, 2 * ORDERED))
+        yield falling("kernel-by-rate", statement, ordered, along="rate", **about)
         yield from self._judge_networks(networks)
 
     def _judge_networks(self, networks: xr.Dataset) -> Claims:
@@ -168,6 +178,9 @@ class GeneralQuadratic(TwoClasses):
         change = middle.end / middle.start
         statement = "Their kernel at the end, over its start, does not depend on the width: its largest difference"
         yield below("networks-kernel", statement, change.max("width") - change.min("width"), 0.1, **about)
+        statement = "The peak of every network is higher at a larger rate"
+        printed = "Larger width and larger learning rates have similar effect on the training loss at the peak"
+        yield rising("networks-peak-by-rate", statement, middle.peak, along="ratio", printed=printed, **about)
         statement = "A larger rate makes it smaller"
         yield falling("networks-by-rate", statement, change, along="ratio", **about)
 

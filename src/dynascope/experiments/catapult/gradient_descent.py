@@ -23,6 +23,8 @@ SHARE = 0.9
 """The part of the rise that should lie in the top eigenvectors."""
 MANY = {"top": 50, "splits": (10, 30, 50)}
 """Splits for ten outputs."""
+ROUNDING = 1e-6
+"""The largest rise in a step, over its start, of a part of the loss that decreases monotonically."""
 NOTABLE = 0.01
 """A step raises the loss notably if it does so by this share of the initial loss."""
 
@@ -44,6 +46,10 @@ class GradientDescent(DeepExperiment):
         "ten-classes-cnn": {"classes": TEN, "architecture": "cnn", "width": 512, "ratio": 5.0, **MANY},
     }
     control = {"ratio": 0.1}
+    known_failures = {
+        "rest-monotone": "The eigenvectors turn while the kernel falls, and part of the spike passes into the rest: "
+        "it rises by 1 to 9 % of its start in a step on digits, by 13 to 21 % on CIFAR-10."
+    }
     notes = """Learning rates are multiples of the critical one at the start, n / ‖K‖, since the document's own depend
     on a preprocessing it does not state; the multiples are those its rates have to the critical rates it quotes.
     Images are standardized by channel, labels are ±1, the loss is the mean squared error, weights are in the NTK
@@ -76,6 +82,8 @@ class GradientDescent(DeepExperiment):
         bounded = np.where(np.isfinite(loss) & (loss < DIVERGED * loss[:, :1]), loss, np.inf)
         spike = first_spike(bounded, RISE, within=WINDOW)
         over = xr.DataArray(spike.recovery(bounded), dims="seed")
+        turn = xr.DataArray(np.minimum(spike.peak + 1, loss.shape[1] - 1), dims="seed")
+        critical = (high.kernel_critical_rate / high.rate).drop_vars("step")
         rises, above_critical = runs.loss.diff("step", label="lower") / start, runs.rate > runs.kernel_critical_rate
         notable = rises > NOTABLE
         return xr.Dataset(
@@ -85,7 +93,8 @@ class GradientDescent(DeepExperiment):
                 "end": ("seed", bounded[:, -1] / loss[:, 0]),
                 "rest_rise": (part.kernel_rest.diff("step") / part.kernel_rest.isel(step=0)).max("step"),
                 "norm_change": high.kernel.isel(step=-1) / high.kernel.isel(step=0),
-                "critical_then": (high.kernel_critical_rate / high.rate).isel(step=over),
+                "critical_then": critical.isel(step=over),
+                "critical_at_turn": critical.isel(step=turn),
                 "largest_rise": rises.max("step"),
                 "notable": notable.sum("step"),
                 "notable_above": (notable & above_critical).sum("step"),
@@ -105,6 +114,9 @@ class GradientDescent(DeepExperiment):
         post_hoc = "0.5: a step of 0.2, asked first, is exceeded in one run of ten, by 0.3 at most."
         about = {"source": "Claim 1, Figure 4.3", "post_hoc": post_hoc}
         yield below("rest-nearly-monotone", statement, reduced.rest_rise, 0.5, **about)
+        statement = f"The loss outside the top {self.top} never rises: its largest rise in a step, over its start"
+        printed = "the loss component in the complementary eigenspace L>s decreases monotonically"
+        yield below("rest-monotone", statement, reduced.rest_rise, ROUNDING, source="Claim 1", printed=printed)
         statement = "The norm of the kernel ends lower than it starts (end over start)"
         yield below("kernel-norm-falls", statement, reduced.norm_change, 1, source="Figure C.2")
         statement = "When the loss is back where it was before the spike, the critical rate is above the rate in use"
@@ -112,6 +124,12 @@ class GradientDescent(DeepExperiment):
         passed = reduced.critical_then > 1
         about = {"source": "Section 4.3", "post_hoc": post_hoc, "shown": {"critical / rate": reduced.critical_then}}
         yield share("critical-rate-passes", statement, passed & spiked, 0.6, **about)
+        statement = "At the first step after the peak the critical rate is above the rate in use, in every run"
+        about = {"source": "Section 4.3", "shown": {"critical / rate": reduced.critical_at_turn}}
+        about["printed"] = (
+            "When the loss starts to decrease during a catapult, η_crit surpasses the current learning rate η"
+        )
+        yield every("critical-rate-at-the-turn", statement, (reduced.critical_at_turn > 1) & spiked, **about)
         statement = f"Of the steps that raise the loss by {NOTABLE:.0%} of its start, at either rate, nearly all are "
         statement += "taken at a rate above the critical rate of that step: their share"
         count, part = reduced.notable.sum(), reduced.notable_above.sum() / reduced.notable.sum()

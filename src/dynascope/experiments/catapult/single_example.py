@@ -99,14 +99,21 @@ class SingleExample(Experiment):
 
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         """`star` and `other`: the largest factor by which a draw of the doubled example, or of another, multiplies the
-        loss; `other_rises`: the share of other draws that raise it. Kernels at the start and at the end."""
+        loss; `other_rises`: the share of other draws that raise it; `least_above` and `most_below`: the least factor of
+        a step at a rate above the critical one of its example, and the largest of any other. Kernels at the start and
+        at the end."""
         before, after = (measured.loss.isel(step=part).drop_vars("step") for part in (slice(-1), slice(1, None)))
         growth, on_star = after / before, measured.drawn.isel(step=slice(-1)).drop_vars("step") == STAR
+        kernel = xr.where(on_star, *(measured[f"{name}_kernel"].isel(step=slice(-1)) for name in ("star", "other")))
+        rate = xr.DataArray([self.rate, self.low_rate], dims="arm")
+        occasion = kernel.drop_vars("step") * rate > 1
         ends = measured[["star_kernel", "other_kernel"]].isel(step=[0, -1]).rename(step="end")
         return ends.assign_coords(end=["first", "last"]).assign(
             star=growth.where(on_star).max("step"),
             other=growth.where(~on_star).max("step"),
             other_rises=((growth > 1) & ~on_star).sum("step") / (~on_star).sum("step"),
+            least_above=growth.where(occasion).min("step"),
+            most_below=growth.where(~occasion).max("step"),
         )
 
     def judge(self, reduced: xr.Dataset) -> Claims:
@@ -115,6 +122,12 @@ class SingleExample(Experiment):
         statement += f"of them draw the doubled example, 1 draw in {self.samples}"
         shown = {"largest factor, doubled": run.star, "others": run.other}
         yield every("spikes-on-the-doubled", statement, (run.star > SPIKE) & (run.other <= SPIKE), shown=shown)
+        statement = "Every step at a rate above the critical one of its example raises the loss, and by more than any "
+        statement += "other step does"
+        exact = run.least_above > np.maximum(run.most_below, 1)
+        shown = {"least factor above": run.least_above, "largest of the others": run.most_below}
+        printed = "Exact match between the occasion when η > η_crit(X_batch) and loss spike for SGD"
+        yield every("exact-match", statement, exact, printed=printed, shown=shown)
         first, last = (1 / run[["star_kernel", "other_kernel"]].sel(end=end) for end in ("first", "last"))
         statement = f"The rate {self.rate:g} lies between the critical rates 1/K(x, x) of the doubled example and of "
         statement += "all others, at the start"

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from scipy.special import stdtrit
 
 import dynascope as ds
 from dynascope.curves import spikes
@@ -21,13 +22,15 @@ from dynascope.experiments.features.feature_drawing import draw_outcomes, draw_p
 from dynascope.experiments.features.feature_experiment import DATA, PILOT
 from dynascope.experiments.features.outcomes import correlated, larger, outcomes, results, with_results
 from dynascope.experiments.idle_fields import refuse_idle
-from dynascope.lab.criteria import above, falling, rising
+from dynascope.lab.criteria import above, below, falling, rising
 from dynascope.lab.experiment import Claims, Figures, Source
 
 NONE = 0.005
 """A share of super-critical steps below which they are taken to play no part."""
 PRINTED = {2000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
 """Table 4.1: alignment and test loss by batch size."""
+PRINTED_DIM, PRINTED_RUNS = 100, 3
+"""Its dimension, and the runs that it is the mean of."""
 SPIKE = 1.3
 """A step that raises the loss on all the data by more than this factor is a spike."""
 STANDARD = {"parameterization": "standard", "bias": True}
@@ -78,6 +81,12 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         "fashion-mnist": DATA["fashion-mnist"] | {"flips": 0.1},
     }
     control = {"data": "full-rank", "architecture": "fcn", "flips": 0.0}
+    known_failures = {
+        "full/super-critical": "With batches of 50, of 100 and with all the data no step is super-critical at half the "
+        "critical rate: there is nothing to increase between them.",
+        "full/only-by-catapults": "Batches of 50 align better than all the data in every seed, by 0.01 of 0.13 in all, "
+        "without a super-critical step: the noise of small batches helps beside catapults.",
+    }
     notes = """The rate is half the critical rate of the whole training set at the start; a step is super-critical if
     the rate exceeds the critical rate of its batch (for gradient descent this is measured at the recorded steps only).
     Test loss and alignment are those of the recorded iterate with the best validation loss, up to a training loss of
@@ -145,7 +154,13 @@ class SmallBatchesTeachFeatures(BatchExperiment):
         statement = "The smaller the batch, the lower the test loss, mean over the seeds"
         yield rising("order-test-loss", statement, means.test, along="batch", post_hoc=PILOT)
         statement = "The smaller the batch, the larger the share of super-critical steps up to the best iterate"
-        yield falling("super-critical", statement, means.supercritical_share, along="batch")
+        printed = "as the batch size decreases, (1) the number of catapults increases"
+        yield falling("super-critical", statement, means.supercritical_share, along="batch", printed=printed)
+        least = means.supercritical_share.diff("batch").max()
+        statement = "It never grows with the batch: the largest growth of that share from one size to the next"
+        yield below("super-critical-no-more", statement, least, 1e-9)
+        if printed_here := [batch for batch in self.batches if batch in PRINTED and self.dim == PRINTED_DIM]:
+            yield from self._judge_table(found.sel(batch=printed_here))
         yield correlated(found)
         if "spike_share" in reduced:
             statement = (
@@ -161,9 +176,23 @@ class SmallBatchesTeachFeatures(BatchExperiment):
                 f"Batches of {int(one.batch)}, hardly ever super-critical, align no better than {self.batches[-1]}"
             )
             chosen = f"The share below which super-critical steps play no part, {NONE:g}, was set after seeing results."
-            yield larger("only-by-catapults", statement, large.alignment, one.alignment, post_hoc=chosen)
+            said = "a smaller batch size leads to more catapults which in turn improves the test performance through "
+            said += "alignment with the AGOP"
+            yield larger("only-by-catapults", statement, large.alignment, one.alignment, post_hoc=chosen, printed=said)
         yield results(reduced)
         yield from self.on_the_reference(reduced)
+
+    def _judge_table(self, found: xr.Dataset) -> Claims:
+        """Whether the printed means of three runs are such as three further runs would have."""
+        spread = float(stdtrit(found.sizes["seed"] - 1, 0.975)) * np.sqrt(1 / found.sizes["seed"] + 1 / PRINTED_RUNS)
+        for place, (id, name) in enumerate((("table-alignment", "alignment"), ("table-test-loss", "test"))):
+            means = np.array([PRINTED[batch][place] for batch in found.batch.values.tolist()])
+            one = found[name].transpose("batch", "seed")
+            apart = np.abs(one.mean("seed") - means) / (spread * one.std("seed", ddof=1))
+            statement = f"The printed {('alignments', 'test losses')[place]} are what three further runs would give: "
+            statement += "their distance from the mean over half the 95 % prediction interval, by batch size"
+            about: dict[str, Any] = {"source": "Table 4.1", "shown": {"mean": one.mean("seed"), "printed": means}}
+            yield below(id, statement, apart, 1, printed="AGOP alignment, test loss", **about)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         return {

@@ -27,6 +27,10 @@ class NothingToAlign(CatapultExperiment):
     cost = {"quick": 5, "full": 60, "H200": 9}
     presets = {"quick": {"dim": 30, "width": 160, "held_out": 500, "steps": 240}}
     control = {"data": "rank-2"}
+    known_failures = {
+        "quick/no-better-test-loss": "In 30 dimensions the test loss falls by a quarter with catapults, or with the "
+        "larger rates that they allow, while the alignment stays. In 100 dimensions, the document's setting, it rises."
+    }
     notes = """Figure C.17's setting, 128 examples of |x| / sqrt(d), with the controller of features.gradient-descent in
     place of its list of iterations. A run without all its catapults has no result. The control is a target of two
     directions: 128 examples are too few to learn it well, but catapults raise its alignment (at quick's 30 dimensions;
@@ -42,6 +46,15 @@ class NothingToAlign(CatapultExperiment):
         statement = f"From {self.catapults[0]} to {self.catapults[-1]} catapults the alignment does not rise by more "
         statement += f"than the seeds vary: the lower end of the 95 % interval of the change ({reduced.attrs['data']})"
         yield below("alignment", statement, lowest, 0.0, shown={"change": change} | outcomes(found))
+        gain = paired_difference(first.test, last.test)
+        lowest = gain["interval"][0] if gain["of"] > 1 else np.nan
+        statement = (
+            "Nor does the test loss fall by more than the seeds vary: the lower end of the 95 % interval of the "
+        )
+        statement += "gain"
+        printed = "when the index space is full-rank, catapults do not improve the test performance as well as the "
+        printed += "AGOP alignment"
+        yield below("no-better-test-loss", statement, lowest, 0.0, shown={"gain": gain}, printed=printed)
         statement = "The test loss keeps more than half of what it is without catapults (ratio of the means over seeds)"
         ratio = float(last.test.mean() / first.test.mean())
         yield above("test-loss", statement, ratio, 0.5, post_hoc=FALLS)

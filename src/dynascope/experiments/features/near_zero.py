@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from pydantic import Field, PositiveInt
@@ -14,8 +16,6 @@ from dynascope.figures import FAINT, panels, settings_colors
 from dynascope.lab.criteria import above
 from dynascope.lab.experiment import Claims, Figures, Source
 
-TIE = "The margin: asked to be strictly the best in every seed, it is not, for it ties with the most catapults."
-
 
 class NearZero(CatapultExperiment):
     """Does training from weights near zero learn as good features as catapults do?"""
@@ -24,7 +24,7 @@ class NearZero(CatapultExperiment):
     source = Source(OVER_PARAMETERIZED, "Figure C.14")
     cost = {"quick": 3, "full": 1500, "H200": 110}
     presets = {
-        "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160}
+        "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "seeds": 20}
         | {"catapults": (0, 2), "steps": 260, "steps_near_zero": 600}
     }
     control = {"data": "full-rank"}
@@ -59,13 +59,15 @@ class NearZero(CatapultExperiment):
         statement = f"Near zero the alignment is better than with {first.start.item()} from the usual start"
         statement += f" ({reduced.attrs['data']})"
         yield larger("beside-no-catapult", statement, small.alignment, first.alignment, shown=outcomes(found))
-        about = "of all starts and numbers of catapults, or nearly so (mean difference from the best of the others)"
+        about: dict[str, Any] = {
+            "printed": "small initialization achieves the smallest test loss/error as well as the best AGOP alignment"
+        }
         change = paired_difference(small.alignment, usual.alignment.max("start"))
-        statement = f"Near zero the alignment is the best {about}"
-        yield above("best-alignment", statement, change["mean"], -0.02, shown={"difference": change}, post_hoc=TIE)
+        statement = "Near zero the alignment is the best of all (mean difference from the best of the others)"
+        yield above("best-alignment", statement, change["mean"], 0, shown={"difference": change}, **about)
         change = paired_difference(usual.test.min("start"), small.test)
-        statement = f"Near zero the test loss is the lowest {about}"
-        yield above("best-test-loss", statement, change["mean"], -0.02, shown={"difference": change}, post_hoc=TIE)
+        statement = "Near zero the test loss is the lowest of all (mean difference from the best of the others)"
+        yield above("best-test-loss", statement, change["mean"], 0, shown={"difference": change}, **about)
         yield results(reduced)
         yield from self.on_the_reference(reduced)
 

@@ -14,11 +14,13 @@ from dynascope.dynamics.schedule import log_steps
 from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.experiments.linearity.kernel_training import Data, Trained, points, train
 from dynascope.figures import FAINT, INK, PALETTE, THEORY, panels
-from dynascope.lab.criteria import agrees, below, share, slope
+from dynascope.lab.criteria import agrees, below, every, share, slope, within
 from dynascope.lab.experiment import Claims, Experiment, Figures, Source
 from dynascope.theory.linearity.bounds import relu_gates_change, relu_kernel_slope
 
 Variant = Literal["densenet", "densenet without input"]
+PRINTED = {"densenet without input": "root-of-width", "densenet": "root-of-width-with-input"}
+"""The claims that judge Figure 2.2 as it is printed, for either reading of the DenseNet."""
 CONVERGED = 1e-3
 """A loss below it has converged."""
 PAIR_DIM = 10
@@ -41,6 +43,17 @@ class KernelChange(Experiment):
         "digits": {"data": "mnist", "widths": (16, 32, 64, 128, 256, 512)},
     }
     control = {"output": "shifted tanh", "label": 0.5}
+    known_failures = {
+        "root-of-width": "The slope is -0.81 at full size (-0.75 of medians), -0.96 on digits: that of the path of "
+        "descent, between -1/2 of the units that close and -1 of fixed gates. The document's own would be that of the "
+        "worst direction at a fixed distance, which descent does not take.",
+        "all-converge": "Narrow networks with half of their edges have dead units and cannot fit the points: at widths "
+        "2 and 4 none does, from width 16 on all do (on digits from 64 on).",
+        "full/root-of-width-with-input": "The slope is +0.47. If every layer sees the 3,072 inputs, the width of the "
+        "document (the smallest in-degree) is above 1,500 at every m: the network is as good as linear at m = 2, where "
+        "its kernel changes by 0.0002, and at m = 4096 by 0.004.",
+        "full/faster-than-root: densenet": "The same: m is not the width of that network.",
+    }
     notes = """A DenseNet of three layers of weights, each edge removed once with probability 1/2, neurons divided by
     the root of the in-degree left; ten points, full-batch gradient descent on half the sum of squares at 1/λ_max(K₀).
     The document does not state activation (here ReLU), rate, classes and preprocessing (here airplanes and birds of
@@ -64,7 +77,7 @@ class KernelChange(Experiment):
     steps: PositiveInt = 1500
     pair_widths: Annotated[tuple[PositiveInt, ...], Field(min_length=2)] = (64, 512, 4096)
     """Widths of the two-layer networks at one input."""
-    pair_seeds: PositiveInt = 32
+    pair_seeds: PositiveInt = 128
     seeds: PositiveInt = 5
 
     def measure(self, seed: int) -> xr.DataTree:
@@ -124,13 +137,21 @@ class KernelChange(Experiment):
         post_hoc = "That -0.4 counts as falling; and the labels of the control."
         value = exponent(middle.sel(variant=first))
         yield below("kernel-stands-still", statement, value, -0.4, post_hoc=post_hoc, shown=shown)
+        mean = densenets.change.mean("seed")
         for variant in self.variants:
+            statement = f"The change, mean over seeds, falls as 1/√m ({variant}): its slope"
+            printed = "the scaling of the Hessian follows close to the theoretical prediction of Θ(1/√m)"
+            value, of = exponent(mean.sel(variant=variant)), self.seeds
+            yield within(PRINTED[variant], statement, value, -0.6, -0.4, printed=printed, seeds=of)
             statement = f"The change falls faster than the 1/√m that is printed ({variant}): its slope"
             post_hoc = "A slope near -1/2, asked first, fails at most seeds."
             value = exponent(middle.sel(variant=variant))
             yield below(f"faster-than-root: {variant}", statement, value, -0.5, post_hoc=post_hoc)
-        statement = f"Most runs get below a loss of {CONVERGED:g} in {self.steps} steps"
         done = densenets.final_loss < CONVERGED
+        statement = f"Every run gets below a loss of {CONVERGED:g} in {self.steps} steps"
+        printed = "We observe the convergence of loss for all widths"
+        yield every("all-converge", statement, done, printed=printed)
+        statement = f"Most runs get below a loss of {CONVERGED:g} in {self.steps} steps"
         post_hoc = "Most, not all: some narrow networks with half their edges have dead units, or a small λ_min."
         about: dict[str, Any] = {"post_hoc": post_hoc, "shown": {"by width": done.mean(["seed", "variant"])}}
         yield share("most-converge", statement, done, 0.4, **about)
@@ -147,7 +168,7 @@ class KernelChange(Experiment):
         statement = "The kernel of the network itself changes by more: units that close take |1 - f(0)|/(π√m) from it "
         statement += f"(mean over seeds, at width {self.pair_widths[-1]})"
         about = {"source": "beside Theorem B.3.1", "seeds": self.pair_seeds}
-        about["post_hoc"] = "The prediction, after a claim of the slope -1 had failed; three standard errors."
+        about["post_hoc"] = "The prediction, after a claim of the slope -1 had failed; six standard errors."
         yield agrees("path-of-descent", statement, float(found), float(theory), relative=0.15, **about)
 
     def draw(self, measured: xr.DataTree, predicted: xr.Dataset, reduced: xr.DataTree) -> Figures:
