@@ -78,8 +78,11 @@ class GeneralQuadratic(TwoClasses):
     presets = {"quick": {"data": "digits", "pool": 4, "widths": (250, 1000), "net_steps": 100, "net_seeds": 3}}
     control = {"rate": 1.8, "ratios": (0.5, 0.7)}
     known_failures = {
+        "full/networks-kernel": "At 1.2 and 1.4 critical rates widths differ by 0.003 and 0.03. At 1.8 the one seed "
+        "of each ends at 0.46, 0.13 and 0.20 of its start: near twice the critical rate any value can come out.",
+        "full/networks-by-rate": "The same: at 1.8 critical rates the network of width 500 ends above that at 1.4.",
         "kernel-by-every-rate": "Near twice the critical rate the kernel oscillates before it settles, and ends at any "
-        "value below the critical one, not at a smaller one than at lower rates."
+        "value below the critical one, not at a smaller one than at lower rates.",
     }
     notes = """g = w·x/|x| + γ/2 wᵀΣw with Σ a diagonal of random signs (one draw for each seed), w ~ N(0, I) in 100
     dimensions, one example, label 1 (the document states neither the label nor the number of examples), loss (g -
@@ -177,7 +180,9 @@ class GeneralQuadratic(TwoClasses):
         yield slope("networks-peak", statement, middle.peak, "width", low=0.6, high=1.3, post_hoc=post_hoc, **about)
         change = middle.end / middle.start
         statement = "Their kernel at the end, over its start, does not depend on the width: its largest difference"
-        yield below("networks-kernel", statement, change.max("width") - change.min("width"), 0.1, **about)
+        printed = "width or γ seems to have no effect on the tangent kernel norm at convergence"
+        apart = change.max("width") - change.min("width")
+        yield below("networks-kernel", statement, apart, 0.1, printed=printed, **about)
         statement = "The peak of every network is higher at a larger rate"
         printed = "Larger width and larger learning rates have similar effect on the training loss at the peak"
         yield rising("networks-peak-by-rate", statement, middle.peak, along="ratio", printed=printed, **about)

@@ -37,7 +37,7 @@ def between_spikes(measured: xr.Dataset, top: int = 1, factor: float = SPIKE) ->
     kept = []
     for seed, counted in enumerate(untrained):
         calm = counted.copy()
-        for peak in np.flatnonzero(spikes(loss[seed], factor, before=WINDOW, after=WINDOW)):
+        for peak in np.flatnonzero(spikes(loss[seed], factor, before=WINDOW, after=WINDOW)[:-1] & counted):
             calm[max(0, peak - WINDOW) : peak + WINDOW + 1] = False
         kept.append(np.mean(np.diff(norm[seed])[calm] >= 0) if calm.any() else np.nan)
     return xr.Dataset({"rest_rise": ("seed", rises), "norm_kept": ("seed", np.array(kept))})
