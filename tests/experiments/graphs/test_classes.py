@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
+from dynascope.experiments.graphs import pairs
 from dynascope.experiments.graphs.graph_classes import GraphClasses
 from dynascope.experiments.graphs.rooted_classes import RootedClasses
 from dynascope.experiments.graphs.your_own import YourOwn
+from dynascope.graphs import walk_twins
 from dynascope.tasks.data import catalog
 from dynascope.tasks.data.files import DataNotFoundError
+from dynascope.theory.graphs.level_vectors import incomplete_choices
 
 
 def here(name: str) -> bool:
@@ -55,3 +60,18 @@ def test_an_own_graph_with_labels(tmp_path):
     assert set(verdicts(own).values()) == {"holds"}
     assert own.draw(measured, None, reduced)
     assert "mistakes" in reduced
+
+
+def test_compositions_of_entrywise_maps_and_products_are_equivariant_and_others_are_not(monkeypatch):
+    def moved():
+        return max(pairs._moved(walk_twins().one, np.random.default_rng(number)) for number in range(20))
+
+    assert moved() < 1e-12
+    monkeypatch.setattr(pairs, "MAPS", (np.triu,))
+    assert moved() > 0.01
+
+
+def test_choices_of_lemma_a_8_can_be_completed():
+    assert [incomplete_choices(3, 2), incomplete_choices(3, 3), incomplete_choices(4, 2)] == [0, 0, 0]
+    for zeros, q in product((1, 2), (3, 4)):  # m = 3, K = 2: one node under the rarer path, two under the other
+        assert any(zeros + more == q for more in range(1, 3 * 2))

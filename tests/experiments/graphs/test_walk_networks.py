@@ -14,7 +14,7 @@ from dynascope import graphs
 from dynascope.dynamics import ensemble
 from dynascope.experiments.graphs.walk_counting import WalkCounting
 from dynascope.experiments.graphs.walk_networks import MessageCounter, OperatorCounter, narrowed
-from dynascope.experiments.graphs.walk_training import OPERATORS, columns_of, problem, similar
+from dynascope.experiments.graphs.walk_training import OPERATORS, columns_of, problem, similar, with_validation
 from dynascope.lab.fields import build
 from dynascope.models import MLP, FeaturedGraph
 
@@ -135,7 +135,75 @@ def test_the_parts_of_a_run_become_one_table_of_errors():
     assert found["regular-messages-32"].width.values.tolist() == [32]
     experiment = build(WalkCounting, {**sizes, **grid, "which": ("regular",)})
     errors = experiment.errors(xr.DataTree.from_dict(found))
-    assert dict(errors.sizes) == {"graph": 1, "model": 7, "setting": 2, "seed": 2, "recording": 4, "split": 2}
+    assert dict(errors.sizes) == {"graph": 1, "model": 7, "setting": 2, "seed": 2, "recording": 4, "split": 3}
     wide = errors.sel(graph="regular", model="GIN", setting=1)
     np.testing.assert_array_equal(wide, found["regular-messages-32"].error.isel(model=0, setting=0))
     assert np.all(np.isfinite(errors))
+
+
+def test_every_fifth_training_node_is_for_validation_and_test_nodes_stay():
+    _, _, order, count = problem("cora", 2, 3)
+    found, held = with_validation(order, count, 0.2)
+    assert held == 200
+    assert np.bincount(found[800:1000] % 2).tolist() == [100, 100]
+    assert set(found[:1000].tolist()) == set(order[:1000].tolist())
+    np.testing.assert_array_equal(found[1000:], order[1000:])
+    np.testing.assert_array_equal(with_validation(order, count, 0.0)[0], order)
+
+
+def test_a_member_with_validation_nodes_records_their_error_and_does_not_train_on_them():
+    columns = columns_of(GRAPH, 1, *OPERATORS["A"]).astype(np.float32)
+    over = {"model": {"features": columns[None], "used": np.ones((1, 4), np.float32)}, **setting(0.01, 4)}
+    runs = []
+    for y in (Y, np.where(np.arange(20) < 8, Y, 1 - Y).astype(np.float32)):
+        member = OperatorCounter(4, 8, 4, 20, "constant", held=4)
+        runs.append(ensemble(member, over, fixed={**FIXED, "y": y}, steps=20, record=20))
+    assert runs[0].trace["split"].values.tolist() == ["train", "validation", "test"]
+    first, second = (run.member(model=0, setting=0, seed=0).model.network for run in runs)
+    np.testing.assert_array_equal(first.weights[0], second.weights[0])
+    squared = (np.asarray(jax.vmap(first)(columns)[:, 0]) - Y) ** 2 / Y.var()
+    parts = [squared[:8].mean(), squared[8:12].mean(), squared[12:].mean()]
+    np.testing.assert_allclose(runs[0].trace.error.isel(step=-1).squeeze(), parts, rtol=1e-4)
+
+
+def test_message_passing_without_jumping_knowledge_learns_too():
+    fixed = {**FIXED, "graph": FeaturedGraph(GRAPH), "y": np.asarray(GRAPH.features[:, 0], np.float32)}
+    member = MessageCounter(8, 12, 4, 200, "cosine", 2, jumping=False)
+    trace = ensemble(member, setting(0.02, 8), fixed=fixed, steps=200, record=200, keep=False).trace
+    assert trace.error.isel(step=-1).max() < 0.5 * trace.error.isel(step=0).min()
+
+
+def test_published_rows_have_their_own_rate_and_width():
+    experiment: Any = build(WalkCounting, {}, preset="published")
+    rows = {name: (part.rates, part.widths, part.held_out) for name, part in experiment.measurements().items()}
+    assert rows == {
+        "regular-messages": ((0.005,), (16,), 0.0),
+        "regular-operators-A": ((0.01,), (32,), 0.0),
+        "regular-operators-A+": ((0.001,), (256,), 0.0),
+        "cora-messages": ((0.01,), (32,), 0.0),
+        "cora-operators-A": ((0.01,), (256,), 0.0),
+        "cora-operators-A+": ((0.01,), (32,), 0.0),
+    }
+    models = [part.operators for name, part in experiment.measurements().items() if name.startswith("regular-op")]
+    assert sorted(name for each in models for name in each) == sorted(OPERATORS)
+
+
+def test_validation_nodes_choose_the_setting_and_the_epoch_for_every_model():
+    shape = (1, 2, 2, 1, 3, 3)
+    errors = np.ones(shape)  # graph, model, setting, seed, recording, split
+    errors[:, :, 0, :, 1, 0] = 0.01  # the least training error, and the least of validation with its test error
+    errors[:, :, 1, :, 2, 1], errors[:, :, 1, :, 2, 2] = 0.5, 0.3
+    dims = ("graph", "model", "setting", "seed", "recording", "split")
+    coords = {"graph": ["regular"], "model": ["GIN", "A"], "split": ["train", "validation", "test"]}
+    table = xr.DataArray(errors, dims=dims, coords=coords).assign_coords(recording=[0, 1, 2], setting=[0, 1])
+
+    class Fixed(WalkCounting):
+        def errors(self, measured: Any) -> xr.DataArray:
+            return table.transpose(*dims)
+
+    none = xr.Dataset({"smooth": 1.0, "floor": 0.0})
+    reduced = Fixed(which=("regular",)).reduce(xr.DataTree(), none)
+    assert reduced.setting.values.tolist() == [[1, 1]]
+    assert reduced.error.sel(split="test").values.ravel().tolist() == [0.3, 0.3]
+    by_training = Fixed(which=("regular",), held_out=0.0).reduce(xr.DataTree(), none)
+    assert by_training.setting.values.tolist() == [[0, 0]]

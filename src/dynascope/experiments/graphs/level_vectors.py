@@ -81,6 +81,7 @@ class LevelVectors(Experiment):
                     "fewest_proper": float(min(int(counts[each]) for each in proper)),
                     "lemma": float(level_vectors.fewest_trees(depth)),
                     "values": float(m ** (depth - 1) + 1),
+                    "incomplete": float(level_vectors.incomplete_choices(m, depth)) if depth > 1 else 0.0,
                     "totals": float(len(walk_gap.level_totals(m, depth))),
                 }
             )
@@ -101,6 +102,7 @@ class LevelVectors(Experiment):
                 "fewest_trees": known.admissible.min(),
                 "fewest_proper": known.fewest_proper,
                 "lemma": known.lemma,
+                "incomplete": known.incomplete,
                 "vectors": known.sizes["vector"],
                 "all_trees": known.trees.sum(),
                 "shift": found["first"].min(),
@@ -120,6 +122,8 @@ class LevelVectors(Experiment):
         yield every("refinement-sees", statement, reduced.refinement_classes == reduced.predicted_values)
         statement = "Every admissible level vector holds at least 2^(2^(K-1) - 1) trees"
         yield every("lemma", statement, reduced.fewest_trees >= reduced.lemma, source="Lemma A.7")
+        statement = "Every choice of 1 or 2 on the rarer half of the paths can be completed (choices that cannot)"
+        yield agrees("completion", statement, reduced.incomplete, 0, absolute=0, source="Lemma A.8")
         known = {name: KNOWN[name] for name in reduced.case.values.tolist() if name in KNOWN}
         if known:
             rows = reduced.sel(case=list(known))

@@ -34,6 +34,8 @@ OPERATORS: dict[str, Callable[[Graph], Any]] = {
     "A∘A²": graphs.triangles,
 }
 MESSAGES = "message passing"
+MAPS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, np.square, np.abs, lambda x: np.minimum(x, 1))
+"""Entrywise maps, of which operators are composed."""
 SUMS = (((1,), (2,)), ((3, 9), (6, 8)), ((5, 7), (4, 10)))
 """Lemma A.9, (A.30) to (A.32): sums of walk counts over nodes of the first graph that agree; counted from 1."""
 
@@ -42,7 +44,7 @@ class Pairs(Experiment):
     """Which pairs of graphs does message passing tell apart, and which do fixed operators?"""
 
     id = "graphs.pairs"
-    source = Source(SIMPLE_STRUCTURES, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, Lemma A.9")
+    source = Source(SIMPLE_STRUCTURES, "Figures 2.1, 2.2, 2.3, A.1, Propositions 2.1, 2.6, A.1, Lemma A.9")
     cost = {"quick": 2, "full": 2}
     presets = {"quick": {"compositions": 50}}
     control = {"copies": True}
@@ -76,6 +78,9 @@ class Pairs(Experiment):
         ]
         trees = pairs["tree twins"]
         roots = np.array([_random_operator(trees, np.random.default_rng([seed, n])) for n in range(self.compositions)])
+        moved = [_moved(pairs["walk twins"].one, np.random.default_rng([seed, 5, n])) for n in range(self.compositions)]
+        same = batch(list(graphs.same_tree_twins()))
+        roots_of = [row[same.offsets[:-1]] for row in color_refinement(same.joined, self.depth)]
         spectra = [np.linalg.eigvalsh(graphs.to_scipy(each).toarray().astype(float)) for each in pairs["walk twins"]]
         return xr.Dataset(
             {
@@ -84,6 +89,8 @@ class Pairs(Experiment):
                 "lemma": (("order", "equality"), sums),
                 "root_difference": ("composition", np.abs(roots[:, 0] - roots[:, 1])),
                 "root_size": ("composition", roots[:, 2]),
+                "moved": ("composition", np.array(moved)),
+                "same_trees": ("depth", [bool(one == other) for one, other in roots_of]),
                 "spectrum_difference": np.abs(spectra[0] - spectra[1]).max(),
                 "walk_counts": ("tree", [_walks(tree) for tree in graphs.tree_twins()]),
             },
@@ -123,6 +130,13 @@ class Pairs(Experiment):
         yield below(
             "random-operators", statement, reduced.relative_root, 1e-12, source="Proposition 2.6", post_hoc=scale
         )
+        statement = (
+            "Renumbered nodes renumber m(A) X, for m of entrywise maps and matrix products (relative difference)"
+        )
+        printed = r"then $\omega[A]$ is an equivariant graph operator"
+        yield below("equivariance", statement, reduced.moved, 1e-12, source="Proposition A.1", printed=printed)
+        statement = "The roots of a ring of 3 and of a ring of 6 have the same aggregation tree, at every depth"
+        yield every("same-trees", statement, reduced.same_trees, source="Figure 2.2")
         statement = "The trees differ in the walks through two ones: one has 1, the other none"
         yield every("tree-walks", statement, reduced.walk_counts.values == [1, 0], source="Figure 2.3")
         statement = "No number of rounds tells a ring of 6 from two rings of 3; A∘A² and min(A + A², 1) do at once"
@@ -180,6 +194,24 @@ def _random_operator(pair: Pair, rng: np.random.Generator) -> list[float]:
         matrix = [np.tanh(each) for each in matrix] if bent else matrix
     sums = [each @ graph.features for each, graph in zip(matrix, pair, strict=True) if graph.features is not None]
     return [float(sums[0][0, 0]), float(sums[1][0, 0]), float(np.abs(matrix[0][0]).sum())]
+
+
+def _moved(graph: Graph, rng: np.random.Generator) -> float:
+    """How far a random composition m of entrywise maps and products of A is from m with the nodes renumbered, relative
+    to the sizes of what is added up."""
+    order, first = rng.permutation(graph.nodes), graphs.to_scipy(graph).toarray().astype(float)
+    matrices = [first, first[np.ix_(order, order)]]
+    made = matrices
+    for _ in range(int(rng.integers(1, 6))):
+        step = int(rng.integers(len(MAPS) + 1))
+        if step < len(MAPS):
+            made = [MAPS[step](each) for each in made]
+        else:
+            made = [each @ matrix / graph.nodes for each, matrix in zip(made, matrices, strict=True)]
+    features = rng.normal(size=(graph.nodes, 2))
+    found, moved = made[0] @ features, made[1] @ features[order]
+    size = (np.abs(made[0]) @ np.abs(features)).max()
+    return float(np.abs(found[order] - moved).max() / max(size, 1e-300))
 
 
 def _walks(tree: Graph) -> int:

@@ -7,6 +7,8 @@ weights are 0 on both sides, so they have no gradient and stay so.
 from __future__ import annotations
 
 import math
+from dataclasses import field
+from itertools import pairwise
 from typing import Any, Literal
 
 import equinox as eqx
@@ -25,13 +27,15 @@ Schedule = Literal["constant", "steps", "cosine"]
 
 
 class Counter(Member):
-    """A member's settings that are compiled in. The first `train` nodes of `order` are trained on."""
+    """A member's settings that are compiled in. The first `train` nodes of `order` are trained on, the next `held` are
+    those of validation."""
 
     largest: int
     train: int
     batch: int
     steps: int
     schedule: Schedule
+    held: int = field(default=0, kw_only=True)
 
     def optimizer(self, rate: Array) -> optax.GradientTransformation:
         def at(count: Any) -> Any:
@@ -51,9 +55,11 @@ class Counter(Member):
             with jax.default_matmul_precision("highest"):  # errors are smaller than TF32 tells apart
                 found = outputs(snapshot.model)
             squared = ((found - y) ** 2)[order] / jnp.var(y)
-            return jnp.stack([squared[: self.train].mean(), squared[self.train :].mean()])
+            ends = [0, self.train, *([self.train + self.held] if self.held else []), len(squared)]
+            return jnp.stack([squared[start:end].mean() for start, end in pairwise(ends)])
 
-        recorded = {"error": probe(errors, dims=("split",), coords={"split": ["train", "test"]})}
+        splits = ["train", *(["validation"] if self.held else []), "test"]
+        recorded = {"error": probe(errors, dims=("split",), coords={"split": splits})}
         data = inputs, y[order[: self.train]]
         optimizer = self.optimizer(setting["rate"])
         return Descent(
@@ -77,19 +83,24 @@ class OperatorCounter(Counter):
 
 
 class MessageCounter(Counter):
-    """A member: GIN with jumping knowledge on the graph."""
+    """A member: GIN on the graph, with jumping knowledge or without."""
 
     depth: int = eqx.field(static=True)
+    jumping: bool = field(default=True, kw_only=True)
 
     def __call__(self, setting: Any, seed: Array, graph: Any, y: Array, order: Array) -> Descent:
         key = jax.random.fold_in(jax.random.key(4), seed)
         features = graph.x.shape[1]
-        model = GIN(features, self.depth, 1, width=self.largest, key=key)
-        units, given = _units(self.largest, setting["width"]), jnp.ones(features)
-        layers = [narrowed(layer, given if k == 0 else units, units, units) for k, layer in enumerate(model.layers)]
-        assert model.head is not None
-        head = narrowed(model.head, jnp.concatenate([given, *[units] * self.depth]), units)
-        model = eqx.tree_at(lambda model: (model.layers, model.head), model, (layers, head))
+        model = GIN(features, self.depth, 1, width=self.largest, key=key, jumping=self.jumping)
+        units, given, last = _units(self.largest, setting["width"]), jnp.ones(features), self.depth - 1
+        layers = [
+            narrowed(layer, given if k == 0 else units, units, units if self.jumping or k < last else None)
+            for k, layer in enumerate(model.layers)
+        ]
+        model = eqx.tree_at(lambda model: model.layers, model, layers)
+        if model.head is not None:
+            head = narrowed(model.head, jnp.concatenate([given, *[units] * self.depth]), units)
+            model = eqx.tree_at(lambda model: model.head, model, head)
         nodes = order[: self.train].astype(jnp.int32)
         return self.descent(model, NodeTask(graph), nodes, lambda model: model(graph)[:, 0], y, order, setting, key)
 

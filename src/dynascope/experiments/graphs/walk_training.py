@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from dynascope import graphs
 from dynascope.dynamics import ensemble
@@ -45,6 +45,12 @@ class WalkTraining(Measurement):
     schedule: Schedule
     seeds: PositiveInt
     shuffled: bool
+    held_out: float = Field(0.0, ge=0, lt=1)
+    """The share of the training nodes that are kept for validation, every fifth for 0.2."""
+    jumping: bool = True
+    """Whether GIN has jumping knowledge."""
+    operators: tuple[str, ...] = tuple(OPERATORS)
+    """Which GA-MLPs are trained."""
 
     def data_sets(self) -> tuple[str, ...]:
         return ("cora",) if self.which == "cora" else ()
@@ -52,22 +58,27 @@ class WalkTraining(Measurement):
     def measure(self, seed: int) -> xr.Dataset:
         """The errors, (model, setting, seed, recording, split); settings are rates for each width."""
         graph, y, order, count = problem(self.which, self.edges, seed, shuffled=self.shuffled)
+        order, held = with_validation(order, count, self.held_out)
+        count -= held
         steps = self.epochs * -(-count // self.batch)
-        common = {"train": count, "batch": self.batch, "steps": steps, "schedule": self.schedule}
+        common = {"train": count, "batch": self.batch, "steps": steps, "schedule": self.schedule, "held": held}
         fixed: dict[str, Any] = {"y": y.astype(np.float32), "order": order.astype(np.int32)}
         rate, width = np.array([(rate, width) for width in self.widths for rate in self.rates], np.float32).T
         over: dict[str, Any] = {"setting": {"rate": rate, "width": width}, "seed": member_seeds(seed, self.seeds)}
         if self.family == "messages":
-            member = MessageCounter(max(self.widths), depth=self.edges, **common)
+            member = MessageCounter(max(self.widths), depth=self.edges, jumping=self.jumping, **common)
             fixed["graph"] = FeaturedGraph(graph)
         else:
             member = OperatorCounter(max(self.widths), **common)
-            over = {"model": _padded([columns_of(graph, self.edges, *kind) for kind in OPERATORS.values()]), **over}
+            over = {
+                "model": _padded([columns_of(graph, self.edges, *OPERATORS[name]) for name in self.operators]),
+                **over,
+            }
         record = np.unique(np.linspace(0, steps, RECORDINGS + 1).astype(int))
         error = ensemble(member, over, fixed=fixed, steps=steps, record=record, keep=False).trace.error
         error = error.expand_dims(model=[MESSAGES]) if self.family == "messages" else error
         error = error.rename(step="recording").assign_coords(
-            model=[MESSAGES] if self.family == "messages" else list(OPERATORS),
+            model=[MESSAGES] if self.family == "messages" else list(self.operators),
             recording=np.arange(len(record)),
             rate=("setting", rate),
             width=("setting", width.astype(int)),
@@ -90,6 +101,16 @@ def problem(
         order, count = np.arange(graph.nodes), 300
     y = graphs.walk_counts(graph, np.arange(graph.nodes) % 2, [0] * (edges + 1)).astype(float)
     return graph, np.random.default_rng(seed + 1).permutation(y) if shuffled else y, order, count
+
+
+def with_validation(order: np.ndarray, count: int, share: float) -> tuple[np.ndarray, int]:
+    """The nodes with those of validation behind those that are left to train on, and how many they are."""
+    if share == 0:
+        return order, 0
+    every = round(1 / share)
+    held = np.arange(count) % every == every - 1
+    inside = order[:count]
+    return np.concatenate([inside[~held], inside[held], order[count:]]), int(held.sum())
 
 
 def columns_of(graph: graphs.Graph, length: int, operator: Any, more: int, standardized: bool) -> np.ndarray:

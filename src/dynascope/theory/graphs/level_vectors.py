@@ -6,7 +6,7 @@ message passing. "Simple structures in neural networks", Appendix A.8, Lemmas A.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from math import comb
 from typing import Annotated, Any
 
@@ -68,6 +68,27 @@ def fewest_trees(depth: Annotated[int, Whole(1, 8)]) -> int:
         depth: Depth K, from 1 to 8.
     """
     return 2 ** (2 ** (depth - 1) - 1)
+
+
+@check_arguments
+def incomplete_choices(children: Children, depth: Annotated[int, Whole(2, 3)]) -> int:
+    """How many choices of Lemma A.8 cannot be completed: 1 or 2 zeros under each path of the rarer half, and q_K zeros
+    in all, with 1 to m w - 1 under a path with w nodes. The w are any positive numbers with the sum m^(K-1).
+
+    Args:
+        children: Number of children m, from 2 to 6.
+        depth: Depth K, 2 or 3.
+    """
+    paths, nodes = 2 ** (depth - 1), children ** (depth - 1)
+    half, missing = paths // 2, 0
+    for cuts in combinations(range(1, nodes), paths - 1):
+        sizes = sorted(np.diff([0, *cuts, nodes]).tolist())
+        most = sum(children * size - 1 for size in sizes[half:])
+        for chosen in product((1, 2), repeat=half):
+            fits = all(zeros < children * size for zeros, size in zip(chosen, sizes, strict=False))
+            for q in range(2**depth - 2 ** (depth - 2), children**depth // 2 + 1):
+                missing += not (fits and half <= q - sum(chosen) <= most)
+    return missing
 
 
 def _with_more(chosen: list[Any], vector: np.ndarray, trees: int) -> list[Any]:
