@@ -123,7 +123,14 @@ BESIDES: Mapping[str, Mapping[str, Any]] = {
 }
 """Further changes to the full setting and to every preset of an experiment, or to one preset."""
 
-AT_FULL_SIZE: frozenset[str] = frozenset({"edge.mlp-alignment/same-epochs"})
+AT_FULL_SIZE: frozenset[str] = frozenset(
+    {
+        "edge.mlp-alignment/same-epochs",
+        "recall.value-rank/best-rank",
+        "recall.value-rank/printed-rank",
+        "recall.value-rank/smaller-destroys",
+    }
+)
 """Claims that are judged only at the document's own size."""
 
 

@@ -16,6 +16,8 @@ from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 EARLY = 20
 """Steps that count as early."""
+FEW = 5
+"""The first few steps of Figure 4.7."""
 
 
 class AssociationFirst(TrainedExperiment):
@@ -24,12 +26,14 @@ class AssociationFirst(TrainedExperiment):
     id = "recall.association-first"
     source = Source(SIMPLE_STRUCTURES, "Figures 4.3, 4.7")
     cost = {"quick": 20, "full": 100_000, "H200": 140}
-    presets = {"quick": QUICK, "small": SMALL}
+    presets = {"quick": QUICK, "small": SMALL, "text": {"loss_at": "last"}}
     control = {"alpha": 0.0}
     notes = """Sequences have the statistics of characters in a text; quick has the 20 most frequent ones, short
     sequences and a narrow model, whose learning rate is a little higher. The model is tested on sequences without
     noise: one that has learned the task gives the target the probability 1 - alpha. The full size is meant for a GPU.
-    In the control there is no noise, and so no association to remove."""
+    The loss is
+    that of the authors' program, at all triggers; preset `text` takes it at the last position alone, as the text has
+    it. In the control there is no noise, and so no association to remove."""
 
     def measurements(self) -> Mapping[str, Measurement]:
         return {"trained": self.training()}
@@ -47,6 +51,7 @@ class AssociationFirst(TrainedExperiment):
             | {
                 "peak": early.without_noise.sel(dropped="nothing", drop=True).max("step"),
                 "predicted_noise": noisy.isel(step=-1, drop=True),
+                "predicted_noise_few": noisy.sel(step=slice(0, FEW)).max("step"),
                 "predicted_noise_peak": noisy.sel(step=slice(0, EARLY)).max("step"),
                 "margin": last.seen_margin,
                 "margin_step": crossing(trace.seen_margin, 0.0),
@@ -70,6 +75,15 @@ class AssociationFirst(TrainedExperiment):
         yield above("overshoot", statement, reduced.peak, self.alpha)
         statement = "and nearly all predictions are noise (largest share)"
         yield above("all-noise", statement, reduced.predicted_noise_peak, 0.9, source="Figure 4.7")
+        printed = "In the first few (~ 5) steps, the models quickly learn to predict noise with probability close to 1."
+        statement = f"and so within the first {FEW} steps (largest share)"
+        few = reduced.predicted_noise_few
+        yield above("first-few-steps", statement, few, 0.9, source="Figure 4.7, left", printed=printed)
+        if self.published_size:
+            printed = "the model predicts the correct token $\\bar{y}$ with probability ≈ 0.98"
+            statement = "Without its second MLP the model gives the target this probability"
+            place = "Figure 4.3, left"
+            yield agrees("near-one", statement, second.correct, 0.98, absolute=0.02, source=place, printed=printed)
         statement = "The second MLP alone prefers the noise after a trigger long before the target is recalled (ratio "
         statement += "of the steps at which its margin is positive, and the target has half of its probability)"
         yield above("association-first", statement, reduced.recall_step / reduced.margin_step, 5)

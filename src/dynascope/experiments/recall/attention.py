@@ -58,6 +58,10 @@ class Attention(TrainedExperiment):
         yield above("avoids-noise", statement, reduced.on_target / reduced.on_noise, 3, post_hoc=why)
         statement = "What follows the trigger has nearly all of its attention"
         yield above("nothing-else", statement, reduced.after, 0.5, median=0.7, post_hoc=late)
+        if self.published_size:
+            printed = "the second-layer attention (Attn-2) only attends towards target tuples"
+            statement = "Targets after the trigger have nearly all of its attention"
+            yield above("only-targets", statement, reduced.on_target, 0.95, source="Figure 4.2", printed=printed)
         statement = "In the first layer a token attends to the one before it"
         yield above("previous-token", statement, reduced.previous, 0.2, median=0.4, source="Figure 4.6", post_hoc=late)
         statement = "which it does not at the start (attention over an even one)"

@@ -15,6 +15,9 @@ from dynascope.figures import FAINT, INK, PALETTE, panels
 from dynascope.lab.criteria import above, agrees, below, within
 from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
+FEW = 5
+"""The first few steps of Figure 4.7."""
+
 
 class FineTuning(TrainedExperiment):
     """Does a model trained without noise learn to avoid it in contexts, when it is fine-tuned with noise?"""
@@ -27,6 +30,11 @@ class FineTuning(TrainedExperiment):
     notes = """First a training without noise, then one with it, of all weights, at a lower learning rate: the document
     states neither, and at 0.03 small models diverge. Step 0 is the model before fine-tuning. In the control fine-tuning
     has no noise either."""
+
+    known_failures = {
+        "first-few-steps": """It takes longer at the rates at which fine-tuning does not diverge; the document states
+        none. In quick, at 0.02, the share is 0.51 to 0.80 within 5 steps and 0.96 within 15."""
+    }
 
     tuning_rate: float = Field(0.003, gt=0)
     """The learning rate with noise; before it is `learning_rate`."""
@@ -47,6 +55,7 @@ class FineTuning(TrainedExperiment):
             | {
                 "first_correct": first.without_correct.sel(dropped="nothing", drop=True),
                 "predicted_noise": late_mean(noisy),
+                "predicted_noise_few": noisy.sel(step=slice(0, FEW)).max("step"),
                 "first_predicted_noise": noisy.isel(step=0, drop=True),
             }
         )
@@ -70,6 +79,11 @@ class FineTuning(TrainedExperiment):
         why = "The upper bound, after one run: the most probable of two tokens that are about as probable fluctuates."
         both = reduced.predicted_noise.mean()
         yield within("both-predictions", statement, both, 0.3, 0.9, source="Figure 4.7", post_hoc=why)
+
+        printed = "In the first few (~ 5) steps, the models quickly learn to predict noise with probability close to 1."
+        statement = f"Within the first {FEW} steps nearly all predictions are noise (largest share)"
+        few = reduced.predicted_noise_few
+        yield above("first-few-steps", statement, few, 0.9, source="Figure 4.7, right", printed=printed)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         trace = measured["tuned"].to_dataset()

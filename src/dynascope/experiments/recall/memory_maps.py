@@ -12,7 +12,7 @@ from pydantic import Field
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.recall.trained_experiment import QUICK, SMALL, TrainedExperiment
 from dynascope.figures import panels
-from dynascope.lab.criteria import above, below, share
+from dynascope.lab.criteria import above, below, every, share
 from dynascope.lab.experiment import Claims, Figures, Measurement, Source
 
 
@@ -71,6 +71,10 @@ class MemoryMaps(TrainedExperiment):
         statement += "of the largest entries as there are triggers, with one trigger and with several (share of them)"
         why = "Originally 0.8 in every training: at seeds 1 and 2 one training of three has another entry."
         yield above("trigger-meets-trigger", statement, both.mean(), 0.5, source="Figure 4.8", post_hoc=why)
+        if self.published_size:
+            statement = "In every training the largest entries are those of triggers and of nothing else"
+            printed = "In both cases, the logits only have large values when i = j = q"
+            yield every("only-triggers", statement, both == 1, source="Figure 4.8", printed=printed)
         statement = "With one trigger it is the largest entry of all in most trainings"
         yield share("one-trigger", statement, reduced.one_matched == 1, 0.5, source="Figure 4.8", post_hoc=why)
         statement = "In a trigger's column the trigger is the largest"
@@ -84,8 +88,13 @@ class MemoryMaps(TrainedExperiment):
         yield above("trigger-then-noise", statement, reduced.trigger_margin, 0, source="Figure 4.6")
         statement = "and most other tokens too (share of them)"
         yield above("anything-then-noise", statement, reduced.noise_rows, 0.5, source="Figure 4.6")
+        if self.published_size:
+            printed = "for all input i, the logits on output 2 are large"
+            statement = "In every training it answers every token so (share of tokens)"
+            yield every("all-then-noise", statement, reduced.noise_rows == 1, source="Figure 4.6", printed=printed)
+        printed = "first-layer attention attending to the previous token from the current token"
         statement = "The first layer attends to the token before (mean)"
-        yield above("previous-token", statement, reduced.previous, 0.4, source="Figure 4.6")
+        yield above("previous-token", statement, reduced.previous, 0.4, source="Figure 4.6", printed=printed)
 
     def draw(self, measured: xr.DataTree, predicted: None, reduced: xr.Dataset) -> Figures:
         figure, axes = panels(5, size=(3.2, 3.3))

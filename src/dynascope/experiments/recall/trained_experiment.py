@@ -22,5 +22,10 @@ class TrainedExperiment(Training, ComposedExperiment, ABC):
         return RecallTraining(**{**dict(Training.of(self)), **changes})
 
     @property
+    def published_size(self) -> bool:
+        """Whether width and length are the document's: its numbers are judged there."""
+        return (self.dim, self.length) == (256, 256)
+
+    @property
     def matmul_precision(self) -> str:
         return "default"

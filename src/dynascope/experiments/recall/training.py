@@ -34,7 +34,7 @@ from dynascope.models import RecallTransformer
 from dynascope.probes import Probe, probe, truncations
 from dynascope.tasks import NoisyRecall, RecallBatch
 from dynascope.tasks.data.text import character_frequencies
-from dynascope.tasks.noisy_recall import most_frequent
+from dynascope.tasks.noisy_recall import LossAt, most_frequent
 
 Feed = Literal["mlp", "linear", "none"]
 Ranks = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
@@ -62,6 +62,9 @@ class Training(Fields):
     """Sequences on which the model is tested, without noise, and attention is read, with noise."""
     shuffled: bool = False
     """Whether targets are those of other sequences, so that looking back does not help."""
+    loss_at: LossAt = "triggers"
+    """Where the loss is taken: at the last position alone, as the document says, or at all triggers seen before, as the
+    authors' program does, which learns much faster."""
     ranks: Ranks = (25, 51)
     """To which W_in of the second MLP is cut."""
 
@@ -86,7 +89,7 @@ class RecallTraining(Training, Measurement):
         first = first / first.sum()
         following = following / following.sum(1, keepdims=True)
         triggers = most_frequent(first, self.triggers)
-        return NoisyRecall(first, following, length=self.length, alpha=alpha, triggers=triggers)
+        return NoisyRecall(first, following, length=self.length, alpha=alpha, triggers=triggers, loss_at=self.loss_at)
 
     def measure(self, seed: int) -> xr.Dataset:
         keys, seeds = jax.random.split(jax.random.key(seed), 2), member_seeds(seed, self.seeds)
