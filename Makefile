@@ -47,6 +47,7 @@ audit: $(STAMP)  ## every claim of the quick presets at ten seeds (half an hour 
 
 evidence: $(STAMP)  ## judge the evidence, with what is in runs, by today's claims, and write the numbers on the pages
 	$(BIN)/python docs/make_evidence.py $(RUNS)
+	$(BIN)/python docs/make_ledger.py
 
 mutate: $(STAMP)  ## break the science on purpose: each break must be seen by a claim or a test
 	$(BIN)/python tests/mutations/mutate.py

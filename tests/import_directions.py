@@ -39,12 +39,12 @@ MAY_IMPORT = {
     "lab": SCIENCE | {"lab", "ledger", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab"},
     "live": {"live", "lab", "dynamics.watching", "dynamics.schema"},
-    "cli": {"lab", "cli"},
+    "cli": {"lab", "ledger", "cli"},
     "cli.live": {"lab", "live", "cli"},
     "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
     "__main__": {"cli"},
-    "": SCIENCE | {"lab", "experiments", "figures"},
+    "": SCIENCE | {"lab", "ledger", "experiments", "figures"},
 }
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
 all, as is `checks`."""

@@ -24,6 +24,7 @@ ROOMS = [
     ds.lm,
     ds.figures,
     ds.lab,
+    ds.ledger,
     ds.theory,
 ]
 

@@ -66,18 +66,27 @@ def test_a_name_inside_a_file_is_refused_after_an_id(dynascope, command):
     assert dynascope(command, "concept.one-layer-theory::x") == (2, "", [f"{line}'concept.one-layer-theory::x'"])
 
 
-def test_experiments_are_found_by_figure(dynascope):
+def test_a_place_shows_its_statements_and_its_experiments(dynascope):
     status, out, _ = dynascope("list", "--figure", "Figure 4.3")
     assert status == 0
     assert "catapult.gradient-descent" in out
     assert "concept." not in out
-    assert dynascope("list", "concept.*", "--figure", "2")[1].count("concept.") == 3
+    assert "quadruple" not in dynascope("list", "concept.signal-order", "--figure", "2")[1]
     status, _, (line,) = dynascope("list", "--figure", "Figure 99")
-    assert (status, line) == (
-        2,
-        "dynascope: no experiment is on 'Figure 99'; `dynascope list` shows the source of each",
-    )
+    named = "name a place such as 'Figure 5' or 'Theorem 4.1'"
+    assert (status, line) == (2, f"dynascope: no statement and no experiment is on 'Figure 99'; {named}")
     assert dynascope("list", "--figure", "nonsense")[0] == 2
+
+
+def test_a_statement_comes_with_its_words_its_claims_and_the_size_of_their_evidence(dynascope):
+    said = json.loads(dynascope("list", "--figure", "eq. (4.2)", "--json")[1])
+    row = next(row for row in said["statements"] if "concept.one-layer-theory/noise-sum" in str(row["claims"]))
+    assert row["verdict"] == "holds in a weaker form"
+    assert row["printed"]
+    claim = next(claim for claim in row["claims"] if claim["role"] == "erratum")
+    assert claim["verdict"] == "erratum"
+    assert claim["size"] == list(claim["sizes"])[-1]
+    assert "concept.one-layer-theory" in [entry["id"] for entry in said["experiments"]]
 
 
 def test_json_is_alone_on_standard_output(dynascope):
@@ -277,7 +286,10 @@ def test_version_and_help(dynascope):
     assert "Usage: dynascope" in dynascope()[1]
 
 
-@pytest.mark.parametrize("command", [["list"], ["show", "concept.signal-order"], ["show", "rank.vision", "--json"]])
+@pytest.mark.parametrize(
+    "command",
+    [["list"], ["list", "--figure", "Figure 5"], ["show", "concept.signal-order"], ["show", "rank.vision", "--json"]],
+)
 def test_what_only_looks_imports_nothing_heavy(tmp_path: Path, command: list[str]):
     code = f"""if True:
         import sys

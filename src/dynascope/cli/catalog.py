@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from dynascope.lab.entry import Entry
     from dynascope.lab.experiment import Experiment
     from dynascope.lab.stored_run import StoredRun
+    from dynascope.ledger import Statement
 
 
 def list_(
     pattern: Annotated[str, typer.Argument(help="An id, a glob over ids, or a file of your own.")] = "*",
     figure: Annotated[
-        str | None, typer.Option("--figure", help='Only experiments on a place in a document, such as "Figure 5".')
+        str | None,
+        typer.Option(
+            "--figure", help='A place in a document, such as "Figure 5": what it asserts, and what judges that.'
+        ),
     ] = None,
     as_json: AsJson = False,
     runs: Runs = None,
@@ -26,22 +30,29 @@ def list_(
     """List the experiments: question, source, cost, last verdict.
 
     Costs are for two CPU cores; what takes more than a day of that is for a GPU. Your own experiments are included:
-    those in the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages.
+    those in the folders of $DYNASCOPE_EXPERIMENTS and those of installed packages. With --figure: the statements at
+    that place, each with its claims, their verdicts on record and the size of that evidence, or why it is not judged.
     """
     from dynascope.lab import registry
-    from dynascope.lab.places import experiments_on
     from dynascope.lab.store import Store
 
     found, left_out = registry.survey()
     found = registry.match([pattern]) if pattern != "*" else found
-    found = experiments_on(figure, found) if figure is not None else found
+    rows = []
+    if figure is not None:
+        rows, found = _on(figure, found, only_theirs=pattern != "*")
     last, problems = Store(runs).latest()
     if as_json:
-        print(json.dumps([_row(entry, last.get(entry.id)) for entry in found], indent=2))
+        experiments = [_row(entry, last.get(entry.id)) for entry in found]
+        stated = {"statements": [_stated(row) for row in rows], "experiments": experiments}
+        print(json.dumps(experiments if figure is None else stated, indent=2))
     else:
-        from dynascope.lab.terminal import catalog, console
+        from dynascope.lab.terminal import catalog, console, statement
 
-        console().print(catalog(found, last))
+        for part in (part for row in rows for part in statement(row)):
+            console().print(part)
+        if found:
+            console().print(catalog(found, last))
     for problem in [*left_out, *(f"skipped: {problem}" for problem in problems)]:
         say(problem)
 
@@ -62,6 +73,31 @@ def show(id: Id, as_json: AsJson = False, runs: Runs = None) -> None:
     for entry, kind in found:
         for part in description(kind, last[entry.id], entry.origin):
             console().print(part)
+
+
+def _on(place: str, entries: list[Entry], only_theirs: bool) -> tuple[list[Statement], list[Entry]]:
+    """The statements at a place, or those of them that these experiments judge, and the experiments on it."""
+    from dynascope.lab.errors import UsageError, plain
+    from dynascope.lab.places import experiments_on, statements_on
+
+    ids = {entry.id for entry in entries}
+    rows = [row for row in statements_on(place) if not only_theirs or row.experiments & ids]
+    theirs = {id for row in rows for id in row.experiments} | {entry.id for entry in experiments_on(place, entries)}
+    if not rows and not theirs:
+        raise UsageError(
+            f"no statement and no experiment is on '{plain(place)}'; name a place such as 'Figure 5' or 'Theorem 4.1'"
+        )
+    return rows, [entry for entry in entries if entry.id in theirs]
+
+
+def _stated(row: Statement) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from dynascope.ledger import judgments, verdict
+
+    claims = [{**asdict(found), "verdict": found.verdict, "size": found.size} for found in judgments(row)]
+    told = {key: getattr(row, key) for key in ("document", "part", "place", "kind", "printed", "not_judged")}
+    return {**told, "verdict": verdict(row), "claims": claims}
 
 
 def _row(entry: Entry, last: StoredRun | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from dynascope import ledger
 from dynascope.lab import formatting
 from dynascope.lab.field_types import describe_type, format_value
 from dynascope.lab.references import REFERENCES
@@ -57,6 +58,25 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
         source = f"{escape(entry.place)} [dim]{escape(entry.document)}[/]"
         table.add_row(f"[bold]{escape(entry.id)}[/]", question, source, *costs, verdict)
     return table
+
+
+VERDICT_STYLES = {"holds as printed": "green", "holds in a weaker form": "yellow", "does not hold": "red"}
+
+
+def statement(row: ledger.Statement) -> Iterator[str | Table]:
+    """One statement of a document: its place, its words, its verdict, and the claims with their verdicts on record."""
+    found, where = ledger.verdict(row), ", ".join(filter(None, (row.part, row.document)))
+    yield f"[bold]{escape(row.place)}[/]  [dim]{escape(where)}[/]"
+    yield escape(row.printed)
+    why = row.not_judged or row.nothing_instead
+    yield f"[{VERDICT_STYLES.get(found, 'dim')}]{found}[/]" + (f": {escape(why)}" if why else "")
+    table = plain_table("claim", "verdict on record", "size", "judges")
+    for claim in ledger.judgments(row):
+        sizes = ", ".join(f"{size}: {name}" for size, name in claim.sizes.items()) if claim.is_divided else claim.size
+        table.add_row(escape(claim.claim), MARKS.get(claim.verdict, claim.verdict), sizes, claim.role)
+    if table.row_count:
+        yield table
+    yield ""
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:

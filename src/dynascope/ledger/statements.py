@@ -45,6 +45,7 @@ class Statement:
     place: str
     """The figure, table, theorem or section, such as `"Figure 6b"`."""
     kind: Kind
+    """`"figure"`, `"theorem"` or another of `KINDS`."""
     printed: str
     """The assertion, in the document's words or in one sentence."""
     part: str = ""
@@ -66,6 +67,11 @@ class Statement:
     def judges(self) -> tuple[str, ...]:
         """Everything that speaks of it: claims, restated claims and errata."""
         return (*self.claims, *self.instead, *self.errata)
+
+    @property
+    def experiments(self) -> set[str]:
+        """The ids of the experiments whose claims speak of it."""
+        return {name.partition("/")[0].partition("@")[0] for name in (*self.judges, *self.support)}
 
 
 @cache
@@ -92,12 +98,12 @@ def documents() -> tuple[str, ...]:
 
 def _read(path: Path) -> Iterator[Statement]:
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    head = {"document": content["document"], "part": content.get("part", "")}
+    head: dict[str, Any] = {"document": content["document"], "part": content.get("part", "")}
     for number, row in enumerate(content.get("statement", []), 1):
         yield _statement(row, head, f"{path.name}, statement {number}")
 
 
-def _statement(row: dict[str, Any], head: dict[str, str], where: str) -> Statement:
+def _statement(row: dict[str, Any], head: dict[str, Any], where: str) -> Statement:
     known = {field.name for field in fields(Statement)}
     if unknown := sorted(row.keys() - known):
         raise ValueError(f"{where}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(known))}")
@@ -105,7 +111,7 @@ def _statement(row: dict[str, Any], head: dict[str, str], where: str) -> Stateme
         raise ValueError(f"{where}: {missing[0]!r} is missing")
     if row["kind"] not in KINDS:
         raise ValueError(f"{where}: kind must be one of {', '.join(KINDS)}; got {row['kind']!r}")
-    lists = {key: tuple(row.get(key, ())) for key in ("claims", "instead", "errata", "support")}
+    lists: dict[str, Any] = {key: tuple(row.get(key, ())) for key in ("claims", "instead", "errata", "support")}
     found = Statement(**head | row | lists)
     if bool(found.judges) == bool(found.not_judged):
         raise ValueError(f"{where} ({found.place}): give either claims or errata, or the reason in not_judged")

@@ -64,5 +64,6 @@ ROOMS_WITHOUT_CALLS = {
     "figures": "they draw what experiments hand them",
     "lm": "its functions take pretrained models; see tests/lm",
     "lab": "it reads and writes runs; see tests/lab",
+    "ledger": "its functions take no numbers; see tests/ledger",
     "theory": "its systems are rooms of their own",
 }

@@ -69,6 +69,8 @@ class Alternation(NamedTuple):
     """For each but the strongest: its major reaches 1/2 after the minor with the concept before it has peaked."""
     minor_left: np.ndarray
     """The rest of that minor then, as a share of its peak."""
+    unsuppressed: np.ndarray
+    """The rest of that minor when its weaker major starts to grow, at a tenth, as a share of its peak."""
     dominant: np.ndarray
     """The stronger of the two majors when that minor has lost a tenth of its peak."""
 
@@ -80,19 +82,18 @@ class Alternation(NamedTuple):
 def alternation(W: np.ndarray, loss: np.ndarray, a: np.ndarray, tolerance: float) -> Alternation:
     """The stages of one run, `W` of axes (step, row, column)."""
     order, last = np.argsort(-a), len(a) - 1
-    half = [float(stages.first_crossing(W[:, k, k], 0.5).time) for k in order]
+    half, tenth = ([float(stages.first_crossing(W[:, k, k], level).time) for k in order] for level in (0.5, 0.1))
     at = [turn.at for turn in stages.turning_points(loss, tolerance)]
     none = np.full(last, np.nan)
     if len(at) != 2 * last or np.isnan(half).any():
-        return Alternation(np.zeros(last + 1, bool), none, np.zeros(last, bool), none, none)
+        return Alternation(np.zeros(last + 1, bool), none, np.zeros(last, bool), none, none, none)
     ends = [-1, *at, len(loss)]
     in_descent = [ends[2 * k] < half[k] < ends[2 * k + 1] for k in range(len(a))]
     time, rows = np.arange(len(loss)), []
     for k, (i, j) in enumerate(itertools.pairwise(order)):
         group, minor = np.linalg.norm(W[:, i, order[k + 1 :]], axis=1), np.abs(W[:, i, j])
         peak, lost = stages.peak(minor), float(stages.time_below_peak(minor, 0.9).time)
-        left = np.interp(half[k + 1], time, minor) / peak.value
+        left, early = (np.interp(when[k + 1], time, minor) / peak.value for when in (half, tenth))
         dominant = np.interp(lost, time, W[:, i, i])
-        rows.append((group[at[2 * k + 1]] / group[at[2 * k]], half[k + 1] > float(peak.time), left, dominant))
-    group_left, waits, minor_left, dominants = (np.array(column) for column in zip(*rows, strict=True))
-    return Alternation(np.array(in_descent), group_left, waits, minor_left, dominants)
+        rows.append((group[at[2 * k + 1]] / group[at[2 * k]], half[k + 1] > float(peak.time), left, early, dominant))
+    return Alternation(np.array(in_descent), *(np.array(column) for column in zip(*rows, strict=True)))

@@ -18,6 +18,8 @@ LOOKED = (
 )
 HALFWAY = "Steps to 80 % were asked first; in the quick setting some trainings end before."
 BETWEEN = "Equality with either was asked first. By gains the flip is 0.10 above the one, 0.15 below the other."
+DESCENDS_TWICE = "A double-descent-like curve for the concept space MSE caused by Transient Memorization."
+DECELERATES = "the speed of compositional generalization [...] decelerates at an exponential rate"
 EQUAL = 0.1
 """How far from the predicted separation of the flip order may turn: the distance of two settings."""
 
@@ -109,6 +111,8 @@ class PaintedConcepts(DiffusionExperiment):
         if measured.sizes["seed"] > 2:
             reduced["rise"], reduced["rise_error"] = paths.rise(measured)
             reduced["speed"] = paths.speed(measured)
+            painted = self.per_prompt * measured.sizes["seed"]
+            reduced["resolution"] = paths.resolution(measured.step.values, painted)
         if "concepts_classified" in measured:
             learned = paths.from_first(trained < paths.GATE)
             apart = np.abs(measured.concepts - measured.concepts_classified).mean(("prompt", "concept"))
@@ -167,8 +171,16 @@ class PaintedConcepts(DiffusionExperiment):
         statement = (
             "Once the training classes are learned the error of the new one rises again, by so many standard errors"
         )
-        yield above("rises-again", statement, beyond, 2, shown={"rise": reduced.rise})
+        yield above("rises-again", statement, beyond, 2, shown={"rise": reduced.rise}, printed=DESCENDS_TWICE)
         slopes, fits = [], []
+        rival = [
+            paths.slow_down(reduced.speed.step.values, one, float(reduced.resolution))
+            for one in reduced.speed.transpose("separation", "step").values
+        ]
+        statement = "Above the resolution the speed falls as an exponential of time rather than as a power of it"
+        better = [exponential > power for exponential, power in rival]
+        shown = {"R^2 of an exponential": [one for one, _ in rival], "of a power": [two for _, two in rival]}
+        yield share("exponential-slow-down", statement, better, 0.8, shown=shown, printed=DECELERATES)
         for one in reduced.speed.transpose("separation", "step").values:
             moving = np.isfinite(one) & (one > 0)
             at, speed = reduced.step.values[moving], np.log(one[moving])

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from pydantic import PositiveInt
 
-from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_test_loss
+from dynascope.experiments.concept.symmetric_drawing import draw_entries, draw_outputs, draw_test_loss
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment, judge_overlay
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
@@ -38,6 +38,10 @@ class FailureMode(SymmetricExperiment):
     shows is then a plateau at ½ μ₁², whose length follows from the pivot of the weakest concept. The plateau drawn is
     from a chosen start (NumPy seed 1370); about one Gaussian start in 500 is still on it after 400 steps. The control
     gives the narrow model its third column, and nothing fails."""
+
+    known_failures = {
+        "trapped-path": "From a start of full rank the third direction comes in the end: the path only waits there.",
+    }
 
     defaults = {"mu": (0.7, 1.7, 3.0), "sigma": (0.05, 0.05, 0.05), "scale": 0.3, "learning_rate": 0.05}
 
@@ -99,6 +103,7 @@ class FailureMode(SymmetricExperiment):
             "left": ("run", weak[:, self.steps] / weak[:, : self.steps].max(axis=1)),
             "weak_end": ("run", weak[:, -1]),
             "loss_end": ("run", loss[:, -1]),
+            "output_end": ("run", plateau.W.values[:, -1, 0] @ np.asarray(self.mu) / self.mu[0]),
             "rise": float(np.max(np.diff(plateau.loss.values, axis=1))),
             "overlay": ("run", np.abs(predicted["plateau"].W.values - plateau.W.values).max(axis=(1, 2, 3))),
         }
@@ -140,6 +145,11 @@ class FailureMode(SymmetricExperiment):
         ends = agrees("plateau-ends", statement, runs.weak_end, 1.0, absolute=0.01, shown=shown, seeds=2)
         printed = "might be suppressed to 0 [...] before it starts to grow, and thus never has chance to grow"
         yield erratum(ends, kind="error", printed=printed, at="Appendix E.3, Figure 10")
+        statement = (
+            "There the output ends at a point that combines two directions only (the third output over its target)"
+        )
+        trapped = "trapped at a point that combines only two directions, missing the third direction"
+        yield below("trapped-path", statement, runs.output_end, 0.1, printed=trapped, seeds=2)
         statement = "The training loss never rises in these runs (largest rise)"
         yield below("training-monotone", statement, runs.rise, 1e-12, source="Figure 17", seeds=2)
         yield judge_overlay(runs.overlay)
@@ -180,7 +190,7 @@ class FailureMode(SymmetricExperiment):
         yield below("plateau-medians", statement, off, 1, **about)
 
     def draw(self, measured: xr.DataTree, predicted: xr.DataTree, reduced: xr.DataTree) -> Figures:
-        figure, grid = panels(3, 2, size=(4.6, 3.2))
+        figure, grid = panels(4, 2, size=(4.4, 3.2))
         narrow = measured["narrow"].to_dataset()
         plateau, theory = (tree["plateau"].to_dataset().isel(start=0) for tree in (measured, predicted))
         draw_test_loss(grid[0, 0], narrow, tolerance=self.tolerance)
@@ -196,8 +206,14 @@ class FailureMode(SymmetricExperiment):
         grid[1, 0].set_title(f"Full rank, seed {self.shown_seed} (chosen): a plateau")
         draw_entries(grid[1, 1], plateau.W.values, 3, predicted=theory)
         grid[1, 1].set_title("Jacobian; vertical: predicted stages")
-        _draw_lengths(grid[0, 2], reduced["aligned"].to_dataset())
-        self._draw_late(grid[1, 2], reduced["random"].to_dataset())
+        for axes, W, title in (
+            (grid[0, 2], narrow.W.values, "The path ends at two directions"),
+            (grid[1, 2], plateau.W.values, "The path is held up there"),
+        ):
+            draw_outputs(axes, W, self.mu)
+            axes.set_title(title)
+        _draw_lengths(grid[0, 3], reduced["aligned"].to_dataset())
+        self._draw_late(grid[1, 3], reduced["random"].to_dataset())
         return {"failure-mode": figure}
 
     def _draw_late(self, axes: Axes, random: xr.Dataset) -> None:

@@ -11,7 +11,7 @@ import dynascope as ds
 from dynascope.curves import paths
 from dynascope.experiments.concept.symmetric_experiment import SymmetricExperiment
 from dynascope.lab.claims import erratum
-from dynascope.lab.criteria import agrees, below
+from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Claims
 from dynascope.theory.concept import jacobian_recursion as recursion
 
@@ -46,8 +46,18 @@ def reduce_increments(experiment: SymmetricExperiment, chosen: xr.Dataset) -> xr
         "r_squared": rate.r_squared,
         "predicted_slope": -4 * experiment.learning_rate * experiment.strengths.min(),
     }
+    grows, suppresses = recursion.growth(before, a), recursion.suppression(before, a)
+    own, net = (jnp.diagonal(part, axis1=-2, axis2=-1) for part in (before, grows - suppresses))
+    signs = [jnp.all(grows * before >= 0), jnp.all(suppresses * before >= 0), jnp.all((net >= 0) | (own > 1))]
+    strong, weak = np.argsort(-experiment.strengths)[:2]
+    peak = np.abs(chosen.W.values[0, :, weak, strong]).argmax()
+    dominated = output[peak, weak] / chosen.W.values[0, peak, weak, strong] / np.asarray(experiment.mu)[[strong, weak]]
     table = {name: float(value) for name, value in found.items()}
-    return xr.Dataset({**table, "clock": ("end", [float(ratio.min()), float(ratio.max())])})
+    rows = {"clock": [float(ratio.min()), float(ratio.max())], "signs": list(map(bool, signs)), "dominated": dominated}
+    ends = np.abs(chosen.W.values[:, -1] - np.eye(len(experiment.mu))).max(axis=(1, 2))
+    return xr.Dataset(
+        {**table, **{name: (f"{name}_row", row) for name, row in rows.items()}, "off_end": ("start", ends)}
+    )
 
 
 def judge_increments(errors: xr.Dataset, runs: int) -> Claims:
@@ -66,6 +76,15 @@ def judge_increments(errors: xr.Dataset, runs: int) -> Claims:
     twice = agrees("clock", statement, errors.clock, 2.0, absolute=1e-6, seeds=runs)
     printed = "The gradient flow update of the i,j-th entry of W is given by [... G_ij - S_ij - N_ij]"
     yield erratum(twice, kind="misprint", printed=printed, at="Section 4.2, eq. (4.3)")
+    statement = "At every step growth and suppression have the sign of their entry, and a major below 1 grows by them"
+    yield every("signs", statement, errors.signs, source="Section 4.2", seeds=runs)
+    statement = "All majors end at 1, all minors at 0 (largest difference of an entry from the identity)"
+    yield below("ends-at-identity", statement, errors.off_end, 1e-3, source="Section 4.2.2", seeds=runs)
+    statement = "When the minor is largest, the weaker output is w_{k,1} μ₁, not w_{k,1} μ_k: ratio to the latter"
+    shown = {"to the former": errors.dominated[0]}
+    counter = above("dominating-term", statement, errors.dominated[1], 1.5, shown=shown)
+    printed = "f(U(t); x̂)_k is dominated by w_{k,1}(t) μ_k"
+    yield erratum(counter, kind="misprint", printed=printed, at="Section 4.2.2")
     statement = "Learning ends exponentially, at -4 η a of the weakest concept per step (slope of the log speed)"
     shown = {"R²": errors.r_squared}
     slope = float(errors.predicted_slope)

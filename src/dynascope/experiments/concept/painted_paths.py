@@ -106,6 +106,24 @@ def speed(measured: xr.Dataset) -> xr.DataArray:
     return moved.assign_coords(step=(path.step.values[1:] + path.step.values[:-1]) / 2)
 
 
+def slow_down(step: np.ndarray, speed: np.ndarray, resolution: float) -> tuple[float, float]:
+    """How well an exponential and a power of time describe a falling speed: R² of its logarithm over the step and over
+    the step's logarithm, from the largest speed down to the resolution; NaN with fewer than four speeds there."""
+    fast = int(np.nanargmax(speed))
+    lost = np.flatnonzero(~(speed[fast:] > resolution))
+    kept = slice(fast, fast + lost[0] if lost.size else None)
+    if len(speed[kept]) < 4:
+        return np.nan, np.nan
+    at, logs = step[kept], np.log(speed[kept])
+    exponential, power = (float(np.corrcoef(x, logs)[0, 1] ** 2) for x in (at, np.log(at)))
+    return exponential, power
+
+
+def resolution(step: np.ndarray, pictures: int) -> float:
+    """The speed of two shares that chance alone shows, as a share of so many pictures differs between recordings."""
+    return float(1 / np.sqrt(pictures) / np.median(np.diff(step)))
+
+
 def predicted_lead(signal: xr.DataArray, spread: xr.DataArray) -> xr.Dataset:
     """The structured identity mapping of one layer at these signals (..., concept): strengths a, the `lead` of the
     second concept, and the `path` it takes.

@@ -26,6 +26,10 @@ class ThreeConcepts(DiffusionExperiment):
     cost = {"quick": 40, "full": 600000}
     presets = {"quick": QUICK | {"mean_size": 0.7, "size_spread": 0.1, "center": 0.0}, "gpu": GPU}
     control = {"shape_separation": 0.1}
+    known_failures = {
+        "quick/printed-order": "The order depends on the signals, which the document does not give. Here shape has the "
+        "strongest, and 1,000 steps are enough for it alone.",
+    }
     notes = """Trained on the four corners of the cube with at most one concept at 1 (big red circles, and those with
     one change), asked for all eight. The gain of a concept is what asking for it beside the two others changes in its
     share, as read off the pixels. The document gives no signals for its figure, whose model learns size, then shape,
@@ -73,6 +77,13 @@ class ThreeConcepts(DiffusionExperiment):
         shown = {"mean gains": gain.mean(("separation", "seed"))}
         statement = "Shape, the strongest signal in the condition, is learned first (largest mean gain)"
         yield share("shape-first", statement, first, 0.8, shown=shown)
+        statement = (
+            "Size is learned first, then shape, and color last (steps until asking for each has half its effect)"
+        )
+        halves = reduced.half_at.transpose(..., "concept").sel(concept=["size", "shape", "color"]).values
+        sequential = np.all(np.diff(np.nan_to_num(halves, nan=np.inf), axis=-1) > 0, axis=-1)
+        printed = "the diffusion model sequentially learns the correct size, shape, and finally color"
+        yield share("printed-order", statement, sequential, 0.8, shown=shown, printed=printed)
         strongest = told.concept[told.argmax("concept")]
         same = gain.concept[gain.argmax("concept")] == strongest
         statement = "The structured identity mapping at the signals of conditions learns the same concept first"

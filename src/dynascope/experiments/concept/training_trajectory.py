@@ -12,7 +12,7 @@ from dynascope.experiments.concept.symmetric_experiment import SymmetricExperime
 from dynascope.experiments.documents import CONCEPTS
 from dynascope.experiments.seeds import start_seeds
 from dynascope.figures import FAINT, INK, PALETTE, legend_beside, panels
-from dynascope.lab.criteria import above, agrees, below, share
+from dynascope.lab.criteria import About, above, agrees, below, share
 from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.theory.concept.staged_path import predicted_runs
 
@@ -35,6 +35,11 @@ class TrainingTrajectory(SymmetricExperiment):
     """NumPy seed of the start that is drawn; chosen."""
     starts: PositiveInt = 2000
     """Random starts whose training and test losses are compared."""
+
+    known_failures = {
+        "irregular-at-different-stages": "One entry, w₁₂, takes both outputs off their axes, so both are farthest "
+        "off at the same step. They differ in when they grow along the axes.",
+    }
 
     def measure(self, seed: int) -> xr.Dataset:
         shown = [self.gaussian([self.shown_seed], scale) for scale in (self.scale, self.scale / 10)]
@@ -77,6 +82,10 @@ class TrainingTrajectory(SymmetricExperiment):
         statement = "Outputs at the training means leave their axes by μ_p |w₁₂|, at most by 0.36 and 0.71"
         known, steps = xr.DataArray([0.356, 0.711], dims="concept"), {"steps": reduced.peak_step}
         yield agrees("common-peak", statement, reduced.height, known, relative=0.01, source="Figure 18", shown=steps)
+        statement = "The outputs at the two means leave their axes the farthest at different steps (steps between)"
+        apart, printed = abs(reduced.peak_step.diff("concept")), "at different stages of the training"
+        about = About(source="Figure 18", shown=steps, printed=printed)
+        yield above("irregular-at-different-stages", statement, apart, 1, **about)
         statement = "They grow along their axes at different times: concept 1 is at half after 400 steps, 2 after 79"
         known = xr.DataArray([400.0, 79.0], dims="concept")
         yield agrees("different-stages", statement, reduced.half_step, known, absolute=1.0, source="Figure 18")

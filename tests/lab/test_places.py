@@ -1,0 +1,56 @@
+"""Places in documents, as readers and documents write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dynascope.lab.places import is_on, places_in, statements_on
+from dynascope.ledger import statements
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("Figures 4.2, C.2-C.4", {("figure", label) for label in ("4.2", "C.2", "C.3", "C.4")}),
+        ("Fig. 2 (b)", {("figure", "2b")}),
+        ("Figures 6a-c", {("figure", "6a"), ("figure", "6b"), ("figure", "6c")}),
+        ("Figure 5a and b", {("figure", "5a"), ("figure", "5b")}),
+        ("Theorem 4.1, eq. (4.2)", {("theorem", "4.1"), ("equation", "4.2")}),
+        ("Lemmas D.1 to D.3", {("lemma", "D.1"), ("lemma", "D.2"), ("lemma", "D.3")}),
+        ("App. C.1", {("section", "C.1")}),
+        ("the remark on failure modes", set()),
+    ],
+)
+def test_the_places_of_a_text(text: str, places: set[tuple[str, str]]):
+    assert places_in(text) == places
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        ("6", "Figure 6b"),
+        ("Fig. 6b", "Figure 6"),
+        ("(4.2)", "Equation 4.2"),
+        ("App. D", "Appendix D.1"),
+        ("§4.2", "Section 4.2"),
+        ("Equation 2.10", "(2.10), (2.11)"),
+    ],
+)
+def test_a_place_is_found(wanted: str, place: str):
+    assert is_on(wanted, place)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [("6b", "Figure 6c"), ("Figure 1", "Figure 11"), ("Section 4", "Section 42"), ("Table 1", "Figure 1")],
+)
+def test_another_place_is_not(wanted: str, place: str):
+    assert not is_on(wanted, place)
+
+
+def test_every_statement_is_found_by_its_own_place():
+    assert [row.place for row in statements() if row not in statements_on(row.place)] == []
+
+
+def test_a_remark_is_found_by_its_words():
+    assert any("failure" in row.place.casefold() for row in statements_on("failure modes"))
