@@ -14,6 +14,7 @@ import dynascope as ds
 from dynascope.experiments.catapult import classification_data, quadratic_eigenvalues, single_example, top_eigenspace
 from dynascope.experiments.catapult.general_quadratic import Digits, GeneralQuadratic
 from dynascope.experiments.catapult.generalization import Generalization
+from dynascope.experiments.catapult.one_example import OneExampleTheory, draw_starts
 from dynascope.experiments.catapult.regimes import OneExample, boundaries
 from dynascope.experiments.catapult.two_layer_models import (
     CATAPULT,
@@ -257,3 +258,20 @@ def test_a_misspelled_data_set_is_refused(kind, monkeypatch, tmp_path):
         build(kind, {"data": "mnsit"})
     (tmp_path / "mine.npz").touch()
     assert build(kind, {"data": "mine"}).data == "mine"  # one's own file
+
+
+def test_random_starts_of_one_example_have_the_moments_of_a_network():
+    starts = draw_starts((20_000,), np.arange(300))
+    assert starts.kernel.mean() == pytest.approx(1, abs=2e-3)
+    assert (starts.residual + starts.label).std() == pytest.approx(np.sqrt(1 / 2), abs=0.1)
+    assert starts.scalar.mean() == pytest.approx(1, abs=5e-3)
+    again = draw_starts((10, 20_000), np.arange(2))
+    np.testing.assert_array_equal(again.kernel[1], starts.kernel[0, :2])
+    np.testing.assert_array_equal(*again.label)
+
+
+def test_one_example_without_curvature_never_comes_back_and_its_numbers_are_none():
+    experiment = OneExampleTheory(widths=(100, 1000), seeds=2, steps=200, curvature=0)
+    found = {claim.id: claim.verdict for claim in experiment.judge(experiment.measure(0))}
+    assert {found[name] for name in ("comes-back", "reaches-three", "peak-order", "monotone-kernel")} == {"fails"}
+    assert found["others-unstable"] == found["kernel-scale"] == "holds"
