@@ -61,6 +61,12 @@ def test_the_longest_chain_begins_first():
     assert batch._chains([walk, still, still]) == [[1, 2], [0]]
 
 
+def test_the_chain_that_costs_most_begins_first():
+    still, dear = asked()[1], Setting.parse(f"{TOY}::toy.walk")
+    assert (still.cost, dear.cost) == (None, 0.2)
+    assert batch._chains([still, dear]) == [[1], [0]]
+
+
 def test_no_more_processes_than_experiments():
     assert default_jobs(1) == 1
     assert 1 <= default_jobs(1000) <= 4

@@ -86,13 +86,18 @@ def outcomes(
 def _chains(settings: Sequence[Setting]) -> list[list[int]]:
     """The numbers of the settings that run in one process, by experiment, or by system if they share measurements.
 
-    The longest chains come first: one that began last would keep one process busy after the others have ended.
+    The longest chains come first, by the seconds that their experiments state, then by number: one that began last
+    would keep one process busy after the others have ended.
     """
     chains: dict[str, list[int]] = {}
     for number, setting in enumerate(settings):
         shares = isinstance(setting.experiment, ComposedExperiment)
         chains.setdefault(setting.id.partition(".")[0] if shares else setting.id, []).append(number)
-    return sorted(chains.values(), key=len, reverse=True)
+
+    def length(chain: list[int]) -> tuple[float, int]:
+        return sum(settings[number].cost or 0 for number in chain), len(chain)
+
+    return sorted(chains.values(), key=length, reverse=True)
 
 
 def _execute_chain(chain: Sequence[Setting], root: str, force: bool, draw: bool) -> list[Outcome]:
