@@ -112,3 +112,11 @@ def test_where_the_lemma_is_sure_factors_stay_positive():
     _, positive = jax.lax.fori_loop(0, 500, advance, (factors, jnp.ones(4000, bool)))
     assert bool(jnp.all(positive | ~sure))
     assert not bool(jnp.all(positive))
+
+
+@pytest.mark.parametrize("K", [1.2, 1.5, 1.9])
+def test_two_steps_exchange_the_factors_of_the_swapping_point(K):
+    task, point = two_factors(), product_orbit.swapping_point(K)
+    there = task.step(task.step(point, K), K)
+    np.testing.assert_allclose(there, point[::-1], rtol=1e-12)
+    assert point[0] > point[1]

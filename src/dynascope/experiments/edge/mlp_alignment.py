@@ -16,6 +16,8 @@ RATES = {3: 0.5, 4: 0.4, 5: 0.35}
 """The document's learning rates, by depth."""
 LONG = 15
 """A run counts as being at the edge if it has this many steps above 2 / rate."""
+CLOSE, NEARLY_ALL = 0.9, 0.9
+"""|cos| above which gradient and eigenvector count as aligned, and the share of edge steps of which it is asked."""
 WINDOWS = ((10, 14), (21, 60))
 """Epochs in which the three-layer network of the document is beyond the edge."""
 LARGE, SMALL = PALETTE[1], PALETTE[0]
@@ -40,6 +42,9 @@ class MlpAlignment(DigitExperiment):
     state the initialization (here uniform within 1/√fan-in), which images it takes, or the scale of inputs and targets
     (here x/255, one-hot). The control's rate, 0.1, puts the edge at 20, which is never reached."""
     known_failures = {
+        "pretty-close-to-one": "|cos| is above 0.9 at a quarter to nine tenths of a seed's edge steps: at about half "
+        "of those at which the loss does not alternate, at two thirds to four fifths of those at which it does. The "
+        "document reports one run, with an initialization that it does not state.",
         "exceptions-outside": "A minority of the steps at the edge has D ≤ 0 here. The document reports its own run, "
         "with an initialization and images that it does not state.",
         "full/same-epochs": "The sharpness crosses 2/η back and forth, at epochs that depend on the initialization, "
@@ -63,17 +68,20 @@ class MlpAlignment(DigitExperiment):
     def reduce(self, measured: xr.Dataset, predicted: None) -> xr.Dataset:
         large = measured.isel(rate=0, drop=True)
         edge, rising = large.sharpness > 2 / self._rate(), (large.loss.diff("step", label="lower") > 0).astype(float)
+        cosine = large.sharpness_alignment.where(edge)
         wrong, size = large.flip <= 0, np.abs(large.flip)
         inside = [(large.step >= first) & (large.step <= last) for first, last in WINDOWS]
         return xr.Dataset(
             {
                 "edge_steps": edge.sum("step"),
-                "cosine": large.sharpness_alignment.where(edge).median("step"),
+                "cosine": cosine.median("step"),
+                "near_one": (cosine > CLOSE).where(edge).mean("step"),
                 "positive": (~wrong).where(edge).mean(),
                 "positive_overall": (~wrong).mean(),
                 "exception_size": size.where(wrong).median().fillna(0) / size.where(~wrong).median(),
                 "exceptions_at_edge": (wrong & edge).sum("step"),
                 "final": measured.sharpness.isel(step=-1).assign_coords(rate=["large", "small"]),
+                "rises_at_edge": rising.where(edge).sum("step"),
                 "rising_more": rising.where(edge).mean("step") - rising.where(~edge).mean("step"),
                 "fall": large.loss.isel(step=-1) / large.loss.isel(step=0),
                 "same_epochs": edge.where(inside[0] | inside[1]).mean("step"),
@@ -86,27 +94,47 @@ class MlpAlignment(DigitExperiment):
         why = "0.9 was asked of two seeds, then 0.7 of all: in 20 runs of 5 seeds 4 are below it, two in one run."
         seen, cosine = {"|cos|": reduced.cosine, "edge steps": reduced.edge_steps}, reduced.cosine[long]
         yield share("aligned-at-the-edge", statement, cosine > 0.7, 0.5, post_hoc=why, shown=seen)
-        statement, why = f"A seed has {LONG} steps at the edge, λ > 2/η", "Asked of most seeds after 11 runs of 5."
+        statement = f"|cos| is above {CLOSE:g} at {NEARLY_ALL:.0%} of the edge steps of every seed: share of its steps"
+        printed = "cosine similarity between the top Hessian eigenvector v_1 and the gradient is pretty close to 1"
+        place = "Section 3.7.2, Figures 3.6-3.8 c"
+        yield above("pretty-close-to-one", statement, reduced.near_one[long], NEARLY_ALL, source=place, printed=printed)
+        statement = "Every seed comes beyond the edge, λ > 2/η: its number of such steps"
+        printed = "Note that the larger ones are beyond EoS"
+        yield above("beyond-the-edge", statement, reduced.edge_steps, 0, source="Section 3.7.2", printed=printed)
+        statement, why = f"A seed has {LONG} steps at the edge", "Asked of most seeds after 11 runs of 5."
         yield share("reaches-the-edge", statement, long, 0.6, post_hoc=why)
-        statement = "D > 0 at most steps: at the edge, and of the whole run"
-        positive = xr.concat([reduced.positive, reduced.positive_overall], "where")
-        yield above("mostly-positive", statement, positive, 0.5, source="Section 3.7.2")
-        statement = "Steps with D ≤ 0 are small exceptions: their median |D| over that of the others"
-        yield below("small-exceptions", statement, reduced.exception_size, 1.0, source="Section 3.7.2")
-        statement = "No step with D ≤ 0 is at the edge: their number in each seed"
-        yield below("exceptions-outside", statement, reduced.exceptions_at_edge, 1, source="Section 3.7.2")
+        yield from self._judge_flips(reduced)
         statement = f"The rate {self._rate():g} ends flatter than {self.small_rate:g}, in every seed"
         flatter = reduced.final.sel(rate="large") < reduced.final.sel(rate="small")
-        yield every("larger-ends-flatter", statement, flatter, source="Figure 3.6 b")
+        printed = "larger learning rate drives to a flatter minima, as shown in Figure 3.6(b)"
+        yield every("larger-ends-flatter", statement, flatter, source="Figure 3.6 b", printed=printed)
         statement = "At the edge the loss rises more often than elsewhere: difference of the shares of steps"
         why, more = "The statistic: set after 11 runs of 5 seeds.", reduced.rising_more[long]
         yield above("not-monotone", statement, more, median=0.1, source="Figures 3.6-3.8 a", post_hoc=why)
+        statement, rises = "There it rises at some step, in every seed: number", reduced.rises_at_edge[long]
+        printed = "the training loss stops the monotone decreasing"
+        yield above("loss-rises", statement, rises, 0, source="Section 3.3", printed=printed)
         statement = "And yet the loss falls over the run: end over start"
-        yield below("loss-falls", statement, reduced.fall[long], 0.5, source="Figures 3.6-3.8 a")
+        printed = "the training loss still decreases in a longer range of steps"
+        yield below("loss-falls", statement, reduced.fall[long], 0.5, source="Figures 3.6-3.8 a", printed=printed)
         if self.depth == 3 and self.data == "mnist" and self.samples == 2000 and self.steps is None:
             statement = "In most seeds the network is beyond the edge in 90 % of epochs 10-14 and 21-60"
-            epochs = {"shares": reduced.same_epochs}
-            yield share("same-epochs", statement, reduced.same_epochs >= 0.9, 0.5, source="Figure 3.6", shown=epochs)
+            printed, shown = "GD is beyond EoS during epochs 10-14 and 21-60", {"shares": reduced.same_epochs}
+            same = reduced.same_epochs >= 0.9
+            yield share("same-epochs", statement, same, 0.5, source="Figure 3.6", printed=printed, shown=shown)
+
+    def _judge_flips(self, reduced: xr.Dataset) -> Claims:
+        place, statement = "Section 3.7.2", "D > 0 at most steps: at the edge, and of the whole run"
+        positive = xr.concat([reduced.positive, reduced.positive_overall], "where")
+        printed = "most points have 3[f^(3)]² - f^(2) f^(4) > 0"
+        yield above("mostly-positive", statement, positive, 0.5, source=place, printed=printed)
+        statement = "No step with D ≤ 0 is at the edge: their number in each seed"
+        printed = "except a few points, all of which are not in the EoS regime"
+        yield below("exceptions-outside", statement, reduced.exceptions_at_edge, 1, source=place, printed=printed)
+        statement = "Steps with D ≤ 0 are small exceptions: their median |D| over that of the others"
+        why = "0.5, in place of 1: over eight runs of 5 seeds it is 0.06 to 0.33."
+        printed, size = "these few exceptional points … their negativity is quite small", reduced.exception_size
+        yield below("small-exceptions", statement, size, 0.5, source=place, post_hoc=why, printed=printed)
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         large, small = measured.isel(rate=0), measured.isel(rate=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -76,7 +77,7 @@ class OneDimensionalOrbits(EdgeExperiment):
         models, with_orbit = example_losses.models(), example_losses.with_orbit()
         without = example_losses.without_orbit()
         squared = example_losses.LossFamily({name: names[name] for name in models})
-        found, rates, moved = _windows(with_orbit, self.reach)
+        found, rates, moved, edges = _windows(with_orbit, self.reach)
         return xr.Dataset(
             {
                 "quartic": (("step", "quartic_start"), shown.quartic.values),
@@ -88,6 +89,7 @@ class OneDimensionalOrbits(EdgeExperiment):
                 "found": (("with_orbit", "share"), found),
                 "orbit_rate": (("with_orbit", "share"), rates),
                 "displacement": (("with_orbit", "share", "end"), moved),
+                "own_edge": (("with_orbit", "share"), edges),
                 "found_without": (("without_orbit", "share"), _windows(without, self.reach)[0]),
                 "flip": ("model", squared.each(period_two.flip_quantity)),
                 "margin": ("model", _at_minima(squared_margins.margin)),
@@ -145,6 +147,7 @@ class OneDimensionalOrbits(EdgeExperiment):
                 "escaped": escaped.rename(loss="escaping"),
                 "found": measured.found,
                 "found_without": measured.found_without,
+                "over_own_edge": (seen.orbit_rate / seen.own_edge).rename(with_orbit="cubic"),
                 "shrink": (errors.isel(share=0, drop=True) / errors.isel(share=-1, drop=True)).max("with_orbit"),
                 "flip_error": np.abs(measured.flip / predicted.flip - 1),
                 "margin": measured.margin,
@@ -176,6 +179,16 @@ class OneDimensionalOrbits(EdgeExperiment):
         yield every("windows", statement, reduced.found, source=place)
         statement = "Where a condition fails there is none"
         yield every("no-windows", statement, ~reduced.found_without.astype(bool), source=place)
+        statement = "Where f3 ≠ 0, the rate is below the edge 2/f''(x0) of the point itself: ratio"
+        printed = "it holds η < 2/f''(x_0) … Hence, η upper bounded by the EoS at one point in the period-2 orbit"
+        yield below(
+            "below-own-edge",
+            statement,
+            reduced.over_own_edge,
+            1.0,
+            source="Remark 1 after Theorem 3.1",
+            printed=printed,
+        )
         statement = "η(x0) = 2/f'' + D (x0 - x̄)²/(3 f''³) and the two displacements of the proof hold to leading "
         statement += "order: the relative error at ε/10 over that at ε"
         yield below("expansions", statement, reduced.shrink, 0.2, source="Theorem 3.1, proof")
@@ -204,7 +217,8 @@ def _windows(losses: Mapping[str, tuple[ScalarLoss, int]], reach: float) -> tupl
             low, high = period_two.window(loss, eps, order)
             result = period_two.orbit_rate(loss, start, period_two.Window(low, low + jnp.abs(high - low)))
             moved = [(loss.step(loss.step(start, rate), rate) - start) / rate for rate in ends]
-            rows.append((result.found, result.rate, jnp.stack(jnp.broadcast_arrays(*moved), axis=-1)))
+            edge = 2 / jax.vmap(jax.grad(jax.grad(loss)))(start)
+            rows.append((result.found, result.rate, jnp.stack(jnp.broadcast_arrays(*moved), axis=-1), edge))
         return tuple(jnp.stack(column) for column in zip(*rows, strict=True))
 
     found = search([loss for loss, _ in losses.values()], tuple(order for _, order in losses.values()))

@@ -13,9 +13,14 @@ from dynascope.curves import orbits
 from dynascope.experiments.documents import SIMPLE_STRUCTURES
 from dynascope.experiments.edge import rate_scans
 from dynascope.experiments.edge.edge_experiment import EdgeExperiment
-from dynascope.experiments.edge.product_starts import follow_random_starts, positivity_cases
+from dynascope.experiments.edge.product_starts import (
+    LARGE_K,
+    follow_random_starts,
+    positivity_cases,
+    unbalanced_ends,
+)
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
-from dynascope.lab.criteria import agrees, below, every
+from dynascope.lab.criteria import above, agrees, below, every
 from dynascope.lab.experiment import Claims, Figures, Source
 from dynascope.tasks.products import many_factors, two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
@@ -38,6 +43,10 @@ class Product(EdgeExperiment):
     Lowering the rate after the oscillation ends at the flattest minimum, (1, 1); a low rate throughout does not. In the
     control the rates are below the threshold, and the imbalance of the start remains. Products of three or more
     factors (the loss of Proposition 7) are our extension: nothing is proved about their imbalance."""
+    known_failures = {
+        "unbalanced": "All finite starts end with equal factors: the unbalanced orbit, in closed form, repels. The "
+        "document cites a figure of another work.",
+    }
 
     rates: tuple[float, float] = (1.05, 1.25)
     start: tuple[float, float] = (1.5, 0.8)
@@ -77,7 +86,8 @@ class Product(EdgeExperiment):
                 "path": ["after the oscillation", "from the start"],
             },
         )
-        return found.merge(follow_random_starts(seed, self.draws, SWEEP)).merge(positivity_cases(seed, self.draws))
+        parts = [follow_random_starts(seed, self.draws, SWEEP), positivity_cases(seed, self.draws)]
+        return xr.merge([found, *parts, unbalanced_ends(seed, self.draws)])
 
     def predict(self, measured: xr.Dataset) -> xr.Dataset:
         """Period and orbit of the balanced map, the decay of the imbalance on it, and the end points of low rates."""
@@ -148,12 +158,22 @@ class Product(EdgeExperiment):
         statement = f"The rate {self.low_rate:g} from the start ends near the limit of gradient flow, a sharper minimum"
         limit = reduced.lowered_predicted[1].item()
         yield agrees("stays-sharp", statement, sharpness[1], limit, relative=0.005, source="Remarks 2 and 6")
+        place = "Remark 5"
+        statement = f"At K = {LARGE_K:g} some random start ends on an orbit with |x| ≠ |y|: number of such starts"
+        finite = {"finite starts": reduced.finite_starts}
+        printed = "for a larger K ≥ 1.5, it is possible for GD to converge to an inbalanced orbit"
+        yield above("unbalanced", statement, reduced.unbalanced, 0, source=place, printed=printed, shown=finite)
+        statement = "There is such an orbit, (x, y) → … → (y, x) in two steps, but it repels in both directions: sizes "
+        statement += "of its multipliers"
+        exact = {"error of the orbit": reduced.swap_error}
+        repels = reduced.swap_multiplier.where(reduced.swap_error < 1e-9)
+        yield above("unbalanced-repels", statement, repels, 1.0, source=place, shown=exact)
         statement = f"Products of 3, 4, 6 factors, (Πx - 1)²/n, oscillate with period two at η = {self.factor_rate:g}"
         place = "Proposition 7's loss, extended"
         yield every("several-factors", statement, reduced.several_period == 2, source=place)
         statement = "There all factors become equal: max x - min x (0.2 at the start; at η = 0.9 it remains)"
-        above, below_threshold = reduced.several_spread.T
-        yield below("several-equal", statement, above, 1e-9, source=place, shown={"at η = 0.9": below_threshold})
+        oscillating, at_rest = reduced.several_spread.T
+        yield below("several-equal", statement, oscillating, 1e-9, source=place, shown={"at η = 0.9": at_rest})
 
     def draw(self, measured: xr.Dataset, predicted: xr.Dataset, reduced: xr.Dataset) -> Figures:
         figure, grid = panels(3, 2, size=(4.6, 3.2))

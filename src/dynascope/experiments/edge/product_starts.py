@@ -17,6 +17,8 @@ from dynascope.tasks.products import two_factors
 from dynascope.theory.edge import product_orbit, quartic_orbit
 
 KEPT, STEPS, EXPONENT_STEPS = 800, 3000, 2000
+LARGE_K = 1.9
+"""The rate of Remark 5."""
 FINE = 1e-11
 """Imbalances below this are not tested: rounding dominates."""
 IDENTITIES = ("gap_error", "product_error", "squares_error")
@@ -114,3 +116,27 @@ def positivity_cases(seed: int, draws: int) -> xr.Dataset:
         admitted += int(sure.sum())
         negative += int((sure & ~np.asarray(_stays_positive(starts, jnp.asarray(K)))).sum())
     return xr.Dataset({"admitted": admitted, "turned_negative": negative})
+
+
+def unbalanced_ends(seed: int, draws: int) -> xr.Dataset:
+    """Remark 5 at `LARGE_K`: of random starts in a square, how many stay finite and how many of these end with |x| and
+    |y| apart; and of the unbalanced orbit in closed form, its `swap_error` and the sizes of its multipliers."""
+    task = two_factors()
+    starts = jnp.asarray(np.random.default_rng(seed + 2).uniform(0, 2.2, (draws, 2)))
+    ends = jax.jit(lambda at: lax.fori_loop(0, STEPS, lambda _, here: task.step(here, LARGE_K), at))(starts)
+    finite = jnp.all(jnp.abs(ends) < 10, axis=-1)
+    apart = jnp.abs(jnp.abs(ends[:, 0]) - jnp.abs(ends[:, 1])) > 1e-6
+
+    def two_steps(here: Array) -> Array:
+        return task.step(task.step(here, LARGE_K), LARGE_K)
+
+    point = product_orbit.swapping_point(LARGE_K)
+    returned = jnp.matmul(jax.jacfwd(two_steps)(point[::-1]), jax.jacfwd(two_steps)(point), precision="highest")
+    return xr.Dataset(
+        {
+            "finite_starts": int(finite.sum()),
+            "unbalanced": int((finite & apart).sum()),
+            "swap_error": float(jnp.max(jnp.abs(two_steps(point) - point[::-1]))),
+            "swap_multiplier": ("direction", np.sort(np.abs(np.linalg.eigvals(np.asarray(returned))))),
+        }
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -13,7 +14,7 @@ from dynascope.experiments.edge.edge_experiment import EdgeExperiment
 from dynascope.figures import FAINT, PALETTE, THEORY, panels, settings_colors
 from dynascope.lab.criteria import above, agrees, below
 from dynascope.lab.experiment import Claims, Figures, Source
-from dynascope.tasks.single_neuron import reduced_start, reduced_step
+from dynascope.tasks.single_neuron import SingleNeuron, reduced_start, reduced_step, unit_teacher
 from dynascope.theory.edge import single_neuron as theory
 from dynascope.theory.edge.neuron_intervals import printed_misses
 from dynascope.theory.edge.product_orbit import orbit_contraction
@@ -22,6 +23,10 @@ RATES = np.array([1.05, 1.08, 1.1])
 """K at which limits and rates of decay are measured."""
 WINDOW = slice(60, 101, 2)
 VARIABLES = ("v", "wx", "wy")
+
+
+MINIMA = (2, 3, 5, 9)
+"""Dimensions in which the Hessian at a minimum is diagonalized."""
 
 
 class SingleNeuronTheory(EdgeExperiment):
@@ -63,6 +68,7 @@ class SingleNeuronTheory(EdgeExperiment):
         return extremes.assign(
             ends=(("variable", "end_K", "phase", "end_size", "end_angle"), ends),
             path=(("variable", "path_K", "step"), paths),
+            spectrum=("minimum", _spectrum_errors(rng)),
             lemma=("outcome", [int(assumed.sum()), int((assumed & (a + da < b + db - 1e-12)).sum())]),
         ).assign_coords(path_K=RATES, end_K=RATES, step=np.arange(401))
 
@@ -101,6 +107,7 @@ class SingleNeuronTheory(EdgeExperiment):
                 ),
                 "lemma": measured.lemma,
                 "box_miss": ("number", printed_misses()),
+                "spectrum": measured.spectrum,
             },
             {"path_K": RATES, "what": ["wy", "v - wx"]},
         )
@@ -134,6 +141,12 @@ class SingleNeuronTheory(EdgeExperiment):
         statement = "On the orbit wy shrinks by |1 - K| and v - wx by 3 - 2K in two steps: wy vanishes first"
         place = "Proposition 4, extended"
         yield agrees("decay", statement, reduced.decay, reduced.decay_predicted, relative=0.01, source=place)
+        statement = (
+            "At the minima v w = w̃ the population's Hessian has the eigenvalues (|w|² + v²)/d, v²/d (d - 1 times) "
+        )
+        statement += "and 0: largest error over the first"
+        printed = "the eigenvalues of the Hessian are λ_1 = (||w||² + v²)/d, λ_2…d = v²/d, λ_(d+1) = 0"
+        yield below("spectrum", statement, reduced.spectrum, 1e-6, source="(3.5)", printed=printed, seeds=len(MINIMA))
         statement = "v Δv = wx Δwx + wy Δwy: largest defect"
         yield below("update-identity", statement, reduced.defect, 1e-13, source="Appendix B.9", seeds=runs)
         statement = "a Δa ≥ b Δb, a ≥ b ≥ 0 and Δb ≤ a give a + Δa ≥ b + Δb: share of random numbers that do not"
@@ -174,3 +187,22 @@ class SingleNeuronTheory(EdgeExperiment):
         axes.set(yscale="log", ylim=(1e-17, 5), xlim=(0, 300))
         axes.set(xlabel="step", ylabel="residue", title="K = 1.1: alignment first, balance later")
         axes.legend(loc="upper right")
+
+
+def _spectrum_errors(rng: np.random.Generator) -> list[float]:
+    """The error of the spectrum (3.5) at a random minimum in each dimension; the Hessian is by central differences of
+    the gradient, which is not differentiable by machine at the teacher's direction."""
+    errors = []
+    for dim in MINIMA:
+        task, v = unit_teacher(dim), rng.uniform(0.5, 2)
+        at = np.concatenate([[v], [1 / v], np.zeros(dim - 1)])
+
+        def gradient(flat: np.ndarray, task: SingleNeuron = task) -> np.ndarray:
+            found = task.gradient({"v": jnp.asarray(flat[0]), "w": jnp.asarray(flat[1:])})
+            return np.concatenate([[float(found["v"])], np.asarray(found["w"])])
+
+        steps = 1e-6 * np.eye(dim + 1)
+        hessian = np.stack([(gradient(at + step) - gradient(at - step)) / 2e-6 for step in steps])
+        expected = np.sort([(v**2 + v**-2) / dim, *[v**2 / dim] * (dim - 1), 0.0])
+        errors.append(np.abs(np.linalg.eigvalsh((hessian + hessian.T) / 2) - expected).max() / expected[-1])
+    return errors

@@ -13,13 +13,12 @@ from dynascope.experiments.documents import GRADUAL_RANK
 from dynascope.experiments.rank.attention_ranks import NAMES, read_ranks
 from dynascope.experiments.rank.vision_experiment import GPU, QUICK, SMALL, VisionExperiment
 from dynascope.figures import panels, settings_colors
-from dynascope.lab.criteria import above, below, every
+from dynascope.lab.criteria import above, every, rising
 from dynascope.lab.experiment import Claims, Figures, Source, Values
 
 RISEN, TOP = 0.2, 20
 """The share of the largest singular value above which a component has risen; the number of components drawn."""
-LONG = 30
-"""The least number of epochs for which equal accuracies are asked: shorter runs have not converged."""
+EVERY_SCALE = {"key-query": "every-scale-key-query", "value-output": "every-scale-value-output"}
 FINER = (
     "Quick records every second step; every ninth was too coarse. The mean over products: value-output alone fails in "
     "one of ten runs, and in three only one component of key-query rises."
@@ -46,8 +45,13 @@ class InitializationScale(VisionExperiment):
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor, but not
     the patch map, the positions, the extra token and the layer norms. The paper does not state its factors. Components
     are singular values, since the gain of a product is not symmetric. In the control all factors are 1, so that there
-    is nothing to order. The claim on accuracies is made for runs of 30 epochs or more; shorter ones have not converged.
+    is nothing to order.
     The full cost on a CPU is an estimate."""
+
+    known_failures = {
+        "gpu/every-scale-key-query": "In layer 5 the stable rank of the gain is 1.24 at scale 0.3 and 1.25 at 0.1: "
+        "both are close to 1, the least possible."
+    }
 
     learning_rate: float = Field(1e-4, gt=0)
     scales: Values = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1)
@@ -88,6 +92,13 @@ class InitializationScale(VisionExperiment):
             }
             order = reduced.order.sel(product=product)
             yield above(f"ordered-{product}", statement, order, 0.0, source="Figure 7", shown=shown)
+            statement = (
+                f"The stable rank of the gain of {name}, mean over seeds, falls with every smaller scale, in every "
+            )
+            statement += "layer"
+            ranks = reduced.late.sel(product=product).mean("seed").sortby("scale")
+            printed = "Smaller initialization scales lead to lower-rank attention heads"
+            yield rising(EVERY_SCALE[product], statement, ranks, along="scale", printed=printed, source="Figure 7")
         for product, name in NAMES.items():
             statement = f"At the smallest scale fewer components of the gain of {name} pass {RISEN:g} of the largest"
             one, other = (part.sel(product=product) for part in (smallest, largest))
@@ -99,10 +110,6 @@ class InitializationScale(VisionExperiment):
         statement += "geometric mean over the products in which two rise"
         shown = {"steps": reduced.apart.mean("seed").values.ravel(), "recorded every": reduced.interval}
         yield above("further-apart", statement, ratio, 1.0, source="Figure 6", shown=shown, post_hoc=FINER)
-        if self.epochs >= LONG:
-            spread = reduced.accuracy.max("scale") - reduced.accuracy.min("scale")
-            statement = "The test accuracies at all scales are close: their range"
-            yield below("as-accurate", statement, spread, 0.03, source="Figure 7")
 
     def draw(self, measured: xr.Dataset, predicted: None, reduced: xr.Dataset) -> Figures:
         return {"scales": self._scales(measured), "components": self._components(measured)}

@@ -24,6 +24,7 @@ class VisionSGD(VisionExperiment):
         "quick": QUICK | {"batch": 50, "epochs": 15, "warmup_epochs": 1, "recorded": 30, "seeds": 2},
         "small": SMALL | {"epochs": 60, "seeds": 3},
         "gpu": GPU | {"recorded": 110},
+        "cifar100": {"data": "cifar100"},
     }
     control = {"perturbation": "random"}
     notes = """The paper states the learning rate 0.3 and 500 epochs; batch 512, no momentum, 15 epochs of warm-up and a
