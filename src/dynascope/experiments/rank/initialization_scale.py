@@ -38,19 +38,15 @@ class InitializationScale(VisionExperiment):
         "gpu": GPU | {"recorded": 60, "scales": (1.0, 0.6, 0.3, 0.1)},
     }
     control = {"scales": (1.0, 1.0)}
-    known_failures = {
-        "small/as-accurate": """At one seed of three the smallest start ends 0.06 below the others; at the other two the
-        range is about the limit."""
-    }
     notes = """Every initial weight and bias of attention, networks and classifier is multiplied by a factor, but not
     the patch map, the positions, the extra token and the layer norms. The paper does not state its factors. Components
     are singular values, since the gain of a product is not symmetric. In the control all factors are 1, so that there
-    is nothing to order.
-    The full cost on a CPU is an estimate."""
+    is nothing to order. The full cost on a CPU is an estimate."""
 
     known_failures = {
+        "small/every-scale-key-query": "In layer 2 the stable rank of the gain is 1.34 at scale 0.5 and 1.35 at 0.2.",
         "gpu/every-scale-key-query": "In layer 5 the stable rank of the gain is 1.24 at scale 0.3 and 1.25 at 0.1: "
-        "both are close to 1, the least possible."
+        "both are close to 1, the least possible.",
     }
 
     learning_rate: float = Field(1e-4, gt=0)
