@@ -95,7 +95,11 @@ def calls() -> Calls:
     }
     for name in ("normalized_orbit", "multiplier", "invariance"):
         found[f"quartic_orbit.{name}"] = {"K": 1.1}, each
-    for name in ("product_orbit.orbit_contraction", "product_orbit.transverse_exponent"):
+    for name in (
+        "product_orbit.orbit_contraction",
+        "product_orbit.transverse_exponent",
+        "product_orbit.swapping_point",
+    ):
         found[name] = {"K": 1.1}, each
     for name in ("single_neuron.height_decay", "single_neuron.limit"):
         found[name] = {"K": 1.1}, each

@@ -105,20 +105,20 @@ def transverse_exponent(K: Positive) -> Values:
 
 
 @check_arguments
-def swapping_point(K: Positive) -> Float[Array, " 2"]:
-    """A point (x, y), x > y, that two steps exchange to (y, x): the unbalanced orbit, in units of sqrt(mu), for K < 2.
+def swapping_point(K: Positive) -> Float[Array, "*batch 2"]:
+    """A point (x, y), x > y, that two steps turn into (y, x), in units of sqrt(mu): an unbalanced orbit. NaN for K > 2.
 
     With g = eta (xy - mu), x + y is multiplied by 1 - g and x - y by 1 + g. The first must be restored by two steps and
     the second reversed: g is (sqrt(5) - 1)/2 and then -(sqrt(5) + 1)/2, which gives xy at both points.
 
     Args:
-        K: K = eta mu. Positive, below 2.
+        K: K = eta mu. Positive, any shape.
     """
-    g = (jnp.sqrt(5.0) - 1) / 2
+    K, g = real(K), (jnp.sqrt(5.0) - 1) / 2
     here, there = 1 + g / K, 1 - (1 + g) / K
     gap = 4 * ((1 - g) ** 2 * here - there) / ((1 + g) ** 2 - (1 - g) ** 2)
     total, difference = jnp.sqrt(gap + 4 * here), jnp.sqrt(gap)
-    return jnp.stack([total + difference, total - difference]) / 2
+    return jnp.stack([total + difference, total - difference], axis=-1) / 2
 
 
 class Positivity(NamedTuple):
