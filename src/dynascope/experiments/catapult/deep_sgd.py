@@ -23,6 +23,10 @@ from dynascope.experiments.documents import OVER_PARAMETERIZED
 from dynascope.lab.criteria import above, below, every, share
 from dynascope.lab.experiment import Claims, Figures, Source
 
+CNN: dict[str, Any] = {"architecture": "cnn", "width": 512, "ratio": 1.78}
+RESIDUAL: dict[str, Any] = {"architecture": "residual", "depth": 10, "width": 10, "ratio": 2.0}
+VIT: dict[str, Any] = {"architecture": "vit", "depth": 4, "width": 256}
+SVHN: dict[str, Any] = {"data": "svhn", "classes": (0, 2)}
 FEW = 5
 """The claims need at least this many spikes in all runs together."""
 SHARE, ONLY = 0.8, 0.9
@@ -39,12 +43,19 @@ class DeepSgd(StochasticExperiment):
     cost = {"quick": 5, "full": 400, "H200": 52}
     presets = {
         "quick": {**DIGITS, "batch": 16, "steps": 100},
-        "cnn": {"architecture": "cnn", "width": 512, "ratio": 1.78},
-        "residual": {"architecture": "residual", "depth": 10, "width": 10, "ratio": 2.0},
-        "vit": {"architecture": "vit", "depth": 4, "width": 256},
+        "cnn": CNN,
+        "residual": RESIDUAL,
+        "vit": VIT,
         "framework": {"parameterization": "standard", "ratio": 1.5},
-        "svhn": {"data": "svhn", "classes": (0, 2)},
+        "framework-cnn": CNN | {"parameterization": "standard"},
+        "framework-residual": RESIDUAL | {"parameterization": "standard"},
+        "framework-vit": VIT | {"parameterization": "standard"},
+        "svhn": SVHN,
+        "svhn-cnn": CNN | SVHN,
+        "svhn-residual": RESIDUAL | SVHN,
+        "svhn-vit": VIT | SVHN,
         "many": {"samples": 5000, "ratio": 1.5},
+        "many-cnn": CNN | {"samples": 5000},
         "myrtle": {"classes": TEN, "architecture": "myrtle", "width": 256, "ratio": 1.5},
     }
     control = {"ratio": 0.05}

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveInt
 
 from dynascope.curves import paired_difference
 from dynascope.experiments.documents import OVER_PARAMETERIZED
-from dynascope.experiments.features.feature_experiment import CatapultExperiment
+from dynascope.experiments.features.feature_experiment import DATA, CatapultExperiment
 from dynascope.experiments.features.outcomes import best_iterate, larger, outcomes, results, with_results
 from dynascope.figures import FAINT, panels, settings_colors
 from dynascope.lab.criteria import above
@@ -25,7 +25,10 @@ class NearZero(CatapultExperiment):
     cost = {"quick": 3, "full": 1500, "H200": 110}
     presets = {
         "quick": {"dim": 30, "samples": 300, "held_out": 500, "width": 160, "seeds": 20}
-        | {"catapults": (0, 2), "steps": 260, "steps_near_zero": 600}
+        | {"catapults": (0, 2), "steps": 260, "steps_near_zero": 600},
+        "rank-3": DATA["rank-3"] | {"samples": 1000},
+        "svhn": DATA["svhn"] | {"architecture": "cnn", "depth": 5, "samples": 1000},
+        "celeba": DATA["celeba"] | {"samples": 1000},
     }
     control = {"data": "full-rank"}
     notes = """Initial weights N(0, 0.1²), trained at a fixed rate of 3: half the critical rate at such weights is some
