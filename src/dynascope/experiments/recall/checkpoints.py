@@ -190,7 +190,7 @@ class Checkpoints(Size, OptionalExperiment):
             )
             statement += "both in all trainings)"
             over = (reduced.word_the_end / reduced.share, reduced.other_the_end / reduced.other_share)
-            ratio = xr.concat(over, "kind")
+            ratio: Any = xr.concat(over, "kind")
             why = (
                 "So few steps are not enough to converge; the factor was set after runs of quick. The share: first it "
             )
