@@ -125,3 +125,18 @@ def test_the_full_setting_on_a_cpu_is_a_warning_with_its_cost():
 def test_a_separation_outside_its_range_is_named():
     with pytest.raises(ValueError, match="separations must be from 0 to 1"):
         built(separations=(0.2, 1.5))
+
+
+def test_an_exponential_slow_down_is_told_from_a_power_of_time_above_the_resolution():
+    step = np.arange(10.0, 500.0, 10.0)
+    exponential, power = np.exp(-step / 60), 1 / step
+    floor = 1e-3 * (1 + 0.5 * np.sin(step))
+    better, worse = paths.slow_down(step, np.maximum(exponential, floor), 2e-3)
+    assert better > 0.999 > worse
+    worse, better = paths.slow_down(step, power, 2e-3)
+    assert better > 0.999 > worse
+    assert np.isnan(paths.slow_down(step, floor, 2e-3)).all()  # nothing but chance
+
+
+def test_the_resolution_of_a_speed_falls_with_the_pictures():
+    assert paths.resolution(np.array([0, 10, 20]), 100) == pytest.approx(0.01)
