@@ -36,7 +36,7 @@ def test_the_start_is_compiled_without_optimization_and_the_steps_with_some(monk
         return program._jit(function, options)
 
     monkeypatch.setattr(program, "_compiled", compiled)
-    optimizing = jax.config.read("jax_disable_most_optimizations")
+    optimizing = jax.config.values.get("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     try:
         with jax.default_device(jax.devices("cpu")[0]):

@@ -130,7 +130,7 @@ class Program(eqx.Module):
     def options(self) -> Options:
         """XLA's options."""
         if self.devices[0].platform == "cpu":  # who asks JAX for no optimization gets none
-            asked_for_none = jax.config.read("jax_disable_most_optimizations")
+            asked_for_none = jax.config.values.get("jax_disable_most_optimizations")
             return () if asked_for_none else STEPS_ON_CPU
         without_triton = self.devices[0].platform == "gpu" and self.size < TRITON_FROM
         return (("xla_gpu_enable_triton_gemm", False),) if without_triton else ()
