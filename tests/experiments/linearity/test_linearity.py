@@ -13,12 +13,14 @@ import xarray as xr
 
 import dynascope as ds
 from dynascope.dynamics.monitor import Monitor, monitored_by
+from dynascope.experiments.linearity.ball import norms_in_ball
 from dynascope.experiments.linearity.growing_networks import CASES, Initialized, measure_case
 from dynascope.experiments.linearity.hessian_scaling import HessianScaling
 from dynascope.experiments.linearity.kernel_change import relu_kernel_slope_of
 from dynascope.experiments.linearity.kernel_training import Trained, points, train
 from dynascope.experiments.linearity.polyak import Polyak, keeps
 from dynascope.lab.drawing import open_figures
+from dynascope.models import dag_architectures as architectures
 from dynascope.tasks.data import datasets, images
 
 
@@ -79,6 +81,19 @@ def test_a_width_gives_the_same_alone_and_in_the_program_of_wider_ones() -> None
     np.testing.assert_allclose(found["gap_norm"], exact, rtol=1e-5)
     np.testing.assert_allclose(found["gap_hessian"], exact * 0.5**2 / 2, rtol=1e-4)
     assert found["in_degree"].tolist() == [[9] * 3, [16] * 3]
+
+
+def test_norms_in_a_ball_begin_at_the_start_and_are_of_the_network_that_is_given() -> None:
+    key, sizes = jax.random.key(3), (5, 6, 7, 2)
+    found = np.asarray(norms_in_ball(sizes, "linear", jnp.asarray([sizes]), key[None], jnp.asarray(0.5)))[0]
+    for_net, for_x = jax.random.split(key)
+    x = jax.random.normal(for_x, (5,))
+    x = x * jnp.sqrt(5.0) / jnp.linalg.norm(x)
+    net = architectures.fully_connected(sizes, key=for_net, activation="tanh", output="linear")
+    exact = [float(ds.geometry.hessian_norm(lambda net, k=k: net(x)[k], net).value) for k in range(2)]
+    np.testing.assert_allclose(found[:, 0], exact, rtol=1e-2)
+    assert found.shape == (2, 5)
+    assert np.ptp(found, axis=1).min() > 0.01, "elsewhere it is another"
 
 
 def test_the_kinds_of_network_are_what_they_are_called() -> None:
