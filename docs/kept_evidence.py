@@ -57,7 +57,7 @@ def name_of(place: Path) -> str:
 def claims_of(place: Path) -> tuple[list[Claim], str]:
     """The claims of a run that is kept, judged anew, and why that was not possible: if `reduced.nc` is not kept, or
     lacks what today's code judges, they are the claims of the day."""
-    of_the_day = read_claims(place / "claims.json")
+    of_the_day = [_explained(claim, place) for claim in read_claims(place / "claims.json")]
     if not (place / "reduced.nc").exists():
         return of_the_day, "no reduced.nc"
     try:
@@ -77,6 +77,12 @@ def facts_of(place: Path) -> dict[str, Any]:
     seconds = None if manifest.get("resumed") else manifest.get("run_seconds")
     facts = {"device": manifest.get("device"), "seconds": seconds, "finished": manifest.get("finished")}
     return {**facts, "changed": changed}
+
+
+def _explained(claim: Claim, place: Path) -> Claim:
+    """A claim that failed and had no reason on that day, with the one that is on record today."""
+    known = Setting.parse(place.parent.name, preset=place.name).known_failures.get(claim.id, "")
+    return claim.model_copy(update={"known": known}) if claim.verdict == "fails" and not claim.known else claim
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -32,7 +32,9 @@ import kept_evidence
 from dynascope.lab import formatting, registry
 from dynascope.lab.experiment import OptionalExperiment
 from dynascope.lab.references import REFERENCES
+from dynascope.lab.setting import Setting
 from dynascope.lab.store import Store
+from dynascope.lab.stored_run import StoredRun
 
 HERE = Path(__file__).resolve().parent
 EVIDENCE = HERE / "evidence.json"
@@ -62,11 +64,16 @@ def collect(root: Path, before: Evidence) -> Evidence:
     """The evidence with the quick runs at seed 0 and the audit of a run store."""
     runs, _ = Store(root).runs()
     kept_evidence.keep(runs)
-    quick = [run for run in runs if run.manifest.get("kind") == "quick" and not run.seed]
+    quick = [run for run in runs if run.preset == "quick" and not run.seed and is_of_today(run)]
     given = root / "audit.json"
     audit = shortened(json.loads(given.read_text(encoding="utf-8"))) if given.exists() else before["audit"]
     claims = before["claims"] | {run.id: [claim.model_dump(mode="json") for claim in run.claims] for run in quick}
     return {**before, "claims": claims, "audit": audit}
+
+
+def is_of_today(run: StoredRun) -> bool:
+    """Whether the fields of a run are those that its preset has today."""
+    return run.config == Setting.parse(run.id, preset=run.preset).fields
 
 
 def shortened(audit: Evidence) -> Evidence:

@@ -113,6 +113,20 @@ def test_what_lacks_a_variable_keeps_its_claims(tmp_path: Path):
     assert claims == kept_evidence.read_claims(place / "claims.json")
 
 
+def test_a_failure_of_the_day_gets_the_reason_on_record_today(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    place = copied(tmp_path)
+    (place / "reduced.nc").unlink()
+    rows = json.loads((place / "claims.json").read_text(encoding="utf-8"))
+    rows[0]["verdict"] = "fails"
+    (place / "claims.json").write_text(json.dumps(rows), encoding="utf-8")
+    assert kept_evidence.claims_of(place)[0][0].known == ""
+    kind = kept_evidence.registry.load("edge.sixteen-neurons")
+    monkeypatch.setattr(kind, "known_failures", {f"full/{rows[0]['id']}": "It is far."})
+    claims, problem = kept_evidence.claims_of(place)
+    assert problem
+    assert [claim.known for claim in claims] == ["It is far."] + [""] * (len(claims) - 1)
+
+
 def test_what_was_measured_by_other_code_says_so(tmp_path: Path):
     place = copied(tmp_path)
     manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
