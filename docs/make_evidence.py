@@ -73,7 +73,8 @@ def collect(root: Path, before: Evidence) -> Evidence:
 
 def is_of_today(run: StoredRun) -> bool:
     """Whether the fields of a run are those that its preset has today."""
-    return run.config == Setting.parse(run.id, preset=run.preset).fields
+    known = run.id in {entry.id for entry in registry.entries()}
+    return known and run.config == Setting.parse(run.id, preset=run.preset).fields
 
 
 def shortened(audit: Evidence) -> Evidence:
