@@ -64,23 +64,26 @@ def claims_of(place: Path) -> tuple[list[Claim], str]:
         fields = _json(place / "config.json")["fields"]
         setting = Setting.of(registry.load(place.parent.name)(**fields), preset=place.name)
         with precision(True, "highest"):
-            return judge(setting, load(place / "reduced.nc")), ""
+            claims = judge(setting, load(place / "reduced.nc"))
+        return [_explained(claim, place) for claim in claims], ""
     except Exception as error:  # a field, a variable or a coordinate is missing, or has another shape
         return of_the_day, one_line(error)
 
 
 def facts_of(place: Path) -> dict[str, Any]:
-    """How a run that is kept was made: `device`, `seconds`, `finished`, and whether the code that measures and reduces
-    has `changed` since."""
-    manifest = _json(place / "manifest.json")
-    changed = manifest.get("code", {}).get("reduce") != fingerprints(registry.load(place.parent.name))["reduce"]
+    """How a run that is kept was made: `device`, `seconds`, `finished`, and whether the code that measures and reduces,
+    or the fields of the setting, have `changed` since."""
+    manifest, kind = _json(place / "manifest.json"), registry.load(place.parent.name)
+    changed = manifest.get("code", {}).get("reduce") != fingerprints(kind)["reduce"]
+    fields = _json(place / "config.json").get("fields")
+    changed |= fields != Setting.parse(kind, preset=place.name).fields
     seconds = None if manifest.get("resumed") else manifest.get("run_seconds")
     facts = {"device": manifest.get("device"), "seconds": seconds, "finished": manifest.get("finished")}
     return {**facts, "changed": changed}
 
 
 def _explained(claim: Claim, place: Path) -> Claim:
-    """A claim that failed and had no reason on that day, with the one that is on record today."""
+    """A claim that fails for no known reason, with the one that is on record today for the setting of this name."""
     known = Setting.parse(place.parent.name, preset=place.name).known_failures.get(claim.id, "")
     return claim.model_copy(update={"known": known}) if claim.verdict == "fails" and not claim.known else claim
 
