@@ -32,7 +32,7 @@ print(f"median alignment there: {float(trace.sharpness_alignment.where(edge).med
 print(f"an oscillation stays bounded in {float((trace.flip > 0).mean()):.0%} of the recordings")
 
 # at one point: eigenpairs with their residuals
-found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-6)
+found = ds.geometry.top_eigenpairs(loss, net, k=3, tolerance=1e-5)
 for value, residual, error in zip(found.values, found.residuals, found.errors, strict=True):
     print(f"  {float(value):8.4f}   residual {float(residual):.0e}   estimated error {float(error):.0e}")
 assert found.converged.all()

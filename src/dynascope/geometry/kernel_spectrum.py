@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from dynascope import checks
-from dynascope.geometry.eigenpairs import EXPLORE, Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
+from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
+from dynascope.geometry.krylov import Aim
 from dynascope.geometry.layerwise_kernel import bytes_of_layers, has_layers
 from dynascope.geometry.tangent_kernel import (
     Apply,
@@ -96,35 +97,34 @@ def kernel_eigenpairs(
     checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)
     if start is not None:
         start = jnp.asarray(checks.array("start", start, ndim=2))
-    return _eigenpairs(model, x, k, apply, tolerance, start, seed, max_products, formed, rows)
+    aim = Aim(k, "largest", tolerance, max_products)
+    return _eigenpairs(model, x, aim, apply, start, seed, formed, rows)
 
 
 @eqx.filter_jit
-def _eigenpairs(model, x, k, apply, tolerance, start, seed, max_products, formed, rows) -> Eigenpairs:
+def _eigenpairs(model, x, aim, apply, start, seed, formed, rows) -> Eigenpairs:
     size, product, matrix = kernel_operator(model, x, apply, formed=formed, rows=rows)
-    check_count(k, size)
+    check_count(aim.k, size)
     if start is not None and start.shape[1] != size:
         raise ValueError(f"start must have rows of {size} entries, as the kernel; got {start.shape[1]}")
-    return pairs_of(size, product, matrix, k, tolerance, start, seed, max_products)
+    return pairs_of(size, product, matrix, aim, start, seed)
 
 
 def pairs_of(
     size: int,
     product: Callable[[Vector], Vector],
     matrix: Float[Array, "nk nk"] | None,
-    k: int,
-    tolerance: float = 1e-5,
+    aim: Aim,
     start: Float[Array, "s nk"] | None = None,
     seed: Any = 0,
-    max_products: int = 300,
 ) -> Eigenpairs:
-    """The same, for what `kernel_operator` gives; k at most its size."""
+    """The same, for what `kernel_operator` gives; no more pairs than its size."""
     number = jax.eval_shape(product, jnp.zeros(size)).dtype if matrix is None else matrix.dtype
     everywhere = jnp.ones(size, number)
-    k = min(k, size)
+    aim = aim._replace(k=min(aim.k, size))
     if matrix is not None and size <= DENSE and start is None:
-        return diagonalize(product, everywhere, k, "largest")
-    return search_eigenpairs(product, everywhere, k, tolerance, "largest", start, seed, EXPLORE, max_products)
+        return diagonalize(product, everywhere, aim)
+    return search_eigenpairs(product, everywhere, aim, start, seed)
 
 
 def critical_rate(
@@ -201,18 +201,10 @@ def _change(model, start, x, apply, tolerance, formed) -> Float[Array, ""]:
     if matrix is not None and before is not None and size <= DENSE:
         return jnp.max(jnp.abs(jnp.linalg.eigvalsh(matrix - before))) / jnp.linalg.eigvalsh(before)[-1]
     number = jax.eval_shape(now, jnp.zeros(size)).dtype
-    difference = search_eigenpairs(
-        lambda vector: now(vector) - then(vector),
-        jnp.ones(size, number),
-        1,
-        tolerance,
-        "magnitude",
-        None,
-        0,
-        EXPLORE,
-        300,
-    )
-    return jnp.abs(difference.values[0]) / pairs_of(size, then, before, 1, tolerance).values[0]
+    aim = Aim(1, "magnitude", tolerance)
+    difference = search_eigenpairs(lambda vector: now(vector) - then(vector), jnp.ones(size, number), aim, None, 0)
+    norm = pairs_of(size, then, before, aim._replace(which="largest")).values[0]
+    return jnp.abs(difference.values[0]) / norm
 
 
 class Split(NamedTuple):

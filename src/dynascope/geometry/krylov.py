@@ -7,25 +7,41 @@ same spaces as Lanczos; unlike Lanczos it can also start from the several vector
 behind (Stathopoulos & Saad 1998, Restarting techniques for the (Jacobi-)Davidson symmetric eigenvalue methods), which
 is what makes it cheap along a trajectory.
 
-One pair more than asked for is followed, the rival. A residual only says that *some* eigenvalue is near; that it is
-the top one rests on the search for the rival.
+One pair more than asked for is followed, the rival. A residual only says that *some* eigenvalue is near; that none
+larger was missed, and no copy of a repeated one, is what `remainder` checks once the pairs are settled.
+
+The operator is divided by a power of two near its norm, so that no square overflows or underflows.
 """
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from dynascope.geometry.hessian import Product, Vector
+from dynascope.geometry.remainder import LEVELS, MISSED, NEEDED, Remainder, look_further, start_remainder
 
 Which = Literal["largest", "magnitude"]
 
 RIVAL_TOLERANCE = 0.25
 """The rival counts as found once its residual is this part of its value: it then lies within a narrow cluster."""
+
+
+class Aim(NamedTuple):
+    """The pairs that are wanted, how exactly, and at which cost."""
+
+    k: int
+    which: Which = "largest"
+    tolerance: float = 1e-6
+    """The relative error of a value at which it is settled."""
+    max_products: int = 300
+    checked: bool | Bool[Array, ""] = True
+    """Whether the remainder is checked."""
 
 
 class Basis(NamedTuple):
@@ -59,53 +75,161 @@ class Search(NamedTuple):
     basis: Basis
     ritz: Ritz
     settled: Bool[Array, ""]
+    norm: Float[Array, ""]
+    """The longest image of a unit vector so far: at most the norm of the operator."""
+    products: Int[Array, ""]
+    remainder: Remainder | None
+    """The check, begun anew whenever settled pairs have changed; None if there is none."""
+
+
+class Extremes(NamedTuple):
+    """What `extreme_pairs` finds."""
+
+    ritz: Ritz
+    """The k pairs, and the rival."""
+    errors: Float[Array, " k"]
+    """Those of the pairs; if the remainder was checked, bounds that hold for the k largest but for `missed`."""
+    missed: Float[Array, ""]
+    """The probability that an eigenvalue above a clear level was missed is at most this; 1 if unchecked."""
     products: Int[Array, ""]
 
 
-def extreme_pairs(
-    product: Product,
-    start: Float[Array, "s n"],
-    explorer: Vector,
-    k: int,
-    *,
-    which: Which = "largest",
-    tolerance: float = 1e-6,
-    max_products: int = 300,
-    explore: int = 0,
-) -> Search:
-    """Search from the rows of `start` for k pairs and their rival.
+def extreme_pairs(product: Product, start: Float[Array, "s n"], key: PRNGKeyArray, aim: Aim) -> Extremes:
+    """Search from the rows of `start` for k pairs and their rival, then check the remainder.
 
-    `explore` is the least number of products beyond the start: if no pair needs them, they carry on the Krylov space
-    of the last row. `explorer`, a random vector, steps in if nothing new comes out of that.
+    At least one product goes beyond the start: if no pair needs it, it carries on the Krylov space of the last row. A
+    random vector steps in if nothing new comes out of that.
     """
     begun, dimension = start.shape
-    pairs = min(k + 1, dimension)
+    pairs = min(aim.k + 1, dimension)
     capacity = min(dimension, max(4 * pairs, 8 if begun >= pairs else 16))
-
-    def known(basis: Basis, products: Int[Array, ""]) -> Search:
-        return Search(basis, *rayleigh_ritz(basis, pairs, which, tolerance), products)
-
-    def grow(search: Search) -> Search:
-        full = search.basis.size >= capacity
-        basis = lax.cond(full, lambda b: shrink(b, max(pairs, capacity // 2), which), lambda b: b, search.basis)
-        ritz, target = search.ritz, jnp.argmax(search.ritz.excess)
-        residual = ritz.images[target] - ritz.values[target] * ritz.vectors[target]
-        direction = jnp.where(search.settled, basis.images[basis.size - 1], residual)
-        nothing = 50 * np.finfo(start.dtype).eps * jnp.max(jnp.abs(ritz.values))
-        new = orthonormal(direction, basis.vectors, nothing, jnp.roll(explorer, basis.size))
-        return known(extend(basis, new, product), search.products + 1)
-
-    def go_on(search: Search) -> Bool[Array, ""]:
-        wanted = ~search.settled | (search.products < begun + explore)
-        finite = jnp.all(jnp.isfinite(search.ritz.residuals))  # a model that has diverged has no curvature
-        return wanted & finite & (search.basis.size < dimension) & (search.products < max_products)
+    explorer = jax.random.normal(key, (dimension,), start.dtype)
+    sides = 1 if aim.which == "largest" else 2
 
     rows = jnp.linalg.qr(start.T)[0].T
     images = lax.map(product, rows)
+    scale = power_of_two(jnp.max(jnp.abs(images)))
+    images = images / scale
+
+    def done(search: Search) -> Bool[Array, ""]:
+        return search.settled & (search.products > begun)
+
+    def direction(search: Search) -> Vector:
+        basis, ritz, target = search.basis, search.ritz, jnp.argmax(search.ritz.excess)
+        wanted = ritz.images[target] - ritz.values[target] * ritz.vectors[target]
+        wanted = jnp.where(search.settled, basis.images[basis.size - 1], wanted)
+        if search.remainder is not None:
+            found = search.remainder.found
+            wanted = jnp.where(jnp.any(found), search.remainder.toward[jnp.argmax(found)], wanted)
+        nothing = 50 * np.finfo(start.dtype).eps * jnp.max(jnp.abs(ritz.values))
+        return orthonormal(wanted, basis.vectors, nothing, jnp.roll(explorer, basis.size))
+
+    def learn(search: Search, vector: Vector, image: Vector) -> Search:
+        basis = extend(search.basis, vector, image)
+        ritz, settled = rayleigh_ritz(basis, pairs, aim, search.norm)
+        if capacity < dimension:
+            full = basis.size >= capacity
+            basis = lax.cond(full, lambda b: shrink(b, max(pairs, capacity // 2), aim.which), lambda b: b, basis)
+        search = search._replace(basis=basis, ritz=ritz, settled=settled)
+        if search.remainder is None:
+            return search
+        return search._replace(remainder=lax.cond(done(search), begin, forget, search))
+
+    def begin(search: Search) -> Remainder:
+        fresh = jax.random.fold_in(key, search.products)
+        levels = levels_of(search.ritz, aim, search.norm)
+        return start_remainder(fresh, search.ritz.vectors[: aim.k], levels, sides)
+
+    def forget(search: Search) -> Remainder:
+        assert search.remainder is not None
+        return search.remainder._replace(found=jnp.zeros(sides, bool))
+
+    def look(search: Search, vector: Vector, image: Vector) -> Search:
+        assert search.remainder is not None
+        return search._replace(remainder=look_further(search.remainder, search.ritz.vectors[: aim.k], image))
+
+    def step(search: Search) -> Search:
+        if search.remainder is None:
+            vector, checking = direction(search), None
+        else:
+            checking = done(search) & ~jnp.any(search.remainder.found)
+            vector = lax.cond(checking, lambda s: s.remainder.vector, direction, search)
+        image = product(vector) / scale
+        norm = jnp.maximum(search.norm, jnp.linalg.norm(image))
+        search = search._replace(norm=norm, products=search.products + 1)
+        if checking is None:
+            return learn(search, vector, image)
+        return lax.cond(checking, look, learn, search, vector, image)
+
+    def go_on(search: Search) -> Bool[Array, ""]:
+        wanted = ~done(search)
+        if search.remainder is not None:
+            wanted |= aim.checked & ~search.remainder.clear[NEEDED]
+        finite = jnp.all(jnp.isfinite(search.ritz.residuals))  # a model that has diverged has no curvature
+        return wanted & finite & (search.basis.size < dimension) & (search.products < aim.max_products)
+
     matrix = rows @ images.T
     basis = Basis(rows, images, (matrix + matrix.T) / 2, jnp.asarray(begun, jnp.int32))
-    first = known(with_room(basis, max(begun, pairs)), basis.size)  # small arrays are diagonalized faster
-    return lax.while_loop(go_on, grow, first._replace(basis=with_room(basis, capacity)))
+    norm = jnp.max(jnp.linalg.norm(images, axis=1))
+    small = with_room(basis, max(begun, pairs))  # small arrays are diagonalized faster
+    ritz, settled = rayleigh_ritz(small, pairs, aim, norm)
+    search = Search(with_room(basis, capacity), ritz, settled, norm, basis.size, None)
+    if aim.checked is not False:
+        search = search._replace(remainder=begin(search))
+    search = lax.while_loop(go_on, step, search)
+
+    errors, missed = stated(search, done(search), aim, search.basis.size == dimension)
+    ritz = search.ritz
+    ritz = ritz._replace(values=scale * ritz.values, residuals=scale * ritz.residuals, gaps=scale * ritz.gaps)
+    return Extremes(ritz, scale * errors, missed, search.products)
+
+
+def power_of_two(size: Float[Array, ""]) -> Float[Array, ""]:
+    """The power of two next above; 1 for zero and for what is not finite."""
+    one = jnp.ones((), size.dtype)
+    found = jnp.ldexp(one, jnp.frexp(size)[1])
+    return jnp.where((size > 0) & jnp.isfinite(found), found, one)
+
+
+def height(values: Float[Array, " p"], aim: Aim) -> Float[Array, " p"]:
+    """By which the values are ordered."""
+    return values if aim.which == "largest" else jnp.abs(values)
+
+
+def levels_of(ritz: Ritz, aim: Aim, norm: Float[Array, ""]) -> Float[Array, " levels"]:
+    """The levels at which the remainder is checked; the second has to be clear.
+
+    What is left couples to a pair by its residual r alone. If all of it lies below M, the value is off by at most
+    r^2 / (value - M). The first level is the M at which that is small enough for every pair. Pairs with residuals as
+    small as the error that is allowed need no such gap, which copies of the last value would not leave: the second
+    level does without them.
+    """
+    tall, residuals = height(ritz.values, aim)[: aim.k], ritz.residuals[: aim.k]
+    numbers, wanted = jnp.finfo(norm.dtype), aim.tolerance / 2 * jnp.abs(ritz.values[: aim.k])
+    rounding = numbers.eps * norm + numbers.tiny
+    close = jnp.maximum(wanted, 40 * rounding)
+    above = tall[-1] + close[-1] * jnp.asarray(LEVELS, norm.dtype)
+    low = jnp.minimum(tall - residuals * (residuals / jnp.maximum(wanted, 2 * rounding)), above[0])
+    needed = jnp.where(residuals > close / 2, low, above[0])
+    return jnp.concatenate([jnp.stack([jnp.min(low), jnp.min(needed)]), above])
+
+
+def stated(
+    search: Search, done: Bool[Array, ""], aim: Aim, whole: Bool[Array, ""]
+) -> tuple[Float[Array, " k"], Float[Array, ""]]:
+    """The errors, and the probability that they are too small for a value that was missed."""
+    estimates, one = search.ritz.errors[: aim.k], jnp.ones((), search.norm.dtype)
+    if search.remainder is None:
+        return estimates, jnp.where(whole, 0, one)
+    clear = search.remainder.clear & done
+    lowest = jnp.where(jnp.any(clear), search.remainder.levels[jnp.argmax(clear)], jnp.inf)
+    residuals, gaps = search.ritz.residuals[: aim.k], height(search.ritz.values, aim)[: aim.k] - lowest
+    apart = gaps > residuals
+    errors = jnp.where(apart, residuals * (residuals / jnp.where(apart, gaps, 1)), residuals - jnp.minimum(gaps, 0))
+    errors = jnp.where(search.norm > 0, errors + 4 * jnp.finfo(one.dtype).eps * search.norm, 0)
+    checked = jnp.asarray(aim.checked) & ~whole
+    missed = jnp.where(whole, 0, jnp.where(checked & jnp.any(clear), MISSED * one, one))
+    return jnp.where(checked, errors, estimates), missed
 
 
 def with_room(basis: Basis, capacity: int) -> Basis:
@@ -115,9 +239,9 @@ def with_room(basis: Basis, capacity: int) -> Basis:
     return Basis(vectors, images, jnp.pad(basis.matrix, (more, more)), basis.size)
 
 
-def extend(basis: Basis, vector: Vector, product: Product) -> Basis:
-    """The basis with one more vector, at the price of one product."""
-    vectors, images = basis.vectors.at[basis.size].set(vector), basis.images.at[basis.size].set(product(vector))
+def extend(basis: Basis, vector: Vector, image: Vector) -> Basis:
+    """The basis with one more vector and its image."""
+    vectors, images = basis.vectors.at[basis.size].set(vector), basis.images.at[basis.size].set(image)
     column = vectors @ images[basis.size]
     matrix = basis.matrix.at[basis.size].set(column).at[:, basis.size].set(column)
     return Basis(vectors, images, matrix, basis.size + 1)
@@ -164,29 +288,32 @@ def leading(
     return jnp.sum(vectors * images, axis=1) / squares, vectors / length, images / length
 
 
-def rayleigh_ritz(basis: Basis, pairs: int, which: Which, tolerance: float) -> tuple[Ritz, Bool[Array, ""]]:
+def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) -> tuple[Ritz, Bool[Array, ""]]:
     """The best pairs of the basis, and whether all are settled.
 
-    A pair is settled when the estimated error of its value is within `tolerance`, relative to that value. The estimate
-    is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) if the other
-    pairs leave a gap, the residual itself if they do not.
+    A pair is settled when the estimated error of its value is within the tolerance, relative to that value. The
+    estimate is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) if the
+    other pairs leave a gap, the residual itself if they do not.
     """
-    values, vectors, images = leading(basis, pairs, which)
+    values, vectors, images = leading(basis, pairs, aim.which)
     residuals = jnp.linalg.norm(images - values[:, None] * vectors, axis=1)
     here = np.arange(pairs, dtype=np.int32) < basis.size
 
     others = here[None, :] & ~np.eye(pairs, dtype=bool)
-    distances = jnp.abs(values[:, None] - values[None, :]) - residuals[None, :]
+    distances = jnp.abs(values[:, None] - values[None, :])
+    below = height(values, aim)  # what the rival stands for may lie on either side, as large as it is
+    distances = distances.at[:, -1].set(jnp.abs(below - below[-1])) - residuals[None, :]
     gaps = jnp.min(jnp.where(others, distances, jnp.inf), axis=1)
     gaps = jnp.where(jnp.isinf(gaps), 0, jnp.maximum(gaps, 0))
     apart = gaps > residuals
     estimates = jnp.where(apart, residuals**2 / jnp.where(apart, gaps, 1), residuals)
 
     numbers = jnp.finfo(basis.vectors.dtype)
-    rounding = numbers.eps * jnp.max(jnp.abs(values)) + numbers.tiny
+    rounding = numbers.eps * norm
     rival = np.arange(pairs) == pairs - 1
+    tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less
     allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
-    allowed = jnp.maximum(allowed, rounding * jnp.where(apart & ~rival, 1, 20))  # no residual gets to less than that
-    excess = jnp.where(here, jnp.where(rival, residuals, estimates) / allowed, 0)
+    least = rounding * jnp.where(apart & ~rival, 1, 20) + numbers.tiny  # no residual gets to less than that
+    excess = jnp.where(here, jnp.where(rival, residuals, estimates) / jnp.maximum(allowed, least), 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
     return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled

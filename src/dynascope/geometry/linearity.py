@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from dynascope import checks
 from dynascope.geometry.eigenpairs import check_search, top_eigenpairs
 from dynascope.geometry.hessian import Loss, flatten, linearize_gradient
-from dynascope.geometry.krylov import extreme_pairs
+from dynascope.geometry.krylov import Aim, extreme_pairs
 
 
 class HessianNorm(NamedTuple):
@@ -96,18 +96,13 @@ def _block_norms(function: Loss, params: PyTree, groups: PyTree, tolerance: Any,
     of = np.concatenate([np.full(leaf.size, number) for leaf, number in zip(floating, numbers, strict=True)])
     masks = jnp.asarray(of[None, :] == np.unique(of)[:, None], flat.point.dtype)
     _, product = linearize_gradient(flat.objective, flat.point)
-    random = jax.random.normal(jax.random.key(0), flat.point.shape, flat.point.dtype)
+    key = jax.random.key(0)
+    random = jax.random.normal(key, flat.point.shape, flat.point.dtype)
+    aim = Aim(1, "largest", 2 * tolerance, max_products // 2, checked=False)
 
     def norm(pair: Int[Array, " two"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
         a, b = masks[pair[0]], masks[pair[1]]
-        found = extreme_pairs(
-            lambda v: b * product(a * product(b * v)),
-            (b * random)[None],
-            b * jnp.roll(random, 1),
-            1,
-            tolerance=2 * tolerance,
-            max_products=max_products // 2,
-        )
+        found = extreme_pairs(lambda v: b * product(a * product(b * v)), (b * random)[None], key, aim)
         value = jnp.sqrt(jnp.maximum(found.ritz.values[0], 0))
         return value, found.ritz.residuals[0] / jnp.where(value > 0, value, 1)
 

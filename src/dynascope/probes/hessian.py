@@ -14,9 +14,16 @@ from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
 from dynascope.geometry.directional import flip
-from dynascope.geometry.eigenpairs import Eigenpairs, check_count, check_search, diagonalize, search_eigenpairs
+from dynascope.geometry.eigenpairs import (
+    CHECK_EVERY,
+    Eigenpairs,
+    check_count,
+    check_search,
+    diagonalize,
+    search_eigenpairs,
+)
 from dynascope.geometry.hessian import flatten, linearize_gradient
-from dynascope.geometry.krylov import Which
+from dynascope.geometry.krylov import Aim, Which
 from dynascope.geometry.linearity import hessian_norm
 from dynascope.geometry.spectral_density import check_quadrature, spectral_density
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
@@ -149,10 +156,11 @@ def _follow_eigenpairs(k: int, every: Every, tolerance: float, which: Which, max
         flat = flatten(snapshot.loss, snapshot.model)
         gradient, product = linearize_gradient(flat.objective, flat.point)
         check_count(k, gradient.size)
+        aim = Aim(k, which, tolerance, max_products, recordings % CHECK_EVERY == 0)
         if gradient.size <= SMALL:
-            found = diagonalize(product, flat.point, k, which)
+            found = diagonalize(product, flat.point, aim)
         else:
-            found = search_eigenpairs(product, gradient, k, tolerance, which, subspace, recordings, 1, max_products)
+            found = search_eigenpairs(product, gradient, aim, subspace, recordings)
         return entries(found, gradient), (found.subspace, recordings + 1)
 
     def entries(found: Eigenpairs, gradient: Float[Array, " n"]) -> dict[str, Array]:

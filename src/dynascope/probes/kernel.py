@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from dynascope import checks
-from dynascope.geometry.eigenpairs import check_search
+from dynascope.geometry.eigenpairs import CHECK_EVERY, check_search
 from dynascope.geometry.kernel_spectrum import (
     DENSE,
     Convention,
@@ -23,6 +23,7 @@ from dynascope.geometry.kernel_spectrum import (
     slope,
     split_loss,
 )
+from dynascope.geometry.krylov import Aim
 from dynascope.geometry.tangent_kernel import Apply, check_examples
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
@@ -70,7 +71,8 @@ def kernel_norm(
     def measure(snapshot: Snapshot, state: PyTree) -> tuple[Value, PyTree]:
         subspace, recordings = state
         size, product, matrix = kernel_operator(snapshot.model, x, apply, formed=formed, rows=rows)
-        found = pairs_of(size, product, matrix, k, tolerance, subspace, recordings, max_products)
+        aim = Aim(k, "largest", tolerance, max_products, recordings % CHECK_EVERY == 0)
+        found = pairs_of(size, product, matrix, aim, subspace, recordings)
         value = {
             "value": found.values[0],
             "critical_rate": rate_of(found.values[0], size, convention),

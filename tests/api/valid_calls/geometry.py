@@ -36,7 +36,7 @@ def on_rows(params: Any, rows: Any) -> Any:
 def calls() -> Calls:
     at = {"loss": loss, "params": PARAMS}
     kernel = {"model": PARAMS, "x": X, "apply": apply}
-    search = {"tolerance": NOT_NEGATIVE, "explore": "0 2**62", "dense": "0 2**62", "seed": "0"}
+    search = {"tolerance": NOT_NEGATIVE, "dense": "0 2**62", "seed": "0"}
     rows = {"tolerance": NOT_NEGATIVE, "rows": "2**62", "budget": "2**62", "seed": "0"}
     number = {"tolerance": NOT_NEGATIVE, "groups": "-1 0 2**62"}
     orbit = {"rule": half, "state": jnp.zeros(2)}
