@@ -6,10 +6,12 @@ Of values that JAX traces only the shape and the type are checked: nothing else 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import operator
 import reprlib
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ import numpy as np
 from jax.core import Tracer
 
 Bound = float | int | None
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class InputError(ValueError):
@@ -104,8 +107,11 @@ def function(name: str, value: Any, takes: str = "") -> Callable[..., Any]:
 def array(
     name: str, value: Any, *, ndim: int | None = None, min_ndim: int = 0, empty: bool = False, lists: bool = True
 ) -> Any:
-    """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array."""
+    """`value`, where it is an array of real numbers with `ndim` axes; a list of numbers comes back as an array, and
+    NumPy's half precision as single: its sums overflow."""
     found = _numbers(value)
+    if isinstance(found, np.ndarray | np.generic) and found.dtype == np.float16:
+        found = found.astype(np.float32)
     if not _are_real(found) or not (lists or hasattr(value, "dtype")):
         raise TypeError(f"{name} must be an array of real numbers; got {shown(value)}")
     axes = len(found.shape)
@@ -120,15 +126,79 @@ def array(
     return found
 
 
+def jax_array(name: str, value: Any, **wanted: Any) -> jax.Array:
+    """`array` as JAX's; integers that JAX would cut to 32 bits become floating-point numbers."""
+    return jnp.asarray(_uncut(array(name, value, **wanted)))
+
+
 def numbers(name: str, tree: Any) -> Any:
     """The tree with all its leaves as JAX arrays, where they are numbers or arrays (random keys too)."""
 
     def leaf(value: Any) -> jax.Array:
-        if not isinstance(value, jax.Array) and np.asarray(value).dtype.kind not in "biufc":
+        found = native(value)
+        if not isinstance(found, jax.Array) and np.asarray(found).dtype.kind not in "biufc":
             raise TypeError(f"{name} must hold numbers or arrays; got {shown(value)}")
-        return jnp.asarray(value)
+        return jnp.asarray(_uncut(found))
 
     return jax.tree.map(leaf, tree)
+
+
+def native(value: Any) -> Any:
+    """An array of another library (a tensor, a labeled array, a table) as NumPy's; anything else as it is."""
+    if isinstance(value, jax.Array | np.ndarray | np.generic | type) or not hasattr(value, "__array__"):
+        return value
+    try:
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, RuntimeError):
+        return value
+
+
+def converts(function: Function) -> Function:
+    """The function, which takes arrays of other libraries too, alone and in trees, and refuses modules of PyTorch."""
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        given = [convert(name, value) for name, value in zip(names, args, strict=False)]
+        named = {name: convert(name, value) for name, value in options.items()}
+        return function(*given, *args[len(given) :], **named)
+
+    return cast(Function, call)
+
+
+def convert(name: str, tree: Any) -> Any:
+    """The tree with arrays of other libraries, half precision and integers beyond 32 bits in forms that JAX takes."""
+    leaves, structure = jax.tree.flatten(tree)
+    found = [_convert_leaf(name, leaf) for leaf in leaves]
+    same = all(new is leaf for new, leaf in zip(found, leaves, strict=True))
+    return tree if same else jax.tree.unflatten(structure, found)
+
+
+def _convert_leaf(name: str, leaf: Any) -> Any:
+    not_torch(name, leaf)
+    found = native(leaf)
+    if not isinstance(found, np.ndarray):
+        return found
+    if found.dtype.kind not in "biufcV":
+        raise TypeError(f"{name} must hold arrays of numbers; got {shown(found)}")
+    return found.astype(np.float32) if found.dtype == np.float16 else _uncut(found)
+
+
+def not_torch(name: str, value: Any) -> None:
+    """A module of PyTorch is refused: `from_torch` converts it."""
+    if any(f"{kind.__module__}.{kind.__name__}" == "torch.nn.modules.module.Module" for kind in type(value).__mro__):
+        got = f"the PyTorch module {type(value).__name__}"
+        raise TypeError(f"{name} must hold JAX arrays; got {got}: convert it by dynascope.models.from_torch")
+
+
+def _uncut(value: Any) -> Any:
+    """Integers that 32 bits cannot hold, where JAX has no more, as floating-point numbers."""
+    if isinstance(value, jax.Array) or jnp.result_type(int) == np.int64:
+        return value
+    found = np.asarray(value)
+    limits = np.iinfo(np.int32)
+    cut = found.dtype.kind in "iu" and found.size and (found.max() > limits.max or found.min() < limits.min)
+    return found.astype(float) if cut else value
 
 
 def key(name: str, value: Any) -> Any:
@@ -152,7 +222,7 @@ def rows(**data: Any) -> int:
     """The length of the first axis, 1 or more, that all arrays in the named trees have in common."""
     lengths: dict[str, int] = {}
     for name, tree in data.items():
-        leaves = jax.tree.leaves(tree)
+        leaves = [_convert_leaf(name, leaf) for leaf in jax.tree.leaves(tree)]
         if not leaves or any(not getattr(leaf, "shape", ()) for leaf in leaves):
             what = "arrays (not lists) whose first axis counts the examples"
             raise TypeError(f"{name} must hold {what}; got {shown(tree)}")
@@ -194,16 +264,19 @@ def shown(value: Any) -> str:
 
 def _numbers(value: Any) -> Any:
     """An array as it is, anything else as a numpy array: of objects where it holds no numbers."""
+    value = native(value)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return value
     try:
         return np.asarray(value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return np.asarray(None)
 
 
 def _are_real(value: Any) -> bool:
     kind = _numbers(value).dtype
+    if not isinstance(kind, np.dtype | type):  # an array that could not be converted
+        return False
     return jnp.issubdtype(kind, np.floating) or jnp.issubdtype(kind, np.integer)
 
 

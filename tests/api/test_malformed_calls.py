@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import random
 import re
 import signal
 import sys
@@ -20,10 +21,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import equinox as eqx
 import jax
 import jaxtyping
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 sys.path.append(str(Path(__file__).parent))
@@ -164,15 +168,95 @@ def complaint(function: Callable[..., Any], argument: str, value: str, arguments
         with limited(call):
             found = function(**arguments | {argument: NONSENSE[value]})
     except Exception as error:
-        if any("valid_calls" in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
-            return None  # raised by the caller's own function, which was called with what the caller gave
-        if not isinstance(error, ValueError | TypeError):
-            return f"{call}: {type(error).__name__}: {error}"
-        sentence = str(error)
-        names = re.search(rf"\b({'|'.join(inspect.signature(function).parameters)})\b", sentence)
-        good = "\n" not in sentence and len(sentence) < 240 and names and re.search(SAID, sentence)
-        return None if good else f"{call}: {type(error).__name__}: {sentence}"
+        return refusal(function, call, error)
     return f"{call} returned {found!r:.200}"
+
+
+def refusal(function: Callable[..., Any], call: str, error: Exception) -> str | None:
+    """What is wrong with an error; None where it is one sentence that names an argument."""
+    if any("valid_calls" in frame.filename for frame in traceback.extract_tb(error.__traceback__)):
+        return None  # raised by the caller's own function, which was called with what the caller gave
+    if not isinstance(error, ValueError | TypeError):
+        return f"{call}: {type(error).__name__}: {error}"
+    sentence = str(error)
+    names = re.search(rf"\b({'|'.join(inspect.signature(function).parameters)})\b", sentence)
+    good = "\n" not in sentence and len(sentence) < 240 and names and re.search(SAID, sentence)
+    return None if good else f"{call}: {type(error).__name__}: {sentence}"
+
+
+KINDS: dict[str, Callable[[np.ndarray], tuple[Any, Any]]] = {
+    "integers": lambda x: (np.rint(x).astype(np.int64), np.rint(x).astype(float)),
+    "huge": lambda x: (np.full(x.shape, 2**62), np.full(x.shape, 2.0**62)),
+    "unsigned": lambda x: (np.full(x.shape, 2**31, np.uint64), np.full(x.shape, 2.0**31)),
+    "float16": lambda x: (x.astype(np.float16), x.astype(np.float16).astype(np.float32)),
+    "bool": lambda x: (x > 0, (x > 0).astype(float)),
+    "xarray": lambda x: (xr.DataArray(x), x),
+    "pandas": lambda x: ((pd.Series if x.ndim == 1 else pd.DataFrame)(x, range(5, 5 + len(x))), x),
+    "torch": lambda x: (pytest.importorskip("torch").from_numpy(x.copy()).requires_grad_(), x),
+    "objects": lambda x: (np.full(x.shape, object()), None),
+}
+"""An array in another form, and what must come out the same: the usual array, or None where no result can be right."""
+PER_ROOM = 12
+"""How many arguments in another form are tried in each room."""
+
+
+@pytest.mark.parametrize(
+    "room", ["curves", "concept", "features", "recall", "theory.graphs", "graphs", "probes", "dynamics"]
+)
+def test_arrays_in_other_forms_give_the_right_result_or_are_refused(room: str, as_a_user: None):
+    module, calls = REGISTRY[room]
+    cases = [
+        (name, argument, kind, arguments)
+        for name, (arguments, _) in sorted(calls().items())
+        for argument, value in arguments.items()
+        for kind in KINDS
+        if not isinstance(value, eqx.Module)  # whose arrays are JAX's
+        and any(is_array(leaf) for leaf in jax.tree.leaves(value))
+        and find_spec("torch" if kind == "torch" else "jax")
+    ]
+    chosen = random.Random(room).sample(cases, min(PER_ROOM, len(cases)))
+    assert [wrong for case in chosen if (wrong := difference(module, *case))] == []
+
+
+def is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype in (np.float32, np.float64) and 0 < leaf.ndim < 3
+
+
+def difference(module: ModuleType, name: str, argument: str, kind: str, arguments: dict[str, Any]) -> str | None:
+    """What is wrong with the answer to arrays in another form; None where it is right, or a good refusal."""
+    function, call = attrgetter(name)(module), f"{name}({argument} as {kind})"
+
+    def outcome(part: int) -> Any:
+        changed = jax.tree.map(lambda x: KINDS[kind](np.asarray(x))[part] if is_array(x) else x, arguments[argument])
+        with limited(call):
+            return function(**arguments | {argument: changed})
+
+    try:
+        found = outcome(0)
+    except Exception as error:
+        return refusal(function, call, error)
+    if kind == "objects":
+        return f"{call} returned {found!r:.200}"
+    try:
+        expected = outcome(1)
+    except Exception as error:
+        return f"{call} returned {found!r:.100}, but of the usual array {error!r:.100}"
+    same = all(map(agree, jax.tree.leaves(found), jax.tree.leaves(expected)))
+    return None if same else f"{call} returned {found!r:.200}, not {expected!r:.200}"
+
+
+def agree(found: Any, expected: Any) -> bool:
+    """Whether two results are the same up to rounding; what is no array of numbers is not compared."""
+    found = found.detach() if hasattr(found, "detach") else found
+    if (
+        not isinstance(expected, np.ndarray | np.generic | jax.Array | float)
+        or np.asarray(expected).dtype.kind not in "fc"
+    ):
+        return True
+    with np.errstate(all="ignore"):
+        return np.shape(found) == np.shape(expected) and bool(
+            np.allclose(np.asarray(found, complex), np.asarray(expected, complex), rtol=1e-2, atol=1e-3, equal_nan=True)
+        )
 
 
 @contextmanager
@@ -198,6 +282,7 @@ def as_a_user() -> Iterator[None]:
     try:
         with jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", message=".*requested dtype u?int64.*")
             yield
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)

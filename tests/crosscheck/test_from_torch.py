@@ -61,7 +61,7 @@ def setting(name, precision="float32"):
     """The module, data x (ROWS, *shape) and y (ROWS, 3) as arrays of NumPy, and the same as tensors."""
     make, shape = NETWORKS[name]
     torch.manual_seed(0)
-    module = make().to(getattr(torch, precision))
+    module = make().to(getattr(torch, precision)).eval()
     draw = np.random.default_rng(0)
     x, y = (draw.standard_normal(shape).astype(precision) for shape in ((ROWS, *shape), (ROWS, 3)))
     return module, (x, y), (torch.from_numpy(x), torch.from_numpy(y))
@@ -170,5 +170,12 @@ def test_it_trains_as_in_torch_and_goes_back(name):
     for key, value in back.state_dict().items():
         np.testing.assert_allclose(value, peer.state_dict()[key], atol=1e-5)
     np.testing.assert_allclose(back.eval()(tensors[0]).detach(), jax.vmap(trained.model)(data[0]), atol=1e-5)
-    assert module.training
+    assert not module.training
     assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["perceptron", "convolutional"])
+def test_a_module_that_computes_otherwise_in_training_warns(name):
+    module = setting(name)[0].train()
+    with pytest.warns(UserWarning, match=r"is in training mode, but .* Call module\.eval\(\) first"):
+        ds.models.from_torch(module)

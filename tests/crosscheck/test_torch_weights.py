@@ -50,7 +50,7 @@ def test_tied_weights_stay_tied():
 
 
 def test_frozen_parameters_and_buffers_do_not_move():
-    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2)).eval()
     module[0].requires_grad_(False)
     model = ds.models.from_torch(module)
     assert set(model.parameters) == {"1.weight", "1.bias", "3.weight", "3.bias"}

@@ -84,8 +84,8 @@ def bifurcation(
     checks.function("observe", observe, "observe(state)")
     checks.whole("burn_in", burn_in, at_least=0, at_most=STEPS)
     checks.whole("keep", keep, at_least=1, at_most=STEPS)
-    started = _checked(rule, settings, "initial", initial)
-    _check_rule(rule, settings, started)
+    settings, started = _checked(rule, settings, "initial", initial)
+    started = _check_rule(rule, settings, started)
     kept = _orbits(rule, observe, settings, started, jnp.asarray(burn_in, jnp.int32), keep)
     return Bifurcation(settings, kept, burn_in)
 
@@ -132,27 +132,32 @@ def escape_times(
     """
     checks.whole("steps", steps, at_least=0, at_most=STEPS)
     checks.real("bound", bound, above=0)
-    started = _checked(rule, settings, "starts", starts)
+    settings, started = _checked(rule, settings, "starts", starts)
     checks.rows(settings=settings, starts=started)
-    _check_rule(rule, settings, jax.tree.map(lambda leaf: leaf[0], started))
+    started = _check_rule(rule, settings, started, lambda leaf: leaf[0])
     return _escapes(rule, settings, started, jnp.asarray(steps, jnp.int32), bound)
 
 
-def _checked(rule: SettingRule, settings: PyTree, name: str, states: PyTree) -> PyTree:
-    """The states as arrays."""
+def _checked(rule: SettingRule, settings: PyTree, name: str, states: PyTree) -> tuple[PyTree, PyTree]:
+    """The settings and the states as arrays."""
     checks.function("rule", rule, "rule(state, setting)")
     checks.rows(settings=settings)
     if not jax.tree.leaves(states):
         raise TypeError(f"{name} must hold arrays; got {checks.shown(states)}")
-    return jax.tree.map(lambda leaf: jnp.asarray(checks.array(name, leaf)), states)
+    arrays = jax.tree.map(lambda leaf: checks.jax_array(name, leaf), states)
+    return checks.numbers("settings", settings), arrays
 
 
-def _check_rule(rule: SettingRule, settings: PyTree, state: PyTree) -> None:
-    """A rule keeps the shapes of the state."""
+def _check_rule(
+    rule: SettingRule, settings: PyTree, states: PyTree, one: Callable[[Array], Array] = lambda leaf: leaf
+) -> PyTree:
+    """The states, whose integers become real numbers if the rule makes such of them. It keeps the shapes of `one`."""
+    state = jax.tree.map(one, states)
     there = jax.eval_shape(rule, state, jax.tree.map(lambda leaf: leaf[0], settings))
     before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (state, there))
     if before != after or jax.tree.structure(state) != jax.tree.structure(there):
         raise ValueError(f"rule must return a state of the same shapes, {before}, for one of the settings; got {after}")
+    return jax.tree.map(lambda leaf, new: leaf.astype(new.dtype) if leaf.dtype.kind == "i" else leaf, states, there)
 
 
 @eqx.filter_jit

@@ -124,6 +124,8 @@ class CentralFlow(Process[CentralState]):
     ) -> None:
         leaves = jax.tree.leaves(eqx.filter(model, eqx.is_inexact_array))
         size = sum(leaf.size for leaf in leaves)
+        if any(leaf.dtype.itemsize < 4 for leaf in leaves):
+            raise TypeError("model must hold arrays of single or double precision; got half precision")
         self.model, self.objective = model, Objective(task, model, data=data)
         self.learning_rate = jnp.asarray(checks.real("learning_rate", learning_rate, above=0), leaves[0].dtype)
         self.probes = name_probes({"loss": basic.loss()} if probes is None else probes)

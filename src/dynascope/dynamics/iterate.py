@@ -59,6 +59,7 @@ class Map(SteppedProcess[MapState]):
         self.initial = checks.numbers("initial", initial)
         if not jax.tree.leaves(self.initial):
             raise ValueError(f"initial must hold numbers or arrays; got {checks.shown(initial)}")
+        self.initial = _as_made(rule, self.initial)
         names = initial if isinstance(initial, Mapping) else {"state": None}
         usual = {name: as_probe(_part(name if isinstance(initial, Mapping) else None)) for name in names}
         self.probes = name_probes(usual if probes is None else probes)
@@ -91,6 +92,16 @@ class Map(SteppedProcess[MapState]):
 
     def diverged_at(self, state: MapState) -> Array:
         return state[1]
+
+
+def _as_made(rule: Callable[[PyTree], PyTree], state: PyTree) -> PyTree:
+    """The state, with integers as real numbers if the rule makes such of them."""
+    if all(leaf.dtype.kind != "i" for leaf in jax.tree.leaves(state)):
+        return state
+    there = jax.eval_shape(rule, state)
+    if jax.tree.structure(there) != jax.tree.structure(state):
+        return state
+    return jax.tree.map(lambda leaf, new: leaf.astype(new.dtype) if leaf.dtype.kind == "i" else leaf, state, there)
 
 
 def _part(name: str | None) -> Callable[[PyTree], Array]:

@@ -39,6 +39,7 @@ def call(model: Any, x: Any) -> Any:
     return model(x)
 
 
+@checks.converts
 def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[Array, "d d"]:
     """The average gradient outer product G as a matrix, summed over blocks of points so that memory stays bounded.
 
@@ -66,6 +67,7 @@ def agop(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Float[
     return total / count
 
 
+@checks.converts
 def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) -> Factored:
     """The average gradient outer product G by its gradients: smaller than the matrix if inputs are wide.
 
@@ -82,6 +84,7 @@ def agop_factored(model: Any, x: Float[Array, "n ..."], *, apply: Apply = call) 
     return Factored(_rows(model, x, apply) / jnp.sqrt(jnp.asarray(x.shape[0], x.dtype)))
 
 
+@checks.converts
 def alignment(one: Outer, other: Outer) -> Float[Array, ""]:
     """The cosine between two outer products.
 
@@ -123,7 +126,7 @@ def _inner(one: Outer, other: Outer) -> Array:
 
 
 def _points(x: Any) -> Array:
-    found = jnp.asarray(checks.array("x", x, min_ndim=2))
+    found = checks.jax_array("x", x, min_ndim=2)
     return found if jnp.issubdtype(found.dtype, jnp.floating) else found.astype(jnp.result_type(float))
 
 

@@ -46,6 +46,7 @@ def as_vector(direction: PyTree) -> Vector:
     return ravel_pytree(eqx.filter(direction, eqx.is_inexact_array))[0]
 
 
+@checks.converts
 def directional_derivatives(loss: Loss, params: PyTree, direction: PyTree, order: int = 4) -> Float[Array, " _"]:
     """The derivatives of f(t) = loss(params + t u) at t = 0.
 
@@ -83,6 +84,7 @@ class LineMinimum(NamedTuple):
     """d loss / d c there: 0 at a smooth minimum, negative if the loss still falls at the end of the step."""
 
 
+@checks.converts
 def line_search_minimum(
     loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float, *, points: int = 64, halvings: int = 30
 ) -> LineMinimum:
@@ -146,6 +148,7 @@ class Flip(NamedTuple):
     """The part of the step at which the minimum lies."""
 
 
+@checks.converts
 def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
     """D = 3 f3^2 - f2 f4 of a loss along a line.
 
@@ -161,6 +164,7 @@ def discriminant(derivatives: Float[Array, 5]) -> Float[Array, ""]:
     return 3 * f3**2 - f2 * f4
 
 
+@checks.converts
 def flip(loss: Loss, params: PyTree, learning_rate: Float[Array, ""] | float) -> Flip:
     """The discriminant D along the unit gradient, at the minimum of the loss along a gradient step.
 

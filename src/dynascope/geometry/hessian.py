@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -33,9 +34,12 @@ class Flat(NamedTuple):
 
 
 def flatten(loss: Loss, params: PyTree, name: str = "loss") -> Flat:
-    """The loss as a function of one vector, and params as that vector (n,); errors call the loss by its `name`."""
+    """The loss as a function of one vector, and params as that vector (n,), at least in single precision. Errors call
+    the loss by its `name`."""
     checks.function(name, loss, f"{name}(params)")
+    checks.not_torch("params", params)
     floating, rest = eqx.partition(params, eqx.is_inexact_array)
+    floating = jax.tree.map(lambda leaf: leaf.astype(np.float32) if leaf.dtype.itemsize < 4 else leaf, floating)
     point, unravel = ravel_pytree(floating)
     if not jnp.issubdtype(point.dtype, jnp.floating) or point.size == 0:
         got = f"{point.size} numbers of {point.dtype} in a {type(params).__name__}"
@@ -56,6 +60,7 @@ def linearize_gradient(objective: Callable[[Vector], Any], point: Vector) -> tup
     return jax.linearize(jax.grad(objective), point)
 
 
+@checks.converts
 def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree:
     """The product Hv of the Hessian of a loss with a vector.
 
@@ -76,6 +81,7 @@ def hessian_vector_product(loss: Loss, params: PyTree, vector: PyTree) -> PyTree
     return image if given is not None else flat.unflatten(image)
 
 
+@checks.converts
 def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
     """The whole Hessian, for small problems.
 
@@ -92,6 +98,7 @@ def dense_hessian(loss: Loss, params: PyTree) -> Float[Array, "n n"]:
     return (matrix + matrix.T) / 2
 
 
+@checks.converts
 @eqx.filter_jit
 def sharpness_gradient(loss: Loss, params: PyTree, vector: Float[Array, " n"]) -> PyTree:
     """The gradient of an eigenvalue of the Hessian: d/dtheta of v^T H(theta) v with v held, which is grad^3 L [v, v].

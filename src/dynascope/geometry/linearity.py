@@ -34,6 +34,7 @@ class HessianNorm(NamedTuple):
     """Number of Hessian-vector products."""
 
 
+@checks.converts
 def hessian_norm(function: Loss, params: PyTree, *, tolerance: float = 1e-4, max_products: int = 300) -> HessianNorm:
     """The spectral norm of a Hessian: its largest eigenvalue in magnitude.
 
@@ -62,6 +63,7 @@ class BlockNorms(NamedTuple):
     """A singular value lies within this of the value (residual / value of the search for its square)."""
 
 
+@checks.converts
 def block_norms(
     function: Loss, params: PyTree, groups: PyTree, *, tolerance: float = 1e-4, max_products: int = 300
 ) -> BlockNorms:
@@ -135,6 +137,7 @@ class LinearityGap(NamedTuple):
     """The estimated error of that norm."""
 
 
+@checks.converts
 def linearity_gap(
     function: Loss,
     params: PyTree,

@@ -9,7 +9,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from dynascope import checks
@@ -57,12 +56,12 @@ def gradient_noise(loss: BatchLoss, params: PyTree, data: PyTree, *, rows: int =
 @eqx.filter_jit
 def _gradient_noise(loss: BatchLoss, params: PyTree, groups: PyTree, rows: int) -> GradientNoise:
     count = jax.tree.leaves(groups)[0].shape[0]
+    size = flatten(lambda own: loss(own, groups), params).point.size
 
     def gradient(group: PyTree) -> Array:
         flat = flatten(lambda own: loss(own, group), params)
         return jax.grad(flat.objective)(flat.point)
 
-    size = ravel_pytree(eqx.filter(params, eqx.is_inexact_array))[0].size
     width = max(1, min(count, AT_ONCE // size))
     mean = _mean(gradient, groups, width)
 

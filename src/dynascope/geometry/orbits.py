@@ -29,6 +29,7 @@ def advance(rule: Rule, state: PyTree, steps: int) -> PyTree:
     return state
 
 
+@checks.converts
 def residual(rule: Rule, state: PyTree, period: int = 2) -> Float[Array, ""]:
     """max |F^p(x) - x| over all entries of a state: 0 on an orbit whose period divides p.
 
@@ -44,6 +45,7 @@ def residual(rule: Rule, state: PyTree, period: int = 2) -> Float[Array, ""]:
     return _largest(jax.tree.map(jnp.subtract, advance(rule, state, period), state))
 
 
+@checks.converts
 def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
     """(F^p)'(x), the product of F' over the orbit, for a rule that acts entry by entry.
 
@@ -61,6 +63,7 @@ def multiplier(rule: Rule, state: Values, period: int = 2) -> Values:
     return jax.jvp(lambda x: advance(rule, x, period), (state,), (jnp.ones_like(state),))[1]
 
 
+@checks.converts
 def multipliers(rule: Callable[[Array], Array], state: Float[Array, " n"], period: int = 2) -> Array:
     """The eigenvalues of the Jacobian of F^p at x.
 
@@ -73,6 +76,7 @@ def multipliers(rule: Callable[[Array], Array], state: Float[Array, " n"], perio
         Complex eigenvalues `(n,)`, the largest in size first.
     """
     _check_orbit(checks.array("state", state, ndim=1), period)
+    state = jnp.asarray(state, jnp.result_type(float, state))
     found = jnp.linalg.eigvals(jax.jacfwd(lambda x: advance(rule, x, period))(state))
     return found[jnp.argsort(-jnp.abs(found))]
 
@@ -82,6 +86,7 @@ def has_diverged(state: PyTree, bound: Reals = 1e3) -> Bool[Array, ""]:
     return ~(_largest(state) <= bound)
 
 
+@checks.converts
 def imbalance(x: Reals, y: Reals) -> Values:
     """|x - y|, entry by entry.
 
@@ -95,6 +100,7 @@ def imbalance(x: Reals, y: Reals) -> Values:
     return jnp.abs(jnp.asarray(checks.array("x", x) - checks.array("y", y)))
 
 
+@checks.converts
 def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """|w_i| / v_i of neurons v_i relu(w_i . x).
 
@@ -105,12 +111,13 @@ def norm_ratio(inner: Float[Array, "*batch d"], outer: Float[Array, "*batch"]) -
     Returns:
         The ratios, shape `(...)`.
     """
-    inner, outer = jnp.asarray(checks.array("inner", inner, min_ndim=1)), jnp.asarray(checks.array("outer", outer))
+    inner, outer = checks.jax_array("inner", inner, min_ndim=1), checks.jax_array("outer", outer)
     if outer.shape != inner.shape[:-1]:
         raise ValueError(f"outer must have shape {inner.shape[:-1]}, one weight a neuron; got {checks.shown(outer)}")
     return jnp.linalg.norm(inner, axis=-1) / outer
 
 
+@checks.converts
 def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Array, ""]:
     """||Y^T Y - Z^T Z||, in the Frobenius norm.
 
@@ -121,12 +128,13 @@ def gram_imbalance(Y: Float[Array, "m p"], Z: Float[Array, "q p"]) -> Float[Arra
     Returns:
         The norm, a scalar.
     """
-    Y, Z = jnp.asarray(checks.array("Y", Y, ndim=2)), jnp.asarray(checks.array("Z", Z, ndim=2))
+    Y, Z = checks.jax_array("Y", Y, ndim=2), checks.jax_array("Z", Z, ndim=2)
     if Y.shape[1] != Z.shape[1]:
         raise ValueError(f"Y and Z must have as many columns; got shapes {Y.shape} and {Z.shape}")
     return jnp.linalg.norm(_matmul(Y.T, Y) - _matmul(Z.T, Z))
 
 
+@checks.converts
 def leading_components(
     Y: Float[Array, "d p"], Z: Float[Array, "d p"], C: Float[Array, "d d"], top: Float[Array, " d"]
 ) -> dict[str, Array]:

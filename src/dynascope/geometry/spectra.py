@@ -25,6 +25,7 @@ from dynascope import checks
 Pair = tuple[Float[Array, "*batch d k"], Float[Array, "*batch e k"]]
 
 
+@checks.converts
 def product_singular_values(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"]) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ that can differ from zero.
 
@@ -57,6 +58,7 @@ def by_eigenvalues(a: Float[Array, "*batch d k"], b: Float[Array, "*batch e k"])
     return jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(gram)[..., ::-1], 0))[..., :count]
 
 
+@checks.converts
 def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch r"]:
     """The singular values of A Bᵀ − A₀ B₀ᵀ.
 
@@ -77,6 +79,7 @@ def perturbation_singular_values(now: Pair, then: Pair) -> Float[Array, "*batch 
     return jnp.where(jnp.max(values, axis=-1, keepdims=True) > 0, values, jnp.nan)
 
 
+@checks.converts
 def random_perturbation(key: PRNGKeyArray, now: Pair, then: Pair) -> Pair:
     """Factors that have moved as far as others, matrix by matrix, but in random directions.
 

@@ -123,6 +123,7 @@ def check_quadrature(draws: int, degree: int) -> None:
     checks.whole("degree", degree, at_least=1, at_most=2**20)
 
 
+@checks.converts
 def spectral_density(
     loss: Loss, params: PyTree, key: PRNGKeyArray, *, draws: int = 16, degree: int = 32
 ) -> SpectralDensity:

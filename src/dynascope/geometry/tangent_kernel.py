@@ -47,6 +47,7 @@ def usual_budget() -> int:
     return max(2**30, memory // 4)
 
 
+@checks.converts
 def tangent_kernel(
     model: PyTree, x: PyTree, *, apply: Apply | None = None, budget: int | None = None
 ) -> Float[Array, "nk nk"]:
@@ -67,6 +68,7 @@ def tangent_kernel(
     check_examples(x, apply)
     if budget is not None:
         checks.whole("budget", budget, at_least=1)
+    flat_outputs(model, apply)  # refused before it is traced
     return _kernel(model, x, apply, budget)
 
 
@@ -92,9 +94,10 @@ class FlatOutputs(NamedTuple):
 
 def flat_outputs(model: PyTree, apply: Apply | None = None) -> FlatOutputs:
     """The model as a function of its floating-point leaves."""
+    checks.not_torch("model", model)
     weights, rest = eqx.partition(model, eqx.is_inexact_array)
     if apply is None and not callable(model):
-        raise TypeError(f"model must be callable, or `apply(params, x)` be given; got a {type(model).__name__}")
+        raise TypeError(f"model must be callable, or `apply(params, x)` be given; got {checks.shown(model)}")
     if not jax.tree.leaves(weights):
         raise TypeError(f"model must hold floating-point arrays, its parameters; got a {type(model).__name__} of none")
 
@@ -149,6 +152,7 @@ def _in_full(vector: Vector) -> Vector:
     return vector.astype(full_precision(vector.dtype))
 
 
+@checks.converts
 def kernel_product(
     model: PyTree, x: PyTree, *, apply: Apply | None = None, rows: int | None = None
 ) -> tuple[Vector, Callable[[Vector], Vector]]:

@@ -27,6 +27,7 @@ Where = Callable[[Any], Any]
 Rank = int | Int[Array, ""]
 
 
+@checks.converts
 def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: float | None = None) -> PyTree:
     """A copy of a model with some of its weights replaced by the best approximation of a lower rank.
 
@@ -45,6 +46,7 @@ def truncate(model: PyTree, where: Where, *, rank: int | None = None, share: flo
     return replace_weights(model, where, cut)
 
 
+@checks.converts
 def low_rank(
     matrix: Real[ArrayLike, "*batch m n"], *, rank: int | None = None, share: float | None = None
 ) -> Float[Array, "*batch m n"]:

@@ -23,6 +23,7 @@ def classes_of(values: Any, *, start: Any = None, tolerance: float = 1e-9) -> In
             a share of the column's largest value if that is above 1.
     """
     checks.real("tolerance", tolerance, at_least=0)
+    values = checks.native(values)
     array = np.asarray(values)
     exact = array.dtype == object and all(isinstance(value, int) for value in array.ravel().tolist())
     if not exact:

@@ -37,7 +37,7 @@ def generate(
     """
     if not isinstance(model, Diffusion):
         raise TypeError(f"model must be a Diffusion, which has a denoiser and a schedule; got {checks.shown(model)}")
-    conditions = jnp.asarray(checks.array("conditions", conditions, ndim=2))
+    conditions = checks.jax_array("conditions", conditions, ndim=2)
     if not isinstance(shape, tuple):
         raise TypeError(f"shape must be the shape of one sample, a tuple; got {checks.shown(shape)}")
     for size in shape:

@@ -114,7 +114,7 @@ class MLP(eqx.Module):
         """
         if not isinstance(weights, Sequence) or not weights:
             raise TypeError(f"weights must be a list of matrices; got {checks.shown(weights)}")
-        weights = [jnp.asarray(checks.array("each of weights", weight, ndim=2)) for weight in weights]
+        weights = [checks.jax_array("each of weights", weight, ndim=2) for weight in weights]
         shapes = [weight.shape for weight in weights]
         if any(fan_out != fan_in for (fan_out, _), (_, fan_in) in pairwise(shapes)):
             raise ValueError(f"weights must be matrices that can be multiplied, input side first; got shapes {shapes}")
@@ -169,9 +169,7 @@ class Symmetric(eqx.Module):
     """f(x) = U U^T x, the symmetric linear network of two layers. Its matrix U U^T is positive semi-definite and keeps
     the rank that U starts with."""
 
-    factor: Float[Array, "d width"] = eqx.field(
-        converter=lambda factor: jnp.asarray(checks.array("factor", factor, ndim=2))
-    )
+    factor: Float[Array, "d width"] = eqx.field(converter=lambda factor: checks.jax_array("factor", factor, ndim=2))
     """U."""
 
     def __call__(self, x: Float[Array, " d"]) -> Float[Array, " d"]:

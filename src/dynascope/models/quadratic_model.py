@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from dynascope.checks import array, function, real
+from dynascope.checks import array, function, jax_array, real
 from dynascope.models.frozen import Frozen
 
 Features = Callable[[Any], Float[Array, " p"]]
@@ -35,7 +35,7 @@ class QuadraticModel(eqx.Module):
     def __init__(
         self, weights: Float[Array, " p"], features: Features, form: Form, gamma: Float[Array, ""] | float
     ) -> None:
-        self.weights = jnp.asarray(array("weights", weights, ndim=1))
+        self.weights = jax_array("weights", weights, ndim=1)
         self.features, self.form = function("features", features, "of x"), function("form", form, "of x and w")
         self.gamma = Frozen(jnp.asarray(real("gamma", gamma), self.weights.dtype))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import warnings
 from functools import partial
 from typing import Any
 
@@ -86,6 +87,12 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     names = {id(value): name for name, value in reversed(places)}
     trained = {name: _array(value) for name, value in module.named_parameters() if value.requires_grad}
     others = {names[id(value)]: _array(value) for name, value in places if names[id(value)] not in trained}
+    if changing := [name for name, part in module.named_modules() if part.training and _depends_on_mode(torch, part)]:
+        warnings.warn(
+            f"{changing[0] or 'module'} is in training mode, but the converted model computes as in evaluation mode: "
+            "dropout does nothing, and batch statistics stay as stored. Call module.eval() first if that is meant",
+            stacklevel=2,
+        )
     model = TorchModel(
         trained,
         Frozen(others),
@@ -93,7 +100,7 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
         tuple((name, names[id(value)]) for name, value in places),
     )
     if example is not None:
-        _compare(model, module, jnp.asarray(checks.array("example", example, min_ndim=1)))
+        _compare(model, module, checks.jax_array("example", example, min_ndim=1))
     return model
 
 
@@ -120,6 +127,14 @@ def to_torch(model: PyTree, module: Any) -> Any:
                 raise ValueError(f"{name} is {value.shape} in the model and {tuple(place.shape)} in the module")
             place.copy_(torch.from_numpy(value))
     return module
+
+
+def _depends_on_mode(torch: Any, part: Any) -> bool:
+    """Whether a module without its parts computes something else in training mode than in evaluation mode."""
+    normalizes = isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.track_running_stats
+    drops = isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0
+    rate = getattr(part, "dropout", 0)  # of attention and recurrent layers
+    return normalizes or drops or (isinstance(rate, int | float) and rate > 0)
 
 
 def _array(tensor: Any) -> Array:

@@ -37,7 +37,7 @@ def output(point: Float[Array, " d"], *, every: Every = None, apply: Apply = cal
     Returns:
         A probe with the dimension `coordinate`.
     """
-    point = jnp.asarray(checks.array("point", point))
+    point = checks.jax_array("point", point)
     checks.function("apply", apply, "apply(model, x)")
     return probe(lambda snapshot: apply(snapshot.model, point), dims=("coordinate",), every=every)
 
@@ -53,7 +53,7 @@ def outputs(points: Float[Array, "n d"], *, every: Every = None, apply: Apply = 
     Returns:
         A probe with the dimensions `point` and `coordinate`.
     """
-    points = jnp.asarray(checks.array("points", points, min_ndim=1))
+    points = checks.jax_array("points", points, min_ndim=1)
     checks.function("apply", apply, "apply(model, x)")
 
     def measure(snapshot: Snapshot) -> Value:
@@ -73,7 +73,7 @@ def jacobian(point: Float[Array, " d"], *, every: Every = None, apply: Apply = c
     Returns:
         A probe with the dimensions `row` and `column`.
     """
-    point = jnp.asarray(checks.array("point", point, ndim=1))
+    point = checks.jax_array("point", point, ndim=1)
     checks.function("apply", apply, "apply(model, x)")
 
     def measure(snapshot: Snapshot) -> Value:

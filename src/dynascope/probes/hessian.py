@@ -134,7 +134,7 @@ def hessian_density(
     Returns:
         A probe with the dimension `eigenvalue`; further entry: `standard_error`.
     """
-    at = jnp.asarray(checks.array("at", at, ndim=1))
+    at = checks.jax_array("at", at, ndim=1)
     checks.real("width", width, above=0)
     check_quadrature(draws, degree)
     checks.whole("seed", seed, at_least=0, at_most=2**32 - 1)

@@ -28,6 +28,7 @@ from dynascope.geometry.tangent_kernel import Apply, check_examples
 from dynascope.probes.probe import Dims, Every, Probe, Snapshot, Value, probe
 
 
+@checks.converts
 def kernel_norm(
     x: PyTree,
     y: Float[Array, "n ..."] | None = None,
@@ -98,6 +99,7 @@ def kernel_norm(
     return Probe(measure, dims, {"split": tuple(splits)}, every, initial_state)
 
 
+@checks.converts
 def kernel_distance(
     x: PyTree, *, every: Every = None, apply: Apply | None = None, tolerance: float = 1e-4, formed: bool | None = None
 ) -> Probe:

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from dynascope import checks
 from dynascope.geometry.tangent_kernel import Apply, check_examples, tangent_kernel
 from dynascope.probes.probe import Every, Probe, Snapshot
 
 
+@checks.converts
 def polyak(x: PyTree, *, every: Every = None, apply: Apply | None = None) -> Probe:
     """||grad L||^2 / (2 L), for a loss that is half the sum of squared errors.
 

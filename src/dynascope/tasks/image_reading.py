@@ -52,7 +52,7 @@ def read_concepts(images: Float[Array, "n height width 3"], process: ImageConcep
     """
     if not isinstance(process, ImageConcepts):
         raise TypeError(f"process must be an ImageConcepts, which drew the pictures; got {checks.shown(process)}")
-    images, side = jnp.asarray(checks.array("images", images, ndim=4)), process.pixels
+    images, side = checks.jax_array("images", images, ndim=4), process.pixels
     if images.shape[1:] != (side, side, 3):
         raise ValueError(f"images must have shape (n, {side}, {side}, 3); got {checks.shown(images)}")
     return _read(images, process)

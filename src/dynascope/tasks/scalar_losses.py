@@ -32,6 +32,8 @@ def real(x: Reals) -> Values:
     Args:
         x: Numbers.
     """
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "iu":
+        x = x.astype(float)
     return jnp.asarray(float(x) if isinstance(x, int) else x)
 
 

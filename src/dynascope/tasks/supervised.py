@@ -60,7 +60,10 @@ class Supervised(DataTask):
         *,
         apply: Callable[[Any, Any], Any] | None = None,
     ) -> None:
-        self.criterion = loss if callable(loss) else LOSSES[checks.one_of("loss", loss, LOSSES)]
+        if not callable(loss) and loss not in list(LOSSES):
+            allowed = f"one of {', '.join(map(repr, LOSSES))}, or a function loss(outputs, targets)"
+            raise ValueError(f"loss must be {allowed}; got {checks.shown(loss)}")
+        self.criterion = loss if callable(loss) else LOSSES[loss]
         self.apply = apply if apply is None else checks.function("apply", apply, "apply(model, x)")
 
     def outputs(self, model: PyTree, x: PyTree) -> Array:
@@ -71,7 +74,10 @@ class Supervised(DataTask):
             x: Examples; leaves of shape (n, ...).
         """
         apply = self.apply
-        return jax.vmap(model if apply is None else lambda one: apply(model, one))(x)
+        if apply is None and not callable(model):
+            raise TypeError(f"model must be callable, or Supervised be given apply=; got {checks.shown(model)}")
+        call: Callable[[Any], Any] = model if apply is None else lambda one: apply(model, one)
+        return jax.vmap(call)(x)
 
     def loss(self, model: PyTree, batch: Any, /) -> Float[Array, ""]:
         """The loss of the model on a batch (x, y)."""

@@ -71,6 +71,7 @@ def check_arguments(function: Function) -> Function:
         given, sizes = signature.bind(*args, **options), {}
         for name, value in given.arguments.items():
             if value is not signature.parameters[name].default:
+                value = value if isinstance(value, Array | np.ndarray) else checks.convert(name, value)
                 given.arguments[name] = _check(name, value, hints().get(name, Any), sizes)
         return function(*given.args, **given.kwargs)
 
@@ -122,6 +123,7 @@ def _parts(hint: Any) -> tuple[list[Any], list[Any]]:
 
 def _numbers(name: str, value: Any, members: list[Any], rules: list[Any], sizes: dict[str, tuple[Any, str]]) -> Any:
     """A number or an array of numbers of the kind and shape that the annotation says."""
+    value = checks.native(value)
     array = next((member for member in members if hasattr(member, "dim_str")), None)
     kind = array.__name__.partition("[")[0] if array else "Float" if "float" in str(members) else "Int"
     if kind in ("Bool", "Shaped"):
@@ -144,6 +146,7 @@ def _numbers(name: str, value: Any, members: list[Any], rules: list[Any], sizes:
         if not np.all(rule.holds(np.asarray(found)) | (missing if found.shape else False)):
             raise ValueError(f"{name} must be {rule.allowed}; got {checks.shown(value)}")
     if kind != "Float" or (hasattr(value, "dtype") and jnp.issubdtype(value.dtype, np.floating)) or not array:
+        value = found if isinstance(value, np.ndarray) else value
         return float(value) if kind == "Float" and isinstance(value, int) else value
     if one and not found.shape:
         return float(value)

@@ -47,7 +47,8 @@ NOT_CALLED = {
     "graphs and results, which functions make": "graphs.Graph graphs.GraphBatch graphs.Pair graphs.SparseOperator "
     "graphs.Expressivity",
     "what needs PyTorch Geometric": "graphs.to_pyg",
-    "results, which functions return": "geometry.Eigenpairs geometry.SpectralDensity curves.Rise dynamics.Bifurcation "
+    "results, which functions return": "geometry.Eigenpairs geometry.SpectralDensity geometry.GradientNoise "
+    "geometry.BatchSharpness curves.Rise dynamics.Bifurcation "
     "dynamics.Trajectory tasks.CommunityGraphs tasks.Samples tasks.RecallBatch tasks.IndirectObjectBatch "
     "models.TorchModel",
     "states, which an optimizer makes": "rates.ScheduleState rates.CatapultState",

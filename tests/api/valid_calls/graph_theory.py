@@ -28,6 +28,7 @@ def calls() -> Calls:
         "class_bounds.printed_choices": ({"degree": 3, "length": 2}, {}),
         "level_vectors.trees_by_levels": (tree | {"children": 2}, depth),
         "level_vectors.admissible_vectors": (tree | {"children": 3}, depth),
+        "level_vectors.incomplete_choices": ({"children": 3, "depth": 2}, {}),
         "level_vectors.fewest_trees": (tree, {}),
         "walk_gap.level_totals": ({"children": 3, "length": 2}, {}),
         "walk_gap.confused_trees": ({"children": 3, "sequence": (0, 0), "zeros": 4}, {}),

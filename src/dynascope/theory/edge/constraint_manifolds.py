@@ -47,7 +47,7 @@ def in_manifold(
         task: The loss. Default: `ProductLoss()`, a product fitted to 1.
         minimizers_only: False admits grad L . u = 0, as printed, such as x = y < 1/sqrt(2) at small eta. Default: True.
     """
-    task = task or ProductLoss()
+    task, factors = task or ProductLoss(), jnp.asarray(factors)
     values, vectors = jnp.linalg.eigh(task.hessian(factors))
     gradient = task.gradient(factors)
     flat = values[-1 if which == "M" else -2] < 2 / real(rate)
