@@ -23,7 +23,7 @@ def regression(activation, *, dim=5, width=14, rows=40):
 
 @pytest.mark.parametrize(
     ("activation", "x64", "tolerance", "agreement"),
-    [("relu", False, 1e-6, 1e-6), ("relu", True, 1e-12, 1e-10), ("tanh", True, 1e-12, 1e-10)],
+    [("relu", False, 1e-5, 1e-6), ("relu", True, 1e-12, 1e-10), ("tanh", True, 1e-12, 1e-10)],
 )
 def test_eigenpairs_agree_with_the_dense_hessian(activation, x64, tolerance, agreement):
     with jax.enable_x64(x64):
