@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "dynamics": {"dynamics", "probes", "geometry", "curves", "tasks.task"},
     "dynamics.watching": {"dynamics", "probes"},
     "dynamics.schema": {"dynamics", "probes"},
-    "dynamics.trajectory": {"dynamics", "probes", "figures", "lab.trajectories"},  # it is saved by the lab, and drawn
+    "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # it is saved by the lab, and drawn
     "theory": SCIENCE,
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "lab.criteria": CONTRACT,
     "ledger": {"ledger"},
     "lab": SCIENCE | {"lab", "ledger", "experiments", "figures"},
-    "lab.trajectories": {"dynamics", "lab"},
+    "lab.trajectories": {"dynamics", "lab", "figures"},
     "live": {"live", "lab", "dynamics.watching", "dynamics.schema"},
     "cli": {"lab", "ledger", "cli"},
     "cli.live": {"lab", "live", "cli"},

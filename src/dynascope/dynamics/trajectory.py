@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from dynascope.dynamics.driver import Run, run_members
 from dynascope.dynamics.schedule import Record, Request, Schedule, Times, make_schedule
 from dynascope.dynamics.schema import make_schema, recording_axis
 from dynascope.dynamics.stopping import Stop, as_condition
-from dynascope.figures import plot_trace, sparkline
 from dynascope.probes.probe import Snapshot
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
@@ -150,19 +148,15 @@ class Trajectory:
         Returns:
             The figure.
         """
-        return plot_trace(self.trace, names)
+        from dynascope.lab.trajectories import plot
+
+        return plot(self, names)
 
     def _repr_html_(self) -> str:
         """For notebooks: where it is, how long it took, a small curve of each number that was recorded, the trace."""
-        seconds = f"{self.statistics['run_seconds']:.3g} s, {self.statistics['compile_seconds']:.3g} s to compile"
-        curves = [(str(name), values) for name, values in self.trace.data_vars.items() if values.ndim == 1]
-        rows = [
-            f"<tr><td>{escape(name)}</td><td>{sparkline(values.values)}</td><td>{values.values[-1]:.4g}</td></tr>"
-            for name, values in curves
-            if values.dtype.kind in "fiu" and values.size
-        ]
-        head = f"<p>{escape(repr(self))}, {seconds}</p><table>{''.join(rows)}</table>"
-        return head + self.trace._repr_html_()
+        from dynascope.lab.trajectories import as_html
+
+        return as_html(self)
 
     def _call(self) -> str:
         return f"member({', '.join(f'{name}=...' for name in self.run.dims)})"

@@ -1,4 +1,4 @@
-"""Trajectories as files: one each, written whole or not at all, read without unpickling."""
+"""Trajectories as files, one each, written whole or not at all, read without unpickling; and as pictures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 import warnings
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -20,8 +22,12 @@ from dynascope.dynamics import CentralFlow, Descent, Flow
 from dynascope.dynamics.checkpoint import as_jax, as_numpy, fits
 from dynascope.dynamics.driver import Run
 from dynascope.dynamics.trajectory import Trajectory
+from dynascope.figures import plot_trace, sparkline
 from dynascope.lab.arrays import read_arrays, write_arrays
 from dynascope.lab.netcdf import pack, unpack
+
+if TYPE_CHECKING:  # matplotlib is imported when something is drawn
+    from matplotlib.figure import Figure
 
 FORMAT = "dynascope-trajectory-3"
 
@@ -47,6 +53,23 @@ def save(trajectory: Trajectory, path: str | Path) -> Path:
     target = _target(path)
     write_arrays(target, arrays)
     return target
+
+
+def plot(trajectory: Trajectory, names: Sequence[str] | None) -> Figure:
+    """Draw the trace, a panel for each probe."""
+    return plot_trace(trajectory.trace, names)
+
+
+def as_html(trajectory: Trajectory) -> str:
+    """What a notebook shows: the trajectory in a line, a small curve of each number that was recorded, the trace."""
+    seconds = "{run_seconds:.3g} s, {compile_seconds:.3g} s to compile".format(**trajectory.statistics)
+    rows = [
+        f"<tr><td>{escape(str(name))}</td><td>{sparkline(values.values)}</td><td>{values.values[-1]:.4g}</td></tr>"
+        for name, values in trajectory.trace.data_vars.items()
+        if values.ndim == 1 and values.size and values.dtype.kind in "fiu"
+    ]
+    head = f"<p>{escape(repr(trajectory))}, {seconds}</p><table>{''.join(rows)}</table>"
+    return head + trajectory.trace._repr_html_()
 
 
 def load_trajectory(path: str | Path, *, like: Trajectory) -> Trajectory:
