@@ -90,7 +90,7 @@ def _line(row: Statement) -> str:
 
 def _plain(text: str) -> str:
     """The text as Markdown shows it unchanged."""
-    return re.sub(r"([*_\\[\]])", r"\\\1", text).replace("<", "&lt;")
+    return re.sub(r"([*_\\[\]])", r"\\\1", text).replace("<", "&lt;").replace("](", "]&#40;")
 
 
 def _claims(found: tuple[Judgment, ...]) -> Iterator[str]:

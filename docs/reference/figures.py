@@ -1,9 +1,15 @@
 """Examples of the names of `dynascope.figures`, one for each cell."""
 
+import jax.numpy as jnp
 import numpy as np
+import optax
 from matplotlib import pyplot
 
+import dynascope as ds
 from dynascope import figures
+
+probes = {"loss": ds.probes.loss(), "weights": lambda w: w}
+trace = ds.descend(jnp.ones(3), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=40, probes=probes).trace
 
 # %% concept_plane
 figure, axes = pyplot.subplots(figsize=(3, 2.5))
@@ -19,13 +25,6 @@ figure, (left, right) = figures.panels(2)
 figure.get_size_inches()
 
 # %% plot_trace
-import jax.numpy as jnp
-import optax
-
-import dynascope as ds
-
-probes = {"loss": ds.probes.loss(), "weights": lambda w: w}
-trace = ds.descend(jnp.ones(3), lambda w: jnp.sum(w**2), optax.sgd(0.1), steps=40, probes=probes).trace
 figures.plot_trace(trace)
 
 # %% sparkline

@@ -65,7 +65,7 @@ def members(error=None):
 
 
 def tuned(kernel, given):
-    program = Trial(lambda: None, {}, SCHEDULE.ticks, {}, None, True, tuple(jax.devices()), 3, kernel)
+    program = Trial(lambda: None, {}, SCHEDULE.ticks, {}, {}, None, True, tuple(jax.devices()), 3, kernel)
     return tuning.tune(program, given, PROGRESS, SCHEDULE, 1).backend
 
 

@@ -157,7 +157,10 @@ def _check_rule(
     before, after = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in (state, there))
     if before != after or jax.tree.structure(state) != jax.tree.structure(there):
         raise ValueError(f"rule must return a state of the same shapes, {before}, for one of the settings; got {after}")
-    return jax.tree.map(lambda leaf, new: leaf.astype(new.dtype) if leaf.dtype.kind == "i" else leaf, states, there)
+    integer = jnp.signedinteger
+    return jax.tree.map(
+        lambda leaf, new: leaf.astype(new.dtype) if jnp.issubdtype(leaf.dtype, integer) else leaf, states, there
+    )
 
 
 @eqx.filter_jit

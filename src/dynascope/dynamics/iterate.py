@@ -96,12 +96,16 @@ class Map(SteppedProcess[MapState]):
 
 def _as_made(rule: Callable[[PyTree], PyTree], state: PyTree) -> PyTree:
     """The state, with integers as real numbers if the rule makes such of them."""
-    if all(leaf.dtype.kind != "i" for leaf in jax.tree.leaves(state)):
+    if not any(_is_integer(leaf) for leaf in jax.tree.leaves(state)):
         return state
     there = jax.eval_shape(rule, state)
     if jax.tree.structure(there) != jax.tree.structure(state):
         return state
-    return jax.tree.map(lambda leaf, new: leaf.astype(new.dtype) if leaf.dtype.kind == "i" else leaf, state, there)
+    return jax.tree.map(lambda leaf, new: leaf.astype(new.dtype) if _is_integer(leaf) else leaf, state, there)
+
+
+def _is_integer(leaf: Array) -> bool:
+    return bool(jnp.issubdtype(leaf.dtype, jnp.signedinteger))
 
 
 def _part(name: str | None) -> Callable[[PyTree], Array]:

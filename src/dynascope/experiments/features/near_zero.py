@@ -30,7 +30,7 @@ class NearZero(CatapultExperiment):
         "svhn": DATA["svhn"] | {"architecture": "cnn", "depth": 5, "samples": 1000},
         "celeba": DATA["celeba"] | {"samples": 1000},
     }
-    control = {"data": "full-rank"}
+    control = {"data": "full-rank", "architecture": "fcn"}
     notes = """Initial weights N(0, 0.1²), trained at a fixed rate of 3: half the critical rate at such weights is some
     hundreds, at which the kernel grows at once and training diverges. They are compared with the N(0, 1) weights of
     features.gradient-descent. In the control the target depends on all directions equally."""
