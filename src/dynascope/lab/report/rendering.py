@@ -107,7 +107,7 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _address(run: StoredRun) -> str:
-    """The experiment in the run's command, such as `mine.py::my.thing`; a file beside the runs is data, and not loaded."""
+    """The experiment in the command of the run, such as `mine.py::my.thing`; files beside the runs are not loaded."""
     with suppress(ValueError, IndexError):
         address = shlex.split(run.manifest["command"])[2]
         if not Path(address.partition("::")[0]).resolve().is_relative_to(run.folder.resolve().parents[1]):
