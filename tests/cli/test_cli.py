@@ -32,7 +32,7 @@ def test_a_verdict_that_differs_from_the_record_is_status_one(dynascope):
     assert status == 1
     assert "✗ fails  the walk climbs" in out
     *_, line, news = out.splitlines()
-    assert line == "1 run: 1 claims hold, 0 errata, 1 fail"
+    assert line == "1 run: 1 claim holds, 0 errata, 1 fails"
     assert news == "differs from the record toy.walk: climbs"
 
 
@@ -41,7 +41,7 @@ def test_the_main_claim_of_a_control_fails_as_it_must(dynascope):
     assert status == 0
     assert "✗ fails, as known  the walk climbs" in out
     assert "known failure: This is the" in out
-    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 1 fail, as on record"
+    assert out.splitlines()[-1] == "1 run: 1 claim holds, 0 errata, 1 fails, as on record"
     assert dynascope("run", WALK, "--control", "--strict")[0] == 1
 
 
@@ -322,7 +322,7 @@ def test_parts_are_joined(dynascope, tmp_path):
     status, out, lines = dynascope("join", GRID, "--from", "elsewhere")
     assert (status, lines) == (0, [])
     assert "(joined from 2 parts)" in " ".join(out.split())
-    assert out.splitlines()[-1] == "1 run: 1 claims hold, 0 errata, 0 fail"
+    assert out.splitlines()[-1] == "1 run: 1 claim holds, 0 errata, 0 fail"
     assert json.loads(dynascope("join", GRID, "--json")[1])["id"] == "toy.grid"
 
 

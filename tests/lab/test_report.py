@@ -196,18 +196,27 @@ def test_text_is_escaped(store: Store):
     assert "Second &lt;b&gt;paragraph&lt;/b&gt;." in text(store, run)
 
 
-def test_a_failing_claim_is_marked_and_says_why_where_that_is_known(store: Store):
+def test_a_known_failure_says_why_and_is_not_red(store: Store):
     run = keep(store, claims=(HOLDS, KNOWN))
-    assert 'class="is-fails"' in text(store, run)
+    assert 'class="is-known"' in text(store, run)
+    assert "is-news" not in text(store, run)
     assert "Known to fail: Too little noise." in text(store, run)
-    assert "1 fails" in text(store)
+    assert "1 fails, as on record" in text(store)
+    assert "the record</span></li>" not in text(store)
     assert 'data-verdicts="holds fails"' in text(store)
     assert "Known to fail" not in text(store, keep(store, claims=(FAILS,), seed=1))
 
 
-def test_what_was_settled_after_looking_is_marked(store: Store):
-    assert "Settled after looking at results: The bound was 0.3." in text(store, keep(store, claims=(FAILS,)))
-    assert "Settled after" not in text(store, keep(store, seed=1))
+@pytest.mark.parametrize("claim", [FAILS, KNOWN.model_copy(update={"verdict": "holds"})])
+def test_a_verdict_that_differs_from_the_record_is_red(store: Store, claim: Claim):
+    run = keep(store, claims=(HOLDS, claim))
+    assert 'class="is-news"' in text(store, run)
+    assert "1 differs from the record" in text(store)
+
+
+def test_a_threshold_chosen_after_seeing_results_is_marked(store: Store):
+    assert "Chosen after seeing results: The bound was 0.3." in text(store, keep(store, claims=(FAILS,)))
+    assert "Chosen after" not in text(store, keep(store, seed=1))
 
 
 def test_an_erratum_is_marked_with_its_kind_and_the_printed_words(store: Store):
@@ -219,7 +228,8 @@ def test_an_erratum_is_marked_with_its_kind_and_the_printed_words(store: Store):
     assert "1 misprint" in text(store)
     assert "1 error" in text(store)
     assert 'data-verdicts="erratum"' in text(store)
-    assert "is-fails" not in page
+    assert "is-known" not in page
+    assert "is-news" not in page
 
 
 def test_the_page_says_what_was_changed_and_how_to_repeat_it(store: Store):

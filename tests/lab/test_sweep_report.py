@@ -94,6 +94,30 @@ def test_an_interval_of_a_mean_is_that_of_students_t():
     assert loss.high.item() == pytest.approx(1.5 + 3.1824 * np.sqrt(5 / 3) / 2, rel=1e-4)
 
 
+def outcomes(values: list[float]) -> xr.Dataset:
+    """A sweep over as many rates, with four seeds, which measures one number a run."""
+    gathered = Gathering({"rate": list(range(len(values) // 4))}, 4)
+    for k, value in enumerate(values):
+        claims = [{"id": "up", "statement": "", "verdict": "holds", "measured": 1}]
+        gathered.add(k, claims, xr.Dataset({"learned": float(value)}))
+    return gathered.dataset().assign_attrs(left_out=gathered.left_out())
+
+
+def test_the_interval_of_a_share_stays_between_0_and_1():
+    (learned,) = numbers(outcomes([1, 1, 1, 1, 1, 1, 1, 0]))
+    np.testing.assert_allclose(learned.mean.values[:, 0], [1, 0.75])
+    np.testing.assert_allclose(learned.low.values[:, 0], [0.5101, 0.3006], atol=1e-4)  # Wilson's
+    np.testing.assert_allclose(learned.high.values[:, 0], [1, 0.9544], atol=1e-4)
+
+
+def test_a_number_that_is_not_finite_is_said_and_not_drawn(figures):
+    nothing = outcomes([np.nan] * 8)
+    assert nothing.attrs["left_out"] == {"learned": "it is not finite in any run"}
+    assert len(figures(nothing)) == 1
+    _, learned = figures(outcomes([np.nan] * 4 + [1, 2, 3, 4]))
+    assert "not finite at 1 of 2 points" in learned.get_suptitle()
+
+
 def site(store: Store) -> Path:
     return write(store, store.root.parent / "site", find=lambda _: None, data=True).parent
 

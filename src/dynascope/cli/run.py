@@ -150,9 +150,10 @@ def _close(out: Any, finished: list[StoredRun], crashed: int, strict: bool) -> N
     counts = [run.manifest["claims"] for run in finished]
     holds, errata, fails = (sum(count[name] for count in counts) for name in ("holds", "erratum", "fails"))
     news = [f"{run.id}: {claim}" for run in finished for claim in run.manifest["claims"]["news"]]
-    line = f"{len(finished)} run{'s' * (len(finished) != 1)}: {holds} claims hold, {errata} errata"
-    line += f" ({formatting.errata(count['errata'] for count in counts)})" if errata else ""
-    line += f", {fails} fail" + (", as on record" if fails and not news else "")
+    line = f"{formatting.count(len(finished), 'run')}: {formatting.count(holds, 'claim holds', 'claims hold')}"
+    kinds = formatting.errata(count["errata"] for count in counts)
+    line += f", {formatting.count(errata, 'erratum', 'errata')}" + (f" ({kinds})" if errata else "")
+    line += f", {formatting.count(fails, 'fails', 'fail')}" + (", as on record" if fails and not news else "")
     line += f"; {crashed} did not finish" if crashed else ""
     bad = bool(news or crashed or (strict and fails))
     out.print(f"[{'red' if bad else 'green'}]{line}[/]")

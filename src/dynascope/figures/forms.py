@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,14 @@ if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+WIDEST = 15.0
+"""Inches of a row of panels; in a wider one the letters are too small to be read on a page."""
+
 
 def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), **options: Any) -> tuple[Figure, Any]:
     """A figure with a row or a grid of axes. The lab applies `HOUSE_STYLE` while an experiment draws.
+
+    A single row that is wider than `WIDEST` is broken into several.
 
     Args:
         columns: Number of columns.
@@ -28,8 +34,16 @@ def panels(columns: int, rows: int = 1, size: tuple[float, float] = (4.4, 3.6), 
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, **options)
+    broken = math.ceil(columns * size[0] / WIDEST) if rows == 1 else 1
+    across = math.ceil(columns / broken)
+    figure = Figure(figsize=(size[0] * across, size[1] * rows * broken), layout="constrained")
+    if broken == 1:
+        return figure, figure.subplots(rows, columns, **options)
+    squeeze = options.pop("squeeze", True)
+    grid = figure.subplots(broken, across, squeeze=False, **options).ravel()
+    for spare in grid[columns:]:
+        spare.remove()
+    return figure, grid[:columns] if squeeze else grid[None, :columns]
 
 
 def legend_beside(axes: Axes) -> None:

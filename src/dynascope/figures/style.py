@@ -28,6 +28,7 @@ HOUSE_STYLE: dict[str, Any] = {
     "grid.color": "#e6e9ee",
     "grid.linewidth": 0.7,
     "axes.axisbelow": True,
+    "axes.prop_cycle": f"cycler('color', {[*PALETTE, INK, FAINT]})",
     "xtick.color": "#4a525c",
     "ytick.color": "#4a525c",
     "legend.frameon": False,

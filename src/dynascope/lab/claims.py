@@ -65,6 +65,14 @@ class Claim(BaseModel):
         """Whether the verdict differs from the record: it fails and is not known to, or is known to fail and holds."""
         return (self.verdict == "fails") != bool(self.known)
 
+    @property
+    def mark(self) -> str:
+        """How pages mark it: `news` if its verdict differs from the record, `known` if it fails as recorded, else its
+        verdict."""
+        if self.is_news:
+            return "news"
+        return "known" if self.verdict == "fails" else self.verdict
+
 
 def claim(
     id: str,

@@ -51,6 +51,11 @@ def number(value: int | float) -> str:
     return power if mantissa == "1" else f"{mantissa} × {power}"
 
 
+def count(number: int, one: str, several: str = "") -> str:
+    """A number of things: 1 run, 2 runs. `several` is the plural if it is not `one` and an s."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 def share(value: Mapping[str, Any]) -> str:
     """A share of outcomes with its interval: 51 % [41, 61] of 100. More members give more decimals."""
     of = value.get("of")

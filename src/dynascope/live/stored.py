@@ -87,7 +87,7 @@ def claim_row(claim: Claim) -> dict[str, Any]:
     row = claim.model_dump(mode="json")
     sentences = ("statement", "known", "printed", "post_hoc")
     texts = {name: format_value(row[name]) for name in ("measured", "expected")}
-    return {**row, **texts, **{name: prose(row[name]) for name in sentences if row.get(name)}}
+    return {**row, "mark": claim.mark, **texts, **{name: prose(row[name]) for name in sentences if row.get(name)}}
 
 
 def format_value(value: Any) -> Any:

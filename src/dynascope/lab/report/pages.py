@@ -46,10 +46,8 @@ class RunPage:
 
     @cached_property
     def tally(self) -> Counter[str]:
-        """How many claims hold and fail, and the errata by kind."""
-        return Counter(
-            claim.kind if claim.kind and claim.verdict == "erratum" else claim.verdict for claim in self.claims
-        )
+        """How many claims have each mark: errata by kind, verdicts on record, and those that are `news`."""
+        return Counter((claim.kind if claim.mark == "erratum" else None) or claim.mark for claim in self.claims)
 
     @property
     def verdicts(self) -> str:

@@ -65,9 +65,15 @@ def draw(data: xr.Dataset) -> Iterator[RenderedFigure]:
         title = f"{claim}: holds in {int(runs.sum())} of {runs.size} runs"
         yield _render(f"claim-{claim}", title, Quantity("share of seeds", *parts, is_share=True), keys)
     for number in numbers(data):
+        finite = np.isfinite(number.mean.values).any(-1)
+        if not finite.any():
+            continue
         label = formatting.label(number.name)
+        title = f"{label}, mean over seeds"
+        if not finite.all():
+            title += f"; not finite at {(~finite).sum()} of {formatting.count(finite.size, 'point')}"
         shown = Quantity(label, number.mean, number.low, number.high, is_share=False)
-        yield _render(f"number-{number.name}", f"{label}, mean over seeds", shown, keys)
+        yield _render(f"number-{number.name}", title, shown, keys)
 
 
 def _render(name: str, title: str, shown: Quantity, keys: Sequence[str]) -> RenderedFigure:

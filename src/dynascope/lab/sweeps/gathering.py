@@ -91,7 +91,7 @@ class Gathering:
         known.values[place] = variable.values
 
     def left_out(self) -> dict[str, str]:
-        """The variables of `reduced` that have no place in the dataset, and why."""
+        """The variables of `reduced` that have no place in the dataset or in its figures, and why."""
         why = {}
         for name, known in sorted(self._numbers.items()):
             if len(known.forms) > 1:
@@ -101,6 +101,8 @@ class Gathering:
                 _, shape, kind = next(iter(known.forms))
                 size = f"{self._size(shape):,} numbers are more than {MOST_NUMBERS:,}"
                 why[name] = "it is not numbers" if kind == "text" else size
+            elif not np.isfinite(known.values).any():
+                why[name] = "it is not finite in any run"
         return why
 
     def dataset(self) -> xr.Dataset:

@@ -21,7 +21,7 @@ from dynascope.lab.json_text import digest_of, pretty
 from dynascope.lab.locks import lock
 from dynascope.lab.netcdf import pack
 from dynascope.lab.run_folders import SWEEPS, UNFINISHED, publish, settle
-from dynascope.lab.sweeps.gathering import OWN
+from dynascope.lab.sweeps.gathering import OWN, shares
 from dynascope.lab.sweeps.plan import Plan
 
 FORMAT = 2
@@ -31,7 +31,8 @@ MOST_SERIES = 8
 
 @dataclass(frozen=True)
 class Number:
-    """A reduced number over the grid and `at` (its further dimensions): its mean over seeds, with a 95 % interval."""
+    """A reduced number over the grid and `at` (its further dimensions): its mean over seeds, with a 95 % interval,
+    Student's of a mean and Wilson's of a share, the mean of outcomes that are 0 or 1."""
 
     name: str
     mean: xr.DataArray
@@ -58,9 +59,13 @@ def numbers(data: xr.Dataset) -> Iterator[Number]:
 
 def _mean(values: np.ndarray, keys: Sequence[str], data: xr.Dataset, at: Sequence[str]) -> Iterator[xr.DataArray]:
     of, mean, deviation = _moments(values, -1)
-    half = np.where(of > 1, stdtrit(np.maximum(of - 1, 1), 0.975) * deviation / np.sqrt(np.maximum(of, 1)), np.nan)
+    if np.isin(values[np.isfinite(values)], (0, 1)).all():  # outcomes: the mean is a share
+        _, low, high = shares(values, -1)
+    else:
+        half = np.where(of > 1, stdtrit(np.maximum(of - 1, 1), 0.975) * deviation / np.sqrt(np.maximum(of, 1)), np.nan)
+        low, high = mean - half, mean + half
     coords = {**{key: data[key].values for key in keys}, "at": np.array(at, dtype=str)}
-    for found in (mean, mean - half, mean + half, of):
+    for found in (mean, low, high, of):
         yield xr.DataArray(found, coords, (*keys, "at"))
 
 

@@ -3,7 +3,8 @@
 import { byId, fill, h, problem, prose } from "./dom.js";
 import { download, fileAddress, pathOf } from "./server.js";
 
-const SIGNS = { holds: "M2.5 8.6l3.6 3.6 7.4-8.2", fails: "M3.5 3.5l9 9m0-9l-9 9", erratum: "M11.2 1.9l2.9 2.9-8.6 8.6-3.7.8.8-3.7z" };
+const CROSS = "M3.5 3.5l9 9m0-9l-9 9";
+const SIGNS = { holds: "M2.5 8.6l3.6 3.6 7.4-8.2", fails: CROSS, known: CROSS, news: CROSS, erratum: "M11.2 1.9l2.9 2.9-8.6 8.6-3.7.8.8-3.7z" };
 
 export function mark(verdict, text) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -25,12 +26,12 @@ export function showClaims(claims) {
   const section = byId("verdicts");
   section.hidden = !claims.length;
   if (!claims.length) return;
-  const rows = claims.map((claim) => h("tr", { class: `is-${claim.verdict}`, "data-claim": claim.id },
-    h("td", {}, mark(claim.verdict, claim.kind || claim.verdict)),
+  const rows = claims.map((claim) => h("tr", { class: `is-${claim.mark}`, "data-claim": claim.id },
+    h("td", {}, mark(claim.mark, claim.kind || claim.verdict)),
     h("td", {}, prose("span", claim.statement, { class: "statement" }), h("span", { class: "where" }, claim.source),
       claim.printed ? h("p", { class: "printed" }, "Printed: ", prose("q", claim.printed)) : null,
       claim.known ? h("p", { class: "diagnosis" }, claim.verdict === "fails" ? "Known to fail: " : "Holds here, though it is recorded as failing: ", prose("span", claim.known)) : null,
-      claim.post_hoc ? h("p", { class: "post-hoc" }, "Settled after looking at results: ", prose("span", claim.post_hoc)) : null),
+      claim.post_hoc ? h("p", { class: "post-hoc" }, "Chosen after seeing results: ", prose("span", claim.post_hoc)) : null),
     h("td", { class: "value", "data-label": "Measured" }, value(claim.measured)),
     h("td", { class: "value", "data-label": "Expected" }, value(claim.expected))));
   fill(section, h("h2", {}, "Claims"), h("table", { class: "claims stack" },

@@ -31,7 +31,7 @@ export class Runs {
     const complete = row.state === "complete";
     const label = [row.digest.slice(0, 8), row.preset || "full", row.seed ? `seed ${row.seed}` : "", differs].filter(Boolean).join(", ");
     const box = h("input", { type: "checkbox", "aria-label": `Overlay ${label}`, checked: this.chosen.has(row.digest), onchange: () => this.overlay(row, label, box) });
-    const counts = [["holds", row.holds], ["erratum", row.errata], ["fails", row.fails]].filter(([, count]) => count);
+    const counts = [["holds", row.holds], ["erratum", row.errata], [row.news?.length ? "news" : "known", row.fails]].filter(([, count]) => count);
     return h("tr", { "data-digest": row.digest, "aria-current": row.digest === this.current ? "true" : null },
       h("td", { "data-label": "Overlay" }, complete ? box : ""),
       h("td", {}, h("span", {}, h("span", { class: "id" }, row.digest.slice(0, 8)), ` ${complete ? row.preset || "full" : row.state}${row.seed ? `, seed ${row.seed}` : ""}`)),
