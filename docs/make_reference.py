@@ -13,7 +13,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PAGE = Path(__file__).with_name("reference.md")
-ROOMS = ("dynamics", "tasks", "models", "graphs", "geometry", "probes", "curves", "lm", "figures", "ledger")
+ROOMS = ("dynamics", "tasks", "models", "graphs", "geometry", "probes", "curves", "lm", "figures", "ledger", "torch")
 SYSTEMS = ("concept", "edge", "linearity", "catapult", "features", "rank", "graphs", "recall")
 LAB = {
     "experiment": ("Experiment", "Source", "Values"),

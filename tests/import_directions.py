@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "dynamics.schema": {"dynamics", "probes"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # it is saved by the lab, and drawn
     "theory": SCIENCE,
+    "torch": {"torch", "probes", "geometry", "dynamics.schema", "figures"},
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     "cli.data": {"lab", "tasks", "cli"},
     "checks": set(),
     "__main__": {"cli"},
-    "": SCIENCE | {"lab", "ledger", "experiments", "figures"},
+    "": SCIENCE | {"lab", "ledger", "experiments", "figures", "torch"},
 }
 """For each room the rooms it may import; "" is the package itself, whose own names (the version) are open to
 all, as is `checks`."""

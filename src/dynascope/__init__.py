@@ -4,6 +4,7 @@ The names below are the library. They are loaded when first used, so that the co
 """
 
 from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 if _TYPE_CHECKING:
@@ -21,6 +22,7 @@ if _TYPE_CHECKING:
         probes as probes,
         tasks as tasks,
         theory as theory,
+        torch as torch,
     )
     from dynascope.dynamics import (
         CentralFlow as CentralFlow,
@@ -78,9 +80,11 @@ _ROOMS = (
     "probes",
     "tasks",
     "theory",
+    "torch",
 )
+_FOUND = [room for room in _ROOMS if room != "torch" or _find_spec("torch")]  # it is not there without PyTorch
 
-__all__ = [*_DYNAMICS, *_ROOMS, "load_trajectory"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [*_DYNAMICS, *_FOUND, "load_trajectory"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> _Any:

@@ -104,7 +104,7 @@ def own(module: ModuleType, name: str) -> bool:
 def test_every_room_is_here():
     rooms = {name for name in ds.__all__ if isinstance(getattr(ds, name), ModuleType)}
     systems = {f"theory.{name}" if name in rooms else name for name in ds.theory.__all__}
-    assert rooms | systems | {"rates"} == REGISTRY.keys() | ROOMS_WITHOUT_CALLS.keys()
+    assert rooms | systems | {"rates", "torch"} == REGISTRY.keys() | ROOMS_WITHOUT_CALLS.keys()
 
 
 @pytest.mark.parametrize("room", REGISTRY)

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -105,6 +105,7 @@ def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapp
     """Name everything that a run records.
 
     Probes that follow the run share the dimension `step` (or `time`); one with a cadence of its own has `<probe>_step`.
+    A dimension that an earlier probe has with other labels gets the probe's name, too: `<probe>_index`.
 
     Args:
         outline: What an abstract evaluation told.
@@ -112,7 +113,8 @@ def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapp
         dims: The dimensions of the ensemble with their labels.
     """
     common = next((at for name, at in recorded.items() if outline.probes[name].every is None), None)
-    variables = {}
+    variables: dict[str, Variable] = {}
+    taken: dict[str, tuple[int, Any]] = {}
     for name, probe in outline.probes.items():
         times, labels = recorded[name], outline.coords[name]
         shares = common is not None and np.array_equal(times, common)
@@ -123,8 +125,13 @@ def make_schema(outline: Outline, recorded: Mapping[str, np.ndarray], dims: Mapp
             if len(own) != len(leaf.shape):
                 has = f"{len(leaf.shape)} dimensions in its value '{entry}', but {len(own)} names: {own}"
                 raise ValueError(f"probe '{name}': {has}")
-            coords = {dim: np.asarray(labels[dim]) for dim in own if dim in labels}
-            variables[variable] = Variable(name, entry, axis, times, own, tuple(leaf.shape), coords)
+            renamed, coords = [], {}
+            for dim, size in zip(own, leaf.shape, strict=True):
+                along = (size, np.asarray(labels[dim]).tolist() if dim in labels else None)
+                renamed.append(dim if taken.setdefault(dim, along) == along else f"{name}_{dim}")
+                if dim in labels:
+                    coords[renamed[-1]] = np.asarray(labels[dim])
+            variables[variable] = Variable(name, entry, axis, times, tuple(renamed), tuple(leaf.shape), coords)
     return Schema(dims, variables)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import importlib
+import pickle
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -16,6 +18,23 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from dynascope import checks
 from dynascope.models.frozen import Frozen
+
+
+class _Program:
+    """A module without its weights. Copies with the same parts are equal: a program is compiled once for all of them."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = copy.deepcopy(module).eval().to("meta")
+        try:
+            self._facts: Any = pickle.dumps(self.module)
+        except Exception:  # a part without an address, such as a local class: it equals itself alone
+            self._facts = id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Program) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
 
 
 class TorchModel(eqx.Module):
@@ -30,7 +49,7 @@ class TorchModel(eqx.Module):
     name."""
     fixed: Frozen
     """The others by name: buffers, and the parameters without `requires_grad`."""
-    module: Any = eqx.field(static=True)
+    program: _Program = eqx.field(static=True)
     """A copy of the module without its weights."""
     places: tuple[tuple[str, str], ...] = eqx.field(static=True)
     """Every place of a tensor in the module, with the name its array goes by: a tied weight has several places."""
@@ -38,7 +57,7 @@ class TorchModel(eqx.Module):
     def __call__(self, x: Shaped[Array, ...]) -> Float[Array, ...]:
         """Arrays (*shape) to (*out). What cannot be converted is a ValueError of one line that names it."""
         tensor, torch2jax = _torch_tensor(), _package("torch2jax")
-        module = copy.deepcopy(self.module)
+        module = copy.deepcopy(self.program.module)
         values = {name: tensor.Tensor(value) for name, value in self.values().items()}
         for place, name in self.places:
             path, _, leaf = place.rpartition(".")
@@ -54,11 +73,28 @@ class TorchModel(eqx.Module):
                 reason = "its program depends on the values of arrays, not on their shapes alone"
             elif isinstance(error, AttributeError) and isinstance(error.obj, tensor.Tensor):
                 reason = f"torch.Tensor.{error.name} has no counterpart in JAX"
-            raise ValueError(f"cannot convert {type(self.module).__name__}: {reason}") from error
+            raise ValueError(f"cannot convert {type(self.program.module).__name__}: {reason}") from error
 
     def values(self) -> dict[str, Shaped[Array, ...]]:
         """All arrays by name, trained or not."""
         return {**self.parameters, **self.fixed.value()}
+
+    def with_state_dict(self, state: Mapping[str, Any]) -> TorchModel:
+        """The same model with other weights. Nothing is compiled again.
+
+        Args:
+            state: The state dict of a module of the same architecture, such as `torch.load(path)` gives.
+        """
+        named = dict(self.places)
+        found = {named[place]: _array(value) for place, value in state.items() if place in named}
+        if lacking := sorted(self.values().keys() - found.keys()) or sorted(state.keys() - named.keys()):
+            where = "missing" if lacking[0] not in state else "no tensor of the model"
+            raise ValueError(f"state must be a state dict of the model's architecture; {lacking[0]} is {where}")
+        for name, value in self.values().items():
+            if found[name].shape != value.shape:
+                raise ValueError(f"{name} is {found[name].shape} in the state dict and {value.shape} in the model")
+        parameters = {name: found.pop(name) for name in self.parameters}
+        return TorchModel(parameters, Frozen(found), self.program, self.places)
 
 
 def from_torch(module: Any, example: Any = None) -> TorchModel:
@@ -96,7 +132,7 @@ def from_torch(module: Any, example: Any = None) -> TorchModel:
     model = TorchModel(
         trained,
         Frozen(others),
-        copy.deepcopy(module).eval().to("meta"),
+        _Program(module),
         tuple((name, names[id(value)]) for name, value in places),
     )
     if example is not None:

@@ -67,7 +67,7 @@ Every = int | Sequence[int] | np.ndarray | None
 """A cadence: every so many steps, or exactly these steps; None follows the run's."""
 
 
-def _no_state(snapshot: Snapshot) -> Any:
+def _no_state(snapshot: Any) -> Any:
     return None
 
 
@@ -75,17 +75,17 @@ def _no_state(snapshot: Snapshot) -> Any:
 class Probe(Generic[Memory]):
     """A measurement, possibly with a state of its own."""
 
-    measure: Callable[[Snapshot, Memory], tuple[Value, Memory]]
-    """`measure(snapshot, state)` returns `(value, state)`. A value is an array of any shape, or a mapping of arrays:
-    its entry `value` goes into the trace under the probe's name, the others become `<probe>_<entry>`, so that an
-    estimate can carry its uncertainty."""
+    measure: Callable[[Any, Memory], tuple[Any, Memory]]
+    """`measure(snapshot, state)` returns `(value, state)`; the snapshot is a `Snapshot` or, in PyTorch, a
+    `torch.Snapshot`. A value is an array of any shape, or a mapping of arrays: its entry `value` goes into the trace
+    under the probe's name, the others become `<probe>_<entry>`, so that an estimate can carry its uncertainty."""
     dims: Dims | Names = ()
     """Names of the value's own dimensions; a mapping of entries to names if the value is a mapping."""
-    coords: Coords | Callable[[Snapshot], Coords] = field(default_factory=dict)
+    coords: Coords | Callable[[Any], Coords] = field(default_factory=dict)
     """Labels along those dimensions; a function of the snapshot, if they are known from the model only."""
     every: Every = None
     """The cadence: every so many steps, or exactly the listed steps. None follows the run's."""
-    initial_state: Callable[[Snapshot], Memory] = _no_state
+    initial_state: Callable[[Any], Memory] = _no_state
     """Makes the state at the start of the run: for a search that continues from the last recording, or to keep the
     first model."""
 
@@ -112,10 +112,10 @@ def _check_cadence(every: Every) -> None:
 
 
 def probe(
-    function: Callable[[Snapshot], Value],
+    function: Callable[[Any], Any],
     dims: Dims | Names = (),
     *,
-    coords: Coords | Callable[[Snapshot], Coords] | None = None,
+    coords: Coords | Callable[[Any], Coords] | None = None,
     every: Every = None,
 ) -> Probe:
     """A probe without a state.
@@ -137,9 +137,9 @@ def as_probe(thing: Probe | Callable[[PyTree], Value], name: str = "") -> Probe:
     """A probe as it is; a plain function is taken as a function of the model."""
     if isinstance(thing, Probe):
         return thing
-    if getattr(thing, "__module__", "").startswith("dynascope.probes"):
-        called = getattr(thing, "__name__", type(thing).__name__)
-        raise TypeError(f"probe {name!r}: probes.{called} must be called: probes.{called}()")
+    if (home := getattr(thing, "__module__", "") or "").startswith(("dynascope.probes", "dynascope.torch")):
+        called = f"{home.split('.')[1]}.{getattr(thing, '__name__', type(thing).__name__)}"
+        raise TypeError(f"probe {name!r}: {called} must be called: {called}()")
     if not callable(thing):
         raise TypeError(f"probe {name!r} must be a Probe or a function of the model; got {checks.shown(thing)}")
     return probe(lambda snapshot: thing(snapshot.model))

@@ -67,4 +67,5 @@ ROOMS_WITHOUT_CALLS = {
     "lab": "it reads and writes runs; see tests/lab",
     "ledger": "its functions take no numbers; see tests/ledger",
     "theory": "its systems are rooms of their own",
+    "torch": "its functions take modules of PyTorch; see tests/pytorch",
 }

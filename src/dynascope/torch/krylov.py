@@ -1,0 +1,287 @@
+"""The extreme eigenpairs of a symmetric operator on tensors, from its products with vectors.
+
+The method, with its sources, is that of `dynascope.geometry.krylov`: Rayleigh-Ritz on a growing orthonormal basis,
+restarted from its best half, warm from the vectors that a neighboring point left; then a check that no larger value,
+and no copy of a repeated one, was missed. Vectors stay on the model's device; small matrices are in double precision on
+the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dynascope.torch.remainder import LEVELS, MISSED, NEEDED, Remainder
+
+RIVAL_TOLERANCE = 0.25
+"""The rival counts as found once its residual is this part of its value."""
+
+Product = Callable[[Tensor], Tensor]
+
+
+class Aim(NamedTuple):
+    """The pairs that are wanted, how exactly, and at which cost."""
+
+    k: int
+    which: str = "largest"
+    tolerance: float = 1e-6
+    max_products: int = 300
+    checked: bool = True
+    """Whether to check that nothing larger was missed."""
+
+
+class Eigenpairs(NamedTuple):
+    """The top k eigenvalues, largest first, each with its error; see `dynascope.geometry.Eigenpairs`."""
+
+    values: np.ndarray
+    vectors: Float[Tensor, "k n"]
+    residuals: np.ndarray
+    errors: np.ndarray
+    angles: np.ndarray
+    converged: np.ndarray
+    missed: float
+    products: int
+    subspace: Float[Tensor, "s n"]
+    """The k vectors and the next one: a start for the search at a neighboring point."""
+
+
+class _Ritz(NamedTuple):
+    """The leading pairs of a basis, best first, the rival last."""
+
+    values: np.ndarray
+    vectors: Float[Tensor, "p n"]
+    images: Float[Tensor, "p n"]
+    residuals: np.ndarray
+    gaps: np.ndarray
+    errors: np.ndarray
+    excess: np.ndarray
+    """How many times larger each pair's error is than is allowed."""
+    settled: bool
+
+
+def extreme_pairs(
+    product: Product, start: Float[Tensor, "s n"], aim: Aim, generator: torch.Generator | None = None
+) -> Eigenpairs:
+    """Search from the rows of `start` for k pairs and their rival, then check what they leave.
+
+    Args:
+        product: v -> Av, for a symmetric operator A.
+        start: The vectors to start from, `(s, n)`.
+        aim: What is wanted.
+        generator: Draws random directions, on the host.
+
+    Returns:
+        The eigenpairs with their errors.
+    """
+    return _Search(product, start, aim, generator).run()
+
+
+class _Search:
+    """A basis on its way, and what it knows."""
+
+    def __init__(self, product: Product, start: Tensor, aim: Aim, generator: torch.Generator | None) -> None:
+        self.aim, self.generator = aim, generator
+        begun, self.dimension = start.shape
+        self.begun = begun
+        self.pairs = min(aim.k + 1, self.dimension)
+        self.capacity = min(self.dimension, max(4 * self.pairs, 8 if begun >= self.pairs else 16))
+        self.numbers = torch.finfo(start.dtype)
+        self.product = product
+        rows = torch.linalg.qr(start.T)[0].T.contiguous()
+        images = torch.stack([product(row) for row in rows])
+        self.scale = power_of_two(float(images.abs().max()))
+        images = images / self.scale
+        self.norm = float(torch.linalg.norm(images, dim=1).max())
+        self.products = begun
+        self.size = begun
+        room = max(self.capacity, begun)
+        self.vectors = torch.zeros(room, self.dimension, dtype=start.dtype, device=start.device)
+        self.images = torch.zeros_like(self.vectors)
+        self.matrix = np.zeros((room, room))
+        self.vectors[:begun], self.images[:begun] = rows, images
+        matrix = _numpy(rows @ images.T)
+        self.matrix[:begun, :begun] = (matrix + matrix.T) / 2
+        self.ritz = self._rayleigh_ritz()
+        self.remainder = self._begin() if aim.checked else None
+
+    def run(self) -> Eigenpairs:
+        while self._goes_on():
+            remainder = self.remainder
+            if remainder is not None and self._done() and remainder.found is None:
+                remainder.learn(self._multiply(remainder.vector))
+            else:
+                vector = self._direction()
+                self._learn(vector, self._multiply(vector))
+        return self._result()
+
+    def _multiply(self, vector: Tensor) -> Tensor:
+        image = self.product(vector) / self.scale
+        self.norm = max(self.norm, float(torch.linalg.norm(image)))
+        self.products += 1
+        return image
+
+    def _done(self) -> bool:
+        return self.ritz.settled and self.products > self.begun
+
+    def _goes_on(self) -> bool:
+        wanted = not self._done()
+        if self.aim.checked:
+            wanted = wanted or self.remainder is None or not self.remainder.clear[NEEDED]
+        finite = bool(np.all(np.isfinite(self.ritz.residuals)))  # a model that has diverged has no curvature
+        return wanted and finite and self.size < self.dimension and self.products < self.aim.max_products
+
+    def _direction(self) -> Tensor:
+        ritz, used = self.ritz, self.vectors[: self.size]
+        if self.remainder is not None and self.remainder.found is not None:
+            wanted = self.remainder.found
+        elif ritz.settled:
+            wanted = self.images[self.size - 1]
+        else:
+            target = int(np.argmax(ritz.excess))
+            wanted = ritz.images[target] - float(ritz.values[target]) * ritz.vectors[target]
+        nothing = 50 * self.numbers.eps * float(np.max(np.abs(ritz.values)))
+        return orthonormal(wanted, used, nothing, self._random)
+
+    def _learn(self, vector: Tensor, image: Tensor) -> None:
+        at = self.size
+        self.vectors[at], self.images[at] = vector, image
+        self.size += 1
+        column = _numpy(self.vectors[: self.size] @ image)
+        self.matrix[at, : self.size] = self.matrix[: self.size, at] = column
+        self.ritz = self._rayleigh_ritz()
+        if self.capacity < self.dimension and self.size >= self.capacity:
+            self._shrink(max(self.pairs, self.capacity // 2))
+        if self.aim.checked:
+            self.remainder = self._begin() if self._done() else None
+
+    def _begin(self) -> Remainder:
+        pairs = self.ritz.vectors[: self.aim.k]
+        return Remainder(self._random(), pairs, self._levels(), 1 if self.aim.which == "largest" else 2)
+
+    def _random(self) -> Tensor:
+        like = self.vectors
+        drawn = torch.randn(self.dimension, dtype=like.dtype, generator=self.generator)
+        return drawn.to(like.device)
+
+    def _leading(self, count: int) -> tuple[np.ndarray, Tensor, Tensor]:
+        """The best values, their unit vectors and the images of those."""
+        if not np.all(np.isfinite(self.matrix)):
+            count = min(count, self.size)
+            return np.full(count, np.nan), self.vectors[:count].clone(), self.images[:count].clone()
+        values, columns = np.linalg.eigh(self.matrix[: self.size, : self.size])
+        order = np.argsort(-self._height(values), kind="stable")[:count]
+        coefficients = torch.as_tensor(columns[:, order].T.copy()).to(self.vectors)
+        vectors, images = coefficients @ self.vectors[: self.size], coefficients @ self.images[: self.size]
+        squares = torch.sum(vectors**2, dim=1)  # not quite 1: with it the quotient has a digit more
+        length = torch.sqrt(squares)[:, None]
+        return _numpy(torch.sum(vectors * images, dim=1) / squares), vectors / length, images / length
+
+    def _shrink(self, size: int) -> None:
+        """The basis of its best Ritz vectors; no products are needed."""
+        size = min(size, self.size - 1)
+        values, vectors, images = self._leading(size)
+        self.vectors[:size], self.images[:size], self.size = vectors, images, size
+        self.matrix[:] = 0
+        self.matrix[np.arange(size), np.arange(size)] = values
+
+    def _height(self, values: np.ndarray) -> np.ndarray:
+        return values if self.aim.which == "largest" else np.abs(values)
+
+    def _rayleigh_ritz(self) -> _Ritz:
+        """The best pairs of the basis, with estimates of their errors."""
+        values, vectors, images = self._leading(min(self.pairs, self.size))
+        count = len(values)
+        weights = torch.as_tensor(values).to(vectors)
+        residuals = _numpy(torch.linalg.norm(images - weights[:, None] * vectors, dim=1))
+        distances = np.abs(values[:, None] - values[None, :])
+        if count == self.pairs:  # what the rival stands for may lie on either side, as large as it is
+            tall = self._height(values)
+            distances[:, -1] = np.abs(tall - tall[-1])
+        distances = distances - residuals[None, :]
+        gaps = np.min(np.where(np.eye(count, dtype=bool), np.inf, distances), axis=1, initial=np.inf)
+        gaps = np.where(np.isinf(gaps), 0, np.maximum(gaps, 0))
+        apart = gaps > residuals
+        estimates = np.where(apart, residuals**2 / np.where(apart, gaps, 1), residuals)
+        rounding = self.numbers.eps * self.norm
+        rival = np.arange(count) == self.pairs - 1
+        tolerance = self.aim.tolerance / 4 if self.aim.checked else self.aim.tolerance  # the check needs half the gap
+        allowed = np.where(rival, RIVAL_TOLERANCE, tolerance) * np.abs(values)
+        least = rounding * np.where(apart & ~rival, 1, 20) + self.numbers.tiny  # no residual gets to less than that
+        excess = np.where(rival, residuals, estimates) / np.maximum(allowed, least)
+        settled = count >= self.pairs and not np.any(excess > 1)
+        return _Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess, bool(settled))
+
+    def _levels(self) -> np.ndarray:
+        """The levels at which the remainder is checked; the second has to be clear."""
+        values = self.ritz.values[: self.aim.k]
+        tall, residuals = self._height(values), self.ritz.residuals[: self.aim.k]
+        wanted = self.aim.tolerance / 2 * np.abs(values)
+        rounding = self.numbers.eps * self.norm + self.numbers.tiny
+        close = np.maximum(wanted, 40 * rounding)
+        above = tall[-1] + close[-1] * LEVELS
+        low = np.minimum(tall - residuals * (residuals / np.maximum(wanted, 2 * rounding)), above[0])
+        needed = np.where(residuals > close / 2, low, above[0])
+        return np.concatenate([[np.min(low), np.min(needed)], above])
+
+    def _result(self) -> Eigenpairs:
+        k, ritz, rounding = self.aim.k, self.ritz, 4 * self.numbers.eps * self.norm
+        values, residuals, errors = ritz.values[:k], ritz.residuals[:k], ritz.errors[:k]
+        whole = self.size == self.dimension
+        missed = 0.0 if whole else 1.0
+        if self.remainder is not None and not whole:
+            lowest = math.inf
+            if self._done() and np.any(self.remainder.clear):
+                missed, lowest = MISSED, self.remainder.levels[np.argmax(self.remainder.clear)]
+            gaps = self._height(values) - lowest
+            apart = gaps > residuals
+            squares = residuals * (residuals / np.where(apart, gaps, 1))
+            errors = np.where(apart, squares, residuals - np.minimum(gaps, 0)) + (rounding if self.norm > 0 else 0)
+        elif self.aim.checked and not whole:
+            errors = np.full_like(errors, np.inf)
+        angles = np.minimum(1, residuals / np.maximum(np.maximum(ritz.gaps[:k], residuals), self.numbers.tiny))
+        within = np.isfinite(errors) & np.isfinite(values) & (errors <= self.aim.tolerance * np.abs(values))
+        scale = self.scale
+        return Eigenpairs(
+            scale * values,
+            ritz.vectors[:k],
+            scale * residuals,
+            scale * errors,
+            np.where(residuals > 0, angles, 0),
+            within,
+            missed,
+            self.products,
+            ritz.vectors,
+        )
+
+
+def orthonormal(direction: Tensor, rows: Tensor, nothing: float, instead: Callable[[], Tensor]) -> Tensor:
+    """The direction made orthogonal to the rows and of unit length; `instead` if no more than `nothing` is left."""
+
+    def project_out(vector: Tensor) -> Tensor:
+        return vector - (rows @ vector) @ rows
+
+    def unit(vector: Tensor) -> Tensor:
+        return vector / torch.clamp(torch.linalg.norm(vector), min=torch.finfo(vector.dtype).tiny)
+
+    left = project_out(direction)
+    if not torch.linalg.norm(left) > nothing:
+        left = instead()
+    return unit(project_out(unit(project_out(unit(left)))))
+
+
+def power_of_two(size: float) -> float:
+    """The power of two next above; 1 for zero and for what is not finite."""
+    if not (size > 0 and math.isfinite(size)):
+        return 1.0
+    exponent = math.frexp(size)[1]
+    return math.ldexp(1.0, exponent) if exponent < 1024 else 1.0
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().to("cpu", torch.float64).numpy()
