@@ -21,7 +21,7 @@ from dynascope.models.frozen import Frozen
 
 
 class _Program:
-    """A module without its weights. Copies with the same parts are equal: a program is compiled once for all of them."""
+    """A module without its weights. Copies with the same parts are equal, so one compilation serves all of them."""
 
     def __init__(self, module: Any) -> None:
         self.module = copy.deepcopy(module).eval().to("meta")
