@@ -163,6 +163,7 @@ def test_tied_weights_may_be_stored_once(tmp_path):
                                  .state_dict(), path), r"0\.weight is \(5, 3\), in the model \(5, 4\)"),
         (lambda path: torch.save([1, 2], path), "must hold a state dict"),
         (lambda path: torch.save({"epoch": 3}, path), "must hold a state dict"),
+        (lambda path: torch.save(network().to("meta").state_dict(), path), "it is on the device meta"),
     ],
 )  # fmt: skip
 def test_a_checkpoint_that_cannot_be_used_is_left_out(spoil, message, tmp_path, data):
@@ -193,6 +194,31 @@ def test_where_there_is_nothing(where, message, tmp_path, data):
     given = tmp_path / where if isinstance(where, str) else where
     with pytest.raises((FileNotFoundError, TypeError), match=message):
         ds.torch.replay(network(), given, "mse", data)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("step_100_loss_0.53.pt", 100),
+        ("epoch=3-step=400-val_loss=0.12.ckpt", 400),
+        ("epoch=3-val_loss=0.12.ckpt", 3),
+        ("gpt2_iter0020000.pth", 20000),
+        ("model-v2-0300.bin", 300),
+    ],
+)
+def test_the_step_in_a_name(name, step, tmp_path, data):
+    torch.save(network().state_dict(), tmp_path / name)
+    torch.save({"state_dict": network().state_dict(), "global_step": step}, tmp_path / "last.ckpt")
+    trace = ds.torch.replay(network(), tmp_path, "mse", data)
+    assert trace.step.values.tolist() == [step]
+
+
+def test_the_last_checkpoint_that_can_be_read_is_the_last(tmp_path, data):
+    states = trained()
+    checkpoints = {**states, 300: tmp_path / "nowhere.pt"}
+    with pytest.warns(UserWarning, match="step 300 is left out"):
+        trace = ds.torch.replay(network(), checkpoints, "mse", data, {"last": ds.torch.cka("0", to="last")})
+    assert float(trace["last"][-1, 0]) == pytest.approx(1)
 
 
 def test_two_checkpoints_of_one_step(tmp_path, data):

@@ -145,6 +145,27 @@ def test_preconditioned_curvature_is_that_of_the_optimizer(kind):
     assert float(watch.trace.s[0]) == pytest.approx(expected, rel=1e-7)
 
 
+def test_a_random_loss_is_one_function():
+    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Dropout(), torch.nn.Linear(6, 2))
+    data = torch.randn(24, 4), torch.randn(24, 2)
+    for rows in (None, 5):
+        objective = ds.torch.Objective(module.train().double(), "mse", tuple(part.double() for part in data), rows=rows)
+        matrix = hessian(objective)
+        np.testing.assert_allclose(matrix, matrix.T, rtol=1e-9, atol=1e-12)
+        assert objective() == objective()
+        before = torch.get_rng_state()
+        np.testing.assert_array_equal(objective.gradient(), objective.linearize()[0])
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_parameters_that_are_left_out_are_constants():
+    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2)).double()
+    data = torch.randn(9, 4, dtype=torch.float64), torch.randn(9, 2, dtype=torch.float64)
+    whole = hessian(ds.torch.Objective(module, "mse", data))
+    part = hessian(ds.torch.Objective(module, "mse", data, only="2.*"))
+    np.testing.assert_allclose(part, whole[30:, 30:], rtol=1e-9, atol=1e-12)
+
+
 def test_half_precision_is_summed_in_single_precision():
     module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     data = torch.randn(64, 8), torch.randn(64, 1)

@@ -101,6 +101,32 @@ def test_it_measures_under_no_grad_and_inference_mode():
             assert np.isfinite(watch.trace.sharpness).all()
 
 
+def test_settings_of_precision_and_devices_are_kept():
+    model, data = network(), (torch.randn(8, 6), torch.randn(8, 2))
+    probes = {name: EVERYTHING[name] for name in ("sharpness", "batch", "density", "kernel", "agop", "inside")}
+    matmul, before = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        with torch.device("meta"):  # a default device of the training
+            watch = ds.torch.Watch(model, "mse", data, probes)
+            watch.record(0)
+        assert torch.get_float32_matmul_precision() == "high"
+        matmul.fp32_precision = "ieee"  # the newer of two ways to say it
+        watch.record(1)
+        assert matmul.fp32_precision == "ieee"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert watch.trace.attrs.get("failed") is None
+
+
+def test_a_compiled_module_is_measured():
+    model, data = network(), (torch.randn(8, 6), torch.randn(8, 2))
+    plain = ds.torch.Watch(model, "mse", data, {"sharpness": ds.torch.sharpness()}).record(0)
+    model.compile(backend="aot_eager")  # its backward pass has no derivative
+    watch = ds.torch.Watch(model, "mse", data, {"sharpness": ds.torch.sharpness()})
+    assert watch.record(0) == plain
+
+
 def test_no_memory_stays_behind():
     model = network()
     data = torch.randn(8, 6), torch.randn(8, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import torch
@@ -60,6 +62,8 @@ def test_readers_of_curves_take_the_trace():
         ("mse", DATA),
         (torch.nn.MSELoss(), DATA),
         (torch.nn.functional.mse_loss, DATA),
+        (functools.partial(torch.nn.functional.mse_loss, reduction="mean"), DATA),
+        (type("Criterion", (torch.nn.Module,), {"forward": lambda self, out, y: ((out - y) ** 2).mean()})(), DATA),
         (lambda model, batch: ((model(batch[0]) - batch[1]) ** 2).mean(), DATA),
         (lambda model, batch: ((model(batch["x"]) - batch["y"]) ** 2).mean(), {"x": DATA[0], "y": DATA[1].numpy()}),
     ],
@@ -116,6 +120,9 @@ class TestBadInput:
             ((network(), "mse", DATA), {"optimizer": "adam"}, "optimizer must be"),
             ((network(), "mse", DATA, [ds.torch.loss()]), {}, "probes must be a dict"),
             ((network(), "mse", DATA, {"s": ds.torch.sharpness}), {}, "must be called"),
+            ((network(), "mse", DATA, {"s": ds.probes.sharpness()}), {}, "'s' is one of dynascope.probes, for JAX"),
+            ((network().to("meta"), "mse", DATA), {}, "model must hold numbers; its parameters are on the device meta"),
+            ((network(), "mse", (DATA[0].to("meta"), DATA[1])), {}, "data must hold numbers.* device meta"),
         ],
     )
     def test_of_a_watch(self, arguments, options, message):
@@ -128,11 +135,21 @@ class TestBadInput:
         with pytest.raises((TypeError, ValueError), match="step must be"):
             ds.torch.Watch(network(), "mse", DATA).record(step)
 
-    def test_steps_increase(self):
+    def test_a_step_that_does_not_increase_ends_no_training(self):
         watch = ds.torch.Watch(network(), "mse", DATA)
         watch.record(4)
-        with pytest.raises(ValueError, match="at least 5; got 4"):
-            watch.record(4)
+        with pytest.warns(RuntimeWarning, match="larger than at the last recording, 4; got 0, nothing is recorded"):
+            assert watch.record(0) == {}
+        assert watch.steps.tolist() == [4]
+
+    def test_a_loss_that_is_no_mean_over_rows_is_refused_in_parts(self):
+        total = torch.nn.MSELoss(reduction="sum")
+        assert ds.torch.Watch(network(), total, DATA).record(0)["loss"] > 0
+        with pytest.raises(ValueError, match=r"loss must be a mean over rows if rows= .* on 8 rows"):
+            ds.torch.Watch(network(), total, DATA, rows=5)
+        labels = torch.tensor([0, 1, -100, 1, -100, -100, 0, 1, 1, 0, 1, 0])  # a mean over those that are not ignored
+        with pytest.raises(ValueError, match="loss must be a mean over rows"):
+            ds.torch.Watch(network(), "cross-entropy", (DATA[0], labels), rows=4)
 
     @pytest.mark.parametrize(
         "make",
@@ -169,6 +186,7 @@ class TestAProbeThatFails:
             (ds.torch.learning_rate(), "needs the optimizer"),
             (ds.torch.top_eigenvalues(50), "k must be an integer, at most 37; got 50"),
             (ds.torch.batch_sharpness(20), "batch must be an integer, at most 12; got 20"),
+            (ds.torch.gradient_noise(rows=7), "data must have at least 2 groups of 7 rows; got 12 rows"),
             (ds.torch.attention_entropy(), "attention_entropy needs a model of transformers"),
             (lambda model: model.nothing, "nothing"),
             (lambda model: "text", "must return numbers"),
@@ -183,6 +201,14 @@ class TestAProbeThatFails:
         assert "\n" not in str(caught[0].message)
         assert watch.trace.attrs["failed"] == ["bad"]
         assert np.isfinite(watch.trace.loss).all()
+
+    def test_is_said_of_a_loss_without_a_gradient(self):
+        def loss(model, batch):
+            return ((model(batch[0]).detach() - batch[1]) ** 2).mean()
+
+        watch = ds.torch.Watch(network(), loss, DATA, {"sharpness": ds.torch.sharpness()})
+        with pytest.warns(RuntimeWarning, match="loss must have a gradient in the parameters that are measured"):
+            watch.record(0)
 
     def test_has_nan_at_its_step(self):
         calls = []

@@ -15,6 +15,7 @@ from torch import Tensor
 from dynascope import checks
 from dynascope.probes.probe import Coords, Every, Probe, probe
 from dynascope.torch.snapshot import Snapshot
+from dynascope.torch.undisturbed import undisturbed
 from dynascope.torch.weights import ranks_of
 
 Modules = str | Sequence[str]
@@ -45,9 +46,12 @@ def cka(features: Modules | Callable[[torch.nn.Module], Tensor], *, to: str = "f
         return snapshot.features(find_modules(snapshot.model, features), model)
 
     def start(snapshot: Snapshot) -> dict[str, Tensor]:
-        if to == "last" and snapshot.last is None:
+        if to != "last":
+            return represent(snapshot)
+        if snapshot.last is None:
             raise ValueError('to="last" needs the trained model: replay checkpoints, or give Watch(..., last=)')
-        return represent(snapshot, snapshot.last if to == "last" else None)
+        with undisturbed(snapshot.last, training=snapshot.model.training):
+            return represent(snapshot, snapshot.last)
 
     def measure(snapshot: Snapshot, other: dict[str, Tensor]) -> tuple[Any, dict[str, Tensor]]:
         now = represent(snapshot)
@@ -79,7 +83,7 @@ def linear_cka(x: Tensor, y: Tensor) -> float:
 
 
 def _centered(values: Tensor) -> Tensor:
-    flat = values.detach().to("cpu", torch.float64).reshape(len(values), -1)
+    flat = values.detach().cpu().double().reshape(len(values), -1)
     flat = flat - flat.mean(dim=0)
     size = flat.abs().max()
     return flat / torch.where(size > 0, size, torch.nan)
@@ -152,12 +156,12 @@ def _attention(model: torch.nn.Module, sums: list[Tensor], counts: list[int]) ->
     """Collect the summed entropies of each layer's heads in every evaluation inside."""
 
     def add(place: int, weights: Tensor) -> None:
-        shares = weights.detach().double()
+        shares = weights.detach().float()
         entropy = -(shares * torch.where(shares > 0, shares, 1).log()).sum(dim=-1)  # (n, heads, positions)
         while len(sums) <= place:
-            sums.append(torch.zeros(shares.shape[1], dtype=torch.float64))
+            sums.append(torch.zeros(shares.shape[1], dtype=torch.float64, device="cpu"))
             counts.append(0)
-        sums[place] += entropy.sum(dim=(0, 2)).cpu()
+        sums[place] += entropy.sum(dim=(0, 2)).cpu().double()
         counts[place] += entropy.shape[0] * entropy.shape[2]
 
     with ExitStack() as stack:

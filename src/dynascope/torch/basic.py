@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import torch
+import math
+
 from torch import Tensor
 
 from dynascope.probes.probe import Every, Probe, probe
 from dynascope.torch.snapshot import Snapshot
+from dynascope.torch.weights import distance
 
 
 def loss(*, every: Every = None) -> Probe:
@@ -31,10 +33,9 @@ def displacement(*, every: Every = None) -> Probe:
         A probe with a scalar value.
     """
 
-    def measure(snapshot: Snapshot, start: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def measure(snapshot: Snapshot, start: list[Tensor]) -> tuple[float, list[Tensor]]:
         pairs = zip(snapshot.objective.parameters, start, strict=True)
-        squares = [torch.sum((now - then.to(now.device)).double() ** 2) for now, then in pairs]
-        return torch.stack([square.cpu() for square in squares]).sum().sqrt(), start
+        return math.hypot(*(distance(now, then) for now, then in pairs)), start
 
     return Probe(measure, every=every, initial_state=_copy)
 
@@ -49,10 +50,10 @@ def learning_rate(*, every: Every = None) -> Probe:
         A probe with a scalar value.
     """
 
-    def measure(snapshot: Snapshot) -> Tensor:
+    def measure(snapshot: Snapshot) -> float:
         if snapshot.optimizer is None:
             raise ValueError("learning_rate needs the optimizer: give optimizer=")
-        return torch.as_tensor(snapshot.optimizer.param_groups[0]["lr"], dtype=torch.float64)
+        return float(snapshot.optimizer.param_groups[0]["lr"])
 
     return probe(measure, every=every)
 

@@ -24,6 +24,8 @@ INSIDE = ("state_dict", "model_state_dict", "model", "module", "network", "net")
 """Where a file keeps the weights among other things."""
 OPTIMIZER_INSIDE = ("optimizer_state_dict", "optimizer", "optimizer_states")
 STEP_INSIDE = ("global_step", "step", "iteration", "iter", "epoch")
+STEP_WORDS = ("step", "iter", "checkpoint", "ckpt", "epoch")
+"""The words before the step in a name, the first that is there."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Checkpoint:
 def find_checkpoints(where: Any) -> list[tuple[int, Path]]:
     """The checkpoints of a folder or a list with their steps, in the order of these.
 
-    The step is the last number in a name, such as `step_2000.pt` or `checkpoint-500`; without one, the step that the
-    file holds.
+    The step is the number after a word such as step, iter, checkpoint or epoch in a name, such as `step_2000.pt` or
+    `checkpoint-500`, else its last number; without one, the step that the file holds. A file without a number whose
+    step has a file of its own, such as `last.ckpt`, is left out.
 
     Args:
         where: A folder, or paths.
@@ -53,9 +56,9 @@ def find_checkpoints(where: Any) -> list[tuple[int, Path]]:
     if not paths:
         raise FileNotFoundError(f"no checkpoints in {where}: {', '.join(FILES)}, or folders with {WEIGHTS[0]}")
     numbered = [(number, path) for path in paths if (number := _number(path)) is not None]
-    if len(numbered) < len(paths):
-        numbered = [(_step_inside(path), path) for path in paths]
-    numbered.sort()
+    taken = {number for number, _ in numbered}
+    others = [(_step_inside(path), path) for path in paths if _number(path) is None]
+    numbered = sorted(numbered + [(step, path) for step, path in others if step not in taken])
     for (one, first), (other, second) in itertools.pairwise(numbered):
         if one == other:
             raise ValueError(
@@ -75,7 +78,11 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def _number(path: Path) -> int | None:
-    found = re.findall(r"\d+", path.name.removesuffix(path.suffix) if path.suffix in FILES else path.name)
+    name = path.name.removesuffix(path.suffix) if path.suffix in FILES else path.name
+    for word in STEP_WORDS:
+        if found := re.search(rf"{word}[a-z]*[-_=. ]?(\d+)", name, re.IGNORECASE):
+            return int(found[1])
+    found = re.findall(r"\d+", name)
     return int(found[-1]) if found else None
 
 

@@ -77,7 +77,7 @@ def top_eigenvalues(
 def _follow_eigenpairs(
     k: int, every: Every, tolerance: float, which: str, max_products: int, preconditioned: bool, *, indexed: bool
 ) -> Probe:
-    """Eigenpairs along a training: the state is the last subspace and the number of recordings."""
+    """Eigenpairs along a training: the state is the last subspace, kept on the host, and the number of recordings."""
     checks.whole("k", k, at_least=1)
     checks.real("tolerance", tolerance, at_least=0)
     checks.whole("max_products", max_products, at_least=1)
@@ -91,7 +91,7 @@ def _follow_eigenpairs(
         if preconditioned:
             root = preconditioner(snapshot).rsqrt()
             gradient, product = root * gradient, _between(root, product)
-        generator = torch.Generator().manual_seed(recordings + 1)
+        generator = torch.Generator("cpu").manual_seed(recordings + 1)
         rows = _start(gradient, subspace, k, generator)
         aim = Aim(k, which, tolerance, max_products, recordings % CHECK_EVERY == 0)
         found = extreme_pairs(product, rows, aim, generator)
@@ -99,7 +99,7 @@ def _follow_eigenpairs(
         along = (found.vectors @ gradient).abs() / torch.where(length > 0, length, 1)
         values = found.values, found.residuals, found.errors, along.cpu().numpy(), found.angles
         each = dict(zip(ENTRIES, values if indexed else [value[0] for value in values], strict=True))
-        return each | {"products": found.products}, (found.subspace, recordings + 1)
+        return each | {"products": found.products}, (found.subspace.cpu(), recordings + 1)
 
     dims: Names = dict.fromkeys(ENTRIES, ("index",)) if indexed else {}
     return Probe(measure, dims, {"index": range(1, k + 1)} if indexed else {}, every, lambda snapshot: (None, 0))
@@ -113,11 +113,11 @@ def _start(gradient: Tensor, subspace: Tensor | None, k: int, generator: torch.G
     """Random vectors; or those of the last recording, the last one mixed with the gradient and a random direction."""
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape, dtype=gradient.dtype, generator=generator).to(gradient.device)
+        return torch.randn(*shape, dtype=gradient.dtype, generator=generator, device="cpu").to(gradient.device)
 
     if subspace is None:
         return draw(min(k + 1, len(gradient)), len(gradient))
-    rows = subspace.clone()
+    rows = subspace.to(gradient.device, copy=True)
     rows[-1] += MIXED_IN * _unit(_unit(gradient) + _unit(draw(len(gradient))))
     return rows
 
@@ -151,7 +151,7 @@ def hessian_density(
 
     def measure(snapshot: Snapshot, state: None) -> tuple[Mapping[str, Any], None]:
         _, product = snapshot.objective.linearize()
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator("cpu").manual_seed(seed)
         each = np.stack([_smoothed(*_quadrature(snapshot, product, degree, generator)) for _ in range(draws)])
         return {"value": each.mean(axis=0), "standard_error": each.std(axis=0, ddof=1) / np.sqrt(draws)}, None
 
@@ -171,17 +171,18 @@ def _quadrature(
     eps = 10 * torch.finfo(objective.dtype).eps
 
     def draw() -> Tensor:
-        return torch.randn(size, dtype=objective.dtype, generator=generator).to(objective.device)
+        return torch.randn(size, dtype=objective.dtype, generator=generator, device="cpu").to(objective.device)
 
     vector = torch.sign(draw()) / size**0.5
-    basis: list[Tensor] = []
+    degree = min(degree, size)
+    basis = torch.empty(degree, size, dtype=objective.dtype, device=objective.device)
     diagonal, couplings = [], []
-    for _ in range(min(degree, size)):
-        basis.append(vector)
+    for i in range(degree):
+        basis[i] = vector
         image = product(vector)
         length = float(torch.linalg.norm(image))
         diagonal.append(float(vector @ image))
-        vector = orthonormal(image, torch.stack(basis), eps * length, draw)
+        vector = orthonormal(image, basis[: i + 1], eps * length, draw)
         coupling = float(vector @ image)
         couplings.append(coupling if coupling > eps * length else 0.0)
     matrix = np.diag(diagonal) + np.diag(couplings[:-1], 1) + np.diag(couplings[:-1], -1)

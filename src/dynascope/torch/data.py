@@ -19,10 +19,12 @@ def as_tensors(data: Data, name: str = "data") -> Data:
 
     def tensor(leaf: Any) -> torch.Tensor:
         if isinstance(leaf, torch.Tensor):
+            if leaf.is_meta:
+                raise ValueError(f"{name} must hold numbers; got a tensor on the device meta")
             with torch.inference_mode(False):
                 return leaf.clone() if leaf.is_inference() else leaf.detach()
         if isinstance(leaf, np.ndarray | np.generic | int | float) or hasattr(leaf, "__array__"):
-            return torch.as_tensor(np.asarray(leaf))
+            return torch.from_numpy(np.array(leaf))
         raise TypeError(f"{name} must be tensors with one row for each example; got {checks.shown(leaf)}")
 
     return map_leaves(tensor, data)

@@ -84,8 +84,9 @@ def tangent_kernel(snapshot: Snapshot, x: Data = None, apply: Apply | None = Non
     """
     data = inputs_of(snapshot, x)
     count, size = count_rows(data, "x"), snapshot.objective.size
-    first = jacobian(snapshot, take_rows(data, slice(0, 1), snapshot.objective.device), apply)
-    outputs = len(first)
+    with torch.no_grad():
+        first = take_rows(data, slice(0, 1), snapshot.objective.device)
+        outputs = _Outputs(snapshot.objective.model, apply)(first).numel()
     width = max(1, min(count, BUDGET // (outputs * size)))
     blocks = [slice(start, min(start + width, count)) for start in range(0, count, width)]
     kernel = np.empty((count * outputs, count * outputs))
@@ -120,7 +121,8 @@ def jacobian(snapshot: Snapshot, x: Data, apply: Apply | None = None) -> Tensor:
         return functional_call(outputs, parameters, (alone,)).reshape(-1)
 
     try:
-        found = vmap(jacrev(one), (None, 0))(values, x)
+        with torch.no_grad():  # what is not measured needs no graph
+            found = vmap(jacrev(one), (None, 0))(values, x)
         parts = [found[name].flatten(2).to(objective.dtype) for name in values]
     except RuntimeError:  # a model with branches or writes that vmap cannot follow
         rows = list(_row_by_row(values, x, one))

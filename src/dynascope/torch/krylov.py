@@ -166,7 +166,7 @@ class _Search:
 
     def _random(self) -> Tensor:
         like = self.vectors
-        drawn = torch.randn(self.dimension, dtype=like.dtype, generator=self.generator)
+        drawn = torch.randn(self.dimension, dtype=like.dtype, generator=self.generator, device="cpu")
         return drawn.to(like.device)
 
     def _leading(self, count: int) -> tuple[np.ndarray, Tensor, Tensor]:
@@ -176,7 +176,7 @@ class _Search:
             return np.full(count, np.nan), self.vectors[:count].clone(), self.images[:count].clone()
         values, columns = np.linalg.eigh(self.matrix[: self.size, : self.size])
         order = np.argsort(-self._height(values), kind="stable")[:count]
-        coefficients = torch.as_tensor(columns[:, order].T.copy()).to(self.vectors)
+        coefficients = torch.from_numpy(columns[:, order].T.copy()).to(self.vectors)
         vectors, images = coefficients @ self.vectors[: self.size], coefficients @ self.images[: self.size]
         squares = torch.sum(vectors**2, dim=1)  # not quite 1: with it the quotient has a digit more
         length = torch.sqrt(squares)[:, None]
@@ -197,7 +197,7 @@ class _Search:
         """The best pairs of the basis, with estimates of their errors."""
         values, vectors, images = self._leading(min(self.pairs, self.size))
         count = len(values)
-        weights = torch.as_tensor(values).to(vectors)
+        weights = torch.from_numpy(values).to(vectors)
         residuals = _numpy(torch.linalg.norm(images - weights[:, None] * vectors, dim=1))
         distances = np.abs(values[:, None] - values[None, :])
         if count == self.pairs:  # what the rival stands for may lie on either side, as large as it is
@@ -284,4 +284,4 @@ def power_of_two(size: float) -> float:
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().to("cpu", torch.float64).numpy()
+    return tensor.detach().cpu().double().numpy()

@@ -31,7 +31,9 @@ def gradient_noise(*, rows: int = 1, every: Every = None) -> Probe:
 
     def measure(snapshot: Snapshot) -> Mapping[str, Any]:
         objective = snapshot.objective
-        count = objective.count // checks.whole("rows", rows, at_most=objective.count // 2)
+        if 2 * rows > objective.count:
+            raise ValueError(f"data must have at least 2 groups of {rows} rows; got {objective.count} rows")
+        count = objective.count // rows
         used = take_rows(objective.data, slice(0, count * rows), objective.device)
         mean = objective.gradient(used)
         squares, along = np.empty(count), np.empty(count)
@@ -70,10 +72,10 @@ def batch_sharpness(batch: int, *, draws: int = 16, seed: int = 0, every: Every 
     def measure(snapshot: Snapshot) -> Mapping[str, Any]:
         objective = snapshot.objective
         checks.whole("batch", batch, at_most=objective.count)
-        generator = torch.Generator().manual_seed(seed * 2**20 + snapshot.step)
+        generator = torch.Generator("cpu").manual_seed(seed * 2**20 + snapshot.step)
         curvatures, squares = np.empty(draws), np.empty(draws)
         for i in range(draws):
-            chosen = torch.randperm(objective.count, generator=generator)[:batch]
+            chosen = torch.randperm(objective.count, generator=generator, device="cpu")[:batch]
             gradient, product = objective.linearize(take_rows(objective.data, chosen, objective.device))
             curvatures[i], squares[i] = float(gradient @ product(gradient)), float(gradient @ gradient)
         size = squares.mean()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from dynascope import checks
 from dynascope.torch.data import Data, as_tensors, count_rows, split_rows, take_rows
+from dynascope.torch.undisturbed import in_mode, kept_random_states
 
 Loss = str | Callable[..., Any] | None
 """How the loss comes from a model and a batch; see `Watch`."""
@@ -39,6 +40,8 @@ CRITERIA: dict[str, Callable[..., Tensor]] = {
 class Objective:
     """A loss on fixed data, a mean over rows, and the parameters in which it is differentiated.
 
+    It is one function: where a loss is random, as with dropout, every evaluation draws the same numbers.
+
     Args:
         model: The module.
         loss: How the loss comes from the model and data; see `Watch`.
@@ -52,6 +55,8 @@ class Objective:
     ) -> None:
         self.model = unwrap(model)
         self.names = _select(self.model, only)
+        if any(parameter.is_meta for parameter in self.parameters):
+            raise ValueError("model must hold numbers; its parameters are on the device meta")
         self.size = sum(parameter.numel() for parameter in self.parameters)
         self.data = as_tensors(data)
         self.count = count_rows(self.data)
@@ -90,14 +95,31 @@ class Objective:
     def __call__(self, batch: Data = None) -> Tensor:
         """The loss on all the data, or on a batch."""
         with torch.no_grad():
-            return torch.stack(
-                [share * self._value(part, {}).to(self.dtype) for share, part in self._parts(batch)]
-            ).sum()
+            return self._mean(batch, lambda part: self._value(part).to(self.dtype))
 
     def check(self) -> None:
-        """Evaluate the loss on two rows: what is wrong with it is said before the training begins."""
-        with torch.no_grad():
-            self._value(take_rows(self.data, slice(0, 2), self.device), {})
+        """Evaluate the loss on a few rows: what is wrong with it is said before the training begins."""
+        few = min(self.count, 2 if self.rows is None else 8)
+
+        def on(rows: slice) -> float:
+            return float(self(take_rows(self.data, rows, self.device)))
+
+        if self.rows is None:
+            on(slice(0, few))
+            return
+        kept, self.rows = self.rows, None
+        try:
+            with in_mode(self.model, training=False):
+                whole, again = on(slice(0, few)), on(slice(0, few))
+                mean = sum(on(slice(i, i + 1)) for i in range(few)) / few
+        finally:
+            self.rows = kept
+        half = max(torch.finfo(parameter.dtype).eps for parameter in self.parameters) ** 0.5
+        if whole == again and not abs(whole - mean) <= half * abs(mean):
+            raise ValueError(
+                f"loss must be a mean over rows if rows= evaluates the data in parts; on {few} rows it is {whole:.6g}, "
+                f"the mean of its values on each is {mean:.6g}"
+            )
 
     def forward(self, model: torch.nn.Module) -> None:
         """Evaluate a model on all the data, for what its modules give.
@@ -107,8 +129,7 @@ class Objective:
         """
         loss = _ModelLoss(model, self._loss.loss)
         with torch.no_grad():
-            for _, part in self._parts(None):
-                loss(part)
+            self._mean(None, lambda part: loss(part).to(self.dtype))
 
     def gradient(self, batch: Data = None) -> Vector:
         """The gradient of the loss, `(n,)`.
@@ -116,11 +137,12 @@ class Objective:
         Args:
             batch: Some rows of data. Default: all.
         """
-        total = torch.zeros(self.size, dtype=self.dtype, device=self.device)
-        for share, part in self._parts(batch):
+
+        def on(part: Data) -> Vector:
             values = self._leaves()
-            total += share * self._join(_differentiate(self._value(part, values), values))
-        return total
+            return self._join(_gradients(self._value(part, values), values))
+
+        return self._mean(batch, on)
 
     def linearize(self, batch: Data = None) -> tuple[Vector, Product]:
         """The gradient, and products with the Hessian.
@@ -133,39 +155,46 @@ class Objective:
         Returns:
             The gradient `(n,)`, and a function v -> Hv.
         """
-        parts = list(self._parts(batch)) if self._is_one_part(batch) else None
-        kept = None
-        if parts is not None:
+        rows = count_rows(self.data if batch is None else batch)
+        if self.rows is not None and rows > self.rows:
+            return self.gradient(batch), lambda vector: self._mean(batch, self._product_on(vector))
+        with kept_random_states(self.model):
             values = self._leaves()
-            kept = values, _differentiate(self._value(parts[0][1], values), values, again=True)
+            part = take_rows(self.data if batch is None else batch, slice(0, rows), self.device)
+            gradients = _gradients(self._value(part, values), values, again=True)
+        gradient = self._join(gradients).detach()
+        return gradient, lambda vector: self._join(_along(values, gradients, self._split(vector)))
 
-        def product(vector: Vector) -> Vector:
-            directions = self._split(vector)
-            if kept is not None:
-                return self._join(_along(*kept, directions))
-            total = torch.zeros_like(vector)
-            for share, part in self._parts(batch):
-                values = self._leaves()
-                gradients = _differentiate(self._value(part, values), values, again=True)
-                total += share * self._join(_along(values, gradients, directions))
-            return total
+    def _product_on(self, vector: Vector) -> Callable[[Data], Vector]:
+        """The product of the Hessian on a part of the data with a vector."""
+        directions = self._split(vector)
 
-        return (self.gradient(batch) if kept is None else self._join(kept[1]).detach()), product
+        def on(part: Data) -> Vector:
+            values = self._leaves()
+            gradients = _gradients(self._value(part, values), values, again=True)
+            return self._join(_along(values, gradients, directions))
 
-    def _parts(self, batch: Data) -> Iterator[tuple[float, Data]]:
-        return split_rows(self.data if batch is None else batch, self.rows, self.device)
+        return on
 
-    def _is_one_part(self, batch: Data) -> bool:
-        return self.rows is None or count_rows(self.data if batch is None else batch) <= self.rows
+    def _mean(self, batch: Data, on: Callable[[Data], Tensor]) -> Tensor:
+        """The mean over rows of what a function gives on each part of the data."""
+        total = torch.zeros((), dtype=self.dtype, device=self.device)
+        with kept_random_states(self.model):
+            for share, part in split_rows(self.data if batch is None else batch, self.rows, self.device):
+                total = total + share * on(part)
+        return total
 
     def _leaves(self) -> dict[str, Tensor]:
         return {name: parameter.requires_grad_() for name, parameter in zip(self.names, self.parameters, strict=True)}
 
-    def _value(self, batch: Data, values: Mapping[str, Tensor]) -> Tensor:
-        return functional_call(self._loss, {f"model.{name}": value for name, value in values.items()}, (batch,))
+    def _value(self, batch: Data, values: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The loss with these values of the parameters that are measured; it is not differentiated in others."""
+        constant = {name: parameter.detach() for name, parameter in self.model.named_parameters()}
+        used = {f"model.{name}": value for name, value in (constant | dict(values or {})).items()}
+        return functional_call(self._loss, used, (batch,))
 
     def _join(self, tensors: Sequence[Tensor]) -> Vector:
-        return torch.cat([tensor.reshape(-1).to(self.device, self.dtype) for tensor in tensors])
+        return torch.cat([tensor.to_dense().reshape(-1).to(self.device, self.dtype) for tensor in tensors])
 
     def _split(self, vector: Vector) -> list[Tensor]:
         parameters = self.parameters
@@ -195,9 +224,9 @@ def make_loss(loss: Loss) -> Callable[[torch.nn.Module, Data], Any]:
     if isinstance(loss, str):
         return _by_criterion(CRITERIA[checks.one_of("loss", loss, tuple(CRITERIA))])
     checks.function("loss", loss, "loss(model, batch)")
-    home = type(loss).__module__ if isinstance(loss, torch.nn.Module) else getattr(loss, "__module__", "") or ""
+    home = getattr(getattr(loss, "func", loss), "__module__", "") or ""  # inside of functools.partial
     builtin = home == "torch" or home.startswith(("torch.nn", "torch._C"))
-    return _by_criterion(loss) if builtin else loss
+    return _by_criterion(loss) if builtin or isinstance(loss, torch.nn.Module) else loss
 
 
 def _own_loss(model: torch.nn.Module, batch: Data) -> Any:
@@ -263,9 +292,12 @@ def _select(model: torch.nn.Module, only: Only) -> list[str]:
     return names
 
 
-def _differentiate(value: Tensor, values: Mapping[str, Tensor], again: bool = False) -> list[Tensor]:
+def _gradients(value: Tensor, values: Mapping[str, Tensor], again: bool = False) -> list[Tensor]:
     if not value.requires_grad:
-        return [torch.zeros_like(leaf) for leaf in values.values()]
+        raise ValueError(
+            "loss must have a gradient in the parameters that are measured; it has none (no_grad, detach, or a "
+            "checkpoint with use_reentrant=True?)"
+        )
     found = torch.autograd.grad(
         value, list(values.values()), create_graph=again, allow_unused=True, materialize_grads=True
     )

@@ -28,6 +28,8 @@ def preconditioner(snapshot: Snapshot) -> Tensor:
     optimizer, objective = snapshot.optimizer, snapshot.objective
     if optimizer is None:
         raise ValueError(f"a preconditioned probe needs the optimizer: give optimizer=, {ADAPTIVE}")
+    if isinstance(optimizer, torch.optim.NAdam | torch.optim.RAdam):  # whose steps have other factors
+        raise ValueError(f"a preconditioned probe knows {ADAPTIVE}; got {type(optimizer).__name__}")
     named = dict(objective.model.named_parameters())
     options = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
     parts = []

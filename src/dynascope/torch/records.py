@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -46,8 +47,9 @@ class Records:
                 )
             self.steps[name].append(snapshot.step)
             self.values[name].append(value)
-        if self.diverged_at < 0 and not all(bool(p.isfinite().all()) for p in snapshot.objective.parameters):
-            self.diverged_at = snapshot.step
+        with contextlib.suppress(RuntimeError):  # a type of numbers that has no such function
+            if self.diverged_at < 0 and not all(bool(p.isfinite().all()) for p in snapshot.objective.parameters):
+                self.diverged_at = snapshot.step
         return found
 
     def _measure(self, name: str, probe: Probe, snapshot: Snapshot) -> Numbers:

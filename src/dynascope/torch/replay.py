@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,10 +13,10 @@ import torch
 import xarray as xr
 
 from dynascope import checks
-from dynascope.probes.probe import Probes
+from dynascope.probes.probe import Probes, name_probes
 from dynascope.torch.checkpoints import Checkpoint, find_checkpoints, fit_names, read_checkpoint, unpack
 from dynascope.torch.data import Data
-from dynascope.torch.objective import Loss, Only
+from dynascope.torch.objective import Loss, Only, unwrap
 from dynascope.torch.watch import Watch
 
 
@@ -55,12 +56,13 @@ def replay(
         The trace, as `Watch` has it. The attribute `left_out` lists the steps without a model.
     """
     items = _numbered(checkpoints)
-    ours, twin = _twin(model, optimizer)
+    probes = None if probes is None else name_probes(probes)
+    ours, twin = _twin(unwrap(model), optimizer)
     left_out: list[int] = []
     last = None
-    if any(getattr(probe, "wants_last", False) for probe in (probes or {}).values()):
+    if probes is not None and any(getattr(probe, "wants_last", False) for probe in probes.values()):
         items = list(items)
-        last = _loaded_copy(ours, items[-1][1], load)
+        last = _last_model(ours, [item for _, item in items], load)
     watch = Watch(ours, loss, data, probes, optimizer=twin, only=only, rows=rows, training=training, last=last)
     for step, item in items:
         try:
@@ -125,12 +127,18 @@ def _fill(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, check
     for name, value in found.items():
         if value.shape != own[name].shape:
             raise ValueError(f"{name} is {tuple(value.shape)}, in the model {tuple(own[name].shape)}")
+        if value.is_meta:
+            raise ValueError(f"{name} holds no numbers; it is on the device meta")
     model.load_state_dict(found, strict=False)
     if optimizer is not None and checkpoint.optimizer is not None:
         optimizer.load_state_dict(dict(checkpoint.optimizer))
 
 
-def _loaded_copy(model: torch.nn.Module, item: Any, load: Callable[[Any], Any] | None) -> torch.nn.Module:
+def _last_model(model: torch.nn.Module, items: list[Any], load: Callable[[Any], Any] | None) -> torch.nn.Module | None:
+    """The model of the last checkpoint that can be used."""
     last = copy.deepcopy(model)
-    _fill(last, None, _read(item, load))
-    return last
+    for item in reversed(items):
+        with contextlib.suppress(Exception):  # it is warned of in its turn
+            _fill(last, None, _read(item, load))
+            return last
+    return None

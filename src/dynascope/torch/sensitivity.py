@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dynascope import checks
 from dynascope.probes.probe import Every, Probe
+from dynascope.torch.data import split_rows
 from dynascope.torch.kernel import Apply, inputs_of, output_tensor
 from dynascope.torch.snapshot import Snapshot
 from dynascope.torch.undisturbed import in_mode
@@ -38,16 +39,15 @@ def agop_alignment(target: Any = "first", x: Any = None, *, apply: Apply | None 
         if isinstance(target, str):
             return gradient_rows(snapshot, x, apply)
         values, vectors = np.linalg.eigh(np.asarray(target, float))  # a sum of outer products, as the others are
-        return torch.as_tensor(np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T)
+        return torch.from_numpy(np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T)
 
     def measure(snapshot: Snapshot, other: Tensor) -> tuple[float, Tensor]:
         rows = gradient_rows(snapshot, x, apply)
         if rows.shape[1] != other.shape[1]:
             raise ValueError(f"target must be over inputs of {rows.shape[1]} numbers; got {other.shape[1]}")
         lengths = _inner(rows, rows) ** 0.5 * _inner(other, other) ** 0.5
-        return _inner(rows, other) / lengths if lengths > 0 else 0.0, rows if isinstance(
-            target, str
-        ) and target == "previous" else other
+        keeps_first = not isinstance(target, str) or target == "first"
+        return _inner(rows, other) / lengths if lengths > 0 else 0.0, other if keeps_first else rows
 
     return Probe(measure, every=every, initial_state=start)
 
@@ -57,16 +57,20 @@ def gradient_rows(snapshot: Snapshot, x: Any = None, apply: Apply | None = None)
     inputs = inputs_of(snapshot, x)
     if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
         raise TypeError("agop_alignment needs inputs of floating-point numbers; give x=, embeddings for instance")
-    points = inputs.to(snapshot.objective.device, copy=True).requires_grad_()
-    with in_mode(snapshot.model, training=False):
-        found = snapshot.model(points) if apply is None else apply(snapshot.model, points)
-    outputs = output_tensor(found).flatten(1)
-    # examples do not mix, so that one derivative serves all of them
-    parts = [
-        torch.autograd.grad(column.sum(), points, retain_graph=True, materialize_grads=True, allow_unused=True)[0]
-        for column in outputs.unbind(1)
-    ]
-    return torch.stack(parts, dim=1).reshape(-1, points[0].numel()).detach().to("cpu", torch.float64)
+    objective = snapshot.objective
+
+    def rows_of(part: Tensor) -> Tensor:
+        points = part.clone().requires_grad_()
+        with in_mode(snapshot.model, training=False):
+            found = snapshot.model(points) if apply is None else apply(snapshot.model, points)
+        # examples do not mix, so that one derivative serves all of them
+        columns = [
+            torch.autograd.grad(column.sum(), points, retain_graph=True, materialize_grads=True, allow_unused=True)[0]
+            for column in output_tensor(found).flatten(1).unbind(1)
+        ]
+        return torch.stack(columns, dim=1).reshape(-1, points[0].numel()).detach().cpu().double()
+
+    return torch.cat([rows_of(part) for _, part in split_rows(inputs, objective.rows, objective.device)])
 
 
 def _inner(one: Tensor, other: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -54,7 +55,9 @@ class Snapshot:
         return self.kept[key]
 
     def features(self, modules: list[str], model: torch.nn.Module | None = None) -> dict[str, Tensor]:
-        """What modules give for all the data, `(rows, ...)` each, on the host; without those that are not evaluated.
+        """What modules give for all the data, `(rows, ...)` each, on the host.
+
+        Modules that are not evaluated are left out, and those whose outputs are not along the rows of the data.
 
         Args:
             modules: Names of modules, as in `model.named_modules()`.
@@ -67,15 +70,15 @@ class Snapshot:
     def _features(self, modules: list[str], model: torch.nn.Module) -> dict[str, Tensor]:
         named = dict(model.named_modules())
         collected: dict[str, list[Tensor]] = {name: [] for name in modules}
-        handles = [named[name].register_forward_hook(_collect(collected[name])) for name in modules]
-        try:
+        with contextlib.ExitStack() as stack:
+            for name in modules:
+                stack.callback(named[name].register_forward_hook(_collect(collected[name])).remove)
             self.objective.forward(model)
-        finally:
-            for handle in handles:
-                handle.remove()
-        found = {name: torch.cat(parts) for name, parts in collected.items() if parts}
+        count = self.objective.count
+        along = {name: parts for name, parts in collected.items() if parts and all(part.ndim > 0 for part in parts)}
+        found = {name: joined for name, parts in along.items() if len(joined := torch.cat(parts)) % count == 0}
         if not found:
-            raise ValueError(f"modules must be evaluated when the loss is; {modules[0]} is not")
+            raise ValueError(f"modules must give one output for each row of the data; {modules[0]} does not")
         return found
 
 
@@ -83,7 +86,8 @@ def _collect(parts: list[Tensor]) -> Callable[[torch.nn.Module, Any, Any], None]
     def hook(module: torch.nn.Module, inputs: Any, output: Any) -> None:
         found = first_tensor(output)
         if found is not None:
-            parts.append(found.detach().to("cpu", torch.float32 if found.dtype.itemsize < 4 else found.dtype))
+            dtype = torch.float32 if found.dtype.itemsize < 4 else found.dtype
+            parts.append(found.detach().to("cpu", dtype, copy=True))  # the next module may write into it
 
     return hook
 

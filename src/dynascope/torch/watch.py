@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,9 +38,9 @@ class Watch:
 
     Args:
         model: The module that is trained. `torch.compile` and the wrappers for several devices are looked through.
-        loss: How the loss comes from a model and data: "mse" or "cross-entropy"; a criterion of `torch.nn`, which gets
-            the outputs and the targets; any other function `loss(model, batch)`. None for models whose outputs have a
-            loss, `model(**batch).loss`, as those of transformers do. A mean over rows.
+        loss: How the loss comes from a model and data: "mse" or "cross-entropy"; a criterion, a module or a function of
+            `torch.nn` that gets the outputs and the targets; any other function `loss(model, batch)`. None for models
+            whose outputs have a loss, `model(**batch).loss`, as those of transformers do. A mean over rows.
         data: The data on which it is measured, one row for each example: `(inputs, targets)`, or what the loss takes.
         probes: What to record, by name: probes of `dynascope.torch`, or functions of the model. Default: the loss.
         optimizer: The optimizer, for the learning rate and preconditioned curvature.
@@ -67,6 +68,9 @@ class Watch:
         if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer; got {checks.shown(optimizer)}")
         named = name_probes({"loss": loss_probe()} if probes is None else probes)
+        for name, one in named.items():
+            if one.measure.__module__.startswith("dynascope.probes.") and one.measure.__module__ != Probe.__module__:
+                raise TypeError(f"probe {name!r} is one of dynascope.probes, for JAX; use one of dynascope.torch")
         self._objective = Objective(model, loss, data, only=only, rows=rows)
         self._optimizer = optimizer
         self._training = training
@@ -117,12 +121,20 @@ class Watch:
         """Measure the model as it is now.
 
         Args:
-            step: The number of steps taken, larger than at the last recording.
+            step: The number of steps taken, counted over all epochs: larger than at the last recording, else nothing
+                is recorded, with a warning.
 
         Returns:
             The scalars that were recorded, by the names that they have in the trace: something to log.
         """
-        step = checks.whole("step", step, at_least=self._last_step + 1)
+        step = checks.whole("step", step, at_least=0)
+        if step <= self._last_step:
+            warnings.warn(
+                f"step must be larger than at the last recording, {self._last_step}; got {step}, nothing is recorded",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return {}
         began = time.perf_counter()
         with undisturbed(self._objective.model, training=self._training):
             snapshot = Snapshot(self._objective.model, step, self._objective, self._optimizer, self._last)

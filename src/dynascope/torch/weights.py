@@ -78,10 +78,10 @@ def weight_updates(*, every: Every = None) -> Probe:
 
     def measure(snapshot: Snapshot, before: list[Tensor] | None) -> tuple[Mapping[str, Any], list[Tensor]]:
         now = snapshot.objective.parameters
-        norms = np.array([_norm(tensor) for tensor in now])
+        norms = np.array([float(torch.linalg.norm(_wide(tensor))) for tensor in now])
         moved = np.full(len(now), np.nan)
         if before is not None:
-            moved = np.array([_norm(new - old.to(new.device)) for new, old in zip(now, before, strict=True)])
+            moved = np.array([distance(new, old) for new, old in zip(now, before, strict=True)])
         with np.errstate(divide="ignore", invalid="ignore"):
             relative = moved / norms
         return {"value": relative, "norm": norms}, [tensor.to("cpu", copy=True) for tensor in now]
@@ -115,8 +115,7 @@ def _spectra(snapshot: Snapshot, before: Matrices | None) -> list[np.ndarray]:
     def compute() -> list[np.ndarray]:
         found = []
         for name, matrix in _matrices(snapshot).items():
-            matrix = matrix if before is None else matrix - before[name].to(matrix.device)
-            wide = matrix if matrix.dtype == torch.float64 else matrix.to(torch.float32)
+            wide = _wide(matrix) if before is None else _wide(matrix) - _wide(before[name].to(matrix.device))
             finite = bool(torch.isfinite(wide).all())
             found.append(torch.linalg.svdvals(wide).cpu().numpy() if finite else np.full(min(wide.shape), np.nan))
         return found
@@ -137,5 +136,10 @@ def _labels(snapshot: Snapshot) -> Coords:
     return {"weight": list(_matrices(snapshot))}
 
 
-def _norm(tensor: Tensor) -> float:
-    return float(torch.linalg.norm(tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)))
+def distance(one: Tensor, other: Tensor) -> float:
+    """The Euclidean distance, at least in single precision."""
+    return float(torch.linalg.norm(_wide(one) - _wide(other.to(one.device))))
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.to(torch.float32)
