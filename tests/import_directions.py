@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "dynamics.schema": {"dynamics", "probes"},
     "dynamics.trajectory": {"dynamics", "probes", "lab.trajectories"},  # it is saved by the lab, and drawn
     "theory": SCIENCE,
-    "torch": {"torch", "probes", "geometry", "dynamics.schema", "figures"},
+    "torch": {"torch", "probes", "geometry", "dynamics.schema", "figures", "lab.observations"},  # stored by the lab
     "experiments": SCIENCE | CONTRACT | {"experiments", "figures"},
     "lab.experiment": CONTRACT,
     "lab.claims": CONTRACT,
@@ -39,6 +39,8 @@ MAY_IMPORT = {
     "ledger": {"ledger"},
     "lab": SCIENCE | {"lab", "ledger", "experiments", "figures"},
     "lab.trajectories": {"dynamics", "lab", "figures"},
+    "lab.observations": {"dynamics", "lab", "figures"},
+    "lab.observing": {"dynamics", "probes", "tasks", "torch", "lab"},
     "live": {"live", "lab", "dynamics.watching", "dynamics.schema"},
     "cli": {"lab", "ledger", "cli"},
     "cli.live": {"lab", "live", "cli"},

@@ -1,5 +1,6 @@
 """Probes over models that were trained elsewhere."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,3 +115,12 @@ def test_all_models_share_one_compilation(training, caplog):
 def test_wrong_arguments_are_named_in_one_line(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         ds.observe(**{"task": lambda model: jnp.sum(model["in"])} | arguments)
+
+
+def test_the_first_kernel_of_a_model_with_functions_among_its_leaves_is_kept():
+    first = eqx.nn.MLP(2, 1, 3, 1, activation=jnp.tanh, key=jax.random.key(0))
+    twice = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, first)
+    x = jnp.ones((2, 2))
+    trace = ds.observe([first, twice], probes={"moved": ds.probes.kernel_distance(x)})
+    expected = ds.geometry.kernel_change(twice, first, x)
+    np.testing.assert_allclose(trace.moved, [0, float(expected)], rtol=1e-4)

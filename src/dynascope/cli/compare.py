@@ -50,18 +50,24 @@ def compare(
 
 
 def _print(compared: Comparison) -> None:
+    from dynascope.lab.findings import sentences
     from dynascope.lab.run_tables import claims_side_by_side, differences_table
     from dynascope.lab.terminal import console
 
     out = console()
     for name, run in (("A", compared.a), ("B", compared.b)):
-        print(f"{name}  {run.id}  {run.preset or 'full'}  seed {run.seed}  {run.folder}")
+        what = run.recordings if run.observed else f"{run.preset or 'full'}  seed {run.seed}"
+        print(f"{name}  {run.id}  {what}  {run.folder}")
     for title, pairs in (("setting", compared.fields), ("made with", compared.circumstances)):
         if pairs:
             print()
             out.print(differences_table(pairs, title))
-    print()
-    out.print(claims_side_by_side(compared))
+    if compared.claims:
+        print()
+        out.print(claims_side_by_side(compared))
+    for name, run in (("A", compared.a), ("B", compared.b)):
+        if run.observed:
+            print("\n".join(["", *(f"{name}  {line}" for line in sentences(run.measured()))]))
 
 
 def _draw(compared: Comparison, path: Path) -> Path | None:

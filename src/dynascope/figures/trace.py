@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from dynascope.figures.forms import legend_beside, panels, settings_colors
-from dynascope.figures.style import HOUSE_STYLE, PALETTE
+from dynascope.figures.style import HOUSE_STYLE, INK, PALETTE
 
 if TYPE_CHECKING:  # matplotlib is imported when something is drawn
     from matplotlib.axes import Axes
@@ -31,7 +31,8 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
     """Draw what probes recorded, a panel for each.
 
     An estimate has a band of its error if the trace has one (`sharpness_error` of `sharpness`). Curves of several
-    members, layers or indices share a panel. Positive values over two decades or more have a logarithmic axis.
+    members, layers or indices share a panel. Positive values over two decades or more have a logarithmic axis. If the
+    trace has the attribute `learning_rate`, the sharpness has a line at 2/η.
 
     Args:
         trace: A trace, as `descend`, `ensemble` and `observe` return it.
@@ -44,9 +45,9 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
 
     if not isinstance(trace, xr.Dataset):
         raise TypeError(f"trace must be an xarray.Dataset, such as a trajectory's trace; got {type(trace).__name__}")
-    recorded = {str(name): axis for name in trace.data_vars if (axis := _recording_axis(trace[name])) is not None}
+    recorded = recorded_variables(trace)
     if names is None:
-        names = [name for name in recorded if not any(name.startswith(f"{base}_") for base in recorded)]
+        names = without_entries(recorded)
     if wrong := [name for name in names if name not in recorded]:
         raise ValueError(
             f"names must be variables of the trace, {', '.join(recorded) or 'which has none'}; got {wrong[0]!r}"
@@ -61,6 +62,25 @@ def plot_trace(trace: xr.Dataset, names: Sequence[str] | None = None) -> Figure:
         for axes in grid.flat[len(names) :]:
             axes.remove()
     return figure
+
+
+def recorded_variables(trace: xr.Dataset) -> dict[str, str]:
+    """The variables that were recorded along a clock, with its name, `step` or `time` or one of their own.
+
+    Args:
+        trace: A trace.
+    """
+    return {str(name): axis for name in trace.data_vars if (axis := _recording_axis(trace[name])) is not None}
+
+
+def without_entries(names: Iterable[str]) -> list[str]:
+    """The names of variables without those of further entries: without `sharpness_error` if there is `sharpness`.
+
+    Args:
+        names: Names of variables.
+    """
+    names = list(names)
+    return [name for name in names if not any(name.startswith(f"{base}_") for base in names)]
 
 
 def sparkline(values: np.ndarray, width: int = 120, height: int = 24) -> str:
@@ -115,6 +135,10 @@ def _draw(axes: Axes, trace: xr.Dataset, name: str, along: str) -> None:
                 axes.fill_between(x, curve - width, curve + width, color=color, alpha=0.2, linewidth=0)
         if 1 < len(curves) <= MOST_NAMED:
             legend_beside(axes)
+    rate = trace.attrs.get("learning_rate")
+    if variable.attrs.get("long_name", name) == "sharpness" and isinstance(rate, int | float) and rate > 0:
+        axes.axhline(2 / rate, color=INK, linewidth=1, linestyle=(0, (3, 1.6)), label="2/η", zorder=1)
+        axes.legend()
     if _spans_decades(curves[np.isfinite(curves)]):
         axes.set_yscale("log")
     title = variable.attrs.get("long_name", name.replace("_", " "))

@@ -80,6 +80,8 @@ def _current(item: Item, code: Callable[[str], str | None]) -> bool | None:
     """Whether a new run could use steps of this one; None if its experiment is not found."""
     if item.run is None:
         return item.state != "earlier version"
+    if item.run.observed:  # no code of ours can make it again
+        return True
     if item.run.manifest.get("dynascope") != __version__:
         return False
     now, then = code(item.id), (item.run.manifest.get("code") or {}).get("measure")

@@ -17,6 +17,7 @@ SYSTEMS = {
     "rank": "Gradual rank increase",
     "graphs": "Graphs",
     "recall": "Recall",
+    "observed": "Observed trainings",
 }
 """The systems by the prefix of their experiments' ids; any other system is named after its prefix."""
 

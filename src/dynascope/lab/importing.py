@@ -23,7 +23,7 @@ def import_experiment(entry: Entry) -> type[Experiment]:
     from dynascope.lab.experiment import Experiment
 
     try:
-        module = importlib.import_module(entry.module) if entry.module else _import_file(entry.path)
+        module = importlib.import_module(entry.module) if entry.module else import_file(entry.path)
     except (Exception, SystemExit) as error:  # anything may happen while a user's own file is imported
         raise UsageError(f"cannot import {entry.path}: {one_line(error)}") from error
     kind = getattr(module, entry.class_name, None)
@@ -38,7 +38,8 @@ def import_experiment(entry: Entry) -> type[Experiment]:
     return kind
 
 
-def _import_file(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
+    """The module in a file, imported once."""
     name = f"dynascope_own_{digest_of(str(path))}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)

@@ -42,7 +42,8 @@ class Counts(_Strict):
     holds: Count
     fails: Count
     erratum: Count
-    main: Verdict
+    main: Verdict | None
+    """None if there are no claims: an observation."""
     news: list[str]
     errata: dict[str, Count] = {}
 
@@ -69,6 +70,7 @@ class RunManifest(_Strict):
     title: str = ""
     preset: str | None = None
     kind: str = ""
+    recordings: str = ""
     sweep: bool = False
     started: str | None = None
     device: str | None = None

@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dynascope.figures import FAINT, INK, PALETTE, panels, settings_colors
+from dynascope.figures.trace import recorded_variables, without_entries
 from dynascope.lab import formatting
 from dynascope.lab.compare import Comparison
 from dynascope.lab.drawing import drawing, spread
@@ -59,8 +60,8 @@ def draw(compared: Comparison, path: Path) -> tuple[bool, list[str]]:
     first, second = ({name: pair[k] for name, pair in compared.fields.items()} for k in (0, 1))
     names = (_name(a, first), _name(b, second))
     with drawing():
-        figure, missing = overlay(a.measured(), b.measured(), names)
-        if figure is None:
+        figure, missing = overlay(_measured(a), _measured(b), names)
+        if figure is None and not (a.observed or b.observed):
             figure, missing = overlay(a.reduced(), b.reduced(), names)
         if figure is None:
             return False, missing
@@ -74,7 +75,17 @@ def _name(run: StoredRun, settings: Mapping[str, object]) -> str:
     """The legend of a run: its id and digest, and the settings in which it differs from the other."""
     said = [f"{name} {formatting.text(value)}" for name, value in settings.items() if name != "experiment"]
     said = [text if len(text) <= 40 else f"{text[:39]}…" for text in said]
-    return f"{run.id} {run.digest[:8]}: " + ", ".join([run.preset or "full", *said[:4], *(["…"] if said[4:] else [])])
+    kind = [] if run.observed else [run.preset or "full"]
+    text = ", ".join([*kind, *said[:4], *(["…"] if said[4:] else [])])
+    return f"{run.id} {run.digest[:8]}" + (f": {text}" if text else "")
+
+
+def _measured(run: StoredRun) -> xr.Dataset | xr.DataTree:
+    """What was measured; of an observation without the further entries of probes."""
+    found = run.measured()
+    return (
+        found[without_entries(recorded_variables(found))] if run.observed and isinstance(found, xr.Dataset) else found
+    )
 
 
 def traces(data: xr.Dataset | xr.DataTree) -> dict[str, xr.DataArray]:

@@ -44,6 +44,9 @@ def _about(item: Item, names: Mapping[str, Sequence[str]]) -> tuple[str, str, st
         why = f": {escape(item.problem)}" if item.state == "crashed" and item.problem else ""
         return "", "", f"[yellow]{item.state}[/][dim]{why}[/]", ""
     run = item.run
+    if run.observed:
+        given = [f"{name}={short(run.config[name])}" for name in names.get(item.id, ()) if name in run.config]
+        return "[dim]observed[/]", "", escape("  ".join(given)), f"[dim]{escape(run.recordings)}[/]"
     given = [f"{name}={short(run.config[name])}" for name in names.get(item.id, ()) if name in run.config]
     return escape(run.preset or "full"), str(run.seed), escape("  ".join(given)), verdicts(run)
 

@@ -18,7 +18,8 @@ from dynascope.lab.locks import lock
 from dynascope.lab.run_folders import OLD, REMOVED, SWEEPS, UNFINISHED, lock_path, settle
 from dynascope.lab.stored_run import OldRunError, StoredRun
 
-if TYPE_CHECKING:  # listing must not wait for it
+if TYPE_CHECKING:  # listing must not wait for them
+    from dynascope.lab.observations import Observation
     from dynascope.lab.setting import Setting
 
 
@@ -116,11 +117,11 @@ class Store:
         return next((path for path in (folder, aside) if path.exists()), None)
 
     @contextmanager
-    def draft(self, setting: Setting) -> Iterator[Draft]:
+    def draft(self, setting: Setting | Observation) -> Iterator[Draft]:
         """The unfinished folder of a run, locked against other processes while the block lasts.
 
         Args:
-            setting: The setting of the run.
+            setting: The setting of the run, or an observation.
 
         Raises:
             ReadOnlyError: If the store cannot be written to.

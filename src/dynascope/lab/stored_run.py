@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # listing must not wait for them
     from dynascope.lab.claims import Claim
 
 FORMAT = 2
+OBSERVED = "observed."
+"""How the ids of observations begin; their names follow."""
 OF_SWEEP = "sweep"
 """The entry of the manifest that marks a run which only a sweep has asked for."""
 
@@ -91,6 +93,16 @@ class StoredRun:
         return self.manifest.get("preset")
 
     @property
+    def observed(self) -> bool:
+        """Whether it is an observation of a training that was carried out elsewhere."""
+        return self.id.startswith(OBSERVED)
+
+    @property
+    def recordings(self) -> str:
+        """How many recordings an observation has, in words."""
+        return str(self.manifest.get("recordings") or "")
+
+    @property
     def sweep(self) -> bool:
         """Whether only a sweep has asked for it."""
         return bool(self.manifest.get(OF_SWEEP))
@@ -113,8 +125,8 @@ class StoredRun:
         return read_claims(self._check("claims.json"))
 
     @property
-    def verdict(self) -> str:
-        """`fails` if a verdict differs from the record, else the main claim's verdict."""
+    def verdict(self) -> str | None:
+        """`fails` if a verdict differs from the record, else the main claim's verdict; None for an observation."""
         counts = self.manifest["claims"]
         return "fails" if counts["news"] else counts["main"]
 
@@ -132,7 +144,7 @@ class StoredRun:
         return _load(self._check("predicted.nc")) if "predicted.nc" in self.manifest["files"] else None
 
     def reduced(self) -> xr.Dataset | xr.DataTree:
-        """The few numbers that were judged and drawn, in the same form."""
+        """The few numbers that were judged and drawn, in the same form. An observation has none."""
         return _load(self._check("reduced.nc"))
 
     def verify(self) -> StoredRun:

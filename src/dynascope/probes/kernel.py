@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
@@ -119,9 +120,10 @@ def kernel_distance(
     check_examples(x, apply, formed)
 
     def measure(snapshot: Snapshot, start: PyTree) -> tuple[Value, PyTree]:
-        return kernel_change(snapshot.model, start, x, apply=apply, tolerance=tolerance, formed=formed), start
+        first = eqx.combine(start, snapshot.model)
+        return kernel_change(snapshot.model, first, x, apply=apply, tolerance=tolerance, formed=formed), start
 
-    return Probe(measure, every=every, initial_state=lambda snapshot: snapshot.model)
+    return Probe(measure, every=every, initial_state=lambda snapshot: eqx.filter(snapshot.model, eqx.is_array))
 
 
 def batch_critical_rate(

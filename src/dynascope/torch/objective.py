@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,6 +63,8 @@ class Objective:
         self.count = count_rows(self.data)
         self.rows = None if rows is None else checks.whole("rows", rows, at_least=1)
         self._loss = _ModelLoss(self.model, make_loss(loss))
+        own = "the model's own" if loss is None else getattr(loss, "__name__", type(loss).__name__)
+        self.loss_name = loss if isinstance(loss, str) else own
 
     def use(self, model: torch.nn.Module) -> None:
         """Go on with another module that has the same parameters.
@@ -120,6 +123,17 @@ class Objective:
                 f"loss must be a mean over rows if rows= evaluates the data in parts; on {few} rows it is {whole:.6g}, "
                 f"the mean of its values on each is {mean:.6g}"
             )
+
+    def describe(self) -> dict[str, Any]:
+        """The loss, the rows of data and the number of parameters, for the reader of a stored observation."""
+        return {"loss": self.loss_name, "rows": self.count, "parameters": self.size}
+
+    @property
+    def device_name(self) -> str:
+        """The device in words."""
+        if self.device.type == "cuda":
+            return f"cuda ({torch.cuda.get_device_name(self.device)})"
+        return f"{self.device.type} ({platform.machine()}, {platform.system()})"
 
     def forward(self, model: torch.nn.Module) -> None:
         """Evaluate a model on all the data, for what its modules give.

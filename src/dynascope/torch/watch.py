@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,7 @@ class Watch:
         self._last = last
         self._last_step = -1
         self._seconds = 0.0
+        self._saved: dict[str, Any] = {}
         with undisturbed(self._objective.model, training=training):
             self._objective.check()
 
@@ -153,6 +155,41 @@ class Watch:
         """What was recorded so far, along `step`, with the names that `dynascope.descend` gives it. The attribute
         `run_seconds` is the time that the recordings took."""
         return self._records.trace().assign_attrs(run_seconds=self._seconds)
+
+    def save(self, name: str, *, learning_rate: float | None = None, store: Path | str | None = None) -> Any:
+        """Put what was recorded so far into the store as the observation `observed.NAME`.
+
+        `dynascope runs`, `compare`, `report` and `live` show it. Saved again, it replaces what this watch has saved
+        under this name. If it cannot be stored, a warning says why, and the training goes on.
+
+        Args:
+            name: Its name: lower-case words with dots and dashes.
+            learning_rate: The learning rate, with which the sharpness is compared with 2/η. Default: that of the probe
+                `learning_rate`, if it is recorded.
+            store: The folder of runs. Default: $DYNASCOPE_RUNS, or `runs` in the current folder.
+
+        Returns:
+            The stored observation, or None if it could not be stored.
+        """
+        from dynascope.lab.observations import LabError, save_observation
+
+        objective = self._objective
+        settings = {"model": type(objective.model).__name__, **objective.describe()}
+        try:
+            saved = save_observation(
+                self.trace,
+                name,
+                learning_rate=learning_rate,
+                settings=settings,
+                store=store,
+                replaces=self._saved.get(name),
+                device=objective.device_name,
+            )
+        except LabError as error:
+            warnings.warn(f"watch.save stores nothing: {error}", RuntimeWarning, stacklevel=2)
+            return None
+        self._saved[name] = saved
+        return saved
 
     def plot(self, names: list[str] | None = None) -> Any:
         """Draw what was recorded, a panel for each probe.

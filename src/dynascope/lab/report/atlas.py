@@ -54,6 +54,11 @@ class Atlas:
         return [line.removeprefix(f"{self.root}/") for line in self.problems]
 
     @property
+    def counts(self) -> str:
+        """How much the site shows."""
+        return counted(self.experiments)
+
+    @property
     def tally(self) -> Counter[str]:
         """The verdicts over all cards."""
         return sum((experiment.chosen.tally for experiment in self.experiments), Counter())
@@ -65,6 +70,13 @@ class Atlas:
         for experiment in self.experiments:
             found.setdefault(experiment.system, []).append(experiment)
         return found
+
+
+def counted(pages: Sequence[ExperimentPages]) -> str:
+    """How many experiments and observations there are, in words."""
+    observed = sum(page.chosen.observed for page in pages)
+    parts = [(len(pages) - observed, "experiment"), (observed, "observation")]
+    return ", ".join(formatting.count(number, name) for number, name in parts if number)
 
 
 def gather(store: Store, find: Find, data: bool = False) -> Atlas:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dynascope.lab import formatting
+from dynascope.lab.findings import sentences
 from dynascope.lab.report.about import About
 from dynascope.lab.stored_run import StoredRun
 
@@ -37,7 +38,7 @@ class RunPage:
     def __init__(self, run: StoredRun, about: About, data: bool = False):
         """`data`: whether the arrays are copied too."""
         self.run, self.path, self.manifest, self.about, self.data = run, run.folder, run.manifest, about, data
-        self.id, self.seed, self.preset = run.id, run.seed, run.preset
+        self.id, self.seed, self.preset, self.observed = run.id, run.seed, run.preset, run.observed
         self.claims, self.settings, self.setting = run.claims, run.config, about.setting(run)
         self.folder, self.command = f"{run.id}/{run.digest}", run.manifest["command"]
         self.question, self.document, self.place = about.question, about.document, about.place
@@ -48,6 +49,16 @@ class RunPage:
     def tally(self) -> Counter[str]:
         """How many claims have each mark: errata by kind, verdicts on record, and those that are `news`."""
         return Counter((claim.kind if claim.mark == "erratum" else None) or claim.mark for claim in self.claims)
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """What the readers found in an observation, in sentences."""
+        return sentences(self.run.measured()) if self.observed else []
+
+    @property
+    def marks(self) -> list[str]:
+        """What the page says of the run beside its verdicts: its kind and seed, or its recordings."""
+        return [self.run.recordings] if self.observed else [self.kind, f"seed {self.seed}"]
 
     @property
     def verdicts(self) -> str:
@@ -88,7 +99,7 @@ class RunPage:
         manifest = self.manifest
         versions = [f"{name} {version}" for name, version in (manifest.get("versions") or {}).items()]
         facts = [
-            ("run time", formatting.duration(manifest.get("run_seconds"))),
+            ("measuring" if self.observed else "run time", formatting.duration(manifest.get("run_seconds"))),
             ("compilation", formatting.duration(manifest.get("compile_seconds"))),
             ("theory, verdicts, figures", formatting.duration(manifest.get("judge_seconds"))),
             ("device", formatting.text(manifest.get("device"))),
@@ -107,4 +118,6 @@ class RunPage:
     def files(self) -> list[tuple[str, str]]:
         """The files beside the page, each with a description."""
         copied = {name: text for name, text in FILES.items() if self.data or not name.endswith(".nc")}
+        if self.observed:
+            copied.pop("claims.json")
         return [(name, text) for name, text in copied.items() if (self.path / name).is_file()]

@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 from matplotlib.figure import Figure
 from PIL import Image
+from xarray import Dataset
 
-from dynascope.lab.drawing import card_panel, lay_out, open_figures
+from dynascope.lab.drawing import Card, card_panel, lay_out, open_figures
 from dynascope.lab.errors import WorkerLost, one_line
+from dynascope.lab.experiment import Experiment
 from dynascope.lab.json_text import digest_of
+from dynascope.lab.observations import observed_figures
 from dynascope.lab.report import plotly
 from dynascope.lab.report.about import Find
 from dynascope.lab.report.pictures import interactive_script, small_files, wide
@@ -87,15 +90,14 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
     for name, png in run.figures.items():
         with suppress(OSError, Image.DecompressionBombError):  # not a picture, or not one of ours
             files[f"{name}.wide.webp"] = wide(png)
-    kind = find(run.id) or find(_address(run))
-    if kind is None:
+    kind = None if run.observed else find(run.id) or find(_address(run))
+    if kind is None and not run.observed:
         return files, [f"{run.folder} cannot be drawn again: {run.id} is not known here"]
     problems: list[str] = []
     try:
-        experiment = kind(**run.config)
-        data = run.measured(), run.predicted(), run.reduced()
-        with compilation_cache(), precision(True, "highest"), open_figures(lambda: experiment.draw(*data)) as figures:
-            chosen, panel = card_panel(experiment.card, figures)
+        draw, card = _drawing(run, kind)
+        with compilation_cache(), precision(True, "highest"), open_figures(draw) as figures:
+            chosen, panel = card_panel(card, figures)
             for name in run.figures:
                 try:
                     files |= _web_files(name, figures, panel if name == chosen else None)
@@ -104,6 +106,17 @@ def render(run: StoredRun, find: Find) -> tuple[dict[str, bytes], list[str]]:
     except Exception as error:  # the experiment may have changed since it was run
         problems.append(f"{run.folder} cannot be drawn by this version of {run.id} ({one_line(error)})")
     return files, problems
+
+
+def _drawing(run: StoredRun, kind: type[Experiment] | None) -> tuple[Callable[[], Mapping[str, Figure]], Card]:
+    """What draws a run, or an observation, from its stored data, and the figure for the card."""
+    if kind is None:
+        trace = run.measured()
+        assert isinstance(trace, Dataset)
+        return lambda: observed_figures(trace), ""
+    experiment = kind(**run.config)
+    data = run.measured(), run.predicted(), run.reduced()
+    return lambda: experiment.draw(*data), experiment.card
 
 
 def _address(run: StoredRun) -> str:

@@ -16,7 +16,7 @@ from dynascope.lab import formatting
 from dynascope.lab.errors import UsageError
 from dynascope.lab.report import plotly
 from dynascope.lab.report.about import Find
-from dynascope.lab.report.atlas import Atlas
+from dynascope.lab.report.atlas import Atlas, counted
 from dynascope.lab.report.pages import RunPage
 from dynascope.lab.report.prose import plain, prose
 from dynascope.lab.report.rendering import render_runs
@@ -110,7 +110,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters |= {"human": formatting.text, "label": formatting.label, "prose": prose, "plain": plain}
+    pages.filters |= {
+        "human": formatting.text,
+        "label": formatting.label,
+        "prose": prose,
+        "plain": plain,
+        "counted": counted,
+    }
     pages.tests["rows"] = formatting.is_table
     pages.globals |= {"version": __version__, "written": f"{datetime.now(UTC):%Y-%m-%d}"}
     return pages
