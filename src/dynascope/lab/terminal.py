@@ -46,7 +46,7 @@ def catalog(entries: Sequence[Entry], last: Mapping[str, StoredRun | None]) -> T
     table.add_column("last run", no_wrap=True)
     for entry in entries:
         run = last.get(entry.id)
-        verdict = MARKS.get(run.verdict, run.verdict) if run else "[dim]-[/]"
+        verdict = _mark(run) if run else "[dim]-[/]"
         on_gpu = (
             f"{formatting.duration(entry.cost[formatting.GPU])} on {formatting.GPU}"
             if formatting.GPU in entry.cost
@@ -165,12 +165,16 @@ def description(kind: type[Experiment], last: StoredRun | None, origin: str = ""
     if origin:
         facts.add_row("from", escape(origin))
     if last:
-        facts.add_row("last run", f"{MARKS[last.verdict]}  {escape(str(last.folder))}")
+        facts.add_row("last run", f"{_mark(last)}  {escape(str(last.folder))}")
     yield facts
     yield ""
     yield fields_table(kind)
     if kind.notes:
         yield "\n" + escape(inspect.cleandoc(kind.notes))
+
+
+def _mark(run: StoredRun) -> str:
+    return MARKS[run.verdict] if run.verdict else ""
 
 
 def _changes(changes: Mapping[str, object]) -> str:
