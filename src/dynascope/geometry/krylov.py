@@ -290,7 +290,7 @@ def leading(
 
 
 def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) -> tuple[Ritz, Bool[Array, ""]]:
-    """The best pairs of the basis, and whether all have converged.
+    """The best pairs of the basis, and whether all are settled.
 
     A pair has converged when the estimated error of its value is within the tolerance, relative to that value. The
     estimate is residual^2 / gap (Kato 1949; Parlett 1998, The symmetric eigenvalue problem, theorem 11.7.1) if the
@@ -314,7 +314,7 @@ def rayleigh_ritz(basis: Basis, pairs: int, aim: Aim, norm: Float[Array, ""]) ->
     rival = np.arange(pairs) == pairs - 1
     tolerance = jnp.where(aim.checked, aim.tolerance / 4, aim.tolerance)  # the check needs half of the gap or less
     allowed = jnp.where(rival, RIVAL_TOLERANCE, tolerance) * jnp.abs(values)
-    least = rounding * jnp.where(apart & ~rival, 1, 20) + numbers.tiny  # no residual gets smaller than that
+    least = rounding * jnp.where(apart & ~rival, 1, 20) + numbers.tiny  # no residual gets to less than that
     excess = jnp.where(here, jnp.where(rival, residuals, estimates) / jnp.maximum(allowed, least), 0)
     settled = (basis.size >= pairs) & ~jnp.any(excess > 1)
     return Ritz(values, vectors, images, residuals, gaps, estimates + 4 * rounding, excess), settled

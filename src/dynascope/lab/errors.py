@@ -44,7 +44,7 @@ class ClusterLost(LabError):
 
 
 class Interrupted(LabError):
-    """Ctrl-C was pressed; the text says what is kept."""
+    """Ctrl-C was pressed; the text names the results that are kept."""
 
     exit_status = 130
 

@@ -75,15 +75,15 @@ class PaintedConcepts(DiffusionExperiment):
         "ones, nearer to where the two concepts are equally strong in the conditions.",
         "gpu/rises-again": "Single trainings jump by more than the mean error rises: five seeds do not establish it.",
     }
-    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as read
-    from the pixels, from the first recording at which half of them show one object. The gain of a concept is the change
-    of its share by prompting for it, at the prompt with both; the lead is the mean over recordings of the gain of size
-    less that of color. In the control colors are far apart at both separations, so size is not learned first. The
-    network is the published one (GroupNorm, the condition enters every block); `norm` and `placement` give the network
-    of the text. `gpu` is the paper's network and data over the first 3,000 steps, in which all of it is learned if the
-    schedule is clipped apart; `long` takes the published clipping and the paper's 20,000 steps at two separations;
-    `code` is the published program's setting, whose one norm for all gradients slows the network down; `small` and
-    `quick` are for two CPU cores."""
+    notes = """Coordinates are the shares of blue and of small pictures among those painted for "blue, small", as
+    read off the pixels, from the first recording at which half of them show one object. The gain of a concept is
+    what asking for it changes in its share, at the prompt with both; the lead is the mean over recordings of the
+    gain of size less that of color. In the control colors are far apart at both separations: nothing makes size the
+    first concept. The network is the published one (GroupNorm, the condition enters every block); `norm` and
+    `placement` give what the text says. `gpu` is the paper's network and data over the first 3,000 steps, in which
+    all of it is learned if the schedule is clipped apart; `long` takes the published clipping and the paper's 20,000
+    steps at two separations; `code` is the published program's setting, whose one
+    norm for all gradients slows the network down; `small` and `quick` are for two CPU cores."""
 
     def measure(self, seed: int) -> xr.Dataset:
         return self.train(seed)

@@ -32,12 +32,12 @@ from dynascope.lab.workers.executors import InProcess, is_far
 from dynascope.lab.workers.parcels import Parcel, Place, place_of
 
 MOST_AT_ONCE = 1000
-"""The most runs that are submitted to the executor before one of them has ended."""
+"""How many runs are handed to the executor before one of them has ended."""
 POLL_SECONDS = 0.2
-"""Seconds between two checks of a run that another process is working on."""
+"""Between two looks at a run that another process works on."""
 
 Results = tuple[list[dict[str, object]], xr.Dataset]
-"""The part of a run that a sweep keeps: its claims as plain values, and its reduced numbers."""
+"""What a sweep keeps of a run: its claims as plain values, and its reduced numbers."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class _Work:
         self.began = time.monotonic()
 
     def run_missing(self) -> None:
-        """Execute the remaining runs, a bounded number at once."""
+        """Carry out the rest, a bounded number at once."""
         if self.waiting:
             with place_of(self.asked.store, is_far(self.executor)) as place:
                 self._run_at(place)
@@ -191,7 +191,7 @@ class _Work:
                     pending[number] = future
                     if ended.empty():
                         continue
-                elif not pending:  # other processes are working on all remaining runs
+                elif not pending:  # all that is left is being worked on elsewhere
                     time.sleep(POLL_SECONDS)
                     self.waiting, busy = busy, deque()
                     continue
@@ -207,8 +207,7 @@ class _Work:
             raise
 
     def _take(self, number: int, future: Future) -> bool:
-        """Put the outcome of a run in its place; return whether there is one, that is, no other process is working on
-        the run."""
+        """Put the outcome of a run in its place; whether there is one, and it is not another process that has it."""
         error = future.exception()
         if error is None:
             self.gathered.add(number, *future.result())
