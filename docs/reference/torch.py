@@ -39,7 +39,7 @@ watch.trace.attention.values  # (step, layer, head), in nats
 record(met=ds.torch.batch_sharpness(10))[["met", "met_error"]].to_dataframe()
 
 # %% cka
-record(alike=ds.torch.cka(["0", "1"]), step=ds.torch.cka("1", to="previous")).alike.values
+record(alike=ds.torch.cka(["0", "1"]), change=ds.torch.cka("1", to="previous")).alike.values
 
 # %% displacement
 record(moved=ds.torch.displacement()).moved.values

@@ -58,6 +58,7 @@ def scripts_text() -> str:
     return "\n".join(script.read_text(encoding="utf-8") for script in SCRIPTS)
 
 
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")  # Lightning's
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_every_example_runs(script: Path, run_here):
     run_here(script)

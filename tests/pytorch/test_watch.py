@@ -120,6 +120,7 @@ class TestBadInput:
             ((network(), "mse", DATA), {"optimizer": "adam"}, "optimizer must be"),
             ((network(), "mse", DATA, [ds.torch.loss()]), {}, "probes must be a dict"),
             ((network(), "mse", DATA, {"s": ds.torch.sharpness}), {}, "must be called"),
+            ((network(), "mse", DATA, {"step": ds.torch.loss()}), {}, "'step' must have another name"),
             ((network(), "mse", DATA, {"s": ds.probes.sharpness()}), {}, "'s' is one of dynascope.probes, for JAX"),
             ((network().to("meta"), "mse", DATA), {}, "model must hold numbers; its parameters are on the device meta"),
             ((network(), "mse", (DATA[0].to("meta"), DATA[1])), {}, "data must hold numbers.* device meta"),
@@ -129,6 +130,15 @@ class TestBadInput:
         with pytest.raises((TypeError, ValueError), match=message) as caught:
             ds.torch.Watch(*arguments, **options)
         assert "\n" not in str(caught.value)
+
+    def test_of_two_probes_with_one_variable(self):
+        probes = {"s": ds.torch.sharpness(), "s_error": ds.torch.loss()}
+        watch = ds.torch.Watch(network(), "mse", DATA, probes)
+        with pytest.warns(
+            RuntimeWarning, match="probe 's_error' records nothing .* records 's_error', too: rename one"
+        ):
+            watch.record(0)
+        assert "s" in watch.trace
 
     @pytest.mark.parametrize("step", [-1, 0.5, "one", True])
     def test_of_a_step(self, step):

@@ -12,7 +12,7 @@ import xarray as xr
 from torch import Tensor
 
 from dynascope import checks
-from dynascope.dynamics.schema import Outline, make_schema
+from dynascope.dynamics.schema import RESERVED, Outline, make_schema
 from dynascope.probes.probe import Probe
 from dynascope.torch.snapshot import Snapshot
 
@@ -23,6 +23,9 @@ class Records:
     """The values of each probe, and what the probe carries from one recording to the next."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
+        for name in probes:
+            if name in (*RESERVED, "step"):
+                raise ValueError(f"probe {name!r} must have another name: every trace has its own {name!r}")
         self.probes = dict(probes)
         self.steps: dict[str, list[int]] = {name: [] for name in probes}
         self.values: dict[str, list[Numbers | None]] = {name: [] for name in probes}
@@ -59,11 +62,19 @@ class Records:
             self.states[name] = state
         value, state = probe.measure(snapshot, self.states[name])  # pyright: ignore[reportArgumentType]
         numbers = _numbers(name, value)
+        others = {variable for other in self.probes if other != name for variable in self._variables(other)}
+        if shared := others.intersection(_variables(name, numbers)):
+            raise ValueError(f"another probe records {min(shared)!r}, too: rename one")
         before = next((known for known in self.values[name] if known is not None), None)
         if before is not None and _shapes(before) != _shapes(numbers):
             raise ValueError(f"its value must keep its shape, {_shapes(before)}; got {_shapes(numbers)}")
         self.states[name] = state
         return numbers
+
+    def _variables(self, name: str) -> set[str]:
+        """The variables that a probe has recorded."""
+        first = next((value for value in self.values[name] if value is not None), None)
+        return set() if first is None else _variables(name, first)
 
     def trace(self) -> xr.Dataset:
         """Everything that was recorded, along `step`."""
@@ -82,6 +93,13 @@ def is_due(probe: Probe, step: int) -> bool:
     """Whether a probe records at a step at which something is recorded."""
     every = probe.every
     return every is None or (step % every == 0 if isinstance(every, int) else step in np.asarray(every))
+
+
+def _variables(name: str, value: Numbers) -> set[str]:
+    """The names in the trace of what a probe gives."""
+    return {
+        name if entry == "value" else f"{name}_{entry}" for entry in (value if isinstance(value, dict) else ["value"])
+    }
 
 
 def _numbers(name: str, value: Any) -> Numbers:

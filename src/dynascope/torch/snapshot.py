@@ -49,6 +49,9 @@ class Snapshot:
         Args:
             key: Names it among all that probes keep.
             compute: A function without arguments.
+
+        Returns:
+            What `compute` returned.
         """
         if key not in self.kept:
             self.kept[key] = compute()
@@ -62,6 +65,9 @@ class Snapshot:
         Args:
             modules: Names of modules, as in `model.named_modules()`.
             model: The model. Default: that of the snapshot.
+
+        Returns:
+            The outputs by module name.
         """
         if model is None:
             return self.once(("features", tuple(modules)), lambda: self._features(modules, self.model))
