@@ -1,4 +1,4 @@
-"""What happens inside of a PyTorch model: representations by the names of modules, attention."""
+"""Probes of the inside of a PyTorch model: representations by the names of modules, attention."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _centered(values: Tensor) -> Tensor:
 
 
 def activations(modules: Modules, *, every: Every = None) -> Probe:
-    """How many directions the outputs of modules use.
+    """The effective number of directions of the outputs of modules.
 
     Args:
         modules: Names of modules, or patterns of names. Axes of an output after the first are laid end to end.

@@ -1,4 +1,4 @@
-"""Checkpoints of PyTorch trainings on disk: which there are, of which step, and what they hold."""
+"""Checkpoints of PyTorch trainings on disk: finding them, their steps, and reading them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dynascope import checks
 
 FILES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors")
-"""The weights in a folder, as Hugging Face calls them; large ones are in parts, with an index."""
+"""The names of weights in a folder of Hugging Face; large ones are in parts, with an index."""
 BESIDE = ("optimizer", "scheduler", "rng_state", "scaler", "training_args")
-"""Files beside the weights that are no checkpoints."""
+"""Files beside the weights that are not checkpoints."""
 INSIDE = ("state_dict", "model_state_dict", "model", "module", "network", "net")
-"""Where a file keeps the weights among other things."""
+"""The keys under which a file may keep the weights."""
 OPTIMIZER_INSIDE = ("optimizer_state_dict", "optimizer", "optimizer_states")
 STEP_INSIDE = ("global_step", "step", "iteration", "iter", "epoch")
 STEP_WORDS = ("step", "iter", "checkpoint", "ckpt", "epoch")
@@ -94,7 +94,7 @@ def _step_inside(path: Path) -> int:
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Read a checkpoint onto the host: a state dict, safetensors, or what Lightning and Hugging Face write.
+    """Read a checkpoint onto the host: a state dict, safetensors, or a file of Lightning or Hugging Face.
 
     Files of PyTorch are read with `weights_only=True`, so that they run no code.
 
@@ -115,11 +115,11 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def unpack(content: Any, name: str) -> Checkpoint:
-    """The weights in what a file of PyTorch holds.
+    """The weights in the content of a PyTorch file.
 
     Args:
         content: A state dict, or a mapping with one among other things.
-        name: How errors call it.
+        name: The name in errors.
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"{name} must hold a state dict; got {checks.shown(content)}")
@@ -134,7 +134,7 @@ def unpack(content: Any, name: str) -> Checkpoint:
 
 
 def fit_names(weights: Mapping[str, Tensor], wanted: Iterable[str]) -> dict[str, Tensor]:
-    """The weights under the names of a model, which may be a part of what was saved, or have what was saved as a part.
+    """The weights under the names of a model, which may be a part of the saved model, or contain it.
 
     Wrappers put `module.`, `_orig_mod.` or the name of an attribute before the names of a model.
 
@@ -153,7 +153,7 @@ def fit_names(weights: Mapping[str, Tensor], wanted: Iterable[str]) -> dict[str,
 
 
 def _prefixes(long: Iterable[str], short: Iterable[str]) -> set[str]:
-    """What stands before some short name in a long one."""
+    """The prefix of a short name in a long one."""
     last = min(short, default="")
     return {name.removesuffix(last) for name in long if last and name.endswith(f".{last}")}
 

@@ -17,9 +17,9 @@ from dynascope.torch.preconditioner import preconditioner
 from dynascope.torch.snapshot import Snapshot
 
 MIXED_IN = 0.1
-"""How much of another direction goes into a warm start, beside vectors of length 1."""
+"""The weight of another direction in a warm start, relative to vectors of length 1."""
 CHECK_EVERY = 64
-"""That nothing larger was missed is checked at the first recording and then at every so many."""
+"""The check that nothing larger was missed is made at the first recording and then at every this many."""
 ENTRIES = ("value", "residual", "error", "alignment", "angle")
 
 

@@ -23,14 +23,14 @@ def watch_trainer(
     only: Only = None,
     rows: int | None = None,
 ) -> Watch:
-    """Record beside a Trainer, and log the scalars where it logs its own: TensorBoard, Weights & Biases, the console.
+    """Record beside a Trainer, and log the scalars with its own: TensorBoard, Weights & Biases, the console.
 
     Args:
         trainer: The trainer, before `trainer.train()`.
         data: Examples on which the model is measured, a mapping of tensors as its `forward` takes them.
-        probes: What to record, by name; see `Watch`.
+        probes: Quantities to record, by name; see `Watch`.
         loss: How the loss comes from the model and data. Default: `model(**data).loss`.
-        every: Record at the start and after every so many steps.
+        every: Record at the start and after every this many steps.
         only: Which parameters are measured; see `Watch`.
         rows: Rows of the data that are evaluated at a time. Default: all.
 

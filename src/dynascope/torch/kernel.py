@@ -121,7 +121,7 @@ def jacobian(snapshot: Snapshot, x: Data, apply: Apply | None = None) -> Tensor:
         return functional_call(outputs, parameters, (alone,)).reshape(-1)
 
     try:
-        with torch.no_grad():  # what is not measured needs no graph
+        with torch.no_grad():  # parameters that are not measured need no graph
             found = vmap(jacrev(one), (None, 0))(values, x)
         parts = [found[name].flatten(2).to(objective.dtype) for name in values]
     except RuntimeError:  # a model with branches or writes that vmap cannot follow

@@ -68,12 +68,12 @@ class _Ritz(NamedTuple):
 def extreme_pairs(
     product: Product, start: Float[Tensor, "s n"], aim: Aim, generator: torch.Generator | None = None
 ) -> Eigenpairs:
-    """Search from the rows of `start` for k pairs and their rival, then check what they leave.
+    """Search from the rows of `start` for k pairs and their rival, then check the remaining space.
 
     Args:
         product: v -> Av, for a symmetric operator A.
         start: The vectors to start from, `(s, n)`.
-        aim: What is wanted.
+        aim: The wanted pairs and their tolerance.
         generator: Draws random directions, on the host.
 
     Returns:
@@ -83,7 +83,7 @@ def extreme_pairs(
 
 
 class _Search:
-    """A basis on its way, and what it knows."""
+    """The state of the search: its basis, and the bounds known so far."""
 
     def __init__(self, product: Product, start: Tensor, aim: Aim, generator: torch.Generator | None) -> None:
         self.aim, self.generator = aim, generator
@@ -276,7 +276,7 @@ def orthonormal(direction: Tensor, rows: Tensor, nothing: float, instead: Callab
 
 
 def power_of_two(size: float) -> float:
-    """The power of two next above; 1 for zero and for what is not finite."""
+    """The next larger power of two; 1 for zero and for values that are not finite."""
     if not (size > 0 and math.isfinite(size)):
         return 1.0
     exponent = math.frexp(size)[1]

@@ -22,8 +22,8 @@ class WatchCallback(lightning.Callback):
     Args:
         loss: How the loss comes from the module and data; see `Watch`.
         data: The data on which it is measured; see `Watch`.
-        probes: What to record, by name; see `Watch`.
-        every: Record at the start and after every so many steps.
+        probes: Quantities to record, by name; see `Watch`.
+        every: Record at the start and after every this many steps.
         only: Which parameters are measured; see `Watch`.
         rows: Rows of the data that are evaluated at a time. Default: all.
     """
@@ -55,7 +55,7 @@ class WatchCallback(lightning.Callback):
     def on_train_batch_end(
         self, trainer: lightning.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Record after every so many steps of the optimizer."""
+        """Record after the given number of steps of the optimizer."""
         if trainer.global_step % self._every == 0:
             self._record(trainer)
 

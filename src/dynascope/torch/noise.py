@@ -20,12 +20,12 @@ def gradient_noise(*, rows: int = 1, every: Every = None) -> Probe:
     The loss must be a mean over rows. A recording takes a gradient of every group of rows.
 
     Args:
-        rows: Rows in a group. Larger groups are cheaper, and tell the noise less precisely.
+        rows: Rows in a group. Larger groups are cheaper and estimate the noise less precisely.
         every: The cadence, in steps; None follows the recordings.
 
     Returns:
         A probe with scalar values; further entries: `error`, its standard error; `variance` (tr Σ) and `squared_norm`
-        (|G|² without the bias that noise adds). The scale is NaN if the gradient is not told apart from noise.
+        (|G|² without the bias that noise adds). The scale is NaN if the gradient cannot be told apart from noise.
     """
     checks.whole("rows", rows, at_least=1)
 

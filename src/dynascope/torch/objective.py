@@ -41,7 +41,7 @@ CRITERIA: dict[str, Callable[..., Tensor]] = {
 class Objective:
     """A loss on fixed data, a mean over rows, and the parameters in which it is differentiated.
 
-    It is one function: where a loss is random, as with dropout, every evaluation draws the same numbers.
+    It is one function: if a loss is random, as with dropout, every evaluation draws the same numbers.
 
     Args:
         model: The module.
@@ -67,7 +67,7 @@ class Objective:
         self.loss_name = loss if isinstance(loss, str) else own
 
     def use(self, model: torch.nn.Module) -> None:
-        """Go on with another module that has the same parameters.
+        """Continue with another module that has the same parameters.
 
         Args:
             model: The module.
@@ -81,7 +81,7 @@ class Objective:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """The parameters as they are now, sharing memory with those of the model."""
+        """The current parameters, sharing memory with those of the model."""
         now = dict(self.model.named_parameters())
         return [now[name].detach() for name in self.names]
 
@@ -101,7 +101,7 @@ class Objective:
             return self._mean(batch, lambda part: self._value(part).to(self.dtype))
 
     def check(self) -> None:
-        """Evaluate the loss on a few rows: what is wrong with it is said before the training begins."""
+        """Evaluate the loss on a few rows, so that its errors are raised before the training begins."""
         few = min(self.count, 2 if self.rows is None else 8)
 
         def on(rows: slice) -> float:
@@ -136,7 +136,7 @@ class Objective:
         return f"{self.device.type} ({platform.machine()}, {platform.system()})"
 
     def forward(self, model: torch.nn.Module) -> None:
-        """Evaluate a model on all the data, for what its modules give.
+        """Evaluate a model on all the data, for the outputs of its modules.
 
         Args:
             model: The model, or another one of its architecture.
@@ -191,7 +191,7 @@ class Objective:
         return on
 
     def _mean(self, batch: Data, on: Callable[[Data], Tensor]) -> Tensor:
-        """The mean over rows of what a function gives on each part of the data."""
+        """The mean over rows of the values of a function on each part of the data."""
         total = torch.zeros((), dtype=self.dtype, device=self.device)
         with kept_random_states(self.model):
             for share, part in split_rows(self.data if batch is None else batch, self.rows, self.device):
@@ -232,7 +232,7 @@ class _ModelLoss(torch.nn.Module):
 
 
 def make_loss(loss: Loss) -> Callable[[torch.nn.Module, Data], Any]:
-    """`loss(model, batch)` of what a user gave."""
+    """`loss(model, batch)` for the loss that a user gave."""
     if loss is None:
         return _own_loss
     if isinstance(loss, str):

@@ -1,4 +1,4 @@
-"""What probes recorded along a training, as a trace with the names that every trace has."""
+"""The records of probes along a training, as a trace with the names that every trace has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Numbers = np.ndarray | dict[str, np.ndarray]
 
 
 class Records:
-    """The values of each probe, and what the probe carries from one recording to the next."""
+    """The values of each probe, and the state that it carries from one recording to the next."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         for name in probes:
@@ -29,13 +29,13 @@ class Records:
         self.probes = dict(probes)
         self.steps: dict[str, list[int]] = {name: [] for name in probes}
         self.values: dict[str, list[Numbers | None]] = {name: [] for name in probes}
-        """None where a probe failed."""
+        """None if a probe failed."""
         self.states: dict[str, Any] = {}
         self.coords: dict[str, Any] = {}
         self.diverged_at = -1
 
     def add(self, snapshot: Snapshot) -> dict[str, Numbers]:
-        """Measure what is due. A probe that fails is left out of this recording with a warning."""
+        """Evaluate the probes that are due. One that fails is left out of this recording with a warning."""
         found: dict[str, Numbers] = {}
         for name, probe in self.probes.items():
             if not is_due(probe, snapshot.step):
@@ -43,7 +43,7 @@ class Records:
             value = None
             try:
                 value = found[name] = self._measure(name, probe, snapshot)
-            except Exception as error:  # a measurement must not end somebody's training
+            except Exception as error:  # a measurement must not end the user's training
                 reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
                 warnings.warn(
                     f"probe {name!r} records nothing at step {snapshot.step} ({reason})", RuntimeWarning, stacklevel=4
@@ -90,13 +90,13 @@ class Records:
 
 
 def is_due(probe: Probe, step: int) -> bool:
-    """Whether a probe records at a step at which something is recorded."""
+    """Whether a probe records at this recorded step."""
     every = probe.every
     return every is None or (step % every == 0 if isinstance(every, int) else step in np.asarray(every))
 
 
 def _variables(name: str, value: Numbers) -> set[str]:
-    """The names in the trace of what a probe gives."""
+    """The names in the trace of a probe's values."""
     return {
         name if entry == "value" else f"{name}_{entry}" for entry in (value if isinstance(value, dict) else ["value"])
     }
@@ -112,7 +112,7 @@ def _array(name: str, value: Any) -> np.ndarray:
     if isinstance(value, Tensor):
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() and value.dtype.itemsize < 4 else value).numpy()
-    array = np.array(value)  # a copy: weights go on to change
+    array = np.array(value)  # a copy: weights continue to change
     if array.dtype.kind not in "biuf":
         raise TypeError(f"probe {name!r} must return numbers, or a mapping of them; got {checks.shown(value)}")
     return array
@@ -123,7 +123,7 @@ def _shapes(value: Numbers) -> Any:
 
 
 def _stack(values: list[Numbers | None], like: Numbers) -> Any:
-    """The values along a first axis, NaN where the probe failed."""
+    """The values along a first axis, with NaN for failures of the probe."""
     if isinstance(like, dict):
         return {
             entry: _stack([v[entry] if isinstance(v, dict) else None for v in values], part)

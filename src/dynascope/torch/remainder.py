@@ -1,4 +1,4 @@
-"""The check that a search missed nothing: Lanczos from a random vector on what the pairs that it found leave.
+"""The check that a search missed nothing: Lanczos from a random vector, with the pairs found projected out.
 
 The mathematics, with its sources, is that of `dynascope.geometry.remainder`: an eigenvalue above a level that was
 declared clear is there with a probability of at most `MISSED`.
@@ -20,7 +20,7 @@ NEEDED = 1
 
 
 class Remainder:
-    """Lanczos on its way, and what it has seen of eigenvalues above each level, or on both sides of zero."""
+    """The state of Lanczos, and its bounds on eigenvalues above each level, or on both sides of zero."""
 
     def __init__(self, vector: Float[Tensor, " n"], pairs: Float[Tensor, "k n"], levels: np.ndarray, sides: int):
         for _ in range(2):
@@ -30,7 +30,7 @@ class Remainder:
         self.levels = levels
         self.sides = np.array([1.0, -1.0])[:sides, None]
         self.vector = vector
-        """The next one to be multiplied."""
+        """The next vector to be multiplied."""
         self.before = torch.zeros_like(vector)
         self.coupling = 0.0
         self.parts = np.ones((sides, len(levels)))
@@ -39,7 +39,7 @@ class Remainder:
         self.squares = np.ones_like(self.parts)
         """The sum of their squares; -inf once a Ritz value has passed the level."""
         self.toward = [vector.clone() for _ in range(sides)]
-        """Where to look for what has passed the level that has to be clear."""
+        """The direction of a value that has passed the level that has to be clear."""
         self.clear = np.zeros(len(levels), bool)
         self.found: Tensor | None = None
         """A direction with a larger value than that level, if one came up."""

@@ -1,4 +1,4 @@
-"""Probes over the checkpoints of a PyTorch training that is over."""
+"""Probes over the checkpoints of a finished PyTorch training."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def replay(
     warning. The model itself is not changed.
 
     Args:
-        model: A module of the architecture of the checkpoints, on the device where they are to be measured.
-        checkpoints: A folder; paths; or a mapping from steps to paths, state dicts, or what `load` takes. Files may be
+        model: A module of the architecture of the checkpoints, on the device that measures them.
+        checkpoints: A folder; paths; or a mapping from steps to paths, state dicts, or items for `load`. Files may be
             state dicts, alone or among other things, safetensors, folders of Hugging Face, and those of Lightning.
         loss: How the loss comes from a model and data; see `Watch`.
         data: The data on which it is measured; see `Watch`.
-        probes: What to record, by name; see `Watch`.
+        probes: Quantities to record, by name; see `Watch`.
         optimizer: An optimizer of `model`, into which the state that a checkpoint holds is loaded; for preconditioned
             curvature.
         load: Makes a state dict of an item, such as `lambda path: torch.load(path)["weights"]`.
@@ -96,7 +96,7 @@ def _numbered(checkpoints: Any) -> Iterable[tuple[int, Any]]:
 def _twin(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer | None
 ) -> tuple[torch.nn.Module, torch.optim.Optimizer | None]:
-    """Copies of the model and of its optimizer, which goes on to hold the copy's parameters."""
+    """Copies of the model and of its optimizer, which then holds the copy's parameters."""
     ours = copy.deepcopy(model)
     if optimizer is None:
         return ours, None
@@ -123,7 +123,7 @@ def _fill(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, check
     extra = [name for name in found if name not in own]
     for names, what in ((missing, "missing"), (extra, "no parameter of the model")):
         if names:
-            raise ValueError(f"its parameters are others than the model's: {names[0]} is {what}")
+            raise ValueError(f"its parameters are not those of the model: {names[0]} is {what}")
     for name, value in found.items():
         if value.shape != own[name].shape:
             raise ValueError(f"{name} is {tuple(value.shape)}, in the model {tuple(own[name].shape)}")
@@ -138,7 +138,7 @@ def _last_model(model: torch.nn.Module, items: list[Any], load: Callable[[Any], 
     """The model of the last checkpoint that can be used."""
     last = copy.deepcopy(model)
     for item in reversed(items):
-        with contextlib.suppress(Exception):  # it is warned of in its turn
+        with contextlib.suppress(Exception):  # the warning comes in its turn
             _fill(last, None, _read(item, load))
             return last
     return None

@@ -1,4 +1,4 @@
-"""To which directions of the input a PyTorch model is sensitive: the average gradient outer product."""
+"""The sensitivity of a PyTorch model to directions of its input: the average gradient outer product."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Snapshot:
     """The model at the end of the training, if it is known."""
 
     kept: dict[Any, Any] = field(default_factory=dict)
-    """What several probes need, computed once; see `once`."""
+    """Values that several probes need, computed once; see `once`."""
 
     @property
     def data(self) -> Data:
@@ -44,21 +44,21 @@ class Snapshot:
         return self.objective()
 
     def once(self, key: Any, compute: Callable[[], Value]) -> Value:
-        """What `compute` returns, computed when it is first asked for.
+        """The value of `compute`, computed at the first call.
 
         Args:
-            key: Names it among all that probes keep.
+            key: Its name among all values that probes keep.
             compute: A function without arguments.
 
         Returns:
-            What `compute` returned.
+            The value.
         """
         if key not in self.kept:
             self.kept[key] = compute()
         return self.kept[key]
 
     def features(self, modules: list[str], model: torch.nn.Module | None = None) -> dict[str, Tensor]:
-        """What modules give for all the data, `(rows, ...)` each, on the host.
+        """The outputs of modules for all the data, `(rows, ...)` each, on the host.
 
         Modules that are not evaluated are left out, and those whose outputs are not along the rows of the data.
 

@@ -18,7 +18,7 @@ DEVICE_LIBRARIES = ("cuda", "xpu", "mps")
 
 @contextlib.contextmanager
 def in_mode(model: torch.nn.Module, training: bool) -> Iterator[None]:
-    """All modules in training or in evaluation mode, and afterwards as they were.
+    """Put all modules into training or evaluation mode, and restore them afterwards.
 
     Args:
         model: The model.
@@ -36,7 +36,7 @@ def in_mode(model: torch.nn.Module, training: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed(model: torch.nn.Module, *, training: bool = False) -> Iterator[None]:
-    """Evaluate a model as often as you like, inside of anybody's loop.
+    """Evaluate a model any number of times inside of a user's loop, without side effects.
 
     Inside, gradients are on, autocast and compilation are off, matrix products have full precision, and attention has
     second derivatives. Afterwards the mode of every module, all buffers and all random states are what they were.
@@ -64,7 +64,7 @@ def undisturbed(model: torch.nn.Module, *, training: bool = False) -> Iterator[N
 
 @contextlib.contextmanager
 def kept_random_states(model: torch.nn.Module) -> Iterator[None]:
-    """PyTorch's random states, on the host and on the devices of a model: afterwards as they were.
+    """Restore PyTorch's random states afterwards, on the host and on the devices of a model.
 
     Args:
         model: The model.
@@ -107,7 +107,7 @@ def _differentiable_twice(model: torch.nn.Module) -> Iterator[None]:
             cudnn.enabled = False
         with contextlib.ExitStack() as stack:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
-            if "torch._dynamo" in sys.modules:  # else nothing is compiled, and it takes long to import
+            if "torch._dynamo" in sys.modules:  # otherwise nothing is compiled, and importing it is slow
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
     finally:

@@ -1,4 +1,4 @@
-"""Watch a PyTorch training: probes at the steps where its loop asks for them."""
+"""Watching a PyTorch training: probes at the steps that its loop chooses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dynascope.torch.undisturbed import undisturbed
 
 
 class Watch:
-    """Probes beside a training in PyTorch, which goes on as if they were not there.
+    """Probes beside a training in PyTorch, which they do not change.
 
         watch = ds.torch.Watch(model, "cross-entropy", (x, y), probes={"sharpness": ds.torch.sharpness()})
         for step, batch in enumerate(loader):
@@ -42,8 +42,10 @@ class Watch:
         loss: How the loss comes from a model and data: "mse" or "cross-entropy"; a criterion, a module or a function of
             `torch.nn` that gets the outputs and the targets; any other function `loss(model, batch)`. None for models
             whose outputs have a loss, `model(**batch).loss`, as those of transformers do. A mean over rows.
-        data: The data on which it is measured, one row for each example: `(inputs, targets)`, or what the loss takes.
-        probes: What to record, by name: probes of `dynascope.torch`, or functions of the model. Default: the loss.
+        data: The data on which it is measured, one row for each example: `(inputs, targets)`, or any data that the loss
+            takes.
+        probes: Quantities to record, by name: probes of `dynascope.torch`, or functions of the model. Default: the
+            loss.
         optimizer: The optimizer, for the learning rate and preconditioned curvature.
         only: Which parameters are measured: a pattern of names such as "*.lora_*", several, or a function of name and
             tensor. Default: all that require a gradient.
@@ -90,7 +92,7 @@ class Watch:
 
     @property
     def steps(self) -> np.ndarray:
-        """The steps at which something was recorded."""
+        """The recorded steps."""
         return np.unique(np.concatenate([np.asarray(s, int) for s in self._records.steps.values()] or [[]]))
 
     @property
@@ -99,7 +101,7 @@ class Watch:
         return self._last_step
 
     def use(self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Go on with another object for the same model, such as the one that a trainer has wrapped, or with the
+        """Continue with another object for the same model, such as the one that a trainer has wrapped, or with the
         optimizer that it has made.
 
         Args:
@@ -152,12 +154,12 @@ class Watch:
 
     @property
     def trace(self) -> xr.Dataset:
-        """What was recorded so far, along `step`, with the names that `dynascope.descend` gives it. The attribute
+        """The record so far, along `step`, with the names that `dynascope.descend` gives it. The attribute
         `run_seconds` is the time that the recordings took."""
         return self._records.trace().assign_attrs(run_seconds=self._seconds)
 
     def save(self, name: str, *, learning_rate: float | None = None, store: Path | str | None = None) -> Any:
-        """Put what was recorded so far into the store as the observation `observed.NAME`.
+        """Put the record so far into the store as the observation `observed.NAME`.
 
         `dynascope runs`, `compare`, `report` and `live` show it. Saved again, it replaces what this watch has saved
         under this name. If it cannot be stored, a warning says why, and the training goes on.
@@ -192,7 +194,7 @@ class Watch:
         return saved
 
     def plot(self, names: list[str] | None = None) -> Any:
-        """Draw what was recorded, a panel for each probe.
+        """Draw the record, one panel for each probe.
 
         Args:
             names: The variables to draw. Default: all but the further entries of probes.

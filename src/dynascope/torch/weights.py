@@ -45,7 +45,7 @@ def singular_values(k: int, *, change: bool = False, every: Every = None) -> Pro
     """The k largest singular values of every weight matrix.
 
     Args:
-        k: How many; a matrix with fewer has NaN behind them.
+        k: Number of values; a matrix with fewer has NaN behind them.
         change: Whether to take the change of the weights since the first recording.
         every: The cadence, in steps; None follows the recordings.
 
